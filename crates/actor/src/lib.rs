@@ -1,0 +1,62 @@
+//! The deterministic kernel of every process: what an actor is, what it may do, how it is observed.
+//!
+//! An actor is a state machine that handles one message or timer to completion. It reaches the
+//! world through [`Ctx`] alone: it can send, set timers, draw random numbers, read the clock of
+//! this turn, stop the node. Hosts (the runtime, the simulation) own everything else.
+//!
+//! # Owns
+//! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, the flight
+//! recorder, probes and fault points.
+//! # Architecture Invariant
+//! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
+
+mod probe;
+mod recorder;
+mod shared;
+mod timer;
+
+pub use probe::{FaultPlan, Probes};
+pub use recorder::{FlightRecorder, Recorded};
+pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, Shared};
+pub use timer::{Timer, TimerQueue};
+
+use model::{Address, ClusterState};
+use wire::Message;
+
+/// A single-threaded state machine.
+///
+/// Handlers run to completion: they never block and never yield in the middle. Work that may take
+/// longer than about 200 µs is cut into steps by sending oneself `Message::Continue`.
+#[doc(alias = "block")]
+pub trait Actor {
+    /// Handles one message.
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message);
+
+    /// Handles a timer set earlier.
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer);
+
+    /// The node has reached a newer cluster state, which `ctx.cluster()` already shows; `before`
+    /// is the one it replaces.
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState);
+
+    /// Panics when a rule that holds between messages is broken. The simulation calls it often.
+    fn check_invariants(&self, _shared: &Shared) {}
+}
+
+/// Marks that a rare situation was reached; counted in the simulation, named in
+/// `docs/reference/fault-points.md`.
+#[macro_export]
+macro_rules! probe {
+    ($ctx:expr, $name:literal) => {
+        $ctx.shared().probes.hit($name)
+    };
+}
+
+/// A place where the simulation may kill the node in the middle of a handler: what the handler
+/// sends after it is lost. Named in `docs/reference/fault-points.md`.
+#[macro_export]
+macro_rules! fault_point {
+    ($ctx:expr, $name:literal) => {
+        $ctx.fault_point($name)
+    };
+}

@@ -1,0 +1,66 @@
+//! Probes count how often rare situations were reached; fault plans decide where a node dies.
+//!
+//! Both are keyed by the static name written in the code and registered in
+//! `docs/reference/fault-points.md`.
+
+use std::collections::BTreeMap;
+
+use stdx::Prng;
+
+/// Counts of the probes hit on one worker.
+#[derive(Debug, Default)]
+pub struct Probes {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Probes {
+    /// Counts one hit.
+    pub fn hit(&mut self, name: &'static str) {
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// Name and count of each probe hit so far, by name.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.counts.iter().map(|(name, count)| (*name, *count))
+    }
+}
+
+/// Which fault points fire, and how likely. Empty outside the simulation.
+#[derive(Debug)]
+pub struct FaultPlan {
+    prng: Prng,
+    /// Chance in a million that a passed fault point fires.
+    per_million: u64,
+    passed: BTreeMap<&'static str, u64>,
+}
+
+impl FaultPlan {
+    /// No fault ever.
+    pub fn none() -> Self {
+        Self { prng: Prng::new(0), per_million: 0, passed: BTreeMap::new() }
+    }
+
+    /// Every passed point fires with this chance in a million.
+    pub fn random(seed: u64, per_million: u64) -> Self {
+        Self { prng: Prng::new(seed), per_million, passed: BTreeMap::new() }
+    }
+
+    /// Changes the chance, in a million.
+    pub fn set_chance(&mut self, per_million: u64) {
+        self.per_million = per_million;
+    }
+
+    /// Whether the fault point fires now.
+    pub fn fires(&mut self, name: &'static str) -> bool {
+        if self.per_million == 0 {
+            return false;
+        }
+        *self.passed.entry(name).or_default() += 1;
+        self.prng.below(1_000_000) < self.per_million
+    }
+
+    /// Name and count of each fault point passed while faults were on.
+    pub fn passed(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.passed.iter().map(|(name, count)| (*name, *count))
+    }
+}

@@ -1,0 +1,251 @@
+//! What the actors of one worker have in common, and the context a handler works in.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::{
+    ActorKind, Address, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
+};
+use stdx::{Duration, Instant, Prng};
+use wire::{Envelope, Message};
+
+use crate::probe::{FaultPlan, Probes};
+use crate::recorder::{FlightRecorder, Recorded};
+use crate::timer::{Timer, TimerQueue};
+
+/// Why a node stops. The host ends the process; it may start again as a new incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The cluster goes on without this life of the node.
+    Removed,
+    /// No majority, or a node group without survivor: going on would not be safe.
+    ClusterStopped(&'static str),
+    /// The node left in good order.
+    Left,
+    /// A fault point fired (simulation only).
+    Fault(&'static str),
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Halt::Removed => f.write_str("the cluster has gone on without this node"),
+            Halt::ClusterStopped(why) => write!(f, "the cluster has stopped: {why}"),
+            Halt::Left => f.write_str("the node has left the cluster"),
+            Halt::Fault(name) => write!(f, "fault point {name}"),
+        }
+    }
+}
+
+/// Until when the node may serve: written by its control actor, read by every worker.
+#[derive(Clone, Debug, Default)]
+pub struct LeaseCell(Arc<AtomicU64>);
+
+impl LeaseCell {
+    /// The end of the lease; `Instant::ZERO` for none.
+    pub fn until(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Prolongs, or ends, the lease.
+    pub fn set(&self, until: Instant) {
+        self.0.store(until.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// What a worker knows of the epochs: kept by its coordinator, read by its participant.
+#[derive(Clone, Debug, Default)]
+pub struct EpochView {
+    /// The epoch commits get now; zero before the first switch.
+    pub current: Epoch,
+    /// The newest complete epoch heard of.
+    pub completed: Epoch,
+    /// Epochs whose versions must be kept, ascending.
+    pub retained: Vec<Epoch>,
+}
+
+/// A rule broken on purpose, to prove that the simulation notices. Never set outside tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mutation {
+    /// All rules hold.
+    #[default]
+    None,
+    /// A backup applies when it is told to commit, not when it is told to complete.
+    BackupAppliesAtCommit,
+    /// The driver switches epochs without preparing the coordinators first.
+    OneStepEpochSwitch,
+    /// A takeover aborts what only some replicas know to be committed.
+    TakeoverForgetsCommits,
+    /// The commit is acknowledged when primaries have applied, before backups have.
+    AcknowledgeBeforeComplete,
+    /// Locks are released when the transaction is prepared.
+    ReleaseLocksAtPrepare,
+    /// A replica copy sends rows that a transaction of an older chain is changing.
+    CopyIgnoresLocks,
+    /// A node serves reads without a lease.
+    ServeWithoutLease,
+    /// A member is removed without waiting for its lease to run out.
+    RemoveBeforeLeaseEnds,
+    /// Old row images are dropped although a snapshot needs them.
+    DropVersionsEarly,
+    /// Unique index entries of an updated row's old value stay.
+    KeepOldUniqueEntries,
+    /// Rollback to a savepoint is not passed on to backups.
+    RollbackOnPrimaryOnly,
+}
+
+/// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.
+#[derive(Debug)]
+pub struct Shared {
+    /// This node.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// This worker.
+    pub worker: WorkerId,
+    /// Worker threads of this process.
+    pub workers: u8,
+    /// The clock of this turn.
+    pub now: Instant,
+    /// The newest cluster state this worker has reached.
+    pub cluster: Arc<ClusterState>,
+    /// Limits and intervals.
+    pub config: Arc<Config>,
+    /// Until when the node may serve.
+    pub lease: LeaseCell,
+    /// Epochs as this worker knows them.
+    pub epochs: EpochView,
+    /// Messages to send, in order.
+    pub outbox: VecDeque<Envelope>,
+    /// Pending timers.
+    pub timers: TimerQueue,
+    /// Random draws of this worker.
+    pub prng: Prng,
+    /// What happened lately.
+    pub recorder: FlightRecorder,
+    /// Rare situations reached.
+    pub probes: Probes,
+    /// Where to die (simulation only).
+    pub faults: FaultPlan,
+    /// Which rule is broken on purpose (tests only).
+    pub mutation: Mutation,
+    /// Set when the node must stop; nothing is sent from then on.
+    pub halt: Option<Halt>,
+}
+
+/// What a handler may do. Lives for one turn of one actor.
+pub struct Ctx<'a> {
+    shared: &'a mut Shared,
+    actor: ActorKind,
+}
+
+impl<'a> Ctx<'a> {
+    /// The context of a turn of `actor`.
+    pub fn new(shared: &'a mut Shared, actor: ActorKind) -> Self {
+        Self { shared, actor }
+    }
+
+    /// The time of this turn; the same throughout it.
+    pub fn now(&self) -> Instant {
+        self.shared.now
+    }
+
+    /// The address of the acting actor.
+    pub fn me(&self) -> Address {
+        Address { node: self.shared.node, worker: self.shared.worker, actor: self.actor }
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.shared.node
+    }
+
+    /// This node's life.
+    pub fn incarnation(&self) -> Incarnation {
+        self.shared.incarnation
+    }
+
+    /// The newest cluster state this worker has reached.
+    pub fn cluster(&self) -> &Arc<ClusterState> {
+        &self.shared.cluster
+    }
+
+    /// Limits and intervals.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.shared.config
+    }
+
+    /// Everything the worker's actors share.
+    pub fn shared(&mut self) -> &mut Shared {
+        self.shared
+    }
+
+    /// Everything the worker's actors share, to read.
+    pub fn view(&self) -> &Shared {
+        self.shared
+    }
+
+    /// The rule broken on purpose, if any.
+    pub fn mutated(&self, mutation: Mutation) -> bool {
+        self.shared.mutation == mutation
+    }
+
+    /// Sends a message. Nothing is sent any more once the node is stopping.
+    pub fn send(&mut self, to: Address, message: Message) {
+        if self.shared.halt.is_some() {
+            return;
+        }
+        let envelope = Envelope {
+            from: self.me(),
+            incarnation: self.shared.incarnation,
+            to,
+            reached: self.shared.cluster.index,
+            message,
+        };
+        self.shared.outbox.push_back(envelope);
+    }
+
+    /// Wakes this actor after `delay`; replaces the same timer if it is pending.
+    pub fn set_timer(&mut self, timer: Timer, delay: Duration) {
+        let at = self.shared.now + delay;
+        self.shared.timers.set(self.actor, timer, at);
+    }
+
+    /// Stops a timer of this actor.
+    pub fn stop_timer(&mut self, timer: Timer) {
+        self.shared.timers.stop(self.actor, timer);
+    }
+
+    /// The worker's random draws.
+    pub fn prng(&mut self) -> &mut Prng {
+        &mut self.shared.prng
+    }
+
+    /// Whether the node may serve clients: it holds a lease of the current cluster.
+    pub fn may_serve(&self) -> bool {
+        self.shared.now < self.shared.lease.until()
+            || self.shared.mutation == Mutation::ServeWithoutLease
+    }
+
+    /// Stops the node after this handler.
+    pub fn halt(&mut self, why: Halt) {
+        if self.shared.halt.is_none() {
+            self.shared.halt = Some(why);
+        }
+    }
+
+    /// Leaves a mark in the flight recorder.
+    pub fn mark(&mut self, name: &'static str) {
+        let now = self.shared.now;
+        self.shared.recorder.record(now, Recorded::Mark(name));
+    }
+
+    /// See [`crate::fault_point!`].
+    pub fn fault_point(&mut self, name: &'static str) {
+        if self.shared.faults.fires(name) {
+            self.halt(Halt::Fault(name));
+        }
+    }
+}

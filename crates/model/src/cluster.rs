@@ -1,0 +1,359 @@
+//! What the whole cluster agrees on: members, placement, catalog. The state that the control log's
+//! commands build, and the questions others ask of it.
+//!
+//! # Owns
+//! The data types and pure queries. `control` applies commands; every worker holds the newest
+//! state its node has reached.
+//! # Invariants
+//! 1. A placement slot lists its active replicas in order; the first is the primary. A syncing
+//!    replica never is first.
+//! 2. A node is in a slot only while it is a member.
+//! 3. Every slot of a started cluster has an active replica, or the cluster is stopped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ids::{
+    ActorKind, Address, ControlIndex, IndexId, Incarnation, NodeId, PartitionId, PartitionIndex,
+    SessionId, TableId, WorkerId,
+};
+use crate::schema::{Column, Table};
+
+/// What a node does in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeRole {
+    /// Holds rows, coordinates transactions, votes.
+    Data,
+    /// Holds the configuration; votes to break ties.
+    #[doc(alias = "arbitrator")]
+    Management,
+}
+
+/// How far a member has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberStatus {
+    /// Follows the control log; holds no rows yet.
+    Joining,
+    /// In the write chain of its slots; rows are being copied to it.
+    Syncing,
+    /// Complete.
+    Active,
+    /// Leaving on its own wish: finishes its transactions, takes no new ones.
+    Leaving,
+}
+
+/// A node that belongs to the cluster now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The life that belongs; every other life of the node is rejected.
+    pub incarnation: Incarnation,
+    /// Data or management.
+    pub role: NodeRole,
+    /// Worker threads of the process.
+    pub workers: u8,
+    /// Progress.
+    pub status: MemberStatus,
+    /// Order of admission; the oldest active data node drives epochs and takeovers.
+    #[doc(alias = "dynamic id")]
+    pub joined_at: ControlIndex,
+}
+
+/// A replica in a placement slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Where.
+    pub node: NodeId,
+    /// Being copied: in the write chain, not readable, never primary.
+    pub syncing: bool,
+}
+
+/// Where a share of all partitions lives. Partition `p` of every table uses slot `p mod slots`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementSlot {
+    /// Position of the node group.
+    pub group: u16,
+    /// Replicas in chain order: primary first, then syncing ones, then the other active ones.
+    pub replicas: Vec<Replica>,
+}
+
+/// Coordinators that died and whose transactions a survivor must settle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takeover {
+    /// The dead node.
+    pub node: NodeId,
+    /// Its last life.
+    pub incarnation: Incarnation,
+    /// Coordinators it had.
+    pub workers: u8,
+}
+
+/// What the cluster agreed on, up to `index` of the control log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterState {
+    /// The last applied entry.
+    pub index: ControlIndex,
+    /// Node groups are formed and clients are welcome.
+    pub started: bool,
+    /// Some slot has lost all its active replicas: nothing is served any more.
+    pub stopped: bool,
+    /// All members.
+    pub members: BTreeMap<NodeId, Member>,
+    /// Highest incarnation ever admitted, by node; survives the member.
+    pub incarnations: BTreeMap<NodeId, Incarnation>,
+    /// Configured node groups.
+    pub groups: Vec<Vec<NodeId>>,
+    /// Placement, fixed in number when the cluster starts.
+    pub slots: Vec<PlacementSlot>,
+    /// Unsettled coordinators.
+    pub takeovers: Vec<Takeover>,
+    /// Tables by identity, hidden ones included.
+    pub tables: BTreeMap<TableId, Arc<Table>>,
+    /// Tables by name, hidden ones excluded.
+    pub table_names: BTreeMap<String, TableId>,
+    /// Source of table and index identities.
+    pub next_id: u32,
+    /// Answers to the last schema change of each session, so that a repeat is recognised.
+    pub schema_answers: BTreeMap<SessionId, (u64, Result<TableId, crate::ErrorCode>)>,
+}
+
+/// An alteration of the catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SchemaChange {
+    /// A new table. Partition count 0 asks for the default.
+    CreateTable {
+        /// Full name.
+        name: String,
+        /// Columns in order.
+        columns: Vec<Column>,
+        /// Primary key columns by position.
+        primary_key: Vec<u16>,
+        /// Distribution key columns by position; empty for the whole primary key.
+        distribution_key: Vec<u16>,
+        /// Number of partitions.
+        partition_count: u16,
+        /// Ordered indexes: name and columns.
+        ordered_indexes: Vec<(String, Vec<u16>)>,
+        /// Unique indexes: name and columns; complete from the start, as the table is empty.
+        unique_indexes: Vec<(String, Vec<u16>)>,
+    },
+    /// Adds columns at the end; each must be nullable or have a default that is not NULL.
+    AddColumns {
+        /// The table.
+        table: TableId,
+        /// New columns.
+        columns: Vec<Column>,
+    },
+    /// Removes a table with its indexes and rows.
+    DropTable {
+        /// The table.
+        table: TableId,
+    },
+    /// Adds an ordered index; each replica builds its own at once.
+    CreateOrderedIndex {
+        /// The table.
+        table: TableId,
+        /// Name, unique in the table.
+        name: String,
+        /// Key columns.
+        columns: Vec<u16>,
+    },
+    /// Adds a unique index in state `Building`: writers maintain it from now on.
+    CreateUniqueIndex {
+        /// The table.
+        table: TableId,
+        /// Name, unique in the table.
+        name: String,
+        /// Key columns.
+        columns: Vec<u16>,
+    },
+    /// Ends the build of a unique index: all rows have their entry.
+    SetIndexOnline {
+        /// The table.
+        table: TableId,
+        /// The index.
+        index: IndexId,
+    },
+    /// Removes an index of either kind; also how a failed build ends.
+    DropIndex {
+        /// The table.
+        table: TableId,
+        /// The index.
+        index: IndexId,
+    },
+}
+
+/// An entry of the control log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Admits a node in status `Joining`. An older life of it must be gone.
+    AddMember {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its role.
+        role: NodeRole,
+        /// Its worker threads.
+        workers: u8,
+    },
+    /// Ends a life. Proposed only when that life cannot be serving any more.
+    RemoveMember {
+        /// The node.
+        node: NodeId,
+        /// The life that ends; a newer one is not touched.
+        incarnation: Incarnation,
+    },
+    /// Forms node groups and slots from the members present; clients are welcome from here on.
+    Start {
+        /// Node groups.
+        groups: Vec<Vec<NodeId>>,
+    },
+    /// Puts a joining node into the write chains of its slots.
+    StartSync {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+    },
+    /// The node holds all rows of its slots.
+    Activate {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+    },
+    /// The node wishes to leave.
+    Leave {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+    },
+    /// All transactions of a dead life are settled.
+    TakeoverDone {
+        /// The dead node.
+        node: NodeId,
+        /// The dead life.
+        incarnation: Incarnation,
+    },
+    /// A catalog change asked for by a session; a repeat with the same number changes nothing.
+    Schema {
+        /// Who asks.
+        session: SessionId,
+        /// The session's count of schema changes.
+        number: u64,
+        /// What.
+        change: SchemaChange,
+    },
+}
+
+impl ClusterState {
+    /// The member, if `incarnation` is the life of `node` that belongs to the cluster.
+    pub fn member(&self, node: NodeId, incarnation: Incarnation) -> Option<&Member> {
+        self.members.get(&node).filter(|member| member.incarnation == incarnation)
+    }
+
+    /// Data nodes that are members, with their records, in node order.
+    pub fn data_members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        self.members.iter().filter(|(_, m)| m.role == NodeRole::Data).map(|(n, m)| (*n, m))
+    }
+
+    /// The node that drives epochs and takeovers: the oldest complete data node.
+    #[doc(alias = "president")]
+    pub fn driver(&self) -> Option<NodeId> {
+        self.data_members()
+            .filter(|(_, m)| matches!(m.status, MemberStatus::Active | MemberStatus::Leaving))
+            .min_by_key(|(_, m)| m.joined_at)
+            .map(|(node, _)| node)
+    }
+
+    /// The slot of a partition.
+    pub fn slot_of(&self, partition: PartitionId) -> &PlacementSlot {
+        &self.slots[self.slot_index(partition.index)]
+    }
+
+    /// The position of the slot that partitions with this index use.
+    pub fn slot_index(&self, index: PartitionIndex) -> usize {
+        usize::from(index.0) % self.slots.len()
+    }
+
+    /// The participant that holds a replica of `partition` on the member `node`.
+    pub fn participant(&self, partition: PartitionId, node: NodeId) -> Address {
+        let workers = self.members.get(&node).map_or(1, |m| m.workers.max(1));
+        let row = usize::from(partition.index.0) / self.slots.len();
+        let worker = (row + partition.table.0 as usize) % usize::from(workers);
+        Address { node, worker: WorkerId(worker as u8), actor: ActorKind::Participant }
+    }
+
+    /// The write chain of a partition: primary first. Empty when no replica is left.
+    pub fn chain(&self, partition: PartitionId) -> Vec<Address> {
+        let replicas = &self.slot_of(partition).replicas;
+        replicas.iter().map(|r| self.participant(partition, r.node)).collect()
+    }
+
+    /// The primary of a partition.
+    pub fn primary(&self, partition: PartitionId) -> Option<Address> {
+        let first = self.slot_of(partition).replicas.first()?;
+        Some(self.participant(partition, first.node))
+    }
+
+    /// Participants that may serve committed reads of a partition, primary first.
+    pub fn readers(&self, partition: PartitionId) -> impl Iterator<Item = Address> + '_ {
+        let replicas = self.slot_of(partition).replicas.iter();
+        replicas.filter(|r| !r.syncing).map(move |r| self.participant(partition, r.node))
+    }
+
+    /// Whether `node` holds a replica of the partition; `Some(true)` while it is being copied.
+    pub fn replica_syncing(&self, partition: PartitionId, node: NodeId) -> Option<bool> {
+        self.slot_of(partition).replicas.iter().find(|r| r.node == node).map(|r| r.syncing)
+    }
+
+    /// Every coordinator of the members.
+    pub fn coordinators(&self) -> Vec<Address> {
+        self.worker_actors(ActorKind::Coordinator)
+    }
+
+    /// Every participant of the members.
+    pub fn participants(&self) -> Vec<Address> {
+        self.worker_actors(ActorKind::Participant)
+    }
+
+    fn worker_actors(&self, actor: ActorKind) -> Vec<Address> {
+        self.data_members()
+            .flat_map(|(node, member)| {
+                (0..member.workers).map(move |w| Address { node, worker: WorkerId(w), actor })
+            })
+            .collect()
+    }
+
+    /// The table with this name.
+    pub fn table_named(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(self.table_names.get(name)?)
+    }
+
+    /// All partitions of a table.
+    pub fn partitions(&self, table: &Table) -> impl Iterator<Item = PartitionId> + use<> {
+        let id = table.id;
+        (0..table.partition_count)
+            .map(move |p| PartitionId { table: id, index: PartitionIndex(p) })
+    }
+
+    /// Checks what holds in every reachable state; panics with the broken rule.
+    pub fn check(&self) {
+        for (at, slot) in self.slots.iter().enumerate() {
+            let mut seen = Vec::new();
+            for (order, replica) in slot.replicas.iter().enumerate() {
+                assert!(self.members.contains_key(&replica.node), "slot {at}: not a member");
+                assert!(!seen.contains(&replica.node), "slot {at}: node twice");
+                assert!(order > 0 || !replica.syncing, "slot {at}: syncing primary");
+                seen.push(replica.node);
+            }
+            assert!(!slot.replicas.is_empty() || self.stopped, "slot {at}: empty yet running");
+        }
+        for table in self.tables.values() {
+            for index in &table.unique_indexes {
+                assert!(self.tables.contains_key(&index.table), "unique index without table");
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Limits and intervals of the kernel. The simulation draws them anew for every run.
+
+use stdx::{Duration, Prng};
+
+use crate::ids::NodeId;
+
+/// What a node is told before it starts. The same on every node of a cluster, but for `workers`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data nodes of the cluster, in the order that forms node groups.
+    pub data_nodes: Vec<NodeId>,
+    /// The management nodes; the first that lives breaks ties.
+    pub management_nodes: Vec<NodeId>,
+    /// Copies of each row: 1 to 4. Divides the number of data nodes.
+    #[doc(alias = "NoOfReplicas")]
+    pub replicas: u8,
+    /// How long a lease lasts from the moment its evidence was sent.
+    pub lease: Duration,
+    /// Time between the leader's heartbeats.
+    #[doc(alias = "HeartbeatIntervalDbDb")]
+    pub heartbeat_interval: Duration,
+    /// Shortest time without a leader before an election; up to twice that is drawn.
+    pub election_timeout: Duration,
+    /// Time between epoch switches.
+    #[doc(alias = "TimeBetweenEpochs")]
+    pub epoch_interval: Duration,
+    /// How long a request waits for a lock before its holder is asked for a deadlock.
+    pub deadlock_check_after: Duration,
+    /// How long a request waits for a lock at all.
+    #[doc(alias = "TransactionDeadlockDetectionTimeout")]
+    pub lock_timeout: Duration,
+    /// How long an open transaction may stay without a request.
+    #[doc(alias = "TransactionInactiveTimeout")]
+    pub inactive_timeout: Duration,
+    /// How long a client waits for an answer before it suspects the node.
+    pub request_timeout: Duration,
+    /// Open transactions per coordinator.
+    #[doc(alias = "MaxNoOfConcurrentTransactions")]
+    pub transactions_max: u32,
+    /// Operations per transaction.
+    #[doc(alias = "MaxNoOfConcurrentOperations")]
+    pub operations_max: u32,
+    /// Operations per batch.
+    pub batch_max: u32,
+    /// Open scans per participant.
+    #[doc(alias = "MaxNoOfConcurrentScans")]
+    pub scans_max: u32,
+    /// Rows a scan sends per batch.
+    pub scan_batch_rows: u32,
+    /// Rows a handler looks at before it lets others run.
+    pub scan_step_rows: u32,
+    /// Bytes of rows, indexes and open transactions per worker.
+    #[doc(alias = "DataMemory")]
+    pub data_memory: u64,
+    /// Bytes of old row images per worker, kept for snapshots.
+    pub version_memory: u64,
+    /// Sessions per participant whose last outcome is remembered.
+    pub outcomes_max: u32,
+    /// Rows sent per message when a replica is copied.
+    pub copy_batch_rows: u32,
+    /// Copy messages under way before an answer is awaited.
+    pub copy_window: u32,
+}
+
+impl Config {
+    /// The defaults for a cluster of these nodes.
+    pub fn new(data_nodes: Vec<NodeId>, management_nodes: Vec<NodeId>, replicas: u8) -> Self {
+        Self {
+            data_nodes,
+            management_nodes,
+            replicas,
+            lease: Duration::from_millis(800),
+            heartbeat_interval: Duration::from_millis(100),
+            election_timeout: Duration::from_millis(500),
+            epoch_interval: Duration::from_millis(20),
+            deadlock_check_after: Duration::from_millis(10),
+            lock_timeout: Duration::from_millis(1_200),
+            inactive_timeout: Duration::from_secs(3_600),
+            request_timeout: Duration::from_secs(4),
+            transactions_max: 16_384,
+            operations_max: 262_144,
+            batch_max: 16_384,
+            scans_max: 4_096,
+            scan_batch_rows: 256,
+            scan_step_rows: 1_024,
+            data_memory: 4 << 30,
+            version_memory: 512 << 20,
+            outcomes_max: 1 << 20,
+            copy_batch_rows: 128,
+            copy_window: 8,
+        }
+    }
+
+    /// Replaces limits and intervals by draws, small ones among them, so that limits are met.
+    pub fn randomise(&mut self, prng: &mut Prng) {
+        let ms = |prng: &mut Prng, low, high| Duration::from_millis(prng.between(low, high));
+        self.lease = ms(prng, 300, 1_000);
+        self.heartbeat_interval = ms(prng, 20, self.lease.as_millis() / 4);
+        self.election_timeout = ms(prng, self.heartbeat_interval.as_millis() * 3, 1_000);
+        self.epoch_interval = ms(prng, 3, 100);
+        self.deadlock_check_after = ms(prng, 1, 30);
+        self.lock_timeout = ms(prng, 300, 2_000);
+        self.transactions_max = *prng.pick(&[6, 64, 1_024]);
+        self.scans_max = *prng.pick(&[4, 32, 1_024]);
+        self.scan_batch_rows = *prng.pick(&[1, 7, 64]);
+        self.scan_step_rows = *prng.pick(&[1, 5, 256]);
+        self.outcomes_max = *prng.pick(&[256, 4_096]);
+        self.copy_batch_rows = *prng.pick(&[1, 5, 64]);
+        self.copy_window = *prng.pick(&[1, 3, 16]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Typed identifiers. No bare integer names a thing of the cluster.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($int:ty), $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $int);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A process of the cluster, fixed by configuration: data, management or client node.
+    NodeId(u16), "n"
+);
+id!(
+    /// One life of a node. A process that starts again is a new incarnation; an old one never
+    /// speaks again. Chosen by the host, larger than every earlier one of the same node.
+    Incarnation(u64), "i"
+);
+id!(
+    /// A worker thread of a process, from 0.
+    WorkerId(u8), "w"
+);
+id!(
+    /// A table, or the hidden table behind a unique index. Never reused.
+    TableId(u32), "t"
+);
+id!(
+    /// An ordered or unique index of a table. Unique in the cluster, never reused.
+    IndexId(u32), "x"
+);
+id!(
+    /// Position of a column in its table's definition.
+    ColumnId(u16), "c"
+);
+id!(
+    /// Position of a row in its partition's heap: the same on every replica.
+    #[doc(alias = "rowid")]
+    RowId(u32), "r"
+);
+id!(
+    /// Position of a partition in its table.
+    #[doc(alias = "fragment")]
+    PartitionIndex(u16), "p"
+);
+id!(
+    /// Position in the cluster's control log. A node has "reached" an index when it applied all up to it.
+    ControlIndex(u64), "@"
+);
+id!(
+    /// Group commit epoch: a consistent cut of the cluster. Zero means "never".
+    #[doc(alias = "GCI")]
+    Epoch(u64), "e"
+);
+id!(
+    /// Number of an operation inside its transaction, in the client's order, from 1.
+    OperationNumber(u32), "o"
+);
+id!(
+    /// A scan of one client session.
+    ScanNumber(u64), "s"
+);
+
+impl Epoch {
+    /// The epoch after this one.
+    pub fn next(self) -> Epoch {
+        Epoch(self.0 + 1)
+    }
+}
+
+/// A horizontal part of a table; it lives in one node group, with a replica on each of its nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId {
+    /// The table.
+    pub table: TableId,
+    /// The part.
+    pub index: PartitionIndex,
+}
+
+impl fmt::Display for PartitionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.table, self.index)
+    }
+}
+
+/// One client session's identity: unique over the life of the cluster.
+///
+/// The node and incarnation say which process speaks for the session; when that incarnation is
+/// gone its open transactions are aborted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    /// The process that runs the session.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The session inside that life.
+    pub number: u32,
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}#{}", self.node, self.incarnation, self.number)
+    }
+}
+
+/// A transaction, named by the session that began it: the token of an outcome query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId {
+    /// The session.
+    pub session: SessionId,
+    /// Counts the session's transactions from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.session, self.number)
+    }
+}
+
+/// Where an actor lives. An actor neither knows nor cares whether that is the same worker, another
+/// worker of the process, or another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "block reference")]
+pub struct Address {
+    /// The process.
+    pub node: NodeId,
+    /// The worker thread in it.
+    pub worker: WorkerId,
+    /// The actor on that worker.
+    pub actor: ActorKind,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}.{}", self.node, self.worker, self.actor)
+    }
+}
+
+/// The kinds of actor; a worker hosts at most one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActorKind {
+    /// Members, generations, leases and the replicated control log. On worker 0 only.
+    #[doc(alias = "QMGR")]
+    #[doc(alias = "DBDIH")]
+    Control,
+    /// Epoch switches of the cluster (active on the driver) and of the node. On worker 0 only.
+    Epochs,
+    /// Transaction coordinator.
+    #[doc(alias = "DBTC")]
+    Coordinator,
+    /// Partition replicas of this worker.
+    #[doc(alias = "DBLQH")]
+    Participant,
+    /// Client sessions of this worker.
+    Client,
+    /// Fills new unique indexes. On worker 0 only, active on the driver.
+    #[doc(alias = "TRIX")]
+    IndexBuilder,
+}
+
+impl fmt::Display for ActorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ActorKind::Control => "control",
+            ActorKind::Epochs => "epochs",
+            ActorKind::Coordinator => "coordinator",
+            ActorKind::Participant => "participant",
+            ActorKind::Client => "client",
+            ActorKind::IndexBuilder => "builder",
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys as bytes whose byte order is the key order (memcmp-comparable).
+//!
+//! Encoding per column: a nullable column starts with 0 for NULL (nothing follows) or 1. Integers
+//! are big-endian, signed ones with the sign bit flipped. Floats are big-endian with all bits
+//! flipped when negative, the sign bit otherwise. Fixed bytes are as they are. Variable bytes
+//! escape 0x00 as 0x00 0xFF and end with 0x00 0x00, so that a key of fewer columns is a byte
+//! prefix of exactly the keys that begin with those column values.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::schema::ColumnType;
+use crate::value::ValueRef;
+
+/// Seed of the hash that places rows: independent of the hash used inside a partition, so that
+/// the keys of one partition do not share hash bits.
+const DISTRIBUTION_SEED: u64 = 0x4E49_4E45_5344_4953;
+
+/// An encoded key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub Box<[u8]>);
+
+impl Key {
+    /// The encoded bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Hash that decides the partition (XXH3, seeded; stable across versions and languages).
+    pub fn distribution_hash(&self) -> u64 {
+        xxh3_64_with_seed(&self.0, DISTRIBUTION_SEED)
+    }
+
+    /// Hash used inside a partition: hash index and lock table.
+    pub fn local_hash(&self) -> u64 {
+        local_hash(&self.0)
+    }
+}
+
+/// Hash of encoded key bytes used inside a partition (XXH3).
+pub fn local_hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// Builds a key column by column.
+#[derive(Clone, Debug, Default)]
+pub struct KeyEncoder {
+    bytes: Vec<u8>,
+}
+
+impl KeyEncoder {
+    /// An empty key.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Empties the encoder and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// What was encoded so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends one column's value. `None`, and nothing appended, when the value's kind or range
+    /// does not fit the column.
+    pub fn push(
+        &mut self,
+        column_type: ColumnType,
+        nullable: bool,
+        value: ValueRef<'_>,
+    ) -> Option<()> {
+        if value.is_null() {
+            if !nullable {
+                return None;
+            }
+            self.bytes.push(0);
+            return Some(());
+        }
+        let start = self.bytes.len();
+        if nullable {
+            self.bytes.push(1);
+        }
+        let pushed = self.push_value(column_type, value);
+        if pushed.is_none() {
+            self.bytes.truncate(start);
+        }
+        pushed
+    }
+
+    fn push_value(&mut self, column_type: ColumnType, value: ValueRef<'_>) -> Option<()> {
+        match (column_type, value) {
+            (ColumnType::Int(width), _) => {
+                let v = crate::row::signed_in_range(width, value)?;
+                // Flip the sign bit of the column's own width, then keep its low bytes.
+                let flipped = (v as u64) ^ (1 << (8 * u32::from(width) - 1));
+                self.bytes.extend_from_slice(&flipped.to_be_bytes()[8 - usize::from(width)..]);
+            }
+            (ColumnType::UInt(width), _) => {
+                let v = crate::row::unsigned_in_range(width, value)?;
+                self.bytes.extend_from_slice(&v.to_be_bytes()[8 - usize::from(width)..]);
+            }
+            (ColumnType::Float, _) => {
+                let bits = crate::row::float_in_range(value)?.to_bits();
+                let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+                self.bytes.extend_from_slice(&ordered.to_be_bytes());
+            }
+            (ColumnType::Fixed(size), ValueRef::Bytes(bytes)) if bytes.len() == size.into() => {
+                self.bytes.extend_from_slice(bytes);
+            }
+            (ColumnType::Variable(max), ValueRef::Bytes(bytes)) if bytes.len() <= max.into() => {
+                for byte in bytes {
+                    self.bytes.push(*byte);
+                    if *byte == 0 {
+                        self.bytes.push(0xFF);
+                    }
+                }
+                self.bytes.extend_from_slice(&[0, 0]);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The finished key.
+    pub fn finish(self) -> Key {
+        Key(self.bytes.into_boxed_slice())
+    }
+}

@@ -1,0 +1,26 @@
+//! The words everything else is written in: identifiers, schema, values, rows, routing, error codes.
+//!
+//! # Owns
+//! Data types with their encodings and invariants.
+//! # Not here
+//! Behaviour over time (actors), storage (`store`), messages (`wire`).
+
+pub mod cluster;
+pub mod config;
+pub mod error_code;
+pub mod expression;
+pub mod ids;
+pub mod key;
+pub mod row;
+pub mod schema;
+pub mod value;
+
+pub use cluster::{ClusterState, Command, Member, MemberStatus, NodeRole, SchemaChange};
+pub use config::Config;
+pub use error_code::{ErrorClass, ErrorCode, Refusal};
+pub use expression::{Arithmetic, Comparison, EvalError, Expression};
+pub use ids::*;
+pub use key::{Key, KeyEncoder};
+pub use row::{Row, RowLayout, RowView};
+pub use schema::{Column, ColumnType, IndexState, OrderedIndexDef, Table, UniqueIndexDef};
+pub use value::{Value, ValueRef};

@@ -1,0 +1,130 @@
+//! Rows and keys against their contracts, with random values.
+
+use stdx::Prng;
+
+use super::*;
+use crate::key::KeyEncoder;
+
+fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
+    Column { name: name.into(), column_type, nullable, default: Value::Null }
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        column("a", ColumnType::Int(4), false),
+        column("b", ColumnType::UInt(8), true),
+        column("c", ColumnType::Variable(300), true),
+        column("d", ColumnType::Float, true),
+        column("e", ColumnType::Fixed(3), false),
+        column("f", ColumnType::Variable(50), false),
+    ]
+}
+
+fn random_value(prng: &mut Prng, column: &Column) -> Value {
+    if column.nullable && prng.percent(30) {
+        return Value::Null;
+    }
+    match column.column_type {
+        ColumnType::Int(_) => Value::Int(i64::from(prng.next_u64() as i32)),
+        ColumnType::UInt(_) => Value::UInt(prng.next_u64() >> prng.below(64)),
+        ColumnType::Float => Value::Float(prng.next_u64() as i32 as f64 / 7.0),
+        ColumnType::Fixed(n) => Value::Bytes((0..n).map(|_| prng.below(3) as u8).collect()),
+        ColumnType::Variable(n) => {
+            let len = prng.below(u64::from(n.min(5)) + 1);
+            Value::Bytes((0..len).map(|_| prng.below(3) as u8).collect())
+        }
+    }
+}
+
+#[test]
+fn rows_read_back_what_was_encoded() {
+    let columns = columns();
+    let layout = RowLayout::new(0, &columns);
+    let mut prng = Prng::new(1);
+    for _ in 0..2_000 {
+        let values: Vec<Value> = columns.iter().map(|c| random_value(&mut prng, c)).collect();
+        let row = layout.encode_values(&values).expect("values fit");
+        assert!(layout.check(&row.0));
+        for (i, value) in values.iter().enumerate() {
+            let read = layout.get(&row.0, ColumnId(i as u16)).expect("column exists");
+            assert_eq!(read.to_value(), *value, "column {i}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let columns = columns();
+    let layout = RowLayout::new(0, &columns);
+    let good = [
+        Value::Int(1),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        Value::text("abc"),
+        Value::text("f"),
+    ];
+    let with = |at: usize, value: Value| {
+        let mut values = good.clone();
+        values[at] = value;
+        layout.encode_values(&values)
+    };
+    assert!(layout.encode_values(&good).is_ok());
+    assert_eq!(with(0, Value::Int(1 << 31)), Err(RowError::OutOfRange(ColumnId(0))));
+    assert_eq!(with(0, Value::Null), Err(RowError::NotNull(ColumnId(0))));
+    assert_eq!(with(1, Value::Int(-1)), Err(RowError::OutOfRange(ColumnId(1))));
+    assert_eq!(with(3, Value::Float(f64::NAN)), Err(RowError::OutOfRange(ColumnId(3))));
+    assert_eq!(with(4, Value::text("ab")), Err(RowError::OutOfRange(ColumnId(4))));
+    assert_eq!(layout.encode_values(&good[..5]), Err(RowError::ColumnCount));
+}
+
+#[test]
+fn a_value_of_32_kilobytes_fits_and_damage_is_noticed() {
+    let columns = vec![column("v", ColumnType::Variable(60_000), false)];
+    let layout = RowLayout::new(0, &columns);
+    let big = Value::Bytes(vec![7; 32 << 10].into());
+    let row = layout.encode_values(std::slice::from_ref(&big)).expect("fits");
+    assert_eq!(layout.get(&row.0, ColumnId(0)).map(ValueRef::to_value), Some(big));
+    assert!(!layout.check(&row.0[..row.0.len() - 1]));
+    assert!(!layout.check(&[]));
+}
+
+#[test]
+fn key_bytes_order_as_values_do() {
+    let columns = columns();
+    let mut prng = Prng::new(2);
+    let encode = |values: &[Value]| {
+        let mut encoder = KeyEncoder::new();
+        for (column, value) in columns.iter().zip(values) {
+            encoder.push(column.column_type, column.nullable, value.as_ref()).expect("fits");
+        }
+        encoder.finish()
+    };
+    let order = |a: &[Value], b: &[Value]| {
+        for (x, y) in a.iter().zip(b) {
+            let order = match (x, y) {
+                (Value::Null, Value::Null) => std::cmp::Ordering::Equal,
+                (Value::Null, _) => std::cmp::Ordering::Less,
+                (_, Value::Null) => std::cmp::Ordering::Greater,
+                _ => x.as_ref().compare(y.as_ref()).expect("same kind"),
+            };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        std::cmp::Ordering::Equal
+    };
+    let mut draw = || -> Vec<Value> {
+        columns
+            .iter()
+            .map(|c| match c.column_type {
+                ColumnType::Int(_) => Value::Int(prng.below(3) as i64 - 1),
+                _ => random_value(&mut prng, c),
+            })
+            .collect()
+    };
+    for _ in 0..5_000 {
+        let (a, b) = (draw(), draw());
+        assert_eq!(encode(&a).cmp(&encode(&b)), order(&a, &b), "{a:?} against {b:?}");
+    }
+}

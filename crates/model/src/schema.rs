@@ -1,0 +1,231 @@
+//! Table definitions: columns, row layouts, indexes, and how keys spread over partitions.
+//!
+//! A definition is immutable once published in the cluster's catalog; an alteration publishes a
+//! new one with a higher `version`. Rows written under an older layout stay as they are: each
+//! row names its layout, and columns it lacks read as their default.
+
+use std::sync::Arc;
+
+use crate::ids::{ColumnId, IndexId, PartitionIndex, TableId};
+use crate::key::{Key, KeyEncoder};
+use crate::row::RowLayout;
+use crate::value::{Value, ValueRef};
+
+/// Number of hash buckets a table's keys fall into; divides evenly by many partition counts.
+pub const BUCKET_COUNT: u16 = 3840;
+/// Most columns a table may have.
+pub const COLUMNS_MAX: usize = 4096;
+/// Longest encoded key of a primary key or an index, in bytes.
+pub const KEY_SIZE_MAX: usize = 3072;
+/// Longest encoded row, in bytes.
+pub const ROW_SIZE_MAX: usize = 65_000;
+/// Most indexes a table may have, of both kinds together.
+pub const INDEXES_MAX: usize = 64;
+
+/// How a column is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// A signed integer of 1, 2, 4 or 8 bytes.
+    Int(u8),
+    /// An unsigned integer of 1, 2, 4 or 8 bytes.
+    UInt(u8),
+    /// A 64-bit float.
+    Float,
+    /// Exactly this many bytes.
+    Fixed(u16),
+    /// At most this many bytes.
+    Variable(u16),
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Name, unique in the table.
+    pub name: String,
+    /// Storage kind.
+    pub column_type: ColumnType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// What rows older than the column read as; also what an insert without a value stores.
+    pub default: Value,
+}
+
+/// Life of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// Writers maintain it, readers do not use it; existing rows are being added.
+    Building,
+    /// Complete.
+    Online,
+}
+
+/// An ordered index: a tree in each partition replica, kept by the replica itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderedIndexDef {
+    /// Identity.
+    pub id: IndexId,
+    /// Name, unique in the table.
+    pub name: String,
+    /// Key columns, most significant first.
+    pub columns: Vec<ColumnId>,
+}
+
+/// A unique index: a hidden table from the indexed columns to the primary key, kept consistent by
+/// the transaction coordinator. Rows with a NULL in the indexed columns have no entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UniqueIndexDef {
+    /// Identity.
+    pub id: IndexId,
+    /// Name, unique in the table.
+    pub name: String,
+    /// Indexed columns.
+    pub columns: Vec<ColumnId>,
+    /// The hidden table: the indexed columns (its key) followed by the base table's primary key.
+    pub table: TableId,
+    /// Building or online.
+    pub state: IndexState,
+}
+
+/// One version of a table's definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Identity; never reused.
+    pub id: TableId,
+    /// Full name, `database.table`.
+    pub name: String,
+    /// Counts the definition's alterations from 1.
+    pub version: u32,
+    /// The table this one is a unique index of, if it is a hidden one.
+    pub unique_index_of: Option<TableId>,
+    /// All columns, in order.
+    pub columns: Vec<Column>,
+    /// Columns of the primary key; none is nullable; their order is the key's.
+    pub primary_key: Vec<ColumnId>,
+    /// Columns whose hash places the row: a subset of the primary key.
+    pub distribution_key: Vec<ColumnId>,
+    /// Number of partitions.
+    pub partition_count: u16,
+    /// Row layouts, oldest first; rows are written in the last one.
+    pub layouts: Vec<Arc<RowLayout>>,
+    /// Ordered indexes.
+    pub ordered_indexes: Vec<OrderedIndexDef>,
+    /// Unique indexes.
+    pub unique_indexes: Vec<UniqueIndexDef>,
+}
+
+impl Table {
+    /// The layout new rows are written in.
+    pub fn layout(&self) -> &Arc<RowLayout> {
+        self.layouts.last().expect("a table has at least one layout")
+    }
+
+    /// The partition that holds rows whose distribution key hashes to `hash`.
+    pub fn partition_of_hash(&self, hash: u64) -> PartitionIndex {
+        let bucket = (hash % u64::from(BUCKET_COUNT)) as u16;
+        PartitionIndex(bucket % self.partition_count)
+    }
+
+    /// The partition of the row with the primary key `values` (in key order).
+    ///
+    /// Returns `None` when the number or kinds of the values do not fit the key.
+    pub fn partition_of_key(&self, values: &[Value]) -> Option<PartitionIndex> {
+        if values.len() != self.primary_key.len() {
+            return None;
+        }
+        let mut encoder = KeyEncoder::new();
+        for column in &self.distribution_key {
+            let at = self.primary_key.iter().position(|c| c == column)?;
+            self.encode_column(&mut encoder, *column, values[at].as_ref())?;
+        }
+        Some(self.partition_of_hash(encoder.finish().distribution_hash()))
+    }
+
+    /// The partition of an encoded row.
+    pub fn partition_of_row(&self, row: &[u8]) -> PartitionIndex {
+        let key = self.key_of_row(&self.distribution_key, row);
+        self.partition_of_hash(key.distribution_hash())
+    }
+
+    /// Encodes primary key `values` (in key order); `None` when they do not fit the key.
+    pub fn primary_key_of(&self, values: &[Value]) -> Option<Key> {
+        self.key_of_values(&self.primary_key, values)
+    }
+
+    /// Encodes `values` for the leading `columns` of a key; fewer values than columns make a
+    /// prefix. `None` when a value does not fit its column.
+    pub fn key_of_values(&self, columns: &[ColumnId], values: &[Value]) -> Option<Key> {
+        if values.len() > columns.len() {
+            return None;
+        }
+        let mut encoder = KeyEncoder::new();
+        for (column, value) in columns.iter().zip(values) {
+            self.encode_column(&mut encoder, *column, value.as_ref())?;
+        }
+        Some(encoder.finish())
+    }
+
+    /// The key of an encoded row over `columns`.
+    pub fn key_of_row(&self, columns: &[ColumnId], row: &[u8]) -> Key {
+        let mut encoder = KeyEncoder::new();
+        self.encode_row_key(columns, row, &mut encoder);
+        encoder.finish()
+    }
+
+    /// Appends the key of an encoded row over `columns` to `encoder`, which the caller reuses.
+    pub fn encode_row_key(&self, columns: &[ColumnId], row: &[u8], encoder: &mut KeyEncoder) {
+        let layout = self.layout_of(row);
+        for column in columns {
+            let value = layout.get(row, *column).unwrap_or_else(|| {
+                // The row is older than the column.
+                self.columns[usize::from(column.0)].default.as_ref()
+            });
+            self.encode_column(encoder, *column, value)
+                .expect("a stored row holds values that fit its columns");
+        }
+    }
+
+    /// The layout an encoded row was written in.
+    pub fn layout_of(&self, row: &[u8]) -> &RowLayout {
+        &self.layouts[usize::from(RowLayout::version_of(row))]
+    }
+
+    /// The value of one column of an encoded row of any layout.
+    pub fn value<'a>(&'a self, row: &'a [u8], column: ColumnId) -> ValueRef<'a> {
+        self.layout_of(row)
+            .get(row, column)
+            .unwrap_or_else(|| self.columns[usize::from(column.0)].default.as_ref())
+    }
+
+    /// All values of an encoded row of any layout, in column order.
+    pub fn values(&self, row: &[u8]) -> Vec<Value> {
+        (0..self.columns.len() as u16).map(|c| self.value(row, ColumnId(c)).to_value()).collect()
+    }
+
+    fn encode_column(
+        &self,
+        encoder: &mut KeyEncoder,
+        column: ColumnId,
+        value: ValueRef<'_>,
+    ) -> Option<()> {
+        let definition = &self.columns[usize::from(column.0)];
+        encoder.push(definition.column_type, definition.nullable, value)
+    }
+
+    /// The ordered index with this identity.
+    pub fn ordered_index(&self, id: IndexId) -> Option<&OrderedIndexDef> {
+        self.ordered_indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The unique index with this identity.
+    pub fn unique_index(&self, id: IndexId) -> Option<&UniqueIndexDef> {
+        self.unique_indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The key of an encoded row over the columns of a unique index; `None` when one is NULL.
+    pub fn unique_key_of_row(&self, index: &UniqueIndexDef, row: &[u8]) -> Option<Key> {
+        if index.columns.iter().any(|c| self.value(row, *c).is_null()) {
+            return None;
+        }
+        Some(self.key_of_row(&index.columns, row))
+    }
+}

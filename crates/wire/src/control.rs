@@ -1,0 +1,172 @@
+//! Messages of the control plane: consensus, leases, joining, schema changes.
+
+use std::sync::Arc;
+
+use model::{
+    ClusterState, Command, ControlIndex, ErrorCode, Incarnation, NodeId, NodeRole, SchemaChange,
+    SessionId, TableId,
+};
+use stdx::Instant;
+
+/// Between control actors, and from clients and other actors to them.
+#[derive(Clone, Debug)]
+pub enum ControlMessage {
+    /// One message of the consensus library, with the commands of the log entries it carries.
+    Raft {
+        /// The library's message.
+        message: raftbare::Message,
+        /// One command per command entry in the message, in order.
+        commands: Vec<Arc<Command>>,
+    },
+    /// A state that replaces a log prefix the receiver lacks.
+    Snapshot {
+        /// Term of the leader that sends it.
+        term: raftbare::Term,
+        /// The last log entry it covers.
+        last: raftbare::LogPosition,
+        /// The consensus members at that point.
+        config: raftbare::ClusterConfig,
+        /// The state.
+        state: Arc<ClusterState>,
+    },
+    /// A snapshot was taken over.
+    SnapshotInstalled {
+        /// The position it covered.
+        last: raftbare::LogPosition,
+    },
+    /// Leader to every member: I lead; answer with `LeaseRequest`.
+    Heartbeat {
+        /// The leader's term.
+        term: raftbare::Term,
+        /// Counts the leader's heartbeats.
+        sequence: u64,
+    },
+    /// Member to leader: I am here; lend me time.
+    LeaseRequest {
+        /// The term the member follows.
+        term: raftbare::Term,
+        /// Of the last heartbeat seen.
+        sequence: u64,
+        /// The member's clock when it sent this; repeated in the answer.
+        sent_at: Instant,
+        /// The life that asks.
+        incarnation: Incarnation,
+        /// The log index the member has reached.
+        reached: ControlIndex,
+    },
+    /// Leader to member: serve until `sent_at + span` of your clock.
+    LeaseGrant {
+        /// Of the request.
+        sent_at: Instant,
+        /// How long from then on.
+        span: stdx::Duration,
+    },
+    /// A starting node asks everyone in the configuration: is there a cluster?
+    #[doc(alias = "CM_REGREQ")]
+    Hello {
+        /// The asker's life.
+        incarnation: Incarnation,
+        /// Its role.
+        role: NodeRole,
+        /// Its worker threads.
+        workers: u8,
+    },
+    /// Answer to `Hello`.
+    HelloReply {
+        /// The answerer's life.
+        incarnation: Incarnation,
+        /// Its role.
+        role: NodeRole,
+        /// Its worker threads.
+        workers: u8,
+        /// Whether it belongs to a cluster already.
+        in_cluster: bool,
+        /// Who leads, if known.
+        leader: Option<NodeId>,
+    },
+    /// To the leader: a node asks to be admitted.
+    Join {
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its role.
+        role: NodeRole,
+        /// Its worker threads.
+        workers: u8,
+    },
+    /// To the leader: the link to this life is gone.
+    Suspect {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Its host closed the connection.
+        closed: bool,
+    },
+    /// Leader to a node: your life is over in this cluster; stop, or join as a new one.
+    Removed {
+        /// The life that was removed.
+        incarnation: Incarnation,
+    },
+    /// From other actors of the node, or forwarded to the leader: please log this command.
+    Propose(Arc<Command>),
+    /// A participant's worker has received all rows of the partitions it was to be given.
+    WorkerSynced {
+        /// The worker.
+        worker: model::WorkerId,
+        /// The state it judged by.
+        reached: ControlIndex,
+    },
+    /// A client wants to follow the cluster's state; answered with `Message::State`, now and at
+    /// each change.
+    Follow,
+    /// A client asks for a catalog change.
+    Schema {
+        /// Who.
+        session: SessionId,
+        /// The session's count of schema changes; a repeat is recognised by it.
+        number: u64,
+        /// What.
+        change: SchemaChange,
+    },
+    /// Answer to `Schema`, once applied on the answering node.
+    SchemaReply {
+        /// Who.
+        session: SessionId,
+        /// Which.
+        number: u64,
+        /// The table concerned, or why not.
+        result: Result<TableId, ErrorCode>,
+    },
+    /// An operator or the node itself asks to leave in good order.
+    LeaveRequest,
+}
+
+impl ControlMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ControlMessage::Raft { message, .. } => match message {
+                raftbare::Message::RequestVoteCall { .. } => "RequestVote",
+                raftbare::Message::RequestVoteReply { .. } => "RequestVoteReply",
+                raftbare::Message::AppendEntriesCall { .. } => "AppendEntries",
+                raftbare::Message::AppendEntriesReply { .. } => "AppendEntriesReply",
+            },
+            ControlMessage::Snapshot { .. } => "ControlSnapshot",
+            ControlMessage::SnapshotInstalled { .. } => "ControlSnapshotInstalled",
+            ControlMessage::Heartbeat { .. } => "Heartbeat",
+            ControlMessage::LeaseRequest { .. } => "LeaseRequest",
+            ControlMessage::LeaseGrant { .. } => "LeaseGrant",
+            ControlMessage::Hello { .. } => "Hello",
+            ControlMessage::HelloReply { .. } => "HelloReply",
+            ControlMessage::Join { .. } => "Join",
+            ControlMessage::Suspect { .. } => "Suspect",
+            ControlMessage::Removed { .. } => "Removed",
+            ControlMessage::Propose(_) => "Propose",
+            ControlMessage::WorkerSynced { .. } => "WorkerSynced",
+            ControlMessage::Follow => "Follow",
+            ControlMessage::Schema { .. } => "Schema",
+            ControlMessage::SchemaReply { .. } => "SchemaReply",
+            ControlMessage::LeaveRequest => "LeaveRequest",
+        }
+    }
+}

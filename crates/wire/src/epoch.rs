@@ -1,0 +1,95 @@
+//! Messages of the epoch protocol: the two-step switch, completion, snapshots.
+//!
+//! The driver (one `Epochs` actor of the cluster) talks to every coordinator. Walk-through:
+//! `docs/internals/epochs.md`.
+
+use model::Epoch;
+
+/// Between the driver and the coordinators.
+#[derive(Clone, Debug)]
+pub enum EpochMessage {
+    /// Driver: stop assigning commit epochs; from the next epoch on keep the versions that the
+    /// `retained` snapshots need.
+    #[doc(alias = "GCP_PREPARE")]
+    Prepare {
+        /// The epoch to come.
+        epoch: Epoch,
+        /// Epochs snapshots may be reading, ascending, the one now ending included if wanted.
+        retained: Vec<Epoch>,
+    },
+    /// Coordinator: holding back commits, waiting for `Switch`.
+    Prepared {
+        /// The epoch to come.
+        epoch: Epoch,
+    },
+    /// Driver: everyone is prepared; assign this epoch from now on.
+    #[doc(alias = "GCP_COMMIT")]
+    Switch {
+        /// The new epoch.
+        epoch: Epoch,
+    },
+    /// Coordinator: all my transactions of epochs up to this one are complete everywhere.
+    #[doc(alias = "GCP_NODEFINISH")]
+    Drained {
+        /// The newest such epoch.
+        through: Epoch,
+    },
+    /// Driver: every transaction up to this epoch is complete everywhere.
+    #[doc(alias = "SUB_GCP_COMPLETE_REP")]
+    Completed {
+        /// The epoch.
+        epoch: Epoch,
+        /// Epochs whose versions must still be kept; others may go.
+        retained: Vec<Epoch>,
+    },
+    /// A new driver asks how far everyone is.
+    StateQuery,
+    /// Coordinator's answer.
+    State {
+        /// The epoch it assigns; zero before its first switch.
+        current: Epoch,
+        /// The epoch it is prepared for, if it holds commits back.
+        prepared: Option<Epoch>,
+        /// As in `Drained`.
+        drained: Epoch,
+        /// The newest epoch it knows to be complete.
+        completed: Epoch,
+        /// Snapshots its sessions hold.
+        snapshots: Vec<Epoch>,
+    },
+    /// Coordinator: wants a snapshot of everything committed before now.
+    SnapshotRequest {
+        /// Repeated in the answer.
+        request: u64,
+    },
+    /// Driver: the snapshot is complete and held for the asking coordinator.
+    SnapshotOpened {
+        /// Of the request.
+        request: u64,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// Coordinator: one holder less.
+    SnapshotReleased {
+        /// Its epoch.
+        epoch: Epoch,
+    },
+}
+
+impl EpochMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EpochMessage::Prepare { .. } => "EpochPrepare",
+            EpochMessage::Prepared { .. } => "EpochPrepared",
+            EpochMessage::Switch { .. } => "EpochSwitch",
+            EpochMessage::Drained { .. } => "EpochDrained",
+            EpochMessage::Completed { .. } => "EpochCompleted",
+            EpochMessage::StateQuery => "EpochStateQuery",
+            EpochMessage::State { .. } => "EpochState",
+            EpochMessage::SnapshotRequest { .. } => "SnapshotRequest",
+            EpochMessage::SnapshotOpened { .. } => "SnapshotOpened",
+            EpochMessage::SnapshotReleased { .. } => "SnapshotReleased",
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Every message between actors, and the envelope it travels in.
+//!
+//! # Owns
+//! Closed, printable enums: what an actor can be told is on one screen. Suffixes say the kind:
+//! a request is answered by a confirm or a refusal, a report expects nothing.
+//! # Guarantees
+//! Messages from one actor to another arrive in order and whole, or the link breaks and both sides
+//! learn it ([`Message::LinkDown`]).
+//! # Not here
+//! Byte encoding for links between processes; behaviour.
+
+pub mod control;
+pub mod epoch;
+pub mod operation;
+pub mod scan;
+pub mod transaction;
+
+use std::fmt;
+use std::sync::Arc;
+
+use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
+
+pub use control::ControlMessage;
+pub use epoch::EpochMessage;
+pub use operation::{
+    LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection, WaitPolicy,
+};
+pub use scan::{
+    ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanSource, ScanStatus,
+    ScanTransaction,
+};
+pub use transaction::{
+    ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, KeyRead, KnownOutcome, LegId,
+    ParticipantMessage, PreparedOperation, ReadRequest, ReportedLeg, ReportedLegStatus,
+    ReportedTransaction, RollbackScope, StagedWrite, TransactionState, UniqueImages,
+};
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The sender.
+    pub from: Address,
+    /// The sender's life; a receiver that no longer has it as a member drops the message.
+    pub incarnation: Incarnation,
+    /// The receiver.
+    pub to: Address,
+    /// The control log index the sender had reached. A receiver that is behind keeps the message
+    /// until it has caught up, so that what the sender knew is known.
+    pub reached: ControlIndex,
+    /// The content.
+    pub message: Message,
+}
+
+/// How soon a worker takes a message among those waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Membership, leases, epochs: small and urgent.
+    High,
+    /// Everything else.
+    Normal,
+}
+
+/// All that an actor can be told.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// The node has reached a newer cluster state. From its control actor to all actors of the
+    /// node, and to clients that follow it.
+    State(Arc<ClusterState>),
+    /// The link to a life of a node is gone; nothing more comes from it.
+    LinkDown {
+        /// The peer.
+        node: NodeId,
+        /// The life that was connected.
+        incarnation: Incarnation,
+        /// The peer's host closed the connection: its process has ended. Otherwise silence.
+        closed: bool,
+    },
+    /// An actor's note to itself: go on with work that was cut into steps.
+    #[doc(alias = "CONTINUEB")]
+    Continue(Continue),
+    /// Membership, leases, control log.
+    Control(Box<ControlMessage>),
+    /// Epoch switches and snapshots.
+    Epoch(EpochMessage),
+    /// From a client to a coordinator.
+    Request(ClientRequest),
+    /// From a data node to a client.
+    Reply(ClientReply),
+    /// To a participant, from a coordinator or another replica.
+    Participant(ParticipantMessage),
+    /// To a coordinator, from a participant or another coordinator.
+    Coordinator(CoordinatorMessage),
+    /// Scans, both ways.
+    Scan(ScanMessage),
+}
+
+/// Work that an actor does in steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continue {
+    /// Participant: advance the scans that have credit.
+    Scans,
+    /// Participant: send the next rows of replica copies.
+    Copies,
+    /// Participant: build new ordered indexes, drop old versions.
+    Upkeep,
+    /// Index builder: next rows.
+    IndexBuild,
+}
+
+impl Message {
+    /// The message's priority: a property of its kind, so that order per kind is kept.
+    pub fn priority(&self) -> Priority {
+        match self {
+            Message::State(_)
+            | Message::LinkDown { .. }
+            | Message::Control(_)
+            | Message::Epoch(_) => Priority::High,
+            _ => Priority::Normal,
+        }
+    }
+
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Message::State(_) => "State",
+            Message::LinkDown { .. } => "LinkDown",
+            Message::Continue(_) => "Continue",
+            Message::Control(message) => message.name(),
+            Message::Epoch(message) => message.name(),
+            Message::Request(message) => message.name(),
+            Message::Reply(message) => message.name(),
+            Message::Participant(message) => message.name(),
+            Message::Coordinator(message) => message.name(),
+            Message::Scan(message) => message.name(),
+        }
+    }
+}
+
+impl fmt::Display for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} > {} {} {}", self.from, self.to, self.reached, self.message.name())
+    }
+}

@@ -1,0 +1,163 @@
+//! Scans: one stream of row batches per partition, from the participant straight to the client.
+//!
+//! The participant sends a batch only when asked (`Open`, `Next`), so a slow client costs no
+//! memory at the data node. A scan that meets a locked row after it has rows to send, sends them
+//! first: it never sleeps on a lock while it sits on results.
+
+use model::{
+    Address, Epoch, Expression, IndexId, OperationNumber, PartitionId, Refusal, Row, ScanNumber,
+    SessionId, TransactionId,
+};
+
+use crate::operation::{LockMode, Projection, WaitPolicy};
+use crate::transaction::{CoordinatorRef, LegId};
+
+/// Names one scan of one session over all its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScanId {
+    /// The session.
+    pub session: SessionId,
+    /// Counts the session's scans.
+    pub number: ScanNumber,
+}
+
+/// Direction of an ordered scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanOrder {
+    /// Ascending keys.
+    Ascending,
+    /// Descending keys.
+    Descending,
+}
+
+/// What a scan runs over. Bounds are encoded key prefixes (`model::key`): a bound that holds fewer
+/// columns than the index stands for all keys beginning with it.
+#[derive(Clone, Debug)]
+pub enum ScanSource {
+    /// All rows, in row id order.
+    Heap,
+    /// A range of an ordered index.
+    Index {
+        /// The index.
+        index: IndexId,
+        /// Lower bound: `(key, inclusive)`; none for the start.
+        lower: Option<(Box<[u8]>, bool)>,
+        /// Upper bound: `(key, inclusive)`; none for the end.
+        upper: Option<(Box<[u8]>, bool)>,
+        /// Direction.
+        order: ScanOrder,
+    },
+}
+
+/// The transaction a scan runs in.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanTransaction {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Its coordinator.
+    pub coordinator: CoordinatorRef,
+    /// The leg that owns the locks taken.
+    pub leg: LegId,
+    /// Own changes up to this operation are seen, later ones are not (Halloween protection).
+    pub seen_to: OperationNumber,
+}
+
+/// Opens a scan of one partition.
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// Name of the scan.
+    pub scan: ScanId,
+    /// The partition.
+    pub partition: PartitionId,
+    /// Version of the table's definition the scan was made for.
+    pub table_version: u32,
+    /// Where batches go.
+    pub reply_to: Address,
+    /// The transaction, when rows are locked or own changes matter.
+    pub transaction: Option<ScanTransaction>,
+    /// Read as of this complete epoch; excludes locks.
+    pub snapshot: Option<Epoch>,
+    /// What to scan.
+    pub source: ScanSource,
+    /// Only rows of which this is true.
+    pub filter: Option<Expression>,
+    /// What to return of each row.
+    pub projection: Projection,
+    /// Lock each returned row and keep the lock until the transaction ends.
+    pub lock: LockMode,
+    /// What if a row is locked.
+    pub wait: WaitPolicy,
+    /// Stop after this many rows of the partition.
+    pub limit: Option<u64>,
+    /// The chain the client routed a locking scan by; empty for others.
+    pub chain: Vec<Address>,
+}
+
+/// One row of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanRow {
+    /// The index key, for merging ordered streams; empty for heap scans.
+    pub key: Box<[u8]>,
+    /// The row, projected.
+    pub row: Row,
+}
+
+/// How a scan of a partition goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScanStatus {
+    /// Ask for the next batch.
+    More,
+    /// That was all; the participant has forgotten the scan.
+    Finished,
+    /// It cannot go on; the participant has forgotten the scan.
+    Failed(Refusal),
+}
+
+/// Some rows of a scan of one partition.
+#[derive(Clone, Debug)]
+pub struct ScanBatch {
+    /// Which scan.
+    pub scan: ScanId,
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Rows in scan order; possibly none.
+    pub rows: Vec<ScanRow>,
+    /// What comes after.
+    pub status: ScanStatus,
+}
+
+/// Between clients and participants.
+#[derive(Clone, Debug)]
+pub enum ScanMessage {
+    /// Client (or coordinator, in a transaction): open, and send the first batch.
+    #[doc(alias = "SCAN_FRAGREQ")]
+    Open(Box<ScanRequest>),
+    /// Client: send the next batch.
+    Next {
+        /// Which scan.
+        scan: ScanId,
+        /// Which partition.
+        partition: PartitionId,
+    },
+    /// Client: forget the scan. No answer.
+    Close {
+        /// Which scan.
+        scan: ScanId,
+        /// Which partition.
+        partition: PartitionId,
+    },
+    /// Participant: rows.
+    Batch(Box<ScanBatch>),
+}
+
+impl ScanMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ScanMessage::Open(_) => "ScanOpen",
+            ScanMessage::Next { .. } => "ScanNext",
+            ScanMessage::Close { .. } => "ScanClose",
+            ScanMessage::Batch(_) => "ScanBatch",
+        }
+    }
+}

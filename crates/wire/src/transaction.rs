@@ -1,0 +1,589 @@
+//! Messages of the transaction protocol: client, coordinator, participants.
+//!
+//! A *leg* is the part of a transaction that lives in one write chain: the operations whose
+//! partitions have the same replicas on the same workers. Prepare runs down the chain (primary to
+//! last backup), commit runs up (last backup to primary), complete goes to all.
+//! Walk-through: `docs/internals/transactions.md`.
+
+use model::{
+    Address, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal, Row, RowId,
+    SessionId, TransactionId,
+};
+
+use crate::operation::{Operation, OperationOutcome, OperationResult, Projection};
+use crate::scan::ScanRequest;
+
+/// A leg's position in its transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LegId(pub u16);
+
+/// A coordinator in one of its lives: who must settle a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoordinatorRef {
+    /// Where.
+    pub address: Address,
+    /// Which life of the node.
+    pub incarnation: Incarnation,
+}
+
+/// What a client asks a coordinator.
+#[derive(Clone, Debug)]
+pub enum ClientRequest {
+    /// Runs operations in the transaction, opening it if this is its first request.
+    #[doc(alias = "TCKEYREQ")]
+    Execute {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The session's request counter; the answer repeats it.
+        request: u64,
+        /// Operations with ascending numbers.
+        operations: Vec<Operation>,
+        /// Commit when every operation has succeeded; abort when one was refused.
+        commit: bool,
+    },
+    /// Commits.
+    Commit {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Request counter.
+        request: u64,
+    },
+    /// Aborts.
+    Abort {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Request counter.
+        request: u64,
+    },
+    /// Undoes all operations numbered above `after`; their locks stay.
+    RollbackTo {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Request counter.
+        request: u64,
+        /// The savepoint.
+        after: OperationNumber,
+    },
+    /// Opens a scan that locks rows or sees the transaction's own changes; opens the transaction
+    /// if this is its first request. Batches come from the participant itself.
+    Scan {
+        /// The transaction.
+        transaction: TransactionId,
+        /// What to scan; `transaction` in it is filled in by the coordinator.
+        scan: Box<ScanRequest>,
+    },
+    /// Asks for a snapshot of all that is committed now, and holds it.
+    OpenSnapshot {
+        /// Who holds it.
+        session: SessionId,
+        /// Request counter.
+        request: u64,
+    },
+    /// Lets go of a snapshot.
+    CloseSnapshot {
+        /// Who held it.
+        session: SessionId,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// Asks how a transaction ended whose answer was lost. Any coordinator may be asked; after the
+    /// answer the transaction cannot commit any more if it has not.
+    Outcome {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Request counter.
+        request: u64,
+        /// The coordinator it ran on.
+        coordinator: CoordinatorRef,
+    },
+}
+
+/// How a transaction stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// Open; operations that were refused have left no effect.
+    Open,
+    /// Committed in this epoch (zero when it changed nothing).
+    Committed(Epoch),
+    /// Aborted, and why.
+    Aborted(Refusal),
+}
+
+/// What a data node answers a client.
+#[derive(Clone, Debug)]
+pub enum ClientReply {
+    /// To `Execute`, `Commit`, `Abort`, `RollbackTo`.
+    Transaction {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The request answered; zero when the coordinator aborts unasked.
+        request: u64,
+        /// One result per operation of the request, in order. Empty when the transaction was
+        /// aborted before all were known.
+        results: Vec<OperationResult>,
+        /// Where the transaction stands now.
+        state: TransactionState,
+    },
+    /// To `OpenSnapshot`.
+    Snapshot {
+        /// Who.
+        session: SessionId,
+        /// Request counter.
+        request: u64,
+        /// The snapshot's epoch, held until closed.
+        result: Result<Epoch, Refusal>,
+    },
+    /// To `Outcome`.
+    Outcome {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Request counter.
+        request: u64,
+        /// Its end. A refusal means: not known yet, or not known any more.
+        result: Result<TransactionState, Refusal>,
+    },
+    /// To `ReadRequest`.
+    Read {
+        /// Who.
+        session: SessionId,
+        /// Request counter.
+        request: u64,
+        /// One row or none per key, in order; a refusal answers the whole request.
+        result: Result<Vec<Option<Row>>, Refusal>,
+    },
+}
+
+/// A committed read by primary key.
+#[derive(Clone, Debug)]
+pub struct KeyRead {
+    /// Where.
+    pub partition: PartitionId,
+    /// Encoded primary key.
+    pub key: Key,
+    /// What to return.
+    pub projection: Projection,
+}
+
+/// Committed reads sent straight from a client to a replica; all partitions have one there.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// Who asks.
+    pub session: SessionId,
+    /// Request counter.
+    pub request: u64,
+    /// Read as of this complete epoch; the newest committed rows otherwise.
+    pub snapshot: Option<Epoch>,
+    /// The keys.
+    pub reads: Vec<KeyRead>,
+}
+
+/// Which operations of a leg to undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RollbackScope {
+    /// Those numbered above.
+    After(OperationNumber),
+    /// This one; refused with `Internal` if a later operation changed the same row.
+    Only(OperationNumber),
+}
+
+/// A change a primary has computed, on its way down the chain.
+#[derive(Clone, Debug)]
+pub struct StagedWrite {
+    /// The operation.
+    pub number: OperationNumber,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The row's place, chosen by the primary.
+    pub row_id: RowId,
+    /// Encoded primary key.
+    pub key: Key,
+    /// The whole row after the operation; none when it deletes.
+    pub after: Option<Row>,
+}
+
+/// The row before and after an operation: what unique indexes are maintained from.
+#[derive(Clone, Debug)]
+pub struct UniqueImages {
+    /// Before, if it existed.
+    pub before: Option<Row>,
+    /// After, if it exists.
+    pub after: Option<Row>,
+}
+
+/// The answer to one operation inside the cluster.
+#[derive(Clone, Debug)]
+pub struct PreparedOperation {
+    /// Which.
+    pub number: OperationNumber,
+    /// How it went; a refused one has left no effect on any replica.
+    pub result: Result<OperationOutcome, Refusal>,
+    /// For changes of tables that have unique indexes.
+    pub images: Option<Box<UniqueImages>>,
+}
+
+/// What participants are told.
+#[derive(Clone, Debug)]
+pub enum ParticipantMessage {
+    /// Client: committed reads.
+    Read(Box<ReadRequest>),
+    /// Coordinator to primary: execute operations, then pass changes down the chain.
+    #[doc(alias = "LQHKEYREQ")]
+    Prepare {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// The whole chain, primary (the receiver) first. Refused with `StaleRoute` when the
+        /// receiver's newest state has another one.
+        chain: Vec<Address>,
+        /// Operations of this leg, numbers ascending.
+        operations: Vec<Operation>,
+    },
+    /// Replica to the next one: stage these changes.
+    Replicate {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Who coordinates.
+        coordinator: CoordinatorRef,
+        /// The whole chain; the receiver finds itself in it.
+        chain: Vec<Address>,
+        /// The changes.
+        writes: Vec<StagedWrite>,
+        /// Answers for the coordinator; the last replica delivers them.
+        results: Vec<PreparedOperation>,
+    },
+    /// Up the chain: the transaction commits. Backups note it and pass it on; the primary (the
+    /// last receiver) applies it, releases the locks and tells the coordinator.
+    Commit {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// The commit epoch.
+        epoch: Epoch,
+        /// Who is still to be told, next one last; the receiver is not in it.
+        up: Vec<Address>,
+        /// The primary keeps its record until `Complete`: the transaction has other legs.
+        keep: bool,
+        /// Where to answer.
+        coordinator: Address,
+        /// Repeated in the answer; tells a repeated round from an earlier one.
+        attempt: u32,
+    },
+    /// All primaries have applied: apply too, forget the leg.
+    Complete {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Repeated in the answer.
+        attempt: u32,
+    },
+    /// Down the chain: undo everything of the leg, release its locks, forget it.
+    Abort {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Who is still to be told after the receiver, next one first.
+        down: Vec<Address>,
+        /// Where each replica answers.
+        coordinator: Address,
+        /// Repeated in the answer.
+        attempt: u32,
+    },
+    /// Down the chain: undo some operations of the leg; locks stay.
+    Rollback {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Which operations.
+        scope: RollbackScope,
+        /// Who is still to be told after the receiver, next one first.
+        down: Vec<Address>,
+        /// Repeated in the answer, which the last replica gives.
+        attempt: u32,
+    },
+    /// A new coordinator asks for all transactions of a dead one. Answered once the receiver has
+    /// itself applied the removal of that life.
+    #[doc(alias = "LQH_TRANSREQ")]
+    TakeoverQuery {
+        /// The dead node.
+        node: NodeId,
+        /// The dead life.
+        incarnation: Incarnation,
+        /// Repeated in the answer.
+        attempt: u32,
+    },
+    /// Did this transaction commit here?
+    OutcomeProbe {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Repeated in the answer.
+        probe: u64,
+    },
+    /// A syncing replica asks the primary for a partition's rows.
+    #[doc(alias = "COPY_FRAGREQ")]
+    CopyRequest {
+        /// The partition.
+        partition: PartitionId,
+        /// The receiver already has everything up to this epoch; zero for nothing.
+        from: Epoch,
+        /// Chosen by the asker; answers to an older copy are ignored.
+        copy: u64,
+    },
+    /// Rows and empty slots of a partition, in slot order, read under a shared lock each.
+    CopyRows {
+        /// The partition.
+        partition: PartitionId,
+        /// Which copy.
+        copy: u64,
+        /// Slot, epoch of its last change, content if any.
+        rows: Vec<(RowId, Epoch, Option<Row>)>,
+        /// The copy is complete: the source has this many slots.
+        finished: Option<u32>,
+    },
+    /// Takes `CopyRows` into account; the source may send one more.
+    CopyAck {
+        /// The partition.
+        partition: PartitionId,
+        /// Which copy.
+        copy: u64,
+    },
+}
+
+/// How far a reported leg is at one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportedLegStatus {
+    /// Staged or still executing; no decision seen.
+    Open,
+    /// Told to commit, not applied.
+    Committed(Epoch),
+    /// Applied, kept for the other legs.
+    Applied(Epoch),
+}
+
+/// One leg as one replica knows it.
+#[derive(Clone, Debug)]
+pub struct ReportedLeg {
+    /// The leg.
+    pub leg: LegId,
+    /// Its chain as the dead coordinator made it.
+    pub chain: Vec<Address>,
+    /// Its state here.
+    pub status: ReportedLegStatus,
+}
+
+/// A transaction of a dead coordinator as one participant knows it.
+#[derive(Clone, Debug)]
+pub struct ReportedTransaction {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// Its legs here.
+    pub legs: Vec<ReportedLeg>,
+}
+
+/// What coordinators are told.
+#[derive(Clone, Debug)]
+pub enum CoordinatorMessage {
+    /// Answers to operations: from the primary for reads and refusals, from the last replica of
+    /// the chain for changes.
+    #[doc(alias = "LQHKEYCONF")]
+    Prepared {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Some of the operations sent.
+        results: Vec<PreparedOperation>,
+    },
+    /// A backup cannot stage a change (memory): the whole transaction must be aborted.
+    PrepareRefused {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The primary has applied the leg.
+    Committed {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Of the commit.
+        attempt: u32,
+    },
+    /// This replica has applied and forgotten the leg.
+    Completed {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Of the complete.
+        attempt: u32,
+    },
+    /// This replica has undone and forgotten the leg.
+    Aborted {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Of the abort.
+        attempt: u32,
+    },
+    /// The last replica of the chain has undone the operations.
+    RolledBack {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// A later change of the same row stands in the way.
+        refused: bool,
+        /// Of the rollback.
+        attempt: u32,
+    },
+    /// An operation or scan of the transaction has waited for locks for a while. Sent again while
+    /// it waits.
+    Waiting {
+        /// Who waits.
+        transaction: TransactionId,
+        /// Its wait at that participant: an operation's number, or a scan's above 2^32.
+        wait: u64,
+        /// Whom it waits for.
+        blockers: Vec<(TransactionId, CoordinatorRef)>,
+    },
+    /// The wait is over, granted or not.
+    WaitOver {
+        /// Who waited.
+        transaction: TransactionId,
+        /// Which wait.
+        wait: u64,
+    },
+    /// Edge-chasing deadlock probe (Chandy, Misra, Haas 1983): `target` blocks the last of `path`.
+    DeadlockProbe {
+        /// The waits-for path so far with the epoch each transaction began in; the first started
+        /// the probe.
+        path: Vec<(TransactionId, Epoch, CoordinatorRef)>,
+        /// Asked now.
+        target: TransactionId,
+    },
+    /// The probe has come full circle and this transaction is its youngest member.
+    DeadlockVictim {
+        /// To be aborted, if it still waits.
+        transaction: TransactionId,
+        /// The circle.
+        cycle: Vec<TransactionId>,
+    },
+    /// Answer to `TakeoverQuery`.
+    TakeoverReport {
+        /// The dead node.
+        node: NodeId,
+        /// The dead life.
+        incarnation: Incarnation,
+        /// Of the query.
+        attempt: u32,
+        /// What is open here.
+        transactions: Vec<ReportedTransaction>,
+    },
+    /// Asks the coordinator of a transaction how it ended, and forbids it to begin.
+    OutcomeQuery {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Repeated in the answer.
+        probe: u64,
+    },
+    /// Answer of a coordinator or participant that was asked.
+    OutcomeReport {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Of the question.
+        probe: u64,
+        /// What is known there.
+        outcome: KnownOutcome,
+    },
+}
+
+/// What one actor knows of a transaction's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownOutcome {
+    /// It committed in this epoch.
+    Committed(Epoch),
+    /// It is under way here.
+    Open,
+    /// Nothing of it here.
+    Unknown,
+    /// A later transaction of the session committed: this one's end is no longer kept.
+    Superseded,
+}
+
+impl ClientRequest {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ClientRequest::Execute { .. } => "Execute",
+            ClientRequest::Commit { .. } => "CommitRequest",
+            ClientRequest::Abort { .. } => "AbortRequest",
+            ClientRequest::RollbackTo { .. } => "RollbackTo",
+            ClientRequest::Scan { .. } => "TransactionScan",
+            ClientRequest::OpenSnapshot { .. } => "OpenSnapshot",
+            ClientRequest::CloseSnapshot { .. } => "CloseSnapshot",
+            ClientRequest::Outcome { .. } => "OutcomeRequest",
+        }
+    }
+}
+
+impl ClientReply {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ClientReply::Transaction { .. } => "TransactionReply",
+            ClientReply::Snapshot { .. } => "SnapshotReply",
+            ClientReply::Outcome { .. } => "OutcomeReply",
+            ClientReply::Read { .. } => "ReadReply",
+        }
+    }
+}
+
+impl ParticipantMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ParticipantMessage::Read(_) => "Read",
+            ParticipantMessage::Prepare { .. } => "Prepare",
+            ParticipantMessage::Replicate { .. } => "Replicate",
+            ParticipantMessage::Commit { .. } => "Commit",
+            ParticipantMessage::Complete { .. } => "Complete",
+            ParticipantMessage::Abort { .. } => "Abort",
+            ParticipantMessage::Rollback { .. } => "Rollback",
+            ParticipantMessage::TakeoverQuery { .. } => "TakeoverQuery",
+            ParticipantMessage::OutcomeProbe { .. } => "OutcomeProbe",
+            ParticipantMessage::CopyRequest { .. } => "CopyRequest",
+            ParticipantMessage::CopyRows { .. } => "CopyRows",
+            ParticipantMessage::CopyAck { .. } => "CopyAck",
+        }
+    }
+}
+
+impl CoordinatorMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CoordinatorMessage::Prepared { .. } => "Prepared",
+            CoordinatorMessage::PrepareRefused { .. } => "PrepareRefused",
+            CoordinatorMessage::Committed { .. } => "Committed",
+            CoordinatorMessage::Completed { .. } => "Completed",
+            CoordinatorMessage::Aborted { .. } => "Aborted",
+            CoordinatorMessage::RolledBack { .. } => "RolledBack",
+            CoordinatorMessage::Waiting { .. } => "Waiting",
+            CoordinatorMessage::WaitOver { .. } => "WaitOver",
+            CoordinatorMessage::DeadlockProbe { .. } => "DeadlockProbe",
+            CoordinatorMessage::DeadlockVictim { .. } => "DeadlockVictim",
+            CoordinatorMessage::TakeoverReport { .. } => "TakeoverReport",
+            CoordinatorMessage::OutcomeQuery { .. } => "OutcomeQuery",
+            CoordinatorMessage::OutcomeReport { .. } => "OutcomeReport",
+        }
+    }
+}

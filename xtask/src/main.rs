@@ -1,0 +1,121 @@
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `fmt`.
+//!
+//! # Owns
+//! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
+//! # Not here
+//! Anything a shipped binary needs: this crate is at the top of the layer table, used by nobody.
+
+#![expect(clippy::print_stdout, reason = "a command-line tool answers on standard output")]
+#![expect(clippy::print_stderr, reason = "a command-line tool complains on standard error")]
+
+mod steps;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use steps::TestOptions;
+use workspace::Workspace;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND [OPTIONS]
+
+  test [--seeds N] [--keep-going]   everything a change must pass: formatting, clippy, tidy, tests,
+                                    simulation (300 seeds unless --seeds says otherwise)
+  ci [--seeds N] [--keep-going]     the same; the name continuous integration calls it by
+  tidy [--write]                    the project's own rules; --write refreshes generated tables
+  sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;
+                                    a sub-command of the simulator may come first (default: run)
+  fmt [--check]                     format every crate
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<ExitCode, String> {
+    let Some((command, rest)) = args.split_first() else {
+        print!("{HELP}");
+        return Ok(ExitCode::FAILURE);
+    };
+    if wants_help(command) || rest.iter().any(|arg| wants_help(arg)) {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    match command.as_str() {
+        "test" | "ci" => steps::test(&Workspace::load()?, &test_options(rest)?),
+        "tidy" => {
+            let write = flag(rest, "--write")?;
+            Ok(exit_code(tidy::run(&Workspace::load()?, write)?))
+        }
+        "sim" => steps::sim(&Workspace::load()?, rest),
+        "fmt" => steps::fmt(&Workspace::load()?, flag(rest, "--check")?),
+        other => Err(format!("unknown command `{other}`; try `cargo xtask --help`")),
+    }
+}
+
+fn wants_help(arg: &str) -> bool {
+    matches!(arg, "--help" | "-h" | "help")
+}
+
+fn exit_code(success: bool) -> ExitCode {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Accepts nothing but one optional flag.
+fn flag(args: &[String], name: &str) -> Result<bool, String> {
+    match args {
+        [] => Ok(false),
+        [only] if only == name => Ok(true),
+        [first, ..] => Err(format!("unexpected `{first}`; the only option here is `{name}`")),
+    }
+}
+
+fn test_options(args: &[String]) -> Result<TestOptions, String> {
+    let mut options = TestOptions::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--keep-going" => options.keep_going = true,
+            "--seeds" => {
+                let value = args.next().ok_or("`--seeds` needs a number")?;
+                let parsed = value.parse();
+                options.seeds = parsed.map_err(|_| format!("`--seeds {value}`: not a number"))?;
+            }
+            other => return Err(format!("unexpected `{other}`; options: --seeds N, --keep-going")),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(args: &[&str]) -> Vec<String> {
+        args.iter().map(|arg| (*arg).to_string()).collect()
+    }
+
+    #[test]
+    fn options_of_test() {
+        let options = test_options(&strings(&["--seeds", "12", "--keep-going"])).unwrap();
+        assert_eq!(options, TestOptions { seeds: 12, keep_going: true });
+        assert_eq!(test_options(&[]).unwrap().seeds, 300);
+    }
+
+    #[test]
+    fn errors_name_the_argument() {
+        let message = test_options(&strings(&["--seeds", "many"])).unwrap_err();
+        assert_eq!(message, "`--seeds many`: not a number");
+        assert!(test_options(&strings(&["--seeds"])).unwrap_err().contains("--seeds"));
+        assert!(flag(&strings(&["--wirte"]), "--write").unwrap_err().contains("`--wirte`"));
+        assert!(run(&strings(&["tset"])).unwrap_err().contains("`tset`"));
+    }
+}
