@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{
-    ActorKind, Address, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
-};
+use model::{ActorKind, Address, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId};
 use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 

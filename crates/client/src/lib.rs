@@ -1,1 +1,25 @@
-//! client
+//! The client library core: sessions, transactions, reads, scans, schema changes, all as state
+//! machines without input or output, and the index builder that uses them inside a data node.
+//!
+//! # Owns
+//! [`Client`], a component that an actor embeds: it turns values into encoded operations, finds
+//! the data nodes that serve them, repeats what is safe to repeat, and reports through
+//! [`ClientEvent`]s. [`IndexBuilder`], the actor that fills new unique indexes.
+//! # Guarantees
+//! A request ends in exactly one final event. Nothing whose effect is in doubt is run twice; a
+//! commit whose answer was lost is asked for until its end is known.
+//! # Not here
+//! SQL, connections, what data nodes do with the requests.
+
+mod client;
+mod event;
+mod index_builder;
+mod request;
+
+pub use client::{Client, ClientOptions};
+pub use event::{
+    ClientEvent, ClientResult, OperationAnswer, Savepoint, SessionNumber, Token,
+    UnsettledTransaction,
+};
+pub use index_builder::IndexBuilder;
+pub use request::{ClientOperation, ClientRead, OperationAction, ReadKey, ScanRange, ScanSpec};

@@ -10,11 +10,11 @@
 //! 2. A node is in a slot only while it is a member.
 //! 3. Every slot of a started cluster has an active replica, or the cluster is stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{
-    ActorKind, Address, ControlIndex, IndexId, Incarnation, NodeId, PartitionId, PartitionIndex,
+    ActorKind, Address, ControlIndex, Incarnation, IndexId, NodeId, PartitionId, PartitionIndex,
     SessionId, TableId, WorkerId,
 };
 use crate::schema::{Column, Table};
@@ -114,6 +114,8 @@ pub struct ClusterState {
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
     pub schema_answers: BTreeMap<SessionId, (u64, Result<TableId, crate::ErrorCode>)>,
+    /// The sessions of `schema_answers`, the one answered longest ago first: who is forgotten next.
+    pub schema_sessions: VecDeque<SessionId>,
 }
 
 /// An alteration of the catalog.
@@ -334,8 +336,7 @@ impl ClusterState {
     /// All partitions of a table.
     pub fn partitions(&self, table: &Table) -> impl Iterator<Item = PartitionId> + use<> {
         let id = table.id;
-        (0..table.partition_count)
-            .map(move |p| PartitionId { table: id, index: PartitionIndex(p) })
+        (0..table.partition_count).map(move |p| PartitionId { table: id, index: PartitionIndex(p) })
     }
 
     /// Checks what holds in every reachable state; panics with the broken rule.

@@ -52,7 +52,8 @@ id!(
     PartitionIndex(u16), "p"
 );
 id!(
-    /// Position in the cluster's control log. A node has "reached" an index when it applied all up to it.
+    /// Position in the cluster's control log. A node has "reached" an index when it has applied
+    /// everything up to it.
     ControlIndex(u64), "@"
 );
 id!(

@@ -1,4 +1,4 @@
-//! The words everything else is written in: identifiers, schema, values, rows, routing, error codes.
+//! The words everything else is written in: identifiers, schema, values, rows, error codes.
 //!
 //! # Owns
 //! Data types with their encodings and invariants.

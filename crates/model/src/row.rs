@@ -216,9 +216,7 @@ impl RowLayout {
                 let (from, to) = self.variable_range(row, usize::from(field.at));
                 to - from <= usize::from(max)
             }
-            ColumnType::Float => {
-                !f64::from_le_bytes(bytes(row, usize::from(field.at))).is_nan()
-            }
+            ColumnType::Float => !f64::from_le_bytes(bytes(row, usize::from(field.at))).is_nan(),
             _ => true,
         };
         last == room && self.fields.iter().all(within)

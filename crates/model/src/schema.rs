@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::ids::{ColumnId, IndexId, PartitionIndex, TableId};
-use crate::key::{Key, KeyEncoder};
+use crate::key::{Key, KeyEncoder, strip_value};
 use crate::row::RowLayout;
 use crate::value::{Value, ValueRef};
 
@@ -182,6 +182,23 @@ impl Table {
             self.encode_column(encoder, *column, value)
                 .expect("a stored row holds values that fit its columns");
         }
+    }
+
+    /// Whether the key of an encoded row over `columns` is `key`: as `key_of_row`, without
+    /// encoding the row's key.
+    #[inline]
+    pub fn row_has_key(&self, columns: &[ColumnId], row: &[u8], key: &[u8]) -> bool {
+        let layout = self.layout_of(row);
+        let mut rest = key;
+        for column in columns {
+            let definition = &self.columns[usize::from(column.0)];
+            let value = layout.get(row, *column).unwrap_or(definition.default.as_ref());
+            match strip_value(rest, definition.column_type, definition.nullable, value) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+        rest.is_empty()
     }
 
     /// The layout an encoded row was written in.

@@ -1,15 +1,16 @@
 //! Missing batteries: small deterministic building blocks that know nothing of this project.
 //!
 //! # Owns
-//! Time values, the pseudo-random generator, pools with typed handles, ring buffers, fixed-hash maps.
+//! Time values, the pseudo-random generator, pools with typed handles, ring buffers, hash maps
+//! with a fixed order.
 //! # Not here
 //! Anything with a clock, a thread, a file or entropy: see `runtime`.
 
-mod time;
-mod prng;
-mod pool;
-mod ring;
 mod map;
+mod pool;
+mod prng;
+mod ring;
+mod time;
 
 pub use map::{FixedHasher, HashMap, HashSet};
 pub use pool::{Handle, Pool, PoolFull};

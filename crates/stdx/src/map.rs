@@ -26,9 +26,9 @@ impl FixedHasher {
 
 impl Hasher for FixedHasher {
     fn finish(&self) -> u64 {
-        // The map uses the low and the top bits: fold the good high bits down.
-        let h = self.state ^ (self.state >> 32);
-        h.wrapping_mul(MULTIPLIER) ^ (h >> 29)
+        // The map uses the low and the top bits, and a product is good at the top: fold it down.
+        let h = (self.state ^ (self.state >> 32)).wrapping_mul(MULTIPLIER);
+        h ^ (h >> 32)
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -59,4 +59,46 @@ impl Hasher for FixedHasher {
     fn write_usize(&mut self, v: usize) {
         self.mix(v as u64);
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hash::BuildHasher;
+
+    #[test]
+    fn hashes_are_the_same_in_every_run() {
+        let hasher = BuildHasherDefault::<FixedHasher>::default();
+        assert_eq!(hasher.hash_one(1u64), hasher.hash_one(1u64));
+        let first: Vec<u64> = (0..3u64).map(|v| hasher.hash_one(v)).collect();
+        assert_eq!(first, EXPECTED, "a change of the hasher changes the order of maps");
+        assert_ne!(hasher.hash_one("ab"), hasher.hash_one("ab\0"));
+    }
+
+    #[test]
+    fn low_and_top_bits_spread() {
+        let hasher = BuildHasherDefault::<FixedHasher>::default();
+        for shift in [0, 8, 32, 48] {
+            let mut low = vec![0u32; 256];
+            let mut top = vec![0u32; 256];
+            for v in 0..25_600u64 {
+                let hash = hasher.hash_one(v << shift);
+                low[(hash & 255) as usize] += 1;
+                top[(hash >> 56) as usize] += 1;
+            }
+            let uneven = |counts: &[u32]| counts.iter().any(|count| !(20..300).contains(count));
+            assert!(!uneven(&low), "low bits of numbers << {shift}: {low:?}");
+            assert!(!uneven(&top), "top bits of numbers << {shift}: {top:?}");
+        }
+    }
+
+    #[test]
+    fn the_aliases_are_plain_maps() {
+        let mut map: HashMap<u32, &str> = HashMap::default();
+        map.insert(1, "one");
+        let set: HashSet<u32> = [1, 2, 2].into_iter().collect();
+        assert_eq!((map.get(&1), set.len()), (Some(&"one"), 2));
+    }
+
+    const EXPECTED: [u64; 3] = [0, 12_328_215_546_015_144_356, 15_484_151_069_156_790_115];
 }

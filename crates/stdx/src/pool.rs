@@ -1,4 +1,10 @@
 //! Record pools: a stated limit, typed handles that never reach a record of another life.
+//!
+//! # Guarantees
+//! Memory grows with the most records ever held at once, up to the limit. A slot whose generations
+//! are used up is never used again, so a handle stays unique for ever.
+//! # Not here
+//! Sharing and borrowing: whoever owns the pool reaches every record through it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -85,13 +91,15 @@ impl std::error::Error for PoolFull {}
 pub struct Pool<T> {
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
+    /// Slots that have had their last generation.
+    retired: usize,
     limit: u32,
 }
 
 impl<T> Pool<T> {
     /// An empty pool of at most `limit` records.
     pub fn with_limit(limit: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), limit }
+        Self { slots: Vec::new(), free: Vec::new(), retired: 0, limit }
     }
 
     /// Adds a record, or says that the limit is reached.
@@ -102,10 +110,10 @@ impl<T> Pool<T> {
             slot.1 = Some(record);
             return Ok(Handle { index, generation: slot.0, record: PhantomData });
         }
-        let index = self.slots.len() as u32;
-        if index >= self.limit {
+        if self.len() >= self.limit as usize {
             return Err(PoolFull { limit: self.limit });
         }
+        let index = u32::try_from(self.slots.len()).expect("a pool has fewer than 2^32 slots");
         self.slots.push((0, Some(record)));
         Ok(Handle { index, generation: 0, record: PhantomData })
     }
@@ -129,14 +137,19 @@ impl<T> Pool<T> {
             return None;
         }
         let record = slot.1.take()?;
-        slot.0 = slot.0.wrapping_add(1);
-        self.free.push(handle.index);
+        match slot.0.checked_add(1) {
+            Some(generation) => {
+                slot.0 = generation;
+                self.free.push(handle.index);
+            }
+            None => self.retired += 1,
+        }
         Some(record)
     }
 
     /// Records held.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.retired
     }
 
     /// Whether no record is held.
@@ -200,5 +213,43 @@ mod tests {
         assert_eq!(pool.remove(first), None);
         assert_eq!(pool[second], "d");
         assert_eq!(pool.len(), 2);
+    }
+    #[test]
+    fn a_slot_retires_after_its_last_generation() {
+        let mut pool = Pool::with_limit(1);
+        let first = pool.insert(1).expect("room");
+        pool.slots[0].0 = u32::MAX;
+        let last = Handle { generation: u32::MAX, ..first };
+        assert_eq!(pool.remove(last), Some(1));
+        assert!(pool.is_empty());
+        let next = pool.insert(2).expect("the limit counts records");
+        assert_eq!((next.index(), pool.get(last)), (1, None));
+        assert_eq!(pool.insert(3), Err(PoolFull { limit: 1 }));
+        assert_eq!(pool.free(), 0);
+    }
+
+    #[test]
+    fn records_are_listed_in_slot_order() {
+        let mut pool = Pool::with_limit(10);
+        let handles: Vec<_> = (0..5).map(|v| pool.insert(v).expect("room")).collect();
+        pool.remove(handles[2]);
+        assert_eq!(pool.iter().map(|(_, v)| *v).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        assert_eq!(pool.handles().count(), pool.len());
+        assert!(handles[0] < handles[1]);
+        assert_eq!(handles[3].to_string(), "3.0");
+        pool[handles[3]] = 30;
+        assert_eq!(pool[handles[3]], 30);
+        assert_eq!((pool.free(), pool.limit()), (6, 10));
+        let full = PoolFull { limit: 10 }.to_string();
+        assert_eq!(full, "the pool's limit of 10 records is reached");
+    }
+
+    #[test]
+    #[should_panic(expected = "stale handle 0.0")]
+    fn a_stale_handle_does_not_index() {
+        let mut pool = Pool::with_limit(1);
+        let handle = pool.insert(1).expect("room");
+        pool.remove(handle);
+        let _ = pool[handle];
     }
 }

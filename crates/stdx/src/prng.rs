@@ -70,3 +70,35 @@ impl Prng {
         &choices[self.index(choices.len())]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_means_the_same_draws_for_ever() {
+        let mut prng = Prng::new(0);
+        let draws = [prng.next_u64(), prng.next_u64(), prng.next_u64()];
+        assert_eq!(draws, EXPECTED);
+        let (mut a, mut b) = (Prng::new(9), Prng::new(9));
+        assert_eq!(a.fork().next_u64(), b.fork().next_u64());
+        assert_eq!(a.next_u64(), b.next_u64());
+    }
+
+    #[test]
+    fn draws_stay_in_their_range() {
+        let mut prng = Prng::new(1);
+        let mut seen = [false; 6];
+        for _ in 0..1_000 {
+            seen[prng.below(6) as usize] = true;
+            assert!((3..=5).contains(&prng.between(3, 5)));
+            assert!(*prng.pick(&[1, 2]) <= 2);
+        }
+        assert_eq!(seen, [true; 6]);
+        assert!(!prng.percent(0) && prng.percent(100));
+        assert_eq!(prng.between(4, 4), 4);
+    }
+
+    const EXPECTED: [u64; 3] =
+        [5_987_356_902_031_041_503, 7_051_070_477_665_621_255, 6_633_766_593_972_829_180];
+}

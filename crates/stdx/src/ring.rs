@@ -51,3 +51,17 @@ impl<T> RingBuffer<T> {
         self.pushed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_newest() {
+        let mut ring = RingBuffer::new(3);
+        assert!(ring.is_empty());
+        (1..=5).for_each(|v| ring.push(v));
+        assert_eq!(ring.iter().copied().collect::<Vec<_>>(), [3, 4, 5]);
+        assert_eq!((ring.len(), ring.capacity(), ring.pushed()), (3, 3, 5));
+    }
+}

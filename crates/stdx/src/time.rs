@@ -129,3 +129,38 @@ impl fmt::Display for Duration {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let late = Instant::FAR_FUTURE + Duration::from_secs(1);
+        assert_eq!(late, Instant::FAR_FUTURE);
+        assert_eq!(Instant::ZERO - Duration::from_nanos(1), Instant::ZERO);
+        assert_eq!(Instant::ZERO.since(Instant::from_nanos(5)), Duration::ZERO);
+        assert_eq!(Duration::ZERO - Duration::from_millis(1), Duration::ZERO);
+        assert_eq!(Duration::from_secs(u64::MAX).as_nanos(), u64::MAX);
+    }
+
+    #[test]
+    fn units_agree() {
+        let span = Duration::from_millis(1_500);
+        assert_eq!(span.as_micros(), 1_500_000);
+        assert_eq!(span.times(2), Duration::from_secs(3));
+        assert_eq!(span.divided_by(3).as_millis(), 500);
+        let start = Instant::from_nanos(7);
+        assert_eq!((start + span).since(start), span);
+        assert_eq!((start + span) - span, start);
+    }
+
+    #[test]
+    fn times_are_printed_in_their_unit() {
+        assert_eq!(Instant::from_nanos(1_000_002_003).to_string(), "1.000002s");
+        assert_eq!(Duration::from_nanos(999).to_string(), "999ns");
+        assert_eq!(Duration::from_micros(10).to_string(), "10us");
+        assert_eq!(Duration::from_millis(9_999).to_string(), "9999ms");
+        assert_eq!(Duration::from_secs(10).to_string(), "10s");
+    }
+}

@@ -34,6 +34,28 @@ pub enum ControlMessage {
         /// The position it covered.
         last: raftbare::LogPosition,
     },
+    /// A voter without a leader asks the others whether they would vote for it. Nobody's term
+    /// changes, so that a node that was cut off does not depose a leader others still hear.
+    PreVote {
+        /// The asker's term.
+        term: raftbare::Term,
+        /// The end of its log.
+        last: raftbare::LogPosition,
+    },
+    /// Answer to `PreVote`.
+    PreVoteReply {
+        /// The asker's term, repeated.
+        asked: raftbare::Term,
+        /// The answerer's term.
+        term: raftbare::Term,
+        /// It hears no leader and its log is not newer.
+        granted: bool,
+    },
+    /// A leader that is no voter any more tells everyone to elect another one at once.
+    Resigned {
+        /// The term it led.
+        term: raftbare::Term,
+    },
     /// Leader to every member: I lead; answer with `LeaseRequest`.
     Heartbeat {
         /// The leader's term.
@@ -56,6 +78,8 @@ pub enum ControlMessage {
     },
     /// Leader to member: serve until `sent_at + span` of your clock.
     LeaseGrant {
+        /// The life that asked: `sent_at` means nothing to another one.
+        incarnation: Incarnation,
         /// Of the request.
         sent_at: Instant,
         /// How long from then on.
@@ -101,6 +125,16 @@ pub enum ControlMessage {
         incarnation: Incarnation,
         /// Its host closed the connection.
         closed: bool,
+    },
+    /// Leader to a member it is going to remove: give up your lease for good and confirm.
+    StopServing {
+        /// The life that is meant.
+        incarnation: Incarnation,
+    },
+    /// Member to leader: this life holds no lease and takes none; remove it whenever you like.
+    Stopped {
+        /// The life that stopped.
+        incarnation: Incarnation,
     },
     /// Leader to a node: your life is over in this cluster; stop, or join as a new one.
     Removed {
@@ -153,6 +187,9 @@ impl ControlMessage {
             },
             ControlMessage::Snapshot { .. } => "ControlSnapshot",
             ControlMessage::SnapshotInstalled { .. } => "ControlSnapshotInstalled",
+            ControlMessage::PreVote { .. } => "PreVote",
+            ControlMessage::PreVoteReply { .. } => "PreVoteReply",
+            ControlMessage::Resigned { .. } => "Resigned",
             ControlMessage::Heartbeat { .. } => "Heartbeat",
             ControlMessage::LeaseRequest { .. } => "LeaseRequest",
             ControlMessage::LeaseGrant { .. } => "LeaseGrant",
@@ -160,6 +197,8 @@ impl ControlMessage {
             ControlMessage::HelloReply { .. } => "HelloReply",
             ControlMessage::Join { .. } => "Join",
             ControlMessage::Suspect { .. } => "Suspect",
+            ControlMessage::StopServing { .. } => "StopServing",
+            ControlMessage::Stopped { .. } => "Stopped",
             ControlMessage::Removed { .. } => "Removed",
             ControlMessage::Propose(_) => "Propose",
             ControlMessage::WorkerSynced { .. } => "WorkerSynced",

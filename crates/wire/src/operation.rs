@@ -1,8 +1,6 @@
 //! Operations of a transaction on single rows.
 
-use model::{
-    ColumnId, Expression, Key, OperationNumber, PartitionId, Refusal, Row,
-};
+use model::{ColumnId, Expression, Key, OperationNumber, PartitionId, Refusal, Row};
 
 /// A lock on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

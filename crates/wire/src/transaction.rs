@@ -199,6 +199,9 @@ pub struct StagedWrite {
     pub key: Key,
     /// The whole row after the operation; none when it deletes.
     pub after: Option<Row>,
+    /// The row did not exist before the transaction. If it does not after it either, the slot
+    /// stays as it was on every replica.
+    pub fresh: bool,
 }
 
 /// The row before and after an operation: what unique indexes are maintained from.
@@ -345,6 +348,18 @@ pub enum ParticipantMessage {
         rows: Vec<(RowId, Epoch, Option<Row>)>,
         /// The copy is complete: the source has this many slots.
         finished: Option<u32>,
+    },
+    /// The source's outcomes of sessions, sent before a copy is finished: whoever has the rows can
+    /// also say which transactions put them there.
+    CopyOutcomes {
+        /// The partition.
+        partition: PartitionId,
+        /// Which copy.
+        copy: u64,
+        /// Last commit of a session, and its epoch.
+        outcomes: Vec<(TransactionId, Epoch)>,
+        /// The source has had to drop entries of other sessions.
+        forgotten: bool,
     },
     /// Takes `CopyRows` into account; the source may send one more.
     CopyAck {
@@ -562,6 +577,7 @@ impl ParticipantMessage {
             ParticipantMessage::OutcomeProbe { .. } => "OutcomeProbe",
             ParticipantMessage::CopyRequest { .. } => "CopyRequest",
             ParticipantMessage::CopyRows { .. } => "CopyRows",
+            ParticipantMessage::CopyOutcomes { .. } => "CopyOutcomes",
             ParticipantMessage::CopyAck { .. } => "CopyAck",
         }
     }

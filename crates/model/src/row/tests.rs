@@ -128,3 +128,41 @@ fn key_bytes_order_as_values_do() {
         assert_eq!(encode(&a).cmp(&encode(&b)), order(&a, &b), "{a:?} against {b:?}");
     }
 }
+
+#[test]
+fn a_key_is_recognised_in_its_row_alone() {
+    let columns = columns();
+    let layout = RowLayout::new(0, &columns);
+    let mut prng = Prng::new(3);
+    let mut draw = || -> Vec<Value> {
+        columns.iter().map(|c| random_value(&mut prng, c)).collect()
+    };
+    let encode = |values: &[Value]| {
+        let mut encoder = KeyEncoder::new();
+        for (column, value) in columns.iter().zip(values) {
+            encoder.push(column.column_type, column.nullable, value.as_ref()).expect("fits");
+        }
+        encoder.finish()
+    };
+    let has_key = |row: &[u8], key: &[u8]| {
+        let mut rest = key;
+        for (at, column) in columns.iter().enumerate() {
+            let value = layout.get(row, ColumnId(at as u16)).expect("column exists");
+            let (column_type, nullable) = (column.column_type, column.nullable);
+            let Some(after) = crate::key::strip_value(rest, column_type, nullable, value) else {
+                return false;
+            };
+            rest = after;
+        }
+        rest.is_empty()
+    };
+    for _ in 0..2_000 {
+        let (a, mut b) = (draw(), draw());
+        // Often all but one column are equal.
+        let at = b.len() / 2;
+        b[..at].clone_from_slice(&a[..at]);
+        let row = layout.encode_values(&a).expect("values fit");
+        assert!(has_key(&row.0, encode(&a).bytes()));
+        assert_eq!(has_key(&row.0, encode(&b).bytes()), encode(&a) == encode(&b));
+    }
+}

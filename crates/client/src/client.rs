@@ -1,0 +1,375 @@
+//! The client component: sessions, requests under way, and what wakes them.
+//!
+//! # Owns
+//! A record per session, a record per request (a *call*) until its final event, the agenda of
+//! time-outs and retries, and which nodes to stay away from for a while.
+//! # Speaks
+//! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::SchemaReply`, `LinkDown`
+//! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage` (participants),
+//!      `ControlMessage::{Follow, Schema}`
+//! # Invariants
+//! 1. A session has at most one transaction, and one transactional request at a time.
+//! 2. Each attempt of a request has its own number, so that answers to older ones are recognised.
+//! 3. A call that waits in time is on the agenda exactly once.
+//! # Failure
+//! Loss of a node: see `transaction`, `read`, `scan`; loss of the own process ends all sessions,
+//! and coordinators abort what they left open.
+//! # Not here
+//! The meaning of operations, SQL, connections.
+
+mod call;
+mod encode;
+mod follow;
+mod merge;
+mod outcome;
+mod read;
+mod route;
+mod scan;
+mod schema;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use actor::{Ctx, Timer};
+use model::{
+    ActorKind, Address, ClusterState, Epoch, ErrorCode, OperationNumber, Refusal, SessionId,
+    TransactionId,
+};
+use stdx::{Duration, Instant};
+use wire::{
+    ClientReply, ClientRequest, ControlMessage, CoordinatorRef, Message, ScanMessage,
+};
+
+use crate::event::{ClientEvent, ClientResult, Savepoint, SessionNumber, Token};
+use call::{Call, Work};
+use follow::Follower;
+use route::{Avoided, Life};
+
+/// Limits and habits of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions {
+    /// Open sessions.
+    pub sessions_max: u32,
+    /// Requests under way, of all sessions together.
+    pub requests_max: u32,
+    /// How often a request is tried again on its own before its refusal is passed on.
+    pub retries_max: u32,
+    /// Partitions an unordered scan reads at a time.
+    pub scan_partitions_max: u32,
+    /// How long the end of a transaction whose answer was lost is asked for.
+    pub outcome_patience: Duration,
+    /// Ask a data node for the cluster's state; unset inside data nodes, which have it.
+    pub follow: bool,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            sessions_max: 4_096,
+            requests_max: 65_536,
+            retries_max: 20,
+            scan_partitions_max: 32,
+            outcome_patience: Duration::from_secs(10),
+            follow: true,
+        }
+    }
+}
+
+/// The client sessions of one actor.
+///
+/// The actor passes messages to [`Client::handle`], `Timer::ClientTick` to [`Client::timeout`],
+/// and its cluster changes to [`Client::cluster_changed`], and drains [`Client::next_event`] after
+/// each of them and after each request. See the crate's tests for a whole actor.
+#[doc(alias = "Ndb")]
+#[derive(Debug)]
+pub struct Client {
+    options: ClientOptions,
+    sessions: Vec<Session>,
+    free_sessions: Vec<u32>,
+    calls: BTreeMap<Token, Call>,
+    agenda: BTreeSet<(Instant, Token)>,
+    armed: Option<Instant>,
+    tokens: u64,
+    events: VecDeque<ClientEvent>,
+    avoided: Avoided,
+    follower: Follower,
+}
+
+/// One session.
+#[derive(Debug)]
+struct Session {
+    id: SessionId,
+    open: bool,
+    /// Transactions begun so far.
+    transactions: u64,
+    transaction: Option<Transaction>,
+    /// The transactional request under way.
+    call: Option<Token>,
+    /// Schema changes asked for so far.
+    schema_changes: u64,
+    /// The schema change under way.
+    schema_call: Option<Token>,
+    /// Snapshots held, with the coordinator that holds them for the session.
+    snapshots: Vec<(Epoch, CoordinatorRef)>,
+}
+
+/// The open transaction of a session.
+#[derive(Clone, Debug)]
+struct Transaction {
+    id: TransactionId,
+    coordinator: CoordinatorRef,
+    last_number: OperationNumber,
+    /// The application has been told something that was done in it: it cannot be begun anew
+    /// behind its back.
+    answered: bool,
+    /// It is over already; the next request will be told.
+    doomed: Option<Refusal>,
+}
+
+/// Session numbers of index builders and clients on the same worker differ in this bit.
+const BUILDER_BIT: u32 = 1 << 23;
+
+impl Client {
+    /// A client without sessions.
+    pub fn new(options: ClientOptions) -> Self {
+        assert!(options.sessions_max < BUILDER_BIT, "{} sessions", options.sessions_max);
+        assert!(options.scan_partitions_max > 0, "a scan reads at least one partition");
+        Self {
+            options,
+            sessions: Vec::new(),
+            free_sessions: Vec::new(),
+            calls: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            armed: None,
+            tokens: 0,
+            events: VecDeque::new(),
+            avoided: Avoided::default(),
+            follower: Follower::default(),
+        }
+    }
+
+    /// Begins to follow the cluster. Done by the first request too, but an actor that waits for
+    /// [`Client::ready`] must call it.
+    pub fn start(&mut self, ctx: &mut Ctx<'_>) {
+        if self.options.follow && self.follower.idle() {
+            self.follow(ctx);
+        }
+        self.arm(ctx);
+    }
+
+    /// Whether the cluster is known and serves clients.
+    pub fn ready(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.cluster().started && !ctx.cluster().stopped
+    }
+
+    /// Opens a session. Refused with `TransactionLimit` at `sessions_max`.
+    pub fn open_session(&mut self, ctx: &mut Ctx<'_>) -> Result<SessionNumber, Refusal> {
+        self.start(ctx);
+        if let Some(number) = self.free_sessions.pop() {
+            // The counters go on, so that the name's earlier transactions stay distinct.
+            self.sessions[number as usize].open = true;
+            return Ok(SessionNumber(number));
+        }
+        let number = self.sessions.len() as u32;
+        if number >= self.options.sessions_max {
+            let detail = format!("at most {} sessions", self.options.sessions_max);
+            return Err(Refusal::new(ErrorCode::TransactionLimit, detail));
+        }
+        let builder = if ctx.me().actor == ActorKind::IndexBuilder { BUILDER_BIT } else { 0 };
+        let id = SessionId {
+            node: ctx.node(),
+            incarnation: ctx.incarnation(),
+            number: u32::from(ctx.me().worker.0) << 24 | builder | number,
+        };
+        self.sessions.push(Session {
+            id,
+            open: true,
+            transactions: 0,
+            transaction: None,
+            call: None,
+            schema_changes: 0,
+            schema_call: None,
+            snapshots: Vec::new(),
+        });
+        Ok(SessionNumber(number))
+    }
+
+    /// Closes a session: its transaction is aborted, its scans, snapshots and requests are given
+    /// up without events. A commit under way ends one way or the other.
+    pub fn close_session(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber) {
+        if self.session(session).is_none() {
+            return;
+        }
+        let of_session: Vec<Token> =
+            self.calls.iter().filter(|(_, c)| c.session == session).map(|(t, _)| *t).collect();
+        for token in of_session {
+            let call = self.take(token).expect("listed above");
+            if let Work::Scan(scan) = &call.work {
+                scan.close_streams(ctx, self.scan_id(session, token, call.attempt));
+            }
+        }
+        self.events.retain(|event| event.session != session);
+        self.abandon_transaction(ctx, session);
+        let record = &mut self.sessions[session.0 as usize];
+        (record.call, record.schema_call, record.open) = (None, None, false);
+        let id = record.id;
+        for (epoch, holder) in std::mem::take(&mut record.snapshots) {
+            let close = ClientRequest::CloseSnapshot { session: id, epoch };
+            ctx.send(holder.address, Message::Request(close));
+        }
+        self.free_sessions.push(session.0);
+        self.arm(ctx);
+    }
+
+    /// The cluster-wide name of an open session.
+    pub fn session_id(&self, session: SessionNumber) -> Option<SessionId> {
+        self.session(session).map(|record| record.id)
+    }
+
+    /// The session's open transaction, once its first request has been sent.
+    pub fn transaction(&self, session: SessionNumber) -> Option<TransactionId> {
+        self.session(session)?.transaction.as_ref().map(|transaction| transaction.id)
+    }
+
+    /// The point the session's transaction has reached, to roll back to.
+    pub fn savepoint(&self, session: SessionNumber) -> Savepoint {
+        let transaction = self.session(session).and_then(|record| record.transaction.as_ref());
+        Savepoint(transaction.map_or(OperationNumber(0), |transaction| transaction.last_number))
+    }
+
+    /// The next thing that has come of a request.
+    pub fn next_event(&mut self) -> Option<ClientEvent> {
+        self.events.pop_front()
+    }
+
+    /// Requests under way.
+    pub fn open_requests(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Handles a message, or gives it back if it is none for a client.
+    pub fn handle(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        message: Message,
+    ) -> Option<Message> {
+        match message {
+            Message::Reply(reply) => self.handle_reply(ctx, from, reply),
+            Message::Scan(ScanMessage::Batch(batch)) => self.scan_batch(ctx, from, *batch),
+            Message::Control(control) => match *control {
+                ControlMessage::SchemaReply { session, number, result } => {
+                    self.schema_reply(ctx, from, session, number, result);
+                }
+                other => return Some(Message::Control(Box::new(other))),
+            },
+            Message::LinkDown { node, incarnation, closed } => {
+                let life = Life { node, incarnation };
+                self.avoided.link_down(life, closed, ctx.now());
+                self.life_lost(ctx, life);
+            }
+            other => return Some(other),
+        }
+        self.arm(ctx);
+        None
+    }
+
+    fn handle_reply(&mut self, ctx: &mut Ctx<'_>, from: Address, reply: ClientReply) {
+        match reply {
+            ClientReply::Transaction { transaction, request, results, state } => {
+                self.transaction_reply(ctx, from, transaction, request, results, state);
+            }
+            ClientReply::Snapshot { session, request, result } => {
+                self.snapshot_reply(ctx, from, session, request, result);
+            }
+            ClientReply::Outcome { transaction, request, result } => {
+                self.outcome_reply(ctx, from, transaction, request, result);
+            }
+            ClientReply::Read { session, request, result } => {
+                self.read_reply(ctx, from, session, request, result);
+            }
+        }
+    }
+
+    /// Handles `Timer::ClientTick`.
+    pub fn timeout(&mut self, ctx: &mut Ctx<'_>) {
+        self.armed = None;
+        while let Some((due, token)) = self.agenda.first().copied()
+            && due <= ctx.now()
+        {
+            let call = self.take(token).expect("the agenda names calls");
+            self.call_due(ctx, token, call);
+        }
+        if self.options.follow && self.follower.due() <= ctx.now() {
+            self.follow(ctx);
+        }
+        self.arm(ctx);
+    }
+
+    /// The worker has reached a newer cluster state.
+    pub fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let after = ctx.cluster().clone();
+        for (node, member) in &before.members {
+            if after.member(*node, member.incarnation).is_none() {
+                self.life_lost(ctx, Life { node: *node, incarnation: member.incarnation });
+            }
+        }
+        self.avoided.forget_old_lives(&after);
+        self.schema_changed(ctx);
+        self.followed_changed(ctx);
+        self.arm(ctx);
+    }
+
+    /// Panics when a rule that holds between messages is broken.
+    pub fn check_invariants(&self) {
+        for (token, call) in &self.calls {
+            let session = self.session(call.session);
+            assert!(session.is_some(), "{token:?}: a call of a closed session");
+            if let Some(due) = call.due {
+                assert!(self.agenda.contains(&(due, *token)), "{token:?}: not on the agenda");
+            }
+        }
+        let waiting = self.calls.values().filter(|call| call.due.is_some()).count();
+        assert_eq!(waiting, self.agenda.len(), "agenda entries without a call");
+        for (number, session) in self.sessions.iter().enumerate() {
+            let named = session.call.into_iter().chain(session.schema_call);
+            for token in named {
+                assert!(self.calls.contains_key(&token), "session {number}: {token:?} is over");
+            }
+        }
+    }
+
+    /// Sets the timer to the earliest thing to do.
+    fn arm(&mut self, ctx: &mut Ctx<'_>) {
+        let call = self.agenda.first().map(|(due, _)| *due);
+        let follow = Some(self.follower.due()).filter(|_| self.options.follow);
+        let next = call.into_iter().chain(follow).min();
+        let next = next.filter(|due| *due < Instant::FAR_FUTURE);
+        if next == self.armed {
+            return;
+        }
+        self.armed = next;
+        match next {
+            Some(due) => ctx.set_timer(Timer::ClientTick, due.since(ctx.now())),
+            None => ctx.stop_timer(Timer::ClientTick),
+        }
+    }
+
+    fn session(&self, session: SessionNumber) -> Option<&Session> {
+        self.sessions.get(session.0 as usize).filter(|record| record.open)
+    }
+
+    fn session_mut(&mut self, session: SessionNumber) -> &mut Session {
+        let record = self.sessions.get_mut(session.0 as usize).filter(|record| record.open);
+        record.expect("calls belong to open sessions")
+    }
+
+    /// The open session a message names.
+    fn session_named(&self, id: SessionId) -> Option<SessionNumber> {
+        let number = SessionNumber(id.number & (BUILDER_BIT - 1));
+        self.session(number).filter(|record| record.id == id).map(|_| number)
+    }
+}

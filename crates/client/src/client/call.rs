@@ -1,0 +1,281 @@
+//! Requests under way: their records, numbers, time-outs and ends.
+
+use actor::{Ctx, probe};
+use model::{ErrorCode, Refusal};
+use stdx::{Duration, Instant};
+
+use super::Client;
+use super::outcome::OutcomeCall;
+use super::read::ReadCall;
+use super::route::Life;
+use super::scan::ScanCall;
+use super::schema::SchemaCall;
+use super::snapshot::SnapshotCall;
+use super::transaction::TransactionCall;
+use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) session: SessionNumber,
+    /// Changes with each message sent anew.
+    pub(super) attempt: u16,
+    /// Times it was tried again.
+    pub(super) retries: u32,
+    /// When it is looked at again; set by [`Client::put`] and its kin.
+    pub(super) due: Option<Instant>,
+    /// What the time at `due` is for.
+    pub(super) wake: Wake,
+    pub(super) work: Work,
+}
+
+/// Why a call is looked at again at its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// Nothing is awaited in time.
+    Never,
+    /// The answer is late: the followed node may be the cause.
+    Slow,
+    /// The answer will not come.
+    Lost,
+    /// It is time to send it again.
+    Retry,
+}
+
+/// What a call is about.
+#[derive(Debug)]
+pub(super) enum Work {
+    Transaction(TransactionCall),
+    Read(ReadCall),
+    Scan(Box<ScanCall>),
+    Schema(SchemaCall),
+    Snapshot(SnapshotCall),
+    Outcome(OutcomeCall),
+}
+
+/// Shortest and longest time before a request is sent again; it doubles from retry to retry.
+const BACKOFF_MIN: Duration = Duration::from_millis(2);
+const BACKOFF_DOUBLINGS_MAX: u32 = 7;
+
+impl Call {
+    pub(super) fn new(session: SessionNumber, work: Work) -> Self {
+        Self { session, attempt: 1, retries: 0, due: None, wake: Wake::Never, work }
+    }
+
+    /// The request counter of this attempt on the wire.
+    pub(super) fn request(&self, token: Token) -> u64 {
+        number_on_wire(token, self.attempt)
+    }
+}
+
+/// A token and an attempt as one number; never zero, as tokens are not.
+pub(super) fn number_on_wire(token: Token, attempt: u16) -> u64 {
+    token.0 << 16 | u64::from(attempt)
+}
+
+/// The reverse of [`number_on_wire`].
+pub(super) fn token_on_wire(number: u64) -> (Token, u16) {
+    (Token(number >> 16), number as u16)
+}
+
+impl Client {
+    /// A name for a new request. Refused requests get their final event here.
+    pub(super) fn begin_call(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionNumber,
+        transactional: bool,
+    ) -> (Token, bool) {
+        self.tokens += 1;
+        let token = Token(self.tokens);
+        self.start(ctx);
+        let limit = self.options.requests_max;
+        let refusal = match self.session(session) {
+            None => Refusal::new(ErrorCode::BadRequest, "no such session"),
+            Some(record) if transactional && record.call.is_some() => {
+                Refusal::new(ErrorCode::BadRequest, "the session's last request is under way")
+            }
+            Some(_) if self.calls.len() >= limit as usize => {
+                probe!(ctx, "client: too many requests under way");
+                Refusal::new(ErrorCode::TransactionLimit, format!("at most {limit} requests"))
+            }
+            Some(_) => return (token, true),
+        };
+        self.emit(session, token, ClientResult::Failed(refusal));
+        (token, false)
+    }
+
+    /// Takes a call out to work on it.
+    pub(super) fn take(&mut self, token: Token) -> Option<Call> {
+        let mut call = self.calls.remove(&token)?;
+        if let Some(due) = call.due.take() {
+            self.agenda.remove(&(due, token));
+        }
+        Some(call)
+    }
+
+    /// Takes the call out that a number on the wire names, if it is its present attempt.
+    pub(super) fn take_numbered(&mut self, number: u64, session: SessionNumber) -> Option<(Token, Call)> {
+        let (token, attempt) = token_on_wire(number);
+        let call = self.calls.get(&token)?;
+        if call.attempt != attempt || call.session != session {
+            return None;
+        }
+        self.take(token).map(|call| (token, call))
+    }
+
+    /// Files a call that waits for nothing in time.
+    pub(super) fn put(&mut self, token: Token, call: Call) {
+        self.put_until(token, call, Wake::Never, Instant::FAR_FUTURE);
+    }
+
+    /// Files a call whose answer is awaited.
+    pub(super) fn put_sent(&mut self, ctx: &Ctx<'_>, token: Token, call: Call) {
+        let slow = ctx.now() + ctx.config().request_timeout.divided_by(4);
+        self.put_until(token, call, Wake::Slow, slow);
+    }
+
+    /// Files a call to be looked at again at `due`.
+    pub(super) fn put_until(&mut self, token: Token, mut call: Call, wake: Wake, due: Instant) {
+        call.wake = wake;
+        if wake != Wake::Never {
+            call.due = Some(due);
+            self.agenda.insert((due, token));
+        }
+        let replaced = self.calls.insert(token, call);
+        assert!(replaced.is_none(), "{token:?} is filed once");
+    }
+
+    /// Files a call to be sent again after a while, with a new number.
+    pub(super) fn put_retry(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
+        call.retries += 1;
+        let retries = call.retries;
+        self.put_again(ctx, token, call, retries);
+    }
+
+    /// Like [`Client::put_retry`] for what is tried until a time: `tries` so far.
+    pub(super) fn put_again(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        token: Token,
+        mut call: Call,
+        tries: u32,
+    ) {
+        let delay = backoff(ctx, tries);
+        call.attempt = call.attempt.wrapping_add(1);
+        self.put_until(token, call, Wake::Retry, ctx.now() + delay);
+    }
+
+    /// Whether a call may be tried once more.
+    pub(super) fn may_retry(&self, call: &Call) -> bool {
+        call.retries < self.options.retries_max
+    }
+
+    /// The time of a call has come; it was taken out.
+    pub(super) fn call_due(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
+        match call.wake {
+            Wake::Never => panic!("{token:?} waits for nothing in time"),
+            Wake::Slow => {
+                probe!(ctx, "client: answer is late");
+                self.follow_another(ctx);
+                let rest = ctx.config().request_timeout;
+                let due = ctx.now() + rest.times(3).divided_by(4);
+                self.put_until(token, call, Wake::Lost, due);
+            }
+            Wake::Lost => {
+                probe!(ctx, "client: request timed out");
+                for node in self.awaited(&call) {
+                    self.avoided.avoid(node, ctx.now() + ctx.config().request_timeout);
+                }
+                self.answer_lost(ctx, token, call);
+            }
+            Wake::Retry => self.send_again(ctx, token, call),
+        }
+    }
+
+    /// Sends a call that has waited for its next attempt.
+    fn send_again(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
+        match call.work {
+            Work::Transaction(_) => self.transaction_again(ctx, token, call),
+            Work::Read(_) => self.send_reads(ctx, token, call),
+            Work::Scan(_) => self.open_scan(ctx, token, call),
+            Work::Schema(_) => self.send_schema(ctx, token, call),
+            Work::Snapshot(_) => self.send_snapshot(ctx, token, call),
+            Work::Outcome(_) => self.ask_outcome(ctx, token, call),
+        }
+    }
+
+    /// The answer a call waits for will not come.
+    fn answer_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
+        match call.work {
+            Work::Transaction(_) => self.transaction_lost(ctx, token, call),
+            Work::Read(_) => self.reads_lost(ctx, token, call),
+            Work::Scan(_) => self.scan_lost(ctx, token, call),
+            Work::Schema(_) => self.schema_lost(ctx, token, call),
+            Work::Snapshot(_) => self.snapshot_lost(ctx, token, call),
+            Work::Outcome(_) => self.outcome_lost(ctx, token, call),
+        }
+    }
+
+    /// Whose answer a call waits for.
+    fn awaited(&self, call: &Call) -> Vec<Life> {
+        if call.wake == Wake::Retry {
+            return Vec::new();
+        }
+        let transaction = || {
+            let record = self.session(call.session)?.transaction.as_ref()?;
+            Some(Life::of(&record.coordinator))
+        };
+        match &call.work {
+            Work::Transaction(work) => work.asked().or_else(transaction).into_iter().collect(),
+            Work::Read(work) => work.awaited(),
+            Work::Scan(work) => work.awaited(),
+            Work::Schema(work) => work.asked().into_iter().collect(),
+            Work::Snapshot(work) => work.asked().into_iter().collect(),
+            Work::Outcome(work) => work.asked().into_iter().collect(),
+        }
+    }
+
+    /// A life of a node is gone, or the link to it: what was asked of it is not answered any more.
+    pub(super) fn life_lost(&mut self, ctx: &mut Ctx<'_>, lost: Life) {
+        self.follow_lost(ctx, lost);
+        let waiting: Vec<Token> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| self.awaited(call).iter().any(|life| life.ends_with(lost)))
+            .map(|(token, _)| *token)
+            .collect();
+        for token in waiting {
+            // The end of one call can have ended another.
+            if let Some(call) = self.take(token) {
+                probe!(ctx, "client: link lost with a request under way");
+                self.answer_lost(ctx, token, call);
+            }
+        }
+        self.transactions_lost(ctx, lost);
+        self.snapshots_lost(lost);
+    }
+
+    /// Ends a call that was taken out.
+    pub(super) fn finish(&mut self, token: Token, session: SessionNumber, result: ClientResult) {
+        let record = self.session_mut(session);
+        if record.call == Some(token) {
+            record.call = None;
+        }
+        if record.schema_call == Some(token) {
+            record.schema_call = None;
+        }
+        self.emit(session, token, result);
+    }
+
+    /// Queues an event.
+    pub(super) fn emit(&mut self, session: SessionNumber, token: Token, result: ClientResult) {
+        self.events.push_back(ClientEvent { session, token, result });
+    }
+}
+
+/// A random time that grows with the number of retries: many clients do not come back at once.
+fn backoff(ctx: &mut Ctx<'_>, retries: u32) -> Duration {
+    let longest = BACKOFF_MIN.times(1 << retries.min(BACKOFF_DOUBLINGS_MAX)).as_nanos();
+    Duration::from_nanos(ctx.prng().between(longest / 2, longest))
+}

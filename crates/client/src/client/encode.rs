@@ -1,0 +1,263 @@
+//! From values to encoded operations and scan sources, and back from rows to values.
+//!
+//! What does not fit the table's definition is refused here, before anything is sent.
+
+use std::sync::Arc;
+
+use model::row::RowError;
+use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef, ROW_SIZE_MAX};
+use model::{
+    ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber, PartitionId,
+    Refusal, Row, RowLayout, Table, TableId, Value,
+};
+use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
+
+use crate::request::{ClientOperation, OperationAction, ScanRange};
+
+/// Largest operation number a transaction may reach; more are refused by coordinators.
+const OPERATION_NUMBER_MAX: u32 = (1 << 24) - 1;
+
+/// The table, or why it cannot be used now.
+pub(super) fn table_of(cluster: &ClusterState, id: TableId) -> Result<&Arc<Table>, Refusal> {
+    if cluster.stopped {
+        return Err(ErrorCode::ClusterStopped.into());
+    }
+    if !cluster.started {
+        return Err(Refusal::new(ErrorCode::NotServing, "the cluster is not known yet"));
+    }
+    cluster.tables.get(&id).ok_or_else(|| Refusal::new(ErrorCode::UnknownTable, id.to_string()))
+}
+
+/// An encoded primary key and where its row lives.
+pub(super) fn key_of(table: &Table, values: &[Value]) -> Result<(PartitionId, Key), Refusal> {
+    if values.len() != table.primary_key.len() {
+        return Err(bad(table, "the primary key has another number of columns"));
+    }
+    let key = table.primary_key_of(values);
+    let index = table.partition_of_key(values);
+    match (key, index) {
+        (Some(key), Some(index)) if key.bytes().len() <= KEY_SIZE_MAX => {
+            Ok((PartitionId { table: table.id, index }, key))
+        }
+        _ => Err(Refusal::new(ErrorCode::ValueOutOfRange, format!("key of {}", table.name))),
+    }
+}
+
+fn bad(table: &Table, what: &str) -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, format!("{}: {what}", table.name))
+}
+
+fn row_of(table: &Table, values: &[Value]) -> Result<(PartitionId, Row), Refusal> {
+    let column_name = |column: ColumnId| {
+        let column = &table.columns[usize::from(column.0)];
+        format!("{}.{}", table.name, column.name)
+    };
+    let row = table.layout().encode_values(values).map_err(|error| match error {
+        RowError::ColumnCount => bad(table, "the row has another number of columns"),
+        RowError::NotNull(column) => Refusal::new(ErrorCode::NotNull, column_name(column)),
+        RowError::OutOfRange(column) => {
+            Refusal::new(ErrorCode::ValueOutOfRange, column_name(column))
+        }
+        RowError::TooLarge => Refusal::new(ErrorCode::RowTooLarge, table.name.clone()),
+    })?;
+    let index = table.partition_of_row(&row.0);
+    Ok((PartitionId { table: table.id, index }, row))
+}
+
+fn check_expression(table: &Table, expression: Option<&Expression>) -> Result<(), Refusal> {
+    match expression {
+        Some(expression) if !expression.check(table) => Err(bad(table, "unacceptable expression")),
+        _ => Ok(()),
+    }
+}
+
+/// Encodes a batch; numbers go on from `last`. Reads get a decoder for their answer.
+pub(super) fn batch(
+    cluster: &ClusterState,
+    operations: &[ClientOperation],
+    last: OperationNumber,
+) -> Result<(Vec<Operation>, Vec<Option<RowDecoder>>), Refusal> {
+    let mut encoded = Vec::with_capacity(operations.len());
+    let mut decoders = Vec::with_capacity(operations.len());
+    let mut number = last.0;
+    for operation in operations {
+        number += 1;
+        if number > OPERATION_NUMBER_MAX {
+            return Err(Refusal::new(ErrorCode::OperationLimit, "operation numbers"));
+        }
+        let table = table_of(cluster, operation.table)?;
+        let (partition, kind, decoder) = action(table, &operation.action)?;
+        let number = OperationNumber(number);
+        encoded.push(Operation { number, partition, table_version: table.version, kind });
+        decoders.push(decoder);
+    }
+    Ok((encoded, decoders))
+}
+
+type Action = (PartitionId, OperationKind, Option<RowDecoder>);
+
+fn action(table: &Arc<Table>, action: &OperationAction) -> Result<Action, Refusal> {
+    match action {
+        OperationAction::Read { key, lock, wait, projection } => {
+            let decoder = RowDecoder::new(table, projection)?;
+            let (partition, key) = key_of(table, key)?;
+            let (lock, wait, projection) = (*lock, *wait, projection.clone());
+            Ok((partition, OperationKind::Read { key, lock, wait, projection }, Some(decoder)))
+        }
+        OperationAction::Insert { row } => {
+            let (partition, row) = row_of(table, row)?;
+            Ok((partition, OperationKind::Insert { row }, None))
+        }
+        OperationAction::Upsert { row } => {
+            let (partition, row) = row_of(table, row)?;
+            Ok((partition, OperationKind::Upsert { row }, None))
+        }
+        OperationAction::Update { key, condition, assignments } => {
+            let (partition, key) = key_of(table, key)?;
+            check_expression(table, condition.as_ref())?;
+            for (column, expression) in assignments {
+                if usize::from(column.0) >= table.columns.len() {
+                    return Err(bad(table, "assignment to an unknown column"));
+                }
+                check_expression(table, Some(expression))?;
+            }
+            let (condition, assignments) = (condition.clone(), assignments.clone());
+            Ok((partition, OperationKind::Update { key, condition, assignments }, None))
+        }
+        OperationAction::Delete { key, condition } => {
+            let (partition, key) = key_of(table, key)?;
+            check_expression(table, condition.as_ref())?;
+            let condition = condition.clone();
+            Ok((partition, OperationKind::Delete { key, condition }, None))
+        }
+    }
+}
+
+/// Encodes what a scan runs over.
+pub(super) fn scan_source(table: &Table, range: &ScanRange) -> Result<ScanSource, Refusal> {
+    let ScanRange::Index { index, lower, upper, order } = range else {
+        return Ok(ScanSource::Heap);
+    };
+    let Some(definition) = table.ordered_index(*index) else {
+        return Err(Refusal::new(ErrorCode::UnknownIndex, index.to_string()));
+    };
+    let order = order.unwrap_or(ScanOrder::Ascending);
+    let lower = bound(table, definition, lower.as_ref())?;
+    let upper = bound(table, definition, upper.as_ref())?;
+    Ok(ScanSource::Index { index: *index, lower, upper, order })
+}
+
+type EncodedBound = Option<(Box<[u8]>, bool)>;
+
+fn bound(
+    table: &Table,
+    index: &OrderedIndexDef,
+    bound: Option<&(Vec<Value>, bool)>,
+) -> Result<EncodedBound, Refusal> {
+    let Some((values, inclusive)) = bound else { return Ok(None) };
+    let key = table.key_of_values(&index.columns, values);
+    let key = key.ok_or_else(|| {
+        let detail = format!("bound of {}.{}", table.name, index.name);
+        Refusal::new(ErrorCode::ValueOutOfRange, detail)
+    })?;
+    Ok(Some((key.0, *inclusive)))
+}
+
+/// The partitions a scan visits: all, or the one of a distribution key.
+pub(super) fn scan_partitions(
+    cluster: &ClusterState,
+    table: &Table,
+    partition_key: Option<&[Value]>,
+) -> Result<Vec<PartitionId>, Refusal> {
+    let Some(values) = partition_key else { return Ok(cluster.partitions(table).collect()) };
+    if values.len() != table.distribution_key.len() {
+        return Err(bad(table, "the distribution key has another number of columns"));
+    }
+    let key = table.key_of_values(&table.distribution_key, values);
+    let key = key.ok_or_else(|| bad(table, "a value does not fit the distribution key"))?;
+    let index = table.partition_of_hash(key.distribution_hash());
+    Ok(vec![PartitionId { table: table.id, index }])
+}
+
+/// Checks a scan's filter.
+pub(super) fn check_filter(table: &Table, filter: Option<&Expression>) -> Result<(), Refusal> {
+    check_expression(table, filter)
+}
+
+/// Whether columns, possibly repeated, can make a row.
+fn fits_a_row(columns: &[Column]) -> bool {
+    let size = |column: &Column| match column.column_type {
+        ColumnType::Int(width) | ColumnType::UInt(width) => usize::from(width),
+        ColumnType::Float => 8,
+        ColumnType::Fixed(size) => usize::from(size),
+        // The end offset.
+        ColumnType::Variable(_) => 2,
+    };
+    // One NULL bit each, rounded up to a byte, and the layout's number.
+    let fixed: usize = columns.iter().map(|column| size(column) + 1).sum();
+    columns.len() <= COLUMNS_MAX && fixed < ROW_SIZE_MAX
+}
+
+/// Turns answered rows of one table and projection into values.
+#[derive(Clone, Debug)]
+pub(super) struct RowDecoder {
+    table: Arc<Table>,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    All,
+    Nothing,
+    Columns(RowLayout),
+}
+
+impl RowDecoder {
+    /// A decoder; refuses unknown columns.
+    pub(super) fn new(table: &Arc<Table>, projection: &Projection) -> Result<Self, Refusal> {
+        let shape = match projection {
+            Projection::All => Shape::All,
+            Projection::Nothing => Shape::Nothing,
+            Projection::Columns(columns) => {
+                let definitions: Option<Vec<Column>> =
+                    columns.iter().map(|c| table.columns.get(usize::from(c.0)).cloned()).collect();
+                let definitions =
+                    definitions.ok_or_else(|| bad(table, "projection of an unknown column"))?;
+                if !fits_a_row(&definitions) {
+                    return Err(bad(table, "the projection repeats too many columns"));
+                }
+                Shape::Columns(RowLayout::new(0, &definitions))
+            }
+        };
+        Ok(Self { table: table.clone(), shape })
+    }
+
+    /// The values of an answered row. A row may be newer than the definition it was asked by: it
+    /// is read by the newest one, and columns added since are left out.
+    pub(super) fn decode(&self, cluster: &ClusterState, row: &Row) -> Result<Vec<Value>, Refusal> {
+        match &self.shape {
+            Shape::Nothing => Ok(Vec::new()),
+            Shape::Columns(layout) => {
+                let column = |c| layout.get(&row.0, ColumnId(c)).map(|value| value.to_value());
+                let values: Option<Vec<Value>> =
+                    (0..layout.column_count() as u16).map(column).collect();
+                values.ok_or_else(|| bad(&self.table, "a projected row lacks a column"))
+            }
+            Shape::All if row.0.is_empty() => {
+                Err(Refusal::new(ErrorCode::Internal, "an answered row is empty"))
+            }
+            Shape::All => {
+                let layout = usize::from(RowLayout::version_of(&row.0));
+                let knows = |table: &&Arc<Table>| layout < table.layouts.len();
+                let newest = cluster.tables.get(&self.table.id);
+                let table = Some(&self.table).filter(knows).or(newest.filter(knows));
+                let table = table.ok_or_else(|| {
+                    Refusal::new(ErrorCode::SchemaChanged, self.table.name.clone())
+                })?;
+                let mut values = table.values(&row.0);
+                values.truncate(self.table.columns.len());
+                Ok(values)
+            }
+        }
+    }
+}

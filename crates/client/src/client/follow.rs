@@ -1,0 +1,127 @@
+//! Following the cluster's state: one data node is asked to report each change.
+//!
+//! Another one is asked when the followed node is lost, is no member any more, or when answers are
+//! late: a client whose followed node is cut off learns of nothing.
+
+use actor::{Ctx, probe};
+use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, WorkerId};
+use stdx::{Duration, Instant};
+use wire::{ControlMessage, Message};
+
+use super::Client;
+use super::route::{Life, life_of};
+
+/// How long to wait for a first state before another node is asked.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Who is followed.
+#[derive(Debug)]
+pub(super) struct Follower {
+    followed: Option<NodeId>,
+    since: Instant,
+    /// When to ask another node, unless the state says that all is well.
+    due: Instant,
+}
+
+impl Default for Follower {
+    fn default() -> Self {
+        Self { followed: None, since: Instant::ZERO, due: Instant::FAR_FUTURE }
+    }
+}
+
+impl Follower {
+    /// Nobody is followed yet.
+    pub(super) fn idle(&self) -> bool {
+        self.followed.is_none()
+    }
+
+    /// The node whose control actor is asked first.
+    pub(super) fn followed(&self) -> Option<NodeId> {
+        self.followed
+    }
+
+    /// When to look again.
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+}
+
+/// The control actor of a node.
+pub(super) fn control_of(node: NodeId) -> Address {
+    Address { node, worker: WorkerId(0), actor: ActorKind::Control }
+}
+
+/// Whether the state shows `node` as a data node that reports to its followers.
+fn reports(cluster: &ClusterState, node: NodeId) -> bool {
+    cluster.members.get(&node).is_some_and(|member| member.role == NodeRole::Data)
+}
+
+impl Client {
+    /// Follows the next data node.
+    pub(super) fn follow(&mut self, ctx: &mut Ctx<'_>) {
+        let cluster = ctx.cluster();
+        let mut nodes: Vec<NodeId> = cluster.data_members().map(|(node, _)| node).collect();
+        if nodes.is_empty() {
+            nodes.clone_from(&ctx.config().data_nodes);
+        }
+        let welcome = |node: &NodeId| {
+            let life = life_of(cluster, *node);
+            life.is_none_or(|life| self.avoided.welcome(life, ctx.now()))
+        };
+        if nodes.iter().any(welcome) {
+            nodes.retain(welcome);
+        }
+        nodes.sort_unstable();
+        let next = match self.follower.followed {
+            // Clients spread over the nodes from the start.
+            None => (!nodes.is_empty()).then(|| *ctx.prng().pick(&nodes)),
+            Some(last) => nodes.iter().find(|node| **node > last).or(nodes.first()).copied(),
+        };
+        self.follower.since = ctx.now();
+        self.follower.due = ctx.now() + PATIENCE;
+        if let Some(node) = next {
+            self.follower.followed = Some(node);
+            ctx.send(control_of(node), Message::Control(Box::new(ControlMessage::Follow)));
+        }
+        self.follow_well(ctx);
+    }
+
+    /// Asks another node, unless that was just done.
+    pub(super) fn follow_another(&mut self, ctx: &mut Ctx<'_>) {
+        if self.options.follow && ctx.now().since(self.follower.since) >= PATIENCE {
+            probe!(ctx, "client: follows another node");
+            self.follow(ctx);
+        }
+    }
+
+    /// A life is lost; if it was followed, another one is at the next occasion.
+    pub(super) fn follow_lost(&mut self, ctx: &mut Ctx<'_>, lost: Life) {
+        if self.options.follow && self.follower.followed == Some(lost.node) {
+            probe!(ctx, "client: followed node lost");
+            self.follower.due = ctx.now();
+        }
+    }
+
+    /// Judges the followed node by a new state.
+    pub(super) fn followed_changed(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.options.follow || self.follower.idle() {
+            return;
+        }
+        let followed = self.follower.followed.expect("not idle");
+        if ctx.cluster().started && !reports(ctx.cluster(), followed) {
+            probe!(ctx, "client: followed node is no member any more");
+            self.follower.due = ctx.now();
+        } else if self.follower.due > ctx.now() {
+            self.follow_well(ctx);
+        }
+    }
+
+    /// Stops looking for another node once the cluster is known to be started and the followed
+    /// node belongs to it.
+    fn follow_well(&mut self, ctx: &Ctx<'_>) {
+        let followed = self.follower.followed;
+        if self.ready(ctx) && followed.is_some_and(|node| reports(ctx.cluster(), node)) {
+            self.follower.due = Instant::FAR_FUTURE;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a client tells the actor that embeds it.
+
+use model::{Epoch, OperationNumber, Refusal, TableId, TransactionId, Value};
+use wire::{CoordinatorRef, TransactionState};
+
+/// Names an open session of one [`Client`](crate::Client).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u32);
+
+/// Names one request of a client; its events carry it. Never used again in the client's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Something has come of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvent {
+    /// The session that asked.
+    pub session: SessionNumber,
+    /// The request.
+    pub token: Token,
+    /// What became of it.
+    pub result: ClientResult,
+}
+
+/// A transaction whose end was not learnt in time, as needed to ask for it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsettledTransaction {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// The coordinator it was left with.
+    pub coordinator: CoordinatorRef,
+}
+
+/// The answer to one operation of a batch: the row that was read (its projected values), or
+/// whether a row with the key existed before the change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OperationAnswer {
+    /// A read found the row; the projected columns.
+    Row(Vec<Value>),
+    /// A change is done.
+    Written {
+        /// A row with the key was there before.
+        existed: bool,
+    },
+}
+
+/// What became of a request. All but [`ClientResult::ScanRows`] with `finished` unset are final.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientResult {
+    /// The batch has run, and its transaction stays open. One answer per operation, in order; a
+    /// refused operation has left no effect.
+    Executed(Vec<Result<OperationAnswer, Refusal>>),
+    /// The transaction is committed on every replica.
+    Committed {
+        /// Its name, which the cluster remembers for a while; none if it had not begun.
+        transaction: Option<TransactionId>,
+        /// Its epoch; zero when it changed nothing.
+        epoch: Epoch,
+        /// Answers of the batch that committed. All operations succeeded; only a row that was
+        /// read and whose table has changed meanwhile may be missing. Empty for a plain commit,
+        /// and when the answer was lost and the end had to be asked for.
+        answers: Vec<Result<OperationAnswer, Refusal>>,
+    },
+    /// The transaction is undone, and the session has none.
+    Aborted {
+        /// Its name; none if it had not begun.
+        transaction: Option<TransactionId>,
+        /// Why; nothing when the request was to abort.
+        refusal: Option<Refusal>,
+        /// Answers of the batch, if all were known when it was aborted.
+        answers: Vec<Result<OperationAnswer, Refusal>>,
+    },
+    /// Whether the transaction committed could not be learnt in time. The session has none.
+    OutcomeUnknown(UnsettledTransaction),
+    /// The operations after the savepoint are undone; the transaction stays open.
+    RolledBack,
+    /// One row or none per key read, in order.
+    Read(Vec<Option<Vec<Value>>>),
+    /// Rows of a scan; never empty unless finished.
+    ScanRows {
+        /// Projected columns of each row, in scan order.
+        rows: Vec<Vec<Value>>,
+        /// That was all. Otherwise ask with `scan_next` or end with `scan_close`.
+        finished: bool,
+    },
+    /// The snapshot is held by the session until closed.
+    SnapshotOpened(Epoch),
+    /// The definition is changed everywhere; the table concerned.
+    SchemaChanged(TableId),
+    /// How the transaction ended.
+    Outcome(TransactionState),
+    /// The request was refused. A transaction that was open stays as it was.
+    Failed(Refusal),
+}
+
+/// A place in a transaction to roll back to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(pub(crate) OperationNumber);

@@ -1,0 +1,212 @@
+//! What a client can be asked for, in terms of tables and values.
+
+use model::{ColumnId, Epoch, Expression, IndexId, TableId, Value};
+use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
+
+/// One operation of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientOperation {
+    /// The table.
+    pub table: TableId,
+    /// What to do.
+    pub action: OperationAction,
+}
+
+/// What an operation does. Keys are the primary key's values in key order, rows one value per
+/// column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OperationAction {
+    /// Reads a row as the transaction sees it; refused with `RowNotFound`.
+    Read {
+        /// Primary key.
+        key: Vec<Value>,
+        /// Lock to take and keep until the transaction ends.
+        lock: LockMode,
+        /// What if it is locked.
+        wait: WaitPolicy,
+        /// What to return.
+        projection: Projection,
+    },
+    /// Adds a row; refused with `RowExists` or `UniqueViolation`.
+    Insert {
+        /// All columns.
+        row: Vec<Value>,
+    },
+    /// Adds the row or replaces the one with its primary key.
+    Upsert {
+        /// All columns.
+        row: Vec<Value>,
+    },
+    /// Changes columns; refused with `RowNotFound`, `ConditionFalse` or `UniqueViolation`.
+    Update {
+        /// Primary key.
+        key: Vec<Value>,
+        /// Must be true of the row.
+        condition: Option<Expression>,
+        /// New values, computed from the row before the update.
+        assignments: Vec<(ColumnId, Expression)>,
+    },
+    /// Removes a row; refused with `RowNotFound` or `ConditionFalse`.
+    Delete {
+        /// Primary key.
+        key: Vec<Value>,
+        /// Must be true of the row.
+        condition: Option<Expression>,
+    },
+}
+
+impl ClientOperation {
+    /// Reads all columns without a lock: the committed row, or the transaction's own change.
+    pub fn read(table: TableId, key: Vec<Value>) -> Self {
+        Self::read_locked(table, key, LockMode::Committed)
+    }
+
+    /// Reads all columns and locks the row until the transaction ends.
+    pub fn read_locked(table: TableId, key: Vec<Value>, lock: LockMode) -> Self {
+        let (wait, projection) = (WaitPolicy::Wait, Projection::All);
+        Self { table, action: OperationAction::Read { key, lock, wait, projection } }
+    }
+
+    /// Adds a row.
+    pub fn insert(table: TableId, row: Vec<Value>) -> Self {
+        Self { table, action: OperationAction::Insert { row } }
+    }
+
+    /// Adds or replaces a row.
+    pub fn upsert(table: TableId, row: Vec<Value>) -> Self {
+        Self { table, action: OperationAction::Upsert { row } }
+    }
+
+    /// Changes columns of a row.
+    pub fn update(
+        table: TableId,
+        key: Vec<Value>,
+        assignments: Vec<(ColumnId, Expression)>,
+    ) -> Self {
+        Self { table, action: OperationAction::Update { key, condition: None, assignments } }
+    }
+
+    /// Changes columns of a row if `condition` is true of it.
+    pub fn update_if(
+        table: TableId,
+        key: Vec<Value>,
+        condition: Expression,
+        assignments: Vec<(ColumnId, Expression)>,
+    ) -> Self {
+        let condition = Some(condition);
+        Self { table, action: OperationAction::Update { key, condition, assignments } }
+    }
+
+    /// Removes a row.
+    pub fn delete(table: TableId, key: Vec<Value>) -> Self {
+        Self { table, action: OperationAction::Delete { key, condition: None } }
+    }
+}
+
+/// What a committed read looks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReadKey {
+    /// The primary key's values in key order.
+    Primary(Vec<Value>),
+    /// The values of a unique index that is online.
+    ///
+    /// In a snapshot older than the index, rows have no entry and are not found.
+    Unique {
+        /// The index.
+        index: IndexId,
+        /// Values of its columns, none NULL.
+        key: Vec<Value>,
+    },
+}
+
+/// One row to read as committed, outside any transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientRead {
+    /// The table.
+    pub table: TableId,
+    /// Which row.
+    pub key: ReadKey,
+    /// What to return.
+    pub projection: Projection,
+}
+
+impl ClientRead {
+    /// All columns of the row with this primary key.
+    pub fn primary(table: TableId, key: Vec<Value>) -> Self {
+        Self { table, key: ReadKey::Primary(key), projection: Projection::All }
+    }
+
+    /// All columns of the row with this unique key.
+    pub fn unique(table: TableId, index: IndexId, key: Vec<Value>) -> Self {
+        Self { table, key: ReadKey::Unique { index, key }, projection: Projection::All }
+    }
+}
+
+/// What a scan runs over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScanRange {
+    /// All rows.
+    Heap,
+    /// A range of an ordered index. A bound is the values of the index's leading columns and
+    /// whether rows that begin with them are included.
+    Index {
+        /// The index.
+        index: IndexId,
+        /// Lower bound; none for the start.
+        lower: Option<(Vec<Value>, bool)>,
+        /// Upper bound; none for the end.
+        upper: Option<(Vec<Value>, bool)>,
+        /// Order over all partitions; none when any order will do.
+        order: Option<ScanOrder>,
+    },
+}
+
+/// A scan of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScanSpec {
+    /// The table.
+    pub table: TableId,
+    /// Over what.
+    pub range: ScanRange,
+    /// Only rows of which this is true.
+    pub filter: Option<Expression>,
+    /// What to return of each row.
+    pub projection: Projection,
+    /// Most rows to return.
+    pub limit: Option<u64>,
+    /// Lock each returned row until the transaction ends; other than `Committed` only with
+    /// `in_transaction`.
+    pub lock: LockMode,
+    /// What if a row is locked.
+    pub wait: WaitPolicy,
+    /// Values of the distribution key: only their partition is scanned.
+    pub partition_key: Option<Vec<Value>>,
+    /// Read as of this epoch, which the session holds; not with `in_transaction`.
+    pub snapshot: Option<Epoch>,
+    /// See the session's own changes, and lock in its transaction; begins one if none is open.
+    pub in_transaction: bool,
+}
+
+impl ScanSpec {
+    /// All committed rows of a table, in no order.
+    pub fn heap(table: TableId) -> Self {
+        Self {
+            table,
+            range: ScanRange::Heap,
+            filter: None,
+            projection: Projection::All,
+            limit: None,
+            lock: LockMode::Committed,
+            wait: WaitPolicy::Wait,
+            partition_key: None,
+            snapshot: None,
+            in_transaction: false,
+        }
+    }
+
+    /// All committed rows of a table in the order of an index.
+    pub fn index(table: TableId, index: IndexId, order: ScanOrder) -> Self {
+        let range = ScanRange::Index { index, lower: None, upper: None, order: Some(order) };
+        Self { range, ..Self::heap(table) }
+    }
+}

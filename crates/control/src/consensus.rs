@@ -1,0 +1,523 @@
+//! The replicated control log: one member's part of the consensus, without any I/O.
+//!
+//! Wraps the `raftbare` library, whose log knows only that an entry is a command, not which one.
+//!
+//! # Owns
+//! The library's node, the commands beside its log, what has been handed out as committed, and who
+//! is known to lead. Elections begin with a question (`PreVote`) that changes nobody's term.
+//! # Guarantees
+//! 1. Commands are handed out in log order, each once, and only when committed.
+//! 2. A vote goes to a candidate whose log is at least as new as the voter's, by the term of the
+//!    last entry and then by its index. (The library compares indexes alone, which would lose
+//!    committed entries; see [`Consensus::receive_vote_call`].)
+//! 3. A leader is recognised by everyone in its term, whoever they voted for.
+//! # Not here
+//! What the commands mean (`state_machine`), when to propose them (`control`), timers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Command, Incarnation, NodeId};
+use raftbare::{
+    Action, ClusterConfig, LogEntries, LogEntry, LogIndex, LogPosition, Message, MessageHeader,
+    MessageSeqNo, Node, NodeId as Voter, Role, Term,
+};
+use stdx::{Duration, Instant};
+use wire::ControlMessage;
+
+/// Entries after which the log's applied prefix is replaced by the state it has built.
+const COMPACT_AFTER: u64 = 96;
+/// Bits of a voter's identity that hold the incarnation; the node is above them.
+const INCARNATION_BITS: u32 = 48;
+
+/// The identity of a life in the consensus: a life that lost its memory has no old vote.
+pub(crate) fn voter_of(node: NodeId, incarnation: Incarnation) -> Voter {
+    let life = incarnation.0 & ((1 << INCARNATION_BITS) - 1);
+    Voter::new(u64::from(node.0) << INCARNATION_BITS | life)
+}
+
+/// The node a voter is a life of.
+pub(crate) fn node_of(voter: Voter) -> NodeId {
+    NodeId((voter.get() >> INCARNATION_BITS) as u16)
+}
+
+/// What the consensus wants done.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// Send a message.
+    Send(Voter, ControlMessage),
+    /// Set the election timer anew.
+    Arm,
+    /// Send the applied state, which replaces what the receiver lacks.
+    Install(Voter),
+}
+
+/// One member of the consensus.
+#[derive(Debug)]
+pub(crate) struct Consensus {
+    me: Voter,
+    node: Node,
+    /// Commands by log index, for the part of the log that is kept.
+    commands: BTreeMap<u64, Arc<Command>>,
+    /// The last entry handed out.
+    applied: u64,
+    /// Who leads `leader_term`, as far as known.
+    leader: Option<Voter>,
+    leader_term: Term,
+    /// When that leader was last heard.
+    heard_at: Instant,
+    /// That leader is known to lead no more: its process ended, or it said so.
+    leader_lost: bool,
+    /// Who would vote for this member now.
+    backers: BTreeSet<Voter>,
+    /// A leader heard within this time keeps its followers from voting for others.
+    election_timeout: Duration,
+    outputs: Vec<Output>,
+}
+
+impl Consensus {
+    /// A member without log that belongs to no cluster yet.
+    pub(crate) fn new(me: Voter, election_timeout: Duration) -> Self {
+        Self {
+            me,
+            node: Node::start(me),
+            commands: BTreeMap::new(),
+            applied: 0,
+            leader: None,
+            leader_term: Term::ZERO,
+            heard_at: Instant::ZERO,
+            leader_lost: false,
+            backers: BTreeSet::new(),
+            election_timeout,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Founds a cluster of this member alone.
+    pub(crate) fn found(&mut self) {
+        let position = self.node.create_cluster(&[self.me]);
+        assert!(!position.is_invalid(), "only a member without log founds a cluster");
+        self.collect(&BTreeMap::new());
+    }
+
+    /// Takes a message of the library with the commands that belong to its entries.
+    pub(crate) fn receive(&mut self, now: Instant, message: Message, commands: &[Arc<Command>]) {
+        match &message {
+            Message::RequestVoteCall { header, last_position } => {
+                self.receive_vote_call(now, *header, *last_position);
+            }
+            Message::AppendEntriesCall { header, entries, .. } => {
+                let header = *header;
+                let Some(arrived) = pair(entries, commands) else {
+                    return; // Not a well-formed message; the leader repeats what is missing.
+                };
+                self.follow(header);
+                self.node.handle_message(message);
+                self.collect(&arrived);
+                if self.node.current_term() == header.term && !self.is_leader() {
+                    self.hear(now, header.from);
+                }
+            }
+            Message::RequestVoteReply { .. } | Message::AppendEntriesReply { .. } => {
+                self.node.handle_message(message);
+                self.collect(&BTreeMap::new());
+            }
+        }
+    }
+
+    /// The library judges a candidate's log by its length and sticks to its vote for a leader for
+    /// as long as it has no reason to stand itself; it is told what makes it judge rightly.
+    fn receive_vote_call(&mut self, now: Instant, header: MessageHeader, last: LogPosition) {
+        let own = self.node.log().last_position();
+        let newer = (last.term, last.index) >= (own.term, own.index);
+        let index = if newer { last.index.max(own.index) } else { LogIndex::ZERO };
+        let bound = self.node.voted_for().is_some_and(|voter| voter != header.from);
+        if header.term > self.node.current_term() && bound && self.node.role().is_follower() {
+            if self.hears_leader(now) {
+                return;
+            }
+            self.enter_term(header.term);
+        }
+        if !newer && own.index == LogIndex::ZERO {
+            return;
+        }
+        let last_position = LogPosition { term: last.term, index };
+        self.node.handle_message(Message::RequestVoteCall { header, last_position });
+        self.collect(&BTreeMap::new());
+    }
+
+    /// Lets the library accept entries from the leader of its term although it stood in that term
+    /// itself or voted for another. The vote it changes can elect nobody: that term has a leader.
+    fn follow(&mut self, header: MessageHeader) {
+        let bound = self.node.voted_for().is_some_and(|voter| voter != header.from);
+        let candidate = self.node.role() == Role::Candidate;
+        if header.term == self.node.current_term() && (candidate || bound) {
+            assert!(!self.is_leader(), "two leaders in one term: {:?}", header.term);
+            let log = self.node.log().clone();
+            self.node = Node::restart(self.me, header.term, Some(header.from), log);
+        }
+    }
+
+    fn hear(&mut self, now: Instant, leader: Voter) {
+        self.leader = Some(leader);
+        self.leader_term = self.node.current_term();
+        self.heard_at = now;
+        self.leader_lost = false;
+        self.backers.clear();
+    }
+
+    /// Enters a newer term without a vote in it. A message of that term that means nothing else
+    /// does it.
+    fn enter_term(&mut self, term: Term) {
+        assert!(!self.is_leader(), "a leader enters a newer term only when told of it");
+        let header = MessageHeader { from: self.me, term, seqno: MessageSeqNo::new(0) };
+        self.node.handle_message(Message::RequestVoteReply { header, vote_granted: false });
+        self.collect(&BTreeMap::new());
+    }
+
+    /// The election timer has fired: asks the voters whether it is time for another leader.
+    pub(crate) fn timeout(&mut self) {
+        if self.is_leader() || !self.is_voter() {
+            return;
+        }
+        self.backers = BTreeSet::from([self.me]);
+        if self.backed() {
+            self.stand();
+            return;
+        }
+        let term = self.node.current_term();
+        let last = self.node.log().last_position();
+        let config = self.node.config();
+        let others: Vec<Voter> = voters(config).filter(|voter| *voter != self.me).collect();
+        for voter in others {
+            self.outputs.push(Output::Send(voter, ControlMessage::PreVote { term, last }));
+        }
+        self.outputs.push(Output::Arm);
+    }
+
+    /// Answers whether this member would vote for the asker now.
+    pub(crate) fn receive_pre_vote(
+        &mut self,
+        now: Instant,
+        from: Voter,
+        asked: Term,
+        last: LogPosition,
+    ) {
+        let own = self.node.log().last_position();
+        let term = self.node.current_term();
+        let newer = (last.term, last.index) >= (own.term, own.index);
+        let granted = newer && asked >= term && !self.is_leader() && !self.hears_leader(now);
+        let reply = ControlMessage::PreVoteReply { asked, term, granted };
+        self.outputs.push(Output::Send(from, reply));
+    }
+
+    /// Takes an answer to `PreVote`; stands for election when enough would vote for this member.
+    pub(crate) fn receive_pre_vote_reply(
+        &mut self,
+        from: Voter,
+        asked: Term,
+        term: Term,
+        granted: bool,
+    ) {
+        // Without backers no question is open: the answer is late, and there may be a leader.
+        if self.is_leader() || self.backers.is_empty() {
+            return;
+        }
+        if term > self.node.current_term() {
+            self.enter_term(term);
+            self.backers = BTreeSet::from([self.me]);
+        } else if granted && asked == self.node.current_term() {
+            self.backers.insert(from);
+            if self.backed() {
+                self.stand();
+            }
+        }
+    }
+
+    fn stand(&mut self) {
+        self.backers.clear();
+        self.node.handle_election_timeout();
+        self.collect(&BTreeMap::new());
+    }
+
+    fn backed(&self) -> bool {
+        let config = self.node.config();
+        let majority = |voters: &BTreeSet<Voter>| {
+            voters.intersection(&self.backers).count() > voters.len() / 2
+        };
+        majority(&config.voters) && (config.new_voters.is_empty() || majority(&config.new_voters))
+    }
+
+    /// The leader is known to lead no more: do not wait for its silence.
+    pub(crate) fn lose_leader(&mut self) {
+        if !self.is_leader() && !self.leader_lost {
+            self.leader_lost = true;
+            self.outputs.push(Output::Arm);
+        }
+    }
+
+    /// Whether the last leader is known to lead no more, and no other has been heard.
+    pub(crate) fn leader_lost(&self) -> bool {
+        self.leader_lost
+    }
+
+    fn hears_leader(&self, now: Instant) -> bool {
+        let known = self.leader.is_some() && self.leader_term == self.node.current_term();
+        known && !self.leader_lost && now.since(self.heard_at) < self.election_timeout
+    }
+
+    /// Appends a command to the log of the leader; false when this member does not lead.
+    pub(crate) fn propose(&mut self, command: Arc<Command>) -> bool {
+        let position = self.node.propose_command();
+        if position.is_invalid() {
+            return false;
+        }
+        self.collect(&BTreeMap::from([(position.index.get(), command)]));
+        true
+    }
+
+    /// Appends a change of the voters; false when this member does not lead, or the change before
+    /// is not complete.
+    pub(crate) fn propose_config(&mut self, config: ClusterConfig) -> bool {
+        if !self.config_settled() || self.node.propose_config(config).is_invalid() {
+            return false;
+        }
+        self.collect(&BTreeMap::new());
+        true
+    }
+
+    /// Tells all followers that this member leads, and what is committed.
+    pub(crate) fn heartbeat(&mut self) {
+        self.node.heartbeat();
+        self.collect(&BTreeMap::new());
+    }
+
+    /// Leads no more: enters a newer term as a follower, so that another may be elected.
+    pub(crate) fn resign(&mut self) {
+        assert!(self.is_leader(), "only a leader resigns");
+        let term = Term::new(self.node.current_term().get() + 1);
+        let header = MessageHeader { from: self.me, term, seqno: MessageSeqNo::new(0) };
+        self.node.handle_message(Message::RequestVoteReply { header, vote_granted: false });
+        self.collect(&BTreeMap::new());
+    }
+
+    /// The library counts answers to commit; a sole voter without followers gets none. Elected
+    /// anew as sole voter it commits by itself.
+    pub(crate) fn stand_again_if_alone(&mut self) -> bool {
+        let config = self.node.config();
+        let alone = config.voters.len() == 1 && config.voters.contains(&self.me);
+        let stuck = self.node.commit_index() < self.node.log().last_position().index;
+        if !self.is_leader() || !alone || config.is_joint_consensus() || !stuck {
+            return false;
+        }
+        self.resign();
+        self.stand();
+        true
+    }
+
+    /// The next committed entry: its index and its command, if it is one.
+    pub(crate) fn next_committed(&mut self) -> Option<(u64, Option<Arc<Command>>)> {
+        if self.applied >= self.node.commit_index().get() {
+            return None;
+        }
+        self.applied += 1;
+        let entry = self.node.log().entries().get_entry(LogIndex::new(self.applied));
+        let command = match entry.expect("the log keeps what has not been handed out") {
+            LogEntry::Command => {
+                Some(self.commands.get(&self.applied).expect("a command entry has its command"))
+            }
+            LogEntry::Term(_) | LogEntry::ClusterConfig(_) => None,
+        };
+        Some((self.applied, command.cloned()))
+    }
+
+    /// Commands in the log that are not yet handed out, oldest first.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Arc<Command>> {
+        self.commands.range(self.applied + 1..).map(|(_, command)| command)
+    }
+
+    /// Forgets the applied part of the log once it is long.
+    pub(crate) fn compact(&mut self) {
+        let kept_from = self.node.log().snapshot_position().index.get();
+        if self.applied < kept_from + COMPACT_AFTER {
+            return;
+        }
+        let (position, config) = self.position();
+        if self.node.handle_snapshot_installed(position, config) {
+            self.commands = self.commands.split_off(&(self.applied + 1));
+        }
+    }
+
+    /// The position and configuration of the last entry handed out.
+    pub(crate) fn position(&self) -> (LogPosition, ClusterConfig) {
+        let found = self.node.log().get_position_and_config(LogIndex::new(self.applied));
+        let (position, config) = found.expect("the log keeps the last applied position");
+        (position, config.clone())
+    }
+
+    /// Replaces the log up to `last` by a state that the caller takes over; false when this member
+    /// has applied as much already.
+    pub(crate) fn install(
+        &mut self,
+        now: Instant,
+        from: Voter,
+        term: Term,
+        last: LogPosition,
+        config: ClusterConfig,
+    ) -> bool {
+        if term < self.node.current_term() || last.index.get() <= self.applied {
+            return false;
+        }
+        if self.is_leader() || !self.node.handle_snapshot_installed(last, config) {
+            return false;
+        }
+        self.applied = last.index.get();
+        self.commands = self.commands.split_off(&(self.applied + 1));
+        self.collect(&BTreeMap::new());
+        if term == self.node.current_term() {
+            self.hear(now, from);
+        }
+        true
+    }
+
+    /// What is to be done since the last call.
+    pub(crate) fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Whether this member leads.
+    pub(crate) fn is_leader(&self) -> bool {
+        self.node.role().is_leader()
+    }
+
+    /// Whether this member leads and has applied everything that was committed before its term.
+    pub(crate) fn is_ready(&self) -> bool {
+        let term = self.node.log().entries().get_term(LogIndex::new(self.applied));
+        self.is_leader()
+            && self.applied == self.node.commit_index().get()
+            && term == Some(self.node.current_term())
+    }
+
+    /// Whether this member votes, now or after the change under way.
+    pub(crate) fn is_voter(&self) -> bool {
+        voters(self.node.config()).any(|voter| voter == self.me)
+    }
+
+    /// Whether no change of the voters is under way.
+    pub(crate) fn config_settled(&self) -> bool {
+        let committed = self.node.log().get_position_and_config(self.node.commit_index());
+        let latest = self.node.config();
+        !latest.is_joint_consensus() && committed.is_some_and(|(_, config)| config == latest)
+    }
+
+    /// The newest configuration of the consensus.
+    pub(crate) fn config(&self) -> &ClusterConfig {
+        self.node.config()
+    }
+
+    /// The current term.
+    pub(crate) fn term(&self) -> Term {
+        self.node.current_term()
+    }
+
+    /// Who leads the current term, as far as known; this member itself included.
+    pub(crate) fn leader(&self) -> Option<Voter> {
+        if self.is_leader() {
+            return Some(self.me);
+        }
+        self.leader.filter(|_| self.leader_term == self.node.current_term() && !self.leader_lost)
+    }
+
+    /// The index up to which the log is committed.
+    pub(crate) fn committed(&self) -> u64 {
+        self.node.commit_index().get()
+    }
+
+    /// The last entry handed out.
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// Whether this member has anything of a cluster's log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.node.log().last_position() != LogPosition::ZERO
+    }
+
+    /// Panics when the commands do not fit the log.
+    pub(crate) fn check(&self) {
+        let log = self.node.log();
+        let first = log.snapshot_position().index.get();
+        let last = log.last_position().index.get();
+        assert!(self.applied >= first, "entries forgotten before they were applied");
+        assert!(self.applied <= last, "entries applied that the log does not have");
+        for index in self.commands.keys() {
+            assert!(*index > first && *index <= last, "a command outside the log");
+        }
+    }
+
+    /// Carries out what the library asked for. `arrived` has the commands of new entries.
+    fn collect(&mut self, arrived: &BTreeMap<u64, Arc<Command>>) {
+        // Messages are built from the log, so entries come first whatever the library's order.
+        if let Some(entries) = self.node.actions_mut().append_log_entries.take() {
+            let first = entries.prev_position().index.get() + 1;
+            self.commands.split_off(&first);
+            for (position, entry) in entries.iter_with_positions() {
+                if entry == LogEntry::Command {
+                    let index = position.index.get();
+                    let command = arrived.get(&index).expect("an entry arrives with its command");
+                    self.commands.insert(index, command.clone());
+                }
+            }
+        }
+        let end = self.node.log().last_position().index.get() + 1;
+        self.commands.split_off(&end);
+        while let Some(action) = self.node.actions_mut().next() {
+            match action {
+                Action::SetElectionTimeout => self.outputs.push(Output::Arm),
+                // Nothing is kept over a restart: a life that ends is never continued.
+                Action::SaveCurrentTerm | Action::SaveVotedFor | Action::AppendLogEntries(_) => {}
+                Action::BroadcastMessage(message) => {
+                    let peers: Vec<Voter> = self.node.peers().collect();
+                    for peer in peers {
+                        let message = self.with_commands(message.clone());
+                        self.outputs.push(Output::Send(peer, message));
+                    }
+                }
+                Action::SendMessage(peer, message) => {
+                    let message = self.with_commands(message);
+                    self.outputs.push(Output::Send(peer, message));
+                }
+                Action::InstallSnapshot(peer) => self.outputs.push(Output::Install(peer)),
+            }
+        }
+    }
+
+    fn with_commands(&self, message: Message) -> ControlMessage {
+        let mut commands = Vec::new();
+        if let Message::AppendEntriesCall { entries, .. } = &message {
+            for (position, entry) in entries.iter_with_positions() {
+                if entry == LogEntry::Command {
+                    let command = self.commands.get(&position.index.get());
+                    commands.push(command.expect("an entry that is sent has its command").clone());
+                }
+            }
+        }
+        ControlMessage::Raft { message, commands }
+    }
+}
+
+/// Everyone whose vote counts in this configuration.
+pub(crate) fn voters(config: &ClusterConfig) -> impl Iterator<Item = Voter> + '_ {
+    config.voters.union(&config.new_voters).copied()
+}
+
+/// The commands of a message by log index; `None` when their number does not fit its entries.
+fn pair(entries: &LogEntries, commands: &[Arc<Command>]) -> Option<BTreeMap<u64, Arc<Command>>> {
+    let indexes = entries.iter_with_positions().filter(|(_, entry)| *entry == LogEntry::Command);
+    let indexes: Vec<u64> = indexes.map(|(position, _)| position.index.get()).collect();
+    (indexes.len() == commands.len())
+        .then(|| indexes.into_iter().zip(commands.iter().cloned()).collect())
+}
+
+#[cfg(test)]
+mod tests;

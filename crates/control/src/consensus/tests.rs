@@ -1,0 +1,324 @@
+//! The consensus in a random network: messages are lost, late and out of order, nodes are cut off,
+//! voters change. Nothing committed is ever different anywhere, and peace brings progress.
+
+use stdx::Prng;
+
+use super::*;
+
+const ELECTION: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(10);
+
+struct Peer {
+    consensus: Consensus,
+    timer: Instant,
+    tick: Instant,
+    /// Committed entries as handed out, with the state replaced by their number on a snapshot.
+    applied: u64,
+}
+
+struct Net {
+    prng: Prng,
+    now: Instant,
+    peers: BTreeMap<u16, Peer>,
+    /// By arrival and order: sender, receiver, message.
+    wire: BTreeMap<(Instant, u64), (Voter, Voter, ControlMessage)>,
+    sequence: u64,
+    /// Nodes that hear nobody and are heard by nobody.
+    cut: BTreeSet<u16>,
+    lossy: bool,
+    /// Voters change now and then.
+    churn: bool,
+    /// What was committed at each index.
+    committed: BTreeMap<u64, Option<Arc<Command>>>,
+    proposed: u64,
+}
+
+fn voter(node: u16) -> Voter {
+    voter_of(NodeId(node), Incarnation(1))
+}
+
+impl Net {
+    fn new(seed: u64, nodes: u16) -> Self {
+        let mut prng = Prng::new(seed);
+        let peer = |node: u16, prng: &mut Prng| Peer {
+            consensus: Consensus::new(voter(node), ELECTION),
+            timer: Instant::FAR_FUTURE,
+            tick: Instant::from_nanos(prng.below(TICK.as_nanos())),
+            applied: 0,
+        };
+        let peers = (1..=nodes).map(|node| (node, peer(node, &mut prng))).collect();
+        let mut net = Self {
+            prng,
+            now: Instant::ZERO,
+            peers,
+            wire: BTreeMap::new(),
+            sequence: 0,
+            cut: BTreeSet::new(),
+            lossy: false,
+            churn: false,
+            committed: BTreeMap::new(),
+            proposed: 0,
+        };
+        net.peer(1).consensus.found();
+        net.settle(1);
+        net
+    }
+
+    fn peer(&mut self, node: u16) -> &mut Peer {
+        self.peers.get_mut(&node).unwrap()
+    }
+
+    /// Handles what a member has to say and what it has committed.
+    fn settle(&mut self, node: u16) {
+        let peer = self.peers.get_mut(&node).unwrap();
+        while let Some((index, command)) = peer.consensus.next_committed() {
+            assert_eq!(index, peer.applied + 1, "applied in order");
+            peer.applied = index;
+            let first = self.committed.entry(index).or_insert_with(|| command.clone());
+            assert_eq!(*first, command, "entry {index} differs on {node}");
+        }
+        peer.consensus.compact();
+        peer.consensus.check();
+        for output in peer.consensus.take_outputs() {
+            match output {
+                Output::Arm => {
+                    let delay = self.prng.between(ELECTION.as_nanos(), 2 * ELECTION.as_nanos());
+                    self.peers.get_mut(&node).unwrap().timer =
+                        self.now + Duration::from_nanos(delay);
+                }
+                Output::Send(to, message) => self.post(voter(node), to, message),
+                Output::Install(to) => {
+                    let consensus = &self.peers[&node].consensus;
+                    let (last, config) = consensus.position();
+                    let term = consensus.term();
+                    let state = Arc::default();
+                    let message = ControlMessage::Snapshot { term, last, config, state };
+                    self.post(voter(node), to, message);
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, from: Voter, to: Voter, message: ControlMessage) {
+        let lost = self.lossy && self.prng.percent(10);
+        if lost || self.is_cut(from) || self.is_cut(to) {
+            return;
+        }
+        let delay = if self.lossy { self.prng.below(60_000_000) } else { 1_000_000 };
+        self.sequence += 1;
+        let at = self.now + Duration::from_nanos(delay);
+        self.wire.insert((at, self.sequence), (from, to, message));
+    }
+
+    fn is_cut(&self, voter: Voter) -> bool {
+        self.cut.contains(&node_of(voter).0)
+    }
+
+    fn deliver(&mut self, from: Voter, to: Voter, message: ControlMessage) {
+        let now = self.now;
+        let node = node_of(to).0;
+        if self.is_cut(from) || self.is_cut(to) {
+            return;
+        }
+        let peer = self.peers.get_mut(&node).unwrap();
+        let consensus = &mut peer.consensus;
+        match message {
+            ControlMessage::Raft { message, commands } => {
+                consensus.receive(now, message, &commands);
+            }
+            ControlMessage::PreVote { term, last } => {
+                consensus.receive_pre_vote(now, from, term, last);
+            }
+            ControlMessage::PreVoteReply { asked, term, granted } => {
+                consensus.receive_pre_vote_reply(from, asked, term, granted);
+            }
+            ControlMessage::Snapshot { term, last, config, .. } => {
+                if consensus.install(now, from, term, last, config) {
+                    peer.applied = last.index.get();
+                }
+            }
+            _ => unreachable!("the consensus sends nothing else"),
+        }
+        self.settle(node);
+    }
+
+    /// Runs until `until`; leaders heartbeat, propose, and change voters among the members.
+    fn run(&mut self, until: Instant, busy: bool) {
+        while self.now < until {
+            let mail = self.wire.keys().next().map(|(at, _)| *at);
+            let timers = self.peers.values().map(|peer| peer.timer.min(peer.tick)).min();
+            let next = timers.unwrap().min(mail.unwrap_or(Instant::FAR_FUTURE));
+            self.now = self.now.max(next);
+            if mail.is_some_and(|at| at <= self.now) {
+                let (_, (from, to, message)) = self.wire.pop_first().unwrap();
+                self.deliver(from, to, message);
+                continue;
+            }
+            let due = |peer: &Peer| peer.timer.min(peer.tick) <= self.now;
+            let node = *self.peers.iter().find(|(_, peer)| due(peer)).unwrap().0;
+            self.wake(node, busy);
+        }
+    }
+
+    fn wake(&mut self, node: u16, busy: bool) {
+        let now = self.now;
+        let peer = self.peers.get_mut(&node).unwrap();
+        if peer.timer <= now {
+            peer.timer = Instant::FAR_FUTURE;
+            peer.consensus.timeout();
+        } else {
+            peer.tick = now + TICK;
+            if peer.consensus.is_leader() && !peer.consensus.stand_again_if_alone() {
+                peer.consensus.heartbeat();
+                self.reconcile(node);
+                if busy {
+                    self.propose(node);
+                }
+            }
+        }
+        self.settle(node);
+    }
+
+    fn propose(&mut self, node: u16) {
+        if self.prng.percent(60) {
+            self.proposed += 1;
+            let incarnation = Incarnation(self.proposed);
+            let command = Command::Leave { node: NodeId(node), incarnation };
+            assert!(self.peer(node).consensus.propose(Arc::new(command)));
+        }
+        if self.churn && self.prng.percent(3) {
+            let all: Vec<u16> = self.peers.keys().copied().collect();
+            let voters: BTreeSet<Voter> =
+                all.iter().filter(|_| self.prng.percent(60)).map(|n| voter(*n)).collect();
+            self.change_voters(node, voters);
+        }
+    }
+
+    /// Everyone who does not vote follows.
+    fn reconcile(&mut self, node: u16) {
+        let all: BTreeSet<Voter> = self.peers.keys().map(|n| voter(*n)).collect();
+        let config = self.peers[&node].consensus.config().clone();
+        let non_voters = all.difference(&config.voters).copied().collect();
+        let next = ClusterConfig { non_voters, ..config.clone() };
+        if next != config && !config.is_joint_consensus() {
+            self.peer(node).consensus.propose_config(next);
+        }
+    }
+
+    fn change_voters(&mut self, leader: u16, wanted: BTreeSet<Voter>) -> bool {
+        let all: BTreeSet<Voter> = self.peers.keys().map(|n| voter(*n)).collect();
+        let voters = self.peers[&leader].consensus.config().voters.clone();
+        if wanted.is_empty() || wanted == voters {
+            return false;
+        }
+        let both: BTreeSet<Voter> = voters.union(&wanted).copied().collect();
+        let non_voters = all.difference(&both).copied().collect();
+        let config = ClusterConfig { voters, new_voters: wanted, non_voters };
+        self.peer(leader).consensus.propose_config(config)
+    }
+
+    fn leader(&self) -> Option<u16> {
+        let leads = |peer: &&Peer| peer.consensus.is_leader();
+        let newest = self.peers.values().filter(leads).max_by_key(|p| p.consensus.term().get())?;
+        Some(node_of(newest.consensus.me).0)
+    }
+
+    fn after(&self, millis: u64) -> Instant {
+        self.now + Duration::from_millis(millis)
+    }
+}
+
+#[test]
+fn random_networks_agree() {
+    for seed in 0..100 {
+        let mut net = Net::new(seed, 5);
+        net.run(Instant::from_nanos(200_000_000), true);
+        net.lossy = true;
+        net.churn = true;
+        for _ in 0..30 {
+            net.cut.clear();
+            if net.prng.percent(60) {
+                for node in 1..=5 {
+                    if net.prng.percent(35) {
+                        net.cut.insert(node);
+                    }
+                }
+            }
+            let millis = net.prng.between(20, 800);
+            net.run(net.after(millis), true);
+        }
+        net.cut.clear();
+        net.lossy = false;
+        net.churn = false;
+        net.run(net.after(3_000), true);
+        net.run(net.after(1_000), false);
+        let leader = net.leader().unwrap_or_else(|| panic!("seed {seed}: no leader"));
+        let committed = net.peers[&leader].applied;
+        assert!(committed > 200, "seed {seed}: only {committed} entries");
+        for peer in net.peers.values() {
+            assert_eq!(peer.applied, committed, "seed {seed}: somebody is behind");
+        }
+    }
+}
+
+#[test]
+fn a_longer_but_older_log_is_not_elected() {
+    let mut net = Net::new(1, 3);
+    net.run(net.after(100), true);
+    assert!(net.change_voters(1, (1..=3).map(voter).collect()));
+    net.run(net.after(100), false);
+    // The leader alone appends what nobody will commit.
+    net.cut.insert(1);
+    for number in 0..50 {
+        let command = Command::Leave { node: NodeId(1), incarnation: Incarnation(9_000 + number) };
+        assert!(net.peer(1).consensus.propose(Arc::new(command)));
+    }
+    net.settle(1);
+    net.run(net.after(1_000), false);
+    let second = net.leader().unwrap();
+    assert_ne!(second, 1);
+    let command = Command::Leave { node: NodeId(1), incarnation: Incarnation(1) };
+    assert!(net.peer(second).consensus.propose(Arc::new(command)));
+    net.settle(second);
+    net.run(net.after(100), false);
+    let committed = net.peers[&second].applied;
+    // The leader that committed is gone; of the others, one has a longer log and one a newer one.
+    net.cut = BTreeSet::from([second]);
+    net.run(net.after(3_000), false);
+    let third = net.leader().filter(|leader| *leader != second).unwrap();
+    assert_ne!(third, 1, "its log lacks what was committed");
+    assert!(net.peers[&1].applied > committed);
+}
+
+#[test]
+fn a_node_that_was_cut_off_does_not_depose_the_leader() {
+    let mut net = Net::new(2, 3);
+    net.run(net.after(100), true);
+    assert!(net.change_voters(1, (1..=3).map(voter).collect()));
+    net.run(net.after(100), false);
+    let (leader, term) = (net.leader().unwrap(), net.peers[&1].consensus.term());
+    let other = if leader == 3 { 2 } else { 3 };
+    net.cut.insert(other);
+    net.run(net.after(1_500), true);
+    net.cut.clear();
+    net.run(net.after(1_000), true);
+    assert_eq!(net.leader(), Some(leader));
+    assert_eq!(net.peers[&leader].consensus.term(), term);
+    assert_eq!(net.peers[&other].consensus.term(), term);
+}
+
+#[test]
+fn the_last_voter_commits_alone() {
+    let mut net = Net::new(3, 3);
+    net.run(net.after(100), true);
+    assert!(net.change_voters(1, (1..=3).map(voter).collect()));
+    net.run(net.after(100), false);
+    let leader = net.leader().unwrap();
+    assert!(net.change_voters(leader, BTreeSet::from([voter(leader)])));
+    net.run(net.after(8), false);
+    net.cut = (1..=3).filter(|node| *node != leader).collect();
+    net.run(net.after(500), true);
+    let before = net.peers[&leader].applied;
+    net.run(net.after(500), true);
+    assert!(net.peers[&leader].applied > before + 10);
+}

@@ -1,0 +1,442 @@
+//! Keeps the node in the cluster: consensus, membership, leases, the cluster state of its workers.
+//!
+//! NDB spreads this over QMGR, DBDIH and DBDICT. Walk-through: `docs/internals/membership.md`.
+//!
+//! # Owns
+//! The newest cluster state of the node, its lease, and, while it leads, the decisions who belongs.
+//! # Speaks
+//! in:  `ControlMessage` (other nodes' control actors, clients, actors of this node), `LinkDown`
+//! out: `ControlMessage`; `State` to every worker of the node and to the clients that follow it.
+//! A worker is addressed by its participant; the host hands the state to all its actors.
+//! # Invariants
+//! 1. The state is what the committed commands build, in log order.
+//! 2. A life that has been removed holds no lease. (Checked across nodes by the simulation.)
+//! # Failure
+//! Its own end is the end of the node. Nothing is kept over a restart; a new life starts empty.
+//! # Not here
+//! The log (`consensus`), the effect of commands (`state_machine`).
+
+mod forming;
+mod leadership;
+mod lease;
+mod links;
+mod publish;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actor::{Actor, Ctx, Halt, Shared, Timer, probe};
+use model::{
+    ActorKind, Address, ClusterState, Command, Config, ControlIndex, Incarnation, Member, NodeId,
+    NodeRole, SessionId, WorkerId,
+};
+use stdx::{Duration, Instant};
+use wire::{ControlMessage, Message};
+
+use crate::consensus::{Consensus, Output, node_of, voter_of};
+use forming::HelloAnswer;
+use leadership::Leadership;
+use links::BrokenLink;
+use publish::SchemaWait;
+
+/// The control actor: one on worker 0 of each data and management node.
+#[doc(alias = "QMGR")]
+#[doc(alias = "DBDIH")]
+#[doc(alias = "DBDICT")]
+pub struct Control {
+    config: Arc<Config>,
+    node: NodeId,
+    incarnation: Incarnation,
+    role: NodeRole,
+    workers: u8,
+    consensus: Consensus,
+    /// The newest state; the workers hear of it by message.
+    state: Arc<ClusterState>,
+    /// What configured nodes answered to `Hello`, while this node belongs to no cluster.
+    answers: BTreeMap<NodeId, HelloAnswer>,
+    /// The newest life heard of, by node; older ones are not listened to.
+    lives: BTreeMap<NodeId, Incarnation>,
+    /// Set while this node leads.
+    leadership: Option<Leadership>,
+    /// Links that broke, by peer.
+    broken: BTreeMap<NodeId, BrokenLink>,
+    /// Commands that actors of this node want logged, until the state shows them.
+    proposals: Vec<Arc<Command>>,
+    /// Clients that wait for the answer to a schema change.
+    schema_waits: BTreeMap<SessionId, SchemaWait>,
+    /// Clients that are told of each state.
+    followers: BTreeSet<Address>,
+    /// Workers whose rows have been received, with the state they judged by.
+    synced: BTreeMap<WorkerId, ControlIndex>,
+    /// The state in which this node entered its write chains.
+    syncing_since: Option<ControlIndex>,
+    /// The node wishes to leave.
+    leave_wanted: bool,
+    /// The node has given up its lease for good.
+    gave_up: bool,
+    /// When a leader was last heard.
+    leader_heard_at: Instant,
+    /// Since when the node, as a member of a started cluster, may expect a lease.
+    lease_expected_since: Instant,
+    ticked_at: Instant,
+    halted: Option<Halt>,
+}
+
+impl Control {
+    /// The control actor of a new life: it has no log and belongs to no cluster yet.
+    ///
+    /// `incarnation` must be larger than that of every earlier life of the node. [`Control::start`]
+    /// sets it going.
+    pub fn new(
+        config: Arc<Config>,
+        node: NodeId,
+        incarnation: Incarnation,
+        role: NodeRole,
+        workers: u8,
+    ) -> Self {
+        assert!(workers > 0, "a node without workers");
+        let consensus = Consensus::new(voter_of(node, incarnation), config.election_timeout);
+        Self {
+            config,
+            node,
+            incarnation,
+            role,
+            workers,
+            consensus,
+            state: Arc::default(),
+            answers: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            leadership: None,
+            broken: BTreeMap::new(),
+            proposals: Vec::new(),
+            schema_waits: BTreeMap::new(),
+            followers: BTreeSet::new(),
+            synced: BTreeMap::new(),
+            syncing_since: None,
+            leave_wanted: false,
+            gave_up: false,
+            leader_heard_at: Instant::ZERO,
+            lease_expected_since: Instant::ZERO,
+            ticked_at: Instant::ZERO,
+            halted: None,
+        }
+    }
+
+    /// Starts the node's search for a cluster. To be called once, before anything else.
+    pub fn start(&mut self, ctx: &mut Ctx<'_>) {
+        self.ticked_at = ctx.now();
+        self.leader_heard_at = ctx.now();
+        self.seek(ctx);
+        self.settle(ctx);
+        ctx.set_timer(Timer::ControlTick, self.config.heartbeat_interval);
+    }
+
+    /// The newest state; the node's workers may be a message behind.
+    pub fn state(&self) -> &Arc<ClusterState> {
+        &self.state
+    }
+
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.consensus.leader().map(node_of)
+    }
+
+    /// Whether this node leads.
+    pub fn is_leader(&self) -> bool {
+        self.consensus.is_leader()
+    }
+
+    /// The consensus term.
+    pub fn term(&self) -> u64 {
+        self.consensus.term().get()
+    }
+
+    /// Whether this node's vote counts, in the configuration it knows.
+    pub fn is_voter(&self) -> bool {
+        self.consensus.is_voter()
+    }
+
+    /// Why this actor has stopped the node, if it has.
+    pub fn halted(&self) -> Option<&Halt> {
+        self.halted.as_ref()
+    }
+
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let gap = ctx.now().since(self.ticked_at);
+        self.ticked_at = ctx.now();
+        if gap > self.config.lease.divided_by(2) {
+            // What looks like everyone's silence may be this node's own: listen first.
+            probe!(ctx, "control: own pause noticed");
+            self.lease_expected_since = ctx.now();
+            self.leader_heard_at = ctx.now();
+            if let Some(leadership) = &mut self.leadership {
+                leadership.listening_since = ctx.now();
+            }
+        }
+        if self.own_member().is_none() && self.state.index == ControlIndex(0) {
+            self.seek(ctx);
+        }
+        self.lead(ctx);
+        self.report_links(ctx);
+        self.repeat_proposals(ctx);
+        self.watch_patience(ctx);
+    }
+
+    /// Sends what the consensus wants sent, applies what it has committed, and takes up or lays
+    /// down the leader's duties, until nothing is left to do.
+    fn settle(&mut self, ctx: &mut Ctx<'_>) {
+        let mut committed = self.consensus.committed();
+        loop {
+            self.follow_role(ctx);
+            self.perform(ctx);
+            if self.consensus.committed() != committed {
+                committed = self.consensus.committed();
+                // Followers need not wait for the next heartbeat to learn what is committed.
+                self.consensus.heartbeat();
+                self.perform(ctx);
+            }
+            let applied = self.apply_committed(ctx);
+            if self.halted.is_some() {
+                return;
+            }
+            if applied {
+                self.duties(ctx);
+            } else if self.consensus.committed() == committed && !self.role_changed() {
+                break;
+            }
+        }
+        self.perform(ctx);
+    }
+
+    fn perform(&mut self, ctx: &mut Ctx<'_>) {
+        for output in self.consensus.take_outputs() {
+            match output {
+                Output::Send(voter, message) => self.tell(ctx, node_of(voter), message),
+                Output::Arm => {
+                    if !self.consensus.is_leader() {
+                        let delay = self.draw_election(ctx);
+                        ctx.set_timer(Timer::Election, delay);
+                    }
+                }
+                Output::Install(voter) => self.send_snapshot(ctx, voter),
+            }
+        }
+    }
+
+    fn draw_election(&mut self, ctx: &mut Ctx<'_>) -> Duration {
+        let (low, high) = if self.consensus.leader_lost() {
+            // Nobody is deposed by haste: the leader is known to be gone.
+            let interval = self.config.heartbeat_interval.as_nanos();
+            (interval / 8, interval)
+        } else {
+            let timeout = self.config.election_timeout.as_nanos();
+            (timeout, 2 * timeout)
+        };
+        Duration::from_nanos(ctx.prng().between(low, high))
+    }
+
+    /// Sends to the control actor of a node.
+    fn tell(&self, ctx: &mut Ctx<'_>, node: NodeId, message: ControlMessage) {
+        ctx.send(control_of(node), Message::Control(Box::new(message)));
+    }
+
+    /// Sends to the leader, if one is known; this node itself included.
+    fn tell_leader(&self, ctx: &mut Ctx<'_>, message: ControlMessage) {
+        if let Some(leader) = self.leader() {
+            self.tell(ctx, leader, message);
+        }
+    }
+
+    fn own_member(&self) -> Option<&Member> {
+        self.state.member(self.node, self.incarnation)
+    }
+
+    fn halt(&mut self, ctx: &mut Ctx<'_>, why: Halt) {
+        ctx.shared().lease.set(Instant::ZERO);
+        if self.halted.is_none() {
+            self.halted = Some(why.clone());
+        }
+        ctx.halt(why);
+    }
+
+    /// Whether a life has ended for this cluster: it was removed, or a newer one was heard.
+    fn is_over(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        self.was_removed(node, incarnation)
+            || self.lives.get(&node).is_some_and(|newest| incarnation < *newest)
+    }
+
+    fn was_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let admitted = self.state.incarnations.get(&node).is_some_and(|last| incarnation <= *last);
+        admitted && self.state.member(node, incarnation).is_none()
+    }
+
+    fn receive(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
+        self.mend_link(from.node);
+        match message {
+            ControlMessage::Raft { .. }
+            | ControlMessage::Snapshot { .. }
+            | ControlMessage::SnapshotInstalled { .. }
+            | ControlMessage::PreVote { .. }
+            | ControlMessage::PreVoteReply { .. }
+            | ControlMessage::Resigned { .. } => self.receive_consensus(ctx, from, message),
+            ControlMessage::Heartbeat { term, sequence } => {
+                self.receive_heartbeat(ctx, from, term, sequence);
+            }
+            ControlMessage::LeaseRequest { term, sequence, sent_at, incarnation, reached } => {
+                let request = lease::Request { term, sequence, sent_at, incarnation, reached };
+                self.receive_lease_request(ctx, from, request);
+            }
+            ControlMessage::LeaseGrant { incarnation, sent_at, span } => {
+                self.receive_grant(ctx, incarnation, sent_at, span);
+            }
+            ControlMessage::Hello { incarnation, role, workers } => {
+                self.receive_hello(ctx, from, incarnation, role, workers);
+            }
+            ControlMessage::HelloReply { incarnation, role, in_cluster, leader, .. } => {
+                let answer = HelloAnswer { incarnation, role, in_cluster, leader, at: ctx.now() };
+                self.receive_hello_reply(from, answer);
+            }
+            ControlMessage::Join { incarnation, role, workers } => {
+                self.receive_join(ctx, from, incarnation, role, workers);
+            }
+            ControlMessage::Suspect { node, incarnation, closed } => {
+                self.receive_suspect(ctx, from, node, incarnation, closed);
+            }
+            ControlMessage::StopServing { incarnation } => {
+                self.receive_stop_serving(ctx, from, incarnation);
+            }
+            ControlMessage::Stopped { incarnation } => {
+                self.receive_stopped(ctx, from, incarnation);
+            }
+            ControlMessage::Removed { incarnation } => self.receive_removed(ctx, incarnation),
+            ControlMessage::Propose(command) => self.receive_propose(ctx, from, command),
+            ControlMessage::WorkerSynced { worker, reached } => {
+                self.receive_worker_synced(ctx, from, worker, reached);
+            }
+            ControlMessage::Follow => self.receive_follow(ctx, from),
+            ControlMessage::Schema { session, number, change } => {
+                self.receive_schema(ctx, from, session, number, change);
+            }
+            ControlMessage::SchemaReply { .. } => {}
+            ControlMessage::LeaveRequest => {
+                self.leave_wanted = true;
+                self.repeat_proposals(ctx);
+            }
+        }
+    }
+
+    fn receive_consensus(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
+        match message {
+            ControlMessage::Raft { message, commands } => {
+                if self.listens_to(ctx, message.from()) {
+                    let append = matches!(message, raftbare::Message::AppendEntriesCall { .. });
+                    self.consensus.receive(ctx.now(), message, &commands);
+                    if append && self.leader() == Some(from.node) {
+                        self.leader_heard_at = ctx.now();
+                    }
+                }
+            }
+            ControlMessage::Snapshot { term, last, config, state } => {
+                self.receive_snapshot(ctx, from, term, last, config, state);
+            }
+            ControlMessage::SnapshotInstalled { .. } => self.consensus.heartbeat(),
+            ControlMessage::PreVote { term, last } => {
+                // Only voters ask, so the asker is in the configuration or behind by a life.
+                if let Some(voter) = self.voter_at(ctx, from.node) {
+                    self.consensus.receive_pre_vote(ctx.now(), voter, term, last);
+                }
+            }
+            ControlMessage::PreVoteReply { asked, term, granted } => {
+                if let Some(voter) = self.voter_at(ctx, from.node) {
+                    self.consensus.receive_pre_vote_reply(voter, asked, term, granted);
+                }
+            }
+            ControlMessage::Resigned { term } => {
+                if term == self.consensus.term() && self.leader() == Some(from.node) {
+                    probe!(ctx, "control: leader resigned");
+                    self.consensus.lose_leader();
+                }
+            }
+            _ => unreachable!("the caller has picked the messages of the consensus"),
+        }
+    }
+
+    /// Whether the consensus takes messages of this voter. A removed life is told that it is one.
+    fn listens_to(&mut self, ctx: &mut Ctx<'_>, voter: raftbare::NodeId) -> bool {
+        let node = node_of(voter);
+        let member = self.state.members.get(&node).map(|m| voter_of(node, m.incarnation));
+        let admitted = self.state.incarnations.get(&node).map(|i| voter_of(node, *i));
+        let newest = self.lives.get(&node).map(|i| voter_of(node, *i));
+        let removed = admitted.is_some_and(|last| voter <= last) && member != Some(voter);
+        if removed {
+            let incarnation = Incarnation(voter.get() - voter_of(node, Incarnation(0)).get());
+            self.tell(ctx, node, ControlMessage::Removed { incarnation });
+        }
+        !removed && newest.is_none_or(|newest| voter >= newest)
+    }
+
+    /// The life of `node` that votes, in the configuration this node knows.
+    fn voter_at(&mut self, ctx: &mut Ctx<'_>, node: NodeId) -> Option<raftbare::NodeId> {
+        let config = self.consensus.config();
+        let voter = config.unique_nodes().filter(|voter| node_of(*voter) == node).max()?;
+        self.listens_to(ctx, voter).then_some(voter)
+    }
+}
+
+impl Actor for Control {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        if self.halted.is_some() {
+            return;
+        }
+        match message {
+            Message::LinkDown { node, incarnation, closed } => {
+                self.link_down(ctx, node, incarnation, closed);
+            }
+            Message::Control(message) => self.receive(ctx, from, *message),
+            // The state comes back to this actor like to all of the node; the rest is not for it.
+            _ => {}
+        }
+        if self.halted.is_none() {
+            self.settle(ctx);
+        }
+    }
+
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
+        if self.halted.is_some() {
+            return;
+        }
+        match timer {
+            Timer::ControlTick => {
+                ctx.set_timer(Timer::ControlTick, self.config.heartbeat_interval);
+                self.tick(ctx);
+            }
+            Timer::Election => self.consensus.timeout(),
+            _ => unreachable!("not a timer of the control actor: {timer:?}"),
+        }
+        if self.halted.is_none() {
+            self.settle(ctx);
+        }
+    }
+
+    fn cluster_changed(&mut self, _ctx: &mut Ctx<'_>, _before: &ClusterState) {}
+
+    fn check_invariants(&self, shared: &Shared) {
+        self.state.check();
+        self.consensus.check();
+        assert!(self.state.index >= shared.cluster.index, "a worker ahead of its control actor");
+        assert!(self.state.index.0 <= self.consensus.applied(), "a state ahead of the log");
+        let leads = self.leadership.is_some();
+        assert!(!leads || self.consensus.is_leader(), "leader's duties without leading");
+        if self.gave_up {
+            assert!(shared.lease.until() == Instant::ZERO, "a lease after giving it up");
+        }
+    }
+}
+
+/// The address of a node's control actor.
+fn control_of(node: NodeId) -> Address {
+    Address { node, worker: WorkerId(0), actor: ActorKind::Control }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,537 @@
+//! The leader's duties: who belongs, who votes, who has come how far.
+//!
+//! # Owns
+//! What the leader of a term knows of each member; it starts empty with each election.
+//! # Guarantees
+//! 1. A life is removed only when its lease has certainly ended, its process has, or it has said
+//!    that it serves no more.
+//! 2. Nothing is decided before everything committed in earlier terms has been applied.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use actor::{Ctx, Mutation, fault_point, probe};
+use model::{
+    Address, ClusterState, Command, ControlIndex, Incarnation, Member, MemberStatus, NodeId,
+    NodeRole,
+};
+use raftbare::{ClusterConfig, NodeId as Voter, Term};
+use stdx::{Duration, Instant};
+use wire::ControlMessage;
+
+use super::Control;
+use super::lease::Request;
+use crate::consensus::voter_of;
+use crate::state_machine;
+
+/// A member this close to the end of the log has caught up with it.
+const CAUGHT_UP_WITHIN: u64 = 16;
+
+/// What the leader knows of a member.
+#[derive(Clone, Debug)]
+struct View {
+    incarnation: Incarnation,
+    /// It has been heard in this term.
+    heard: bool,
+    /// When it was heard last; at first the beginning of the term or of its membership.
+    heard_at: Instant,
+    /// When it was last lent time; at first as `heard_at`, as an earlier leader may have done so.
+    granted_at: Instant,
+    /// When the newest heartbeat it has answered had been sent.
+    answered: Instant,
+    /// Its clock in a request that has not been granted.
+    request: Option<Instant>,
+    /// How far it has applied the log.
+    reached: ControlIndex,
+}
+
+/// What a leader knows in its term.
+#[derive(Debug)]
+pub(super) struct Leadership {
+    term: Term,
+    elected_at: Instant,
+    /// Silence before this is this node's own.
+    pub(super) listening_since: Instant,
+    /// The newest time at which heartbeats had been sent that a quorum has answered.
+    pub(super) evidence: Option<Instant>,
+    sequence: u64,
+    /// When recent heartbeats were sent, by sequence.
+    sent: VecDeque<(u64, Instant)>,
+    views: BTreeMap<NodeId, View>,
+    /// Links between data members that broke, lower node first, with the time of the first report.
+    breaks: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Members to remove because of a broken link.
+    condemned: BTreeSet<NodeId>,
+    /// Since when members have been seen to be leaving.
+    leaving: BTreeMap<NodeId, Instant>,
+    /// Syncing members that have all their rows.
+    complete: BTreeSet<NodeId>,
+    /// When a state was last sent to a voter.
+    snapshots: BTreeMap<Voter, Instant>,
+}
+
+impl Leadership {
+    fn new(term: Term, now: Instant) -> Self {
+        Self {
+            term,
+            elected_at: now,
+            listening_since: now,
+            evidence: None,
+            sequence: 0,
+            sent: VecDeque::new(),
+            views: BTreeMap::new(),
+            breaks: BTreeMap::new(),
+            condemned: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            complete: BTreeSet::new(),
+            snapshots: BTreeMap::new(),
+        }
+    }
+
+    /// Numbers the next heartbeat; forgets those too old to be evidence.
+    pub(super) fn next_heartbeat(&mut self, now: Instant, lease: Duration) -> u64 {
+        self.sequence += 1;
+        self.sent.push_back((self.sequence, now));
+        while self.sent.front().is_some_and(|(_, at)| now.since(*at) > lease) {
+            self.sent.pop_front();
+        }
+        self.sequence
+    }
+
+    pub(super) fn note_request(&mut self, now: Instant, node: NodeId, request: Request) {
+        let sent = self.sent.iter().find(|(sequence, _)| *sequence == request.sequence);
+        let answered = sent.map_or(Instant::ZERO, |(_, at)| *at);
+        let Some(view) = self.views.get_mut(&node) else {
+            return;
+        };
+        if view.incarnation == request.incarnation {
+            view.heard = true;
+            view.heard_at = now;
+            view.answered = view.answered.max(answered);
+            view.request = Some(request.sent_at);
+            view.reached = view.reached.max(request.reached);
+        }
+    }
+
+    /// When the newest heartbeat had been sent that this voter has answered.
+    pub(super) fn answered(&self, node: NodeId, voter: Voter) -> Instant {
+        let view = self.views.get(&node).filter(|v| voter_of(node, v.incarnation) == voter);
+        view.map_or(Instant::ZERO, |view| view.answered)
+    }
+
+    /// The request of a member that is granted now: its life, and its clock when it asked.
+    pub(super) fn take_request(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+    ) -> Option<(Incarnation, Instant)> {
+        let view = self.views.get_mut(&node)?;
+        let sent_at = view.request.take()?;
+        view.granted_at = now;
+        Some((view.incarnation, sent_at))
+    }
+
+    pub(super) fn note_break(&mut self, now: Instant, a: NodeId, b: NodeId) {
+        self.breaks.entry((a.min(b), a.max(b))).or_insert(now);
+    }
+
+    /// Follows the members of a newer state.
+    fn follow(&mut self, now: Instant, state: &ClusterState) {
+        self.views.retain(|node, view| state.member(*node, view.incarnation).is_some());
+        let same = |node: &NodeId, views: &BTreeMap<NodeId, View>| views.contains_key(node);
+        self.breaks.retain(|(a, b), _| same(a, &self.views) && same(b, &self.views));
+        self.condemned.retain(|node| same(node, &self.views));
+        for (node, member) in &state.members {
+            self.views.entry(*node).or_insert_with(|| View {
+                incarnation: member.incarnation,
+                heard: false,
+                heard_at: now,
+                granted_at: now,
+                answered: Instant::ZERO,
+                request: None,
+                reached: ControlIndex(0),
+            });
+        }
+        let is =
+            |node: &NodeId, status| state.members.get(node).is_some_and(|m| m.status == status);
+        self.complete.retain(|node| is(node, MemberStatus::Syncing));
+        self.leaving.retain(|node, _| is(node, MemberStatus::Leaving));
+        for (node, member) in &state.members {
+            if member.status == MemberStatus::Leaving {
+                self.leaving.entry(*node).or_insert(now);
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Whether the duties do not fit the role any more.
+    pub(super) fn role_changed(&self) -> bool {
+        let term = self.leadership.as_ref().map(|leadership| leadership.term);
+        term != self.consensus.is_leader().then(|| self.consensus.term())
+    }
+
+    /// Takes up or lays down the leader's duties.
+    pub(super) fn follow_role(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.role_changed() {
+            return;
+        }
+        let before = self.leadership.take();
+        if self.consensus.is_leader() {
+            let mut leadership = Leadership::new(self.consensus.term(), ctx.now());
+            leadership.follow(ctx.now(), &self.state);
+            self.leadership = Some(leadership);
+            self.leader_heard_at = ctx.now();
+            fault_point!(ctx, "control: elected, nobody told");
+            self.send_heartbeats(ctx);
+            return;
+        }
+        if let Some(before) = before.filter(|before| before.term == self.consensus.term()) {
+            // It led its own removal from the voters; the others need not find out by silence.
+            self.announce_resignation(ctx, before.term);
+        }
+    }
+
+    fn announce_resignation(&self, ctx: &mut Ctx<'_>, term: Term) {
+        for node in self.configured().filter(|node| *node != self.node) {
+            self.tell(ctx, node, ControlMessage::Resigned { term });
+        }
+    }
+
+    /// The leader's part of a tick.
+    pub(super) fn lead(&mut self, ctx: &mut Ctx<'_>) {
+        if self.consensus.stand_again_if_alone() {
+            probe!(ctx, "control: sole voter elected anew");
+            return;
+        }
+        if self.leadership.is_none() {
+            return;
+        }
+        self.send_heartbeats(ctx);
+        let evidence = self.evidence(ctx.now());
+        self.renew_own_lease(ctx, evidence);
+        let leadership = self.leadership.as_ref().expect("checked above");
+        let followed = evidence.unwrap_or(Instant::ZERO).max(leadership.elected_at);
+        let silence = ctx.now().since(followed.max(leadership.listening_since));
+        if silence > self.config.lease + self.config.election_timeout {
+            // Those who still hear it must not wait for a leader that hears nobody.
+            probe!(ctx, "control: leader without quorum resigned");
+            let term = self.consensus.term();
+            self.consensus.resign();
+            self.leadership = None;
+            self.announce_resignation(ctx, term);
+            return;
+        }
+        self.ask_doomed_to_stop(ctx);
+        self.duties(ctx);
+    }
+
+    /// All that a leader decides; called at each tick and after each applied entry.
+    pub(super) fn duties(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(leadership) = &mut self.leadership else {
+            return;
+        };
+        leadership.follow(ctx.now(), &self.state);
+        if !self.consensus.is_ready() || self.state.stopped {
+            return;
+        }
+        if self.state.members.is_empty() {
+            self.propose(Command::AddMember {
+                node: self.node,
+                incarnation: self.incarnation,
+                role: self.role,
+                workers: self.workers,
+            });
+            return;
+        }
+        self.judge_breaks(ctx);
+        self.end_lives(ctx);
+        self.reconcile_voters(ctx);
+        self.advance_members(ctx);
+    }
+
+    /// Logs a command, unless it is on its way already or would change nothing.
+    pub(super) fn propose(&mut self, command: Command) -> bool {
+        if !self.consensus.is_ready() || self.consensus.pending().any(|c| **c == command) {
+            return false;
+        }
+        !state_machine::moot(&self.state, &command) && self.consensus.propose(Arc::new(command))
+    }
+
+    /// Whether the leader may lend to this member. Not any more once its removal is on its way.
+    pub(super) fn may_hold_lease(&self, node: NodeId) -> bool {
+        let removal = |command: &Arc<Command>| matches!(**command, Command::RemoveMember { node: removed, .. } if removed == node);
+        !self.is_doomed(node) && !self.consensus.pending().any(removal)
+    }
+
+    /// Whether the member is to be removed as soon as it has stopped serving.
+    fn is_doomed(&self, node: NodeId) -> bool {
+        let Some(leadership) = &self.leadership else {
+            return false;
+        };
+        let grace = match self.state.members.get(&node) {
+            // Long enough for the transactions it has: none waits longer for a lock.
+            Some(member) if member.role == NodeRole::Data => self.config.lock_timeout.times(2),
+            _ => Duration::ZERO,
+        };
+        let since = leadership.leaving.get(&node);
+        leadership.condemned.contains(&node)
+            || since.is_some_and(|since| self.ticked_at.since(*since) >= grace)
+    }
+
+    fn ask_doomed_to_stop(&mut self, ctx: &mut Ctx<'_>) {
+        let doomed = self.state.members.iter().filter(|(node, _)| self.is_doomed(**node));
+        for (node, member) in doomed.filter(|(node, _)| **node != self.node) {
+            let incarnation = member.incarnation;
+            self.tell(ctx, *node, ControlMessage::StopServing { incarnation });
+        }
+    }
+
+    /// A member has given up its lease for good.
+    pub(super) fn receive_stopped(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        incarnation: Incarnation,
+    ) {
+        let node = from.node;
+        if self.state.member(node, incarnation).is_some()
+            && self.propose(Command::RemoveMember { node, incarnation })
+        {
+            probe!(ctx, "control: member removed as it stopped");
+        }
+    }
+
+    /// Removes members whose lease has certainly ended: silent ones and doomed ones.
+    fn end_lives(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now();
+        let hasty = ctx.mutated(Mutation::RemoveBeforeLeaseEnds);
+        let wait = match hasty {
+            true => self.config.heartbeat_interval.times(2),
+            false => self.lease_with_margin(),
+        };
+        let leadership = self.leadership.as_ref().expect("the duties of a leader");
+        // Who is silent to a leader that no quorum answers is not known to be the dead one.
+        if !leadership.evidence.is_some_and(|at| now < at + self.config.lease) {
+            return;
+        }
+        let mut ended = Vec::new();
+        for (node, view) in leadership.views.iter().filter(|(node, _)| **node != self.node) {
+            let heard_at = view.heard_at.max(leadership.listening_since);
+            let silent = now.since(heard_at) >= wait;
+            let lease_over = hasty || now.since(view.granted_at) >= wait;
+            if lease_over && (silent || self.is_doomed(*node)) {
+                ended.push((*node, view.incarnation));
+            }
+        }
+        for (node, incarnation) in ended {
+            if self.propose(Command::RemoveMember { node, incarnation }) {
+                probe!(ctx, "control: member removed after its lease");
+            }
+        }
+    }
+
+    /// Two live data members that have lost messages between them cannot both go on: condemns the
+    /// one with more broken links, the younger if equal, once neither turned out to be dead.
+    fn judge_breaks(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now();
+        let leadership = self.leadership.as_ref().expect("the duties of a leader");
+        let pairs: Vec<(NodeId, NodeId)> = leadership
+            .breaks
+            .iter()
+            .filter(|(_, first)| now.since(**first) >= self.config.lease)
+            .map(|(pair, _)| *pair)
+            .collect();
+        for (a, b) in pairs {
+            let leadership = self.leadership.as_ref().expect("the duties of a leader");
+            let settled = |node| leadership.condemned.contains(&node) || !self.is_heard(now, node);
+            if settled(a) || settled(b) {
+                continue;
+            }
+            let degree =
+                |node| leadership.breaks.keys().filter(|(a, b)| *a == node || *b == node).count();
+            let rank = |node: NodeId| (degree(node), self.state.members[&node].joined_at);
+            let (first, second) = if rank(a) > rank(b) { (a, b) } else { (b, a) };
+            let victim = [first, second].into_iter().find(|node| self.can_spare(*node));
+            if let Some(victim) = victim {
+                probe!(ctx, "control: member condemned for a broken link");
+                let leadership = self.leadership.as_mut().expect("the duties of a leader");
+                leadership.condemned.insert(victim);
+            }
+        }
+    }
+
+    /// Whether the cluster goes on without this member.
+    fn can_spare(&self, node: NodeId) -> bool {
+        let incarnation = self.state.members[&node].incarnation;
+        let removal = Command::RemoveMember { node, incarnation };
+        let index = ControlIndex(self.state.index.0 + 1);
+        !state_machine::apply(&self.state, index, &removal).stopped
+    }
+
+    fn is_heard(&self, now: Instant, node: NodeId) -> bool {
+        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
+        let heard = view.is_some_and(|v| v.heard && now.since(v.heard_at) < self.config.lease);
+        node == self.node || heard
+    }
+
+    fn has_caught_up(&self, now: Instant, node: NodeId) -> bool {
+        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
+        let near = view.is_some_and(|view| {
+            view.reached.0 + CAUGHT_UP_WITHIN >= self.consensus.applied()
+                && view.reached >= self.state.members[&node].joined_at
+        });
+        node == self.node || (near && self.is_heard(now, node))
+    }
+
+    /// Who should vote: the complete data members, and a management member to make their number
+    /// odd. `None` to leave it as it is.
+    fn wanted_voters(&self, now: Instant) -> Option<BTreeSet<Voter>> {
+        let config = self.consensus.config();
+        let leadership = self.leadership.as_ref()?;
+        let votes = |node: NodeId, member: &Member| {
+            config.voters.contains(&voter_of(node, member.incarnation))
+        };
+        let stays = |node: NodeId, member: &Member| {
+            member.status != MemberStatus::Leaving && !leadership.condemned.contains(&node)
+        };
+        let complete = |node: NodeId, member: &Member| {
+            !self.state.started
+                || member.status == MemberStatus::Active
+                || leadership.complete.contains(&node)
+        };
+        let mut voters: BTreeSet<Voter> = self
+            .state
+            .data_members()
+            .filter(|(node, member)| stays(*node, member))
+            .filter(|(node, member)| {
+                votes(*node, member) || (complete(*node, member) && self.has_caught_up(now, *node))
+            })
+            .map(|(node, member)| voter_of(node, member.incarnation))
+            .collect();
+        if voters.is_empty() {
+            return None;
+        }
+        if voters.len().is_multiple_of(2) {
+            let ties = self.config.management_nodes.iter().filter_map(|node| {
+                let member = self.state.members.get(node)?;
+                let usable = stays(*node, member) && self.has_caught_up(now, *node);
+                // The one that votes already stays, even silent, until another can replace it.
+                let rank = (usable, votes(*node, member));
+                (rank != (false, false)).then(|| (rank, voter_of(*node, member.incarnation)))
+            });
+            let best = ties.reduce(|best, next| if next.0 > best.0 { next } else { best });
+            voters.extend(best.map(|(_, voter)| voter));
+        }
+        Some(voters)
+    }
+
+    /// Moves the configuration of the consensus one step towards what it should be.
+    fn reconcile_voters(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.consensus.config_settled() {
+            return;
+        }
+        let current = self.consensus.config();
+        let wanted = self.wanted_voters(ctx.now()).unwrap_or_else(|| current.voters.clone());
+        let members = self.state.members.iter().map(|(node, m)| voter_of(*node, m.incarnation));
+        let mut next = ClusterConfig { voters: current.voters.clone(), ..ClusterConfig::default() };
+        if wanted != current.voters {
+            next.new_voters = wanted;
+        }
+        next.non_voters = members
+            .filter(|voter| !next.voters.contains(voter) && !next.new_voters.contains(voter))
+            .collect();
+        if next != *current && self.consensus.propose_config(next) {
+            fault_point!(ctx, "control: change of voters proposed");
+        }
+    }
+
+    /// Proposes the next step of members that have come far enough.
+    fn advance_members(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now();
+        if !self.state.started {
+            self.propose_start(now);
+            return;
+        }
+        let mut steps = Vec::new();
+        for (node, member) in &self.state.members {
+            let (node, incarnation) = (*node, member.incarnation);
+            let joining = member.status == MemberStatus::Joining && self.has_caught_up(now, node);
+            let placed = self.state.groups.iter().any(|group| group.contains(&node));
+            match member.role {
+                NodeRole::Data if joining && placed => {
+                    steps.push(Command::StartSync { node, incarnation });
+                }
+                NodeRole::Management if joining => {
+                    steps.push(Command::Activate { node, incarnation });
+                }
+                // It votes before it counts as a copy: otherwise the loss of the others right
+                // after would leave all rows, but no majority.
+                NodeRole::Data if self.is_complete(node) && self.votes(node, incarnation) => {
+                    steps.push(Command::Activate { node, incarnation });
+                }
+                _ => {}
+            }
+        }
+        for step in steps {
+            self.propose(step);
+        }
+    }
+
+    fn is_complete(&self, node: NodeId) -> bool {
+        self.leadership.as_ref().is_some_and(|leadership| leadership.complete.contains(&node))
+    }
+
+    fn votes(&self, node: NodeId, incarnation: Incarnation) -> bool {
+        let config = self.consensus.config();
+        self.consensus.config_settled() && config.voters.contains(&voter_of(node, incarnation))
+    }
+
+    /// Starts the cluster when everyone configured is there and the voters are as they should be.
+    fn propose_start(&mut self, now: Instant) {
+        let all = self
+            .configured()
+            .all(|node| self.state.members.contains_key(&node) && self.has_caught_up(now, node));
+        let settled = self.consensus.config_settled()
+            && self.wanted_voters(now).as_ref() == Some(&self.consensus.config().voters);
+        if all && settled {
+            let size = usize::from(self.config.replicas.max(1));
+            let groups = self.config.data_nodes.chunks(size).map(<[NodeId]>::to_vec).collect();
+            self.propose(Command::Start { groups });
+        }
+    }
+
+    /// A command that another actor or node wants logged.
+    pub(super) fn lead_proposal(&mut self, command: &Command) {
+        if let Command::Activate { node, incarnation } = command {
+            let syncing = self
+                .state
+                .member(*node, *incarnation)
+                .is_some_and(|m| m.status == MemberStatus::Syncing);
+            if let (true, Some(leadership)) = (syncing, &mut self.leadership) {
+                leadership.complete.insert(*node);
+            }
+            return;
+        }
+        self.propose(command.clone());
+    }
+
+    /// Sends the applied state to one who lacks the log's beginning, at most once per heartbeat.
+    pub(super) fn send_snapshot(&mut self, ctx: &mut Ctx<'_>, to: Voter) {
+        let now = ctx.now();
+        let Some(leadership) = &mut self.leadership else {
+            return;
+        };
+        let last = leadership.snapshots.get(&to);
+        if last.is_some_and(|at| now.since(*at) < self.config.heartbeat_interval) {
+            return;
+        }
+        leadership.snapshots.insert(to, now);
+        probe!(ctx, "control: snapshot sent");
+        let (last, config) = self.consensus.position();
+        let term = self.consensus.term();
+        let state = self.state.clone();
+        let snapshot = ControlMessage::Snapshot { term, last, config, state };
+        self.tell(ctx, crate::consensus::node_of(to), snapshot);
+    }
+}

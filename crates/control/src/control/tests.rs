@@ -1,0 +1,551 @@
+//! Control actors together: forming, failures, partitions, the survival rules, leaving, schema.
+
+mod world;
+
+use actor::Mutation;
+use model::{ErrorCode, MemberStatus, SchemaChange};
+use stdx::Prng;
+
+use super::*;
+use world::{CLIENT, World};
+
+#[test]
+fn a_cluster_forms() {
+    for seed in 0..10 {
+        let mut world = World::started(seed, 2, 1, 2);
+        let state = world.state();
+        assert!(state.started && !state.stopped);
+        assert_eq!(state.slots.len(), 2);
+        assert_eq!(world.voters(), [1, 2, 90]);
+        world.run(5_000);
+        assert!(world.halts.is_empty());
+        assert!(world.nodes().iter().all(|node| world.has_lease(node.0)));
+    }
+}
+
+#[test]
+fn a_single_node_is_a_cluster() {
+    let mut world = World::started(1, 1, 0, 1);
+    world.run(3_000);
+    assert!(world.has_lease(1));
+    assert_eq!(world.voters(), [1]);
+}
+
+#[test]
+fn nobody_starts_before_all_are_there() {
+    let mut world = World::new(3, 3, 1, 3);
+    world.crash(2);
+    world.run(5_000);
+    assert!(!world.state().started);
+    world.boot(NodeId(2));
+    world.await_active();
+}
+
+#[test]
+fn a_founder_that_dies_is_begun_anew() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 2, 1, 2);
+        world.restart_after = Some(Duration::from_millis(20));
+        let millis = world.prng.between(1, 60);
+        world.run(millis);
+        world.crash(1);
+        world.await_active();
+    }
+}
+
+/// Runs for `millis` and demands that `node` may serve all the time.
+fn serves_throughout(world: &mut World, node: u16, millis: u64) {
+    let until = world.now + Duration::from_millis(millis);
+    while world.step(until) {
+        assert!(world.has_lease(node), "{node} without lease at {}", world.now);
+    }
+}
+
+#[test]
+fn a_dead_process_is_removed_at_once_and_the_other_goes_on() {
+    for seed in 0..20 {
+        for dead in [1, 2] {
+            let mut world = World::started(seed, 2, 1, 2);
+            world.run(500);
+            world.crash(dead);
+            let started = world.now;
+            let other = 3 - dead;
+            while world.is_member(dead) {
+                serves_throughout(&mut world, other, 1);
+                assert!(world.now.since(started) < Duration::from_millis(250));
+            }
+            serves_throughout(&mut world, other, 3_000);
+            assert_eq!(world.voters(), [other]);
+            assert!(world.has_lease(90));
+            assert!(world.state().takeovers.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_dead_node_comes_back_as_a_new_life() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 2, 1, 2);
+        world.crash(2);
+        world.run(1_000);
+        world.boot(NodeId(2));
+        world.await_active();
+        let state = world.state();
+        assert_eq!(state.members[&NodeId(2)].incarnation, Incarnation(2));
+        assert_eq!(world.voters(), [1, 2, 90]);
+        assert!(state.slots.iter().all(|slot| slot.replicas.len() == 2));
+        assert_eq!(state.slots[1].replicas[0].node, NodeId(1), "primaries stay");
+        // Now the other one may die.
+        world.crash(1);
+        world.run(1_500);
+        assert!(!world.is_member(1) && world.has_lease(2));
+    }
+}
+
+#[test]
+fn a_restart_at_once_removes_the_old_life() {
+    let mut world = World::started(5, 2, 1, 2);
+    world.vanish(2);
+    world.boot(NodeId(2));
+    world.run(200);
+    assert_eq!(world.state().incarnations[&NodeId(2)], Incarnation(2));
+    world.await_active();
+    assert!(world.halts.is_empty());
+}
+
+#[test]
+fn a_silent_node_is_removed_when_its_lease_has_ended() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 0, 3);
+        world.run(300);
+        let leader = world.leader().unwrap();
+        let dead = (1..=3).find(|node| *node != leader).unwrap();
+        world.vanish(dead);
+        let (before, lease) = (world.now, world.config.lease);
+        world.run_until(2_000, "removal", |world| !world.is_member(dead));
+        assert!(world.now.since(before) >= lease, "too early");
+        assert!(world.now.since(before) < lease.times(2), "too late");
+    }
+}
+
+#[test]
+fn a_removal_before_the_lease_ends_is_noticed() {
+    let mut noticed = 0;
+    for seed in 0..10 {
+        let mut world = World::new(seed, 3, 0, 3);
+        world.mutation = Mutation::RemoveBeforeLeaseEnds;
+        for node in world.nodes() {
+            world.hosts.get_mut(&node).unwrap().shared.mutation = world.mutation;
+        }
+        world.await_active();
+        let leader = world.leader().unwrap();
+        let victim = (1..=3).find(|node| *node != leader).unwrap();
+        world.partition(&[victim]);
+        world.run(1_000);
+        noticed += u32::from(world.fence_broken);
+    }
+    assert!(noticed > 0);
+}
+
+#[test]
+fn a_lost_leader_is_replaced() {
+    for seed in 0..30 {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.run(300);
+        let leader = world.leader().unwrap();
+        let closed = seed % 2 == 0;
+        if closed {
+            world.crash(leader)
+        } else {
+            world.vanish(leader)
+        }
+        let limit = if closed { 300 } else { 2_000 };
+        world.run_until(limit, "removal of the leader", |world| !world.is_member(leader));
+        world.run(2_000);
+        assert!(world.nodes().iter().all(|node| node.0 == leader || world.has_lease(node.0)));
+        world.boot(NodeId(leader));
+        world.await_active();
+    }
+}
+
+#[test]
+fn no_node_of_a_group_no_cluster() {
+    // Rule 1. Both nodes of the second group die.
+    let mut world = World::started(1, 4, 1, 2);
+    world.crash(3);
+    world.crash(4);
+    world.run(10_000);
+    assert!(world.hosts.is_empty(), "everyone has stopped");
+    let stopped = Halt::ClusterStopped("a node group has no survivor");
+    assert!(world.halts.iter().any(|(_, halt)| *halt == stopped));
+}
+
+#[test]
+fn a_complete_group_goes_on() {
+    // Rule 2. Of four nodes in two groups one of each is cut off, or two with the tie-breaker.
+    for seed in 0..10 {
+        let mut world = World::started(seed, 4, 0, 4);
+        world.crash(1);
+        world.run(1_500);
+        world.crash(2);
+        world.run(1_500);
+        assert!(world.has_lease(3) && world.has_lease(4));
+    }
+}
+
+#[test]
+fn the_majority_goes_on_and_the_minority_stops() {
+    // Rules 3 and 4.
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.run(200);
+        world.partition(&[2]);
+        serves_all(&mut world, &[1, 3], 6_000);
+        assert!(!world.is_member(2));
+        assert!(world.halts.iter().all(|(node, _)| *node == NodeId(2)));
+        assert!(!world.has_lease(2));
+        world.heal();
+        world.boot(NodeId(2));
+        world.await_active();
+    }
+}
+
+fn serves_all(world: &mut World, nodes: &[u16], millis: u64) {
+    world.run(millis);
+    for node in nodes {
+        assert!(world.has_lease(*node), "{node} does not serve\n{}", world.describe());
+    }
+}
+
+#[test]
+fn half_goes_on_with_the_tie_breaker() {
+    // Rule 5. Two groups; one node of each group is on each side.
+    for seed in 0..20 {
+        let mut world = World::started(seed, 4, 1, 2);
+        world.run(seed * 17);
+        world.partition(&[1, 3]);
+        serves_all(&mut world, &[2, 4, 90], 6_000);
+        assert!(!world.is_member(1) && !world.is_member(3));
+        assert!(!world.hosts.contains_key(&NodeId(1)), "it has stopped");
+        assert_eq!(world.voters(), [2, 4, 90]);
+        world.heal();
+        world.boot(NodeId(1));
+        world.boot(NodeId(3));
+        world.await_active();
+        assert_eq!(world.voters(), [1, 2, 3, 4, 90]);
+    }
+}
+
+#[test]
+fn without_tie_breaker_half_stops() {
+    let mut world = World::started(2, 2, 0, 2);
+    world.partition(&[1]);
+    world.run(10_000);
+    assert!(world.hosts.is_empty());
+}
+
+#[test]
+fn four_replicas_lose_two_at_once_then_one_more() {
+    for seed in 0..30 {
+        let mut world = World::started(seed, 4, 1, 4);
+        world.run(seed * 13);
+        let closed = seed % 2 == 0;
+        let order: [u16; 3] = *world.prng.pick(&[[1, 2, 3], [2, 4, 1], [3, 4, 2], [1, 4, 2]]);
+        for node in &order[..2] {
+            if closed { world.crash(*node) } else { world.vanish(*node) }
+        }
+        world.run_until(3_000, "two removals", |world| {
+            order[..2].iter().all(|node| !world.is_member(*node))
+        });
+        world.run_until(1_000, "fewer voters", |world| world.voters().len() == 3);
+        world.run(100);
+        world.crash(order[2]);
+        let last = 10 - order.iter().sum::<u16>();
+        serves_all(&mut world, &[last, 90], 3_000);
+        assert_eq!(world.voters(), [last]);
+        assert!(world.state().slots.iter().all(|slot| slot.replicas.len() == 1));
+        for node in order {
+            world.boot(NodeId(node));
+        }
+        world.await_active();
+        assert!(world.state().slots.iter().all(|slot| slot.replicas.len() == 4));
+    }
+}
+
+#[test]
+fn the_management_node_is_not_needed_while_nothing_else_fails() {
+    let mut world = World::started(3, 2, 2, 2);
+    let ties: Vec<u16> = world.voters().into_iter().filter(|node| *node >= 90).collect();
+    assert_eq!(ties.len(), 1, "one breaks ties");
+    world.crash(ties[0]);
+    world.run(2_000);
+    let other = 181 - ties[0];
+    assert!(world.voters().contains(&other), "the other one took its place");
+    world.crash(other);
+    serves_all(&mut world, &[1, 2], 3_000);
+    world.boot(NodeId(90));
+    world.run_until(20_000, "return", |world| world.status(90) == Some(MemberStatus::Active));
+}
+
+#[test]
+fn one_of_two_that_cannot_talk_is_removed() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.run(200);
+        let leader = world.leader().unwrap();
+        let pair: Vec<u16> = (1..=3).filter(|node| *node != leader).take(2).collect();
+        world.cut_link(pair[0], pair[1]);
+        // Even a link that comes back has lost messages.
+        world.run(200);
+        world.heal();
+        world.run_until(5_000, "removal", |world| {
+            pair.iter().filter(|node| world.is_member(**node)).count() == 1
+        });
+        world.run(1_000);
+        let removed = pair.iter().find(|node| !world.is_member(**node)).unwrap();
+        world.boot(NodeId(*removed));
+        world.await_active();
+    }
+}
+
+#[test]
+fn a_link_to_a_management_node_may_break() {
+    let mut world = World::started(4, 3, 1, 3);
+    let leader = world.leader().unwrap();
+    let other = (1..=3).find(|node| *node != leader).unwrap();
+    world.cut_link(other, 90);
+    world.run(3_000);
+    assert!(world.is_member(other) && world.halts.is_empty());
+}
+
+#[test]
+fn a_leader_that_hears_nobody_gives_way() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.run(200);
+        let leader = world.leader().unwrap();
+        for node in world.nodes() {
+            if node.0 != leader {
+                world.cut_one_way(node, NodeId(leader));
+            }
+        }
+        world.run_until(5_000, "another leader", |world| {
+            world.leader().is_some_and(|now| now != leader) && !world.is_member(leader)
+        });
+    }
+}
+
+#[test]
+fn a_frozen_node_has_no_lease_when_it_wakes() {
+    for seed in 0..10 {
+        for span in [100, 300, 1_500, 8_000] {
+            let mut world = World::started(seed, 3, 1, 3);
+            world.restart_after = Some(Duration::from_millis(50));
+            world.run(200);
+            let node = *world.prng.pick(&[1, 2, 3]);
+            world.freeze(node, Duration::from_millis(span));
+            world.run(span);
+            let others = (1..=3).filter(|other| *other != node).collect::<Vec<_>>();
+            if span <= 300 {
+                world.run(2_000);
+                assert!(world.halts.is_empty(), "short pauses harm nobody: {:?}", world.halts);
+            } else {
+                serves_all(&mut world, &others, 500);
+            }
+            world.await_active();
+        }
+    }
+}
+
+#[test]
+fn a_node_leaves_in_good_order() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        let leaver = 1 + (seed % 3) as u16;
+        let from = Address { actor: ActorKind::Client, ..control_of(CLIENT) };
+        world.send(from, NodeId(leaver), ControlMessage::LeaveRequest);
+        world.run_until(1_000, "leaving", |world| {
+            world.status(leaver) == Some(MemberStatus::Leaving)
+        });
+        assert!(world.has_lease(leaver), "it serves until its transactions are done");
+        world.run_until(3_000, "left", |world| !world.is_member(leaver));
+        world.run(500);
+        assert_eq!(world.halts, [(NodeId(leaver), Halt::Left)]);
+        world.run(1_000);
+        assert!((1..=3).all(|node| node == leaver || world.has_lease(node)));
+    }
+}
+
+#[test]
+fn all_but_one_leave() {
+    let mut world = World::started(6, 3, 0, 3);
+    let from = Address { actor: ActorKind::Client, ..control_of(CLIENT) };
+    for leaver in [1, 2] {
+        world.send(from, NodeId(leaver), ControlMessage::LeaveRequest);
+        world.run_until(5_000, "left", |world| !world.is_member(leaver));
+    }
+    world.run(3_000);
+    assert_eq!(world.voters(), [3]);
+    assert!(world.has_lease(3));
+    world.send(from, NodeId(3), ControlMessage::LeaveRequest);
+    world.run(3_000);
+    assert!(world.has_lease(3), "the last copy stays");
+}
+
+fn create(name: &str) -> SchemaChange {
+    SchemaChange::CreateTable {
+        name: name.to_owned(),
+        columns: vec![model::Column {
+            name: "id".to_owned(),
+            column_type: model::ColumnType::Int(8),
+            nullable: false,
+            default: model::Value::Null,
+        }],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+    }
+}
+
+fn client() -> (Address, SessionId) {
+    let address = Address { node: CLIENT, worker: WorkerId(0), actor: ActorKind::Client };
+    let session = SessionId { node: CLIENT, incarnation: Incarnation(1), number: 1 };
+    (address, session)
+}
+
+/// Asks `node` for a change until there is an answer.
+fn change(
+    world: &mut World,
+    node: u16,
+    number: u64,
+    change: &SchemaChange,
+) -> Result<model::TableId, ErrorCode> {
+    let (address, session) = client();
+    for _ in 0..50 {
+        let message = ControlMessage::Schema { session, number, change: change.clone() };
+        world.send(address, NodeId(node), message);
+        world.run(300);
+        while let Some(message) = world.inbox.pop_front() {
+            if let Message::Control(reply) = message
+                && let ControlMessage::SchemaReply { number: answered, result, .. } = *reply
+                && answered == number
+            {
+                return result;
+            }
+        }
+    }
+    panic!("no answer to schema change {number}");
+}
+
+#[test]
+fn clients_change_the_schema_anywhere() {
+    let mut world = World::new(7, 2, 1, 2);
+    assert_eq!(change(&mut world, 1, 1, &create("d.early")), Err(ErrorCode::NotServing));
+    world.await_active();
+    let (address, _) = client();
+    world.send(address, NodeId(2), ControlMessage::Follow);
+    world.run(50);
+    assert!(matches!(world.inbox.pop_front(), Some(Message::State(_))));
+    let table = change(&mut world, 1, 2, &create("d.a")).unwrap();
+    assert_eq!(change(&mut world, 2, 2, &create("d.a")), Ok(table), "a repeat elsewhere");
+    assert_eq!(change(&mut world, 2, 3, &create("d.a")), Err(ErrorCode::TableExists));
+    let drop = SchemaChange::DropTable { table };
+    assert_eq!(change(&mut world, 2, 4, &drop), Ok(table));
+    assert!(world.state().tables.is_empty());
+    world.crash(1);
+    change(&mut world, 2, 5, &create("d.b")).unwrap();
+    let management = change(&mut world, 90, 6, &create("d.c"));
+    assert_eq!(management, Err(ErrorCode::NotServing));
+}
+
+#[test]
+fn a_node_far_behind_gets_a_snapshot() {
+    let mut world = World::started(8, 3, 1, 3);
+    world.crash(3);
+    for number in 1..=120 {
+        change(&mut world, 1, number, &create(&format!("d.t{number}"))).unwrap();
+    }
+    world.boot(NodeId(3));
+    world.await_active();
+    let states: Vec<_> =
+        world.hosts.values().map(|host| host.control.state().table_names.len()).collect();
+    assert!(states.iter().all(|tables| *tables == 120));
+    let leader = world.leader().unwrap();
+    world.crash(leader);
+    world.run(100);
+    assert!(world.probes.contains("control: snapshot sent"));
+}
+
+#[test]
+fn random_failures_end_in_recovery() {
+    for seed in 0..60 {
+        let mut prng = Prng::new(seed);
+        let groups = prng.between(1, 2) as u16;
+        let replicas = prng.between(2, 4) as u16;
+        let mut config = Config::new(
+            (1..=groups * replicas).map(NodeId).collect(),
+            (90..90 + prng.between(1, 2) as u16).map(NodeId).collect(),
+            replicas as u8,
+        );
+        config.randomise(&mut prng);
+        let mut world = World::with_config(seed, config, 0);
+        world.restart_after = Some(Duration::from_millis(prng.between(5, 400)));
+        world.await_active();
+        for _ in 0..12 {
+            strike(&mut world, &mut prng);
+            let millis = prng.between(10, 3_000);
+            world.run(millis);
+            if prng.percent(50) {
+                world.heal();
+            }
+        }
+        world.heal();
+        world.await_active();
+        world.run(1_000);
+        world.await_active();
+    }
+}
+
+fn strike(world: &mut World, prng: &mut Prng) {
+    let nodes = world.nodes();
+    let node = *prng.pick(&nodes);
+    match prng.below(7) {
+        0 | 1 => world.crash(node.0),
+        2 => world.vanish(node.0),
+        3 => world.freeze(node.0, Duration::from_millis(prng.between(10, 2_000))),
+        4 => {
+            let side: Vec<u16> = nodes.iter().map(|n| n.0).filter(|_| prng.percent(40)).collect();
+            world.partition(&side);
+        }
+        5 => {
+            let other = *prng.pick(&nodes);
+            if other != node {
+                world.cut_link(node.0, other.0);
+            }
+        }
+        _ => {
+            let other = *prng.pick(&nodes);
+            if other != node {
+                world.cut_one_way(node, other);
+            }
+        }
+    }
+}
+
+#[test]
+fn deaths_inside_handlers_end_in_recovery() {
+    for seed in 0..40 {
+        let mut config =
+            Config::new(vec![NodeId(1), NodeId(2), NodeId(3), NodeId(4)], vec![NodeId(90)], 2);
+        config.randomise(&mut Prng::new(seed));
+        let mut world = World::with_config(seed, config, 3_000);
+        world.restart_after = Some(Duration::from_millis(50));
+        world.run(20_000);
+        world.calm();
+        world.await_active();
+        world.run(1_000);
+        world.await_active();
+    }
+}

@@ -1,0 +1,511 @@
+//! A world of control actors under one virtual clock: links with order and delay, crashes,
+//! partitions, clocks that run at different rates. After every event the rules that hold between
+//! nodes are checked.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use actor::{
+    Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
+};
+use stdx::Prng;
+use wire::Envelope;
+
+use super::*;
+
+/// The client's node in all tests.
+pub(super) const CLIENT: NodeId = NodeId(200);
+/// Time from a crash to the peers' noticing, and from a cut to the links' giving up.
+const CLOSED_AFTER: Duration = Duration::from_millis(3);
+const SILENT_AFTER: Duration = Duration::from_millis(150);
+
+pub(super) struct Host {
+    pub(super) control: Control,
+    pub(super) shared: Shared,
+    /// Set while nothing is processed.
+    frozen_until: Instant,
+    offset: u64,
+    /// Clock rate in thousandths.
+    rate: u64,
+}
+
+impl Host {
+    fn local(&self, now: Instant) -> Instant {
+        Instant::from_nanos(self.offset + now.as_nanos() / 1_000 * self.rate)
+    }
+
+    fn global(&self, local: Instant) -> Instant {
+        let elapsed = local.as_nanos().saturating_sub(self.offset);
+        Instant::from_nanos(elapsed.div_ceil(self.rate) * 1_000)
+    }
+}
+
+enum Event {
+    Deliver(Envelope, Incarnation),
+    LinkDown { at: NodeId, node: NodeId, incarnation: Incarnation, closed: bool },
+    Restart(NodeId),
+}
+
+pub(super) struct World {
+    pub(super) config: Arc<Config>,
+    pub(super) now: Instant,
+    pub(super) hosts: BTreeMap<NodeId, Host>,
+    pub(super) prng: Prng,
+    events: BTreeMap<(Instant, u64), Event>,
+    sequence: u64,
+    /// Newest arrival on each link, which keeps order.
+    arrivals: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Directed links that carry nothing.
+    cut: BTreeSet<(NodeId, NodeId)>,
+    lives: BTreeMap<NodeId, u64>,
+    /// Ended nodes come back as a new life after this time.
+    pub(super) restart_after: Option<Duration>,
+    pub(super) halts: Vec<(NodeId, Halt)>,
+    pub(super) mutation: Mutation,
+    /// States by index, as first reached anywhere since the last founding.
+    states: BTreeMap<ControlIndex, Arc<ClusterState>>,
+    /// Messages to the client.
+    pub(super) inbox: VecDeque<Message>,
+    /// A life with a lease was removed somewhere.
+    pub(super) fence_broken: bool,
+    pub(super) probes: BTreeSet<&'static str>,
+    chance: u64,
+}
+
+impl World {
+    /// A world whose configured nodes all start at once.
+    pub(super) fn new(seed: u64, data: u16, management: u16, replicas: u8) -> Self {
+        let nodes = |from: u16, count: u16| (from..from + count).map(NodeId).collect();
+        let mut config = Config::new(nodes(1, data), nodes(90, management), replicas);
+        config.heartbeat_interval = Duration::from_millis(40);
+        config.lease = Duration::from_millis(400);
+        config.election_timeout = Duration::from_millis(150);
+        config.lock_timeout = Duration::from_millis(200);
+        Self::with_config(seed, config, 0)
+    }
+
+    /// A world in which handlers die at fault points with this chance in a million.
+    pub(super) fn with_config(seed: u64, config: Config, chance: u64) -> Self {
+        let mut world = Self {
+            config: Arc::new(config),
+            now: Instant::from_nanos(1_000_000),
+            hosts: BTreeMap::new(),
+            prng: Prng::new(seed),
+            events: BTreeMap::new(),
+            sequence: 0,
+            arrivals: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            lives: BTreeMap::new(),
+            restart_after: None,
+            halts: Vec::new(),
+            mutation: Mutation::None,
+            states: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            fence_broken: false,
+            probes: BTreeSet::new(),
+            chance,
+        };
+        for node in world.nodes() {
+            world.boot(node);
+        }
+        world
+    }
+
+    /// No more deaths at fault points.
+    pub(super) fn calm(&mut self) {
+        self.chance = 0;
+        for host in self.hosts.values_mut() {
+            host.shared.faults.set_chance(0);
+        }
+    }
+
+    /// A started cluster.
+    pub(super) fn started(seed: u64, data: u16, management: u16, replicas: u8) -> Self {
+        let mut world = Self::new(seed, data, management, replicas);
+        world.await_active();
+        world
+    }
+
+    pub(super) fn nodes(&self) -> Vec<NodeId> {
+        self.config.data_nodes.iter().chain(&self.config.management_nodes).copied().collect()
+    }
+
+    pub(super) fn boot(&mut self, node: NodeId) {
+        if self.hosts.contains_key(&node) {
+            return;
+        }
+        let life = self.lives.entry(node).or_insert(0);
+        *life += 1;
+        let incarnation = Incarnation(*life);
+        let data = self.config.data_nodes.contains(&node);
+        let role = if data { NodeRole::Data } else { NodeRole::Management };
+        let workers = if data { 2 } else { 1 };
+        let faults = FaultPlan::random(self.prng.next_u64(), self.chance);
+        let shared = Shared {
+            node,
+            incarnation,
+            worker: WorkerId(0),
+            workers,
+            now: Instant::ZERO,
+            cluster: Arc::default(),
+            config: self.config.clone(),
+            lease: LeaseCell::default(),
+            epochs: EpochView::default(),
+            outbox: VecDeque::new(),
+            timers: TimerQueue::default(),
+            prng: self.prng.fork(),
+            recorder: FlightRecorder::new(16),
+            probes: Probes::default(),
+            faults,
+            mutation: self.mutation,
+            halt: None,
+        };
+        let control = Control::new(self.config.clone(), node, incarnation, role, workers);
+        let (offset, rate) = (self.prng.below(1 << 40), self.prng.between(965, 1_035));
+        let host = Host { control, shared, frozen_until: Instant::ZERO, offset, rate };
+        self.hosts.insert(node, host);
+        self.turn(node, |control, ctx| control.start(ctx));
+    }
+
+    /// Lets the control actor of a node do something, then carries out what it wants.
+    fn turn(&mut self, node: NodeId, work: impl FnOnce(&mut Control, &mut Ctx<'_>)) {
+        let now = self.now;
+        let host = self.hosts.get_mut(&node).unwrap();
+        host.shared.now = host.local(now);
+        work(&mut host.control, &mut Ctx::new(&mut host.shared, ActorKind::Control));
+        self.flush(node);
+        self.check();
+    }
+
+    fn flush(&mut self, node: NodeId) {
+        loop {
+            let host = self.hosts.get_mut(&node).unwrap();
+            let Some(envelope) = host.shared.outbox.pop_front() else {
+                break;
+            };
+            if let (Message::State(state), true) = (&envelope.message, envelope.to.node == node) {
+                let state = state.clone();
+                self.take_state(node, envelope.to.worker, state);
+            } else {
+                let life = host.shared.incarnation;
+                self.post(envelope, life);
+            }
+        }
+        let host = &self.hosts[&node];
+        if let Some(halt) = host.shared.halt.clone() {
+            self.halts.push((node, halt));
+            self.end(node, true);
+        } else {
+            host.control.check_invariants(&host.shared);
+        }
+    }
+
+    /// Plays the other actors of a worker: rows arrive at once, takeovers are quick.
+    fn take_state(&mut self, node: NodeId, worker: WorkerId, state: Arc<ClusterState>) {
+        let founded = state.index <= ControlIndex(8) && state.members.len() == 1;
+        if founded && self.states.get(&state.index).is_some_and(|known| *known != state) {
+            self.states.clear();
+        }
+        let known = self.states.entry(state.index).or_insert_with(|| state.clone());
+        assert_eq!(*known, state, "two states with index {}", state.index);
+        let host = self.hosts.get_mut(&node).unwrap();
+        if worker == WorkerId(0) {
+            assert!(state.index > host.shared.cluster.index);
+            host.shared.cluster = state.clone();
+        }
+        let incarnation = host.shared.incarnation;
+        let syncing = state
+            .member(node, incarnation)
+            .is_some_and(|member| member.status == MemberStatus::Syncing);
+        if syncing && host.control.role == NodeRole::Data {
+            let reached = state.index;
+            self.local(node, worker, ControlMessage::WorkerSynced { worker, reached });
+        }
+        if worker == WorkerId(0) && state.driver() == Some(node) {
+            for takeover in &state.takeovers {
+                let (node_, incarnation) = (takeover.node, takeover.incarnation);
+                let done = Command::TakeoverDone { node: node_, incarnation };
+                self.local(node, worker, ControlMessage::Propose(Arc::new(done)));
+            }
+        }
+    }
+
+    fn local(&mut self, node: NodeId, worker: WorkerId, message: ControlMessage) {
+        let from = Address { node, worker, actor: ActorKind::Coordinator };
+        self.send(from, node, message);
+    }
+
+    pub(super) fn send(&mut self, from: Address, to: NodeId, message: ControlMessage) {
+        let incarnation = Incarnation(self.lives.get(&from.node).copied().unwrap_or(1));
+        let envelope = Envelope {
+            from,
+            incarnation,
+            to: control_of(to),
+            reached: ControlIndex(0),
+            message: Message::Control(Box::new(message)),
+        };
+        self.post(envelope, incarnation);
+    }
+
+    fn post(&mut self, envelope: Envelope, life: Incarnation) {
+        let (from, to) = (envelope.from.node, envelope.to.node);
+        if self.cut.contains(&(from, to)) {
+            return;
+        }
+        let delay = Duration::from_micros(self.prng.between(50, 4_000));
+        let last = self.arrivals.entry((from, to)).or_insert(Instant::ZERO);
+        let at = (self.now + delay).max(*last);
+        *last = at;
+        self.schedule(at, Event::Deliver(envelope, life));
+    }
+
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.sequence += 1;
+        self.events.insert((at, self.sequence), event);
+    }
+
+    /// Ends a process; `noticed` when its host closes the connections.
+    fn end(&mut self, node: NodeId, noticed: bool) {
+        let host = self.hosts.remove(&node).unwrap();
+        for (probe, _) in host.shared.probes.counts() {
+            self.probes.insert(probe);
+        }
+        let incarnation = host.shared.incarnation;
+        for peer in self.hosts.keys().copied().collect::<Vec<_>>() {
+            let cut = self.cut.contains(&(node, peer));
+            let closed = noticed && !cut;
+            let after = if closed { CLOSED_AFTER } else { SILENT_AFTER };
+            let at = (self.now + after)
+                .max(self.arrivals.get(&(node, peer)).copied().unwrap_or(Instant::ZERO));
+            self.schedule(at, Event::LinkDown { at: peer, node, incarnation, closed });
+        }
+        if let Some(after) = self.restart_after {
+            self.schedule(self.now + after, Event::Restart(node));
+        }
+    }
+
+    /// Kills a process; its host closes the connections.
+    pub(super) fn crash(&mut self, node: u16) {
+        if self.hosts.contains_key(&NodeId(node)) {
+            self.end(NodeId(node), true);
+        }
+    }
+
+    /// A host vanishes without a word.
+    pub(super) fn vanish(&mut self, node: u16) {
+        if self.hosts.contains_key(&NodeId(node)) {
+            self.end(NodeId(node), false);
+        }
+    }
+
+    /// Cuts one direction; both ends notice after a while.
+    pub(super) fn cut_one_way(&mut self, from: NodeId, to: NodeId) {
+        if !self.cut.insert((from, to)) {
+            return;
+        }
+        self.events.retain(|_, event| {
+            !matches!(event, Event::Deliver(e, _) if e.from.node == from && e.to.node == to)
+        });
+        for (at, node) in [(from, to), (to, from)] {
+            if let Some(host) = self.hosts.get(&node) {
+                let incarnation = host.shared.incarnation;
+                let event = Event::LinkDown { at, node, incarnation, closed: false };
+                self.schedule(self.now + SILENT_AFTER, event);
+            }
+        }
+    }
+
+    pub(super) fn cut_link(&mut self, a: u16, b: u16) {
+        self.cut_one_way(NodeId(a), NodeId(b));
+        self.cut_one_way(NodeId(b), NodeId(a));
+    }
+
+    /// Cuts the nodes of `side` from all others.
+    pub(super) fn partition(&mut self, side: &[u16]) {
+        for other in self.nodes() {
+            for node in side {
+                if !side.contains(&other.0) {
+                    self.cut_link(*node, other.0);
+                }
+            }
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    pub(super) fn freeze(&mut self, node: u16, span: Duration) {
+        let until = self.now + span;
+        if let Some(host) = self.hosts.get_mut(&NodeId(node)) {
+            host.frozen_until = until;
+        }
+    }
+
+    fn next_timer(&self) -> Option<(Instant, NodeId)> {
+        self.hosts
+            .iter()
+            .filter_map(|(node, host)| {
+                let at = host.global(host.shared.timers.next()?);
+                Some((at.max(host.frozen_until), *node))
+            })
+            .min()
+    }
+
+    /// Handles the next event, if there is one before `until`.
+    pub(super) fn step(&mut self, until: Instant) -> bool {
+        let event = self.events.keys().next().copied();
+        let timer = self.next_timer();
+        let event_at = event.map_or(Instant::FAR_FUTURE, |(at, _)| at);
+        let timer_at = timer.map_or(Instant::FAR_FUTURE, |(at, _)| at);
+        let next = event_at.min(timer_at);
+        if next > until {
+            self.now = until;
+            return false;
+        }
+        self.now = self.now.max(next);
+        if event_at <= timer_at {
+            let (_, event) = self.events.pop_first().unwrap();
+            self.handle(event);
+        } else if let Some((_, node)) = timer {
+            let now = self.now;
+            let host = self.hosts.get_mut(&node).unwrap();
+            let local = host.local(now);
+            if let Some((_, timer)) = host.shared.timers.pop_due(local.max(
+                // The conversion between clocks rounds.
+                host.shared.timers.next().unwrap(),
+            )) {
+                self.turn(node, |control, ctx| control.timeout(ctx, timer));
+            }
+        }
+        true
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Restart(node) => self.boot(node),
+            Event::Deliver(envelope, life) if envelope.to.node == CLIENT => {
+                let alive = self.hosts.get(&envelope.from.node);
+                if alive.is_some_and(|host| host.shared.incarnation == life) {
+                    self.inbox.push_back(envelope.message);
+                }
+            }
+            Event::Deliver(envelope, life) => {
+                let node = envelope.to.node;
+                if self.delay_if_frozen(node) {
+                    let until = self.hosts[&node].frozen_until;
+                    self.schedule(until, Event::Deliver(envelope, life));
+                } else if self.hosts.contains_key(&node) {
+                    let (from, message) = (envelope.from, envelope.message);
+                    self.turn(node, |control, ctx| control.handle(ctx, from, message));
+                }
+            }
+            Event::LinkDown { at, node, incarnation, closed } => {
+                if self.delay_if_frozen(at) {
+                    let until = self.hosts[&at].frozen_until;
+                    self.schedule(until, Event::LinkDown { at, node, incarnation, closed });
+                } else if self.hosts.contains_key(&at) {
+                    let message = Message::LinkDown { node, incarnation, closed };
+                    self.turn(at, |control, ctx| control.handle(ctx, control_of(node), message));
+                }
+            }
+        }
+    }
+
+    fn delay_if_frozen(&self, node: NodeId) -> bool {
+        self.hosts.get(&node).is_some_and(|host| host.frozen_until > self.now)
+    }
+
+    pub(super) fn run(&mut self, millis: u64) {
+        let until = self.now + Duration::from_millis(millis);
+        while self.step(until) {}
+    }
+
+    /// Runs until `done`; panics when that takes longer than `millis`.
+    pub(super) fn run_until(&mut self, millis: u64, what: &str, done: impl Fn(&World) -> bool) {
+        let until = self.now + Duration::from_millis(millis);
+        while !done(self) {
+            assert!(self.step(until), "not within {millis} ms: {what}\n{}", self.describe());
+        }
+    }
+
+    pub(super) fn await_active(&mut self) {
+        self.run_until(60_000, "all nodes active", |world| {
+            world.nodes().iter().all(|node| world.status(node.0) == Some(MemberStatus::Active))
+                && world.nodes().iter().all(|node| world.has_lease(node.0))
+        });
+    }
+
+    pub(super) fn has_lease(&self, node: u16) -> bool {
+        self.hosts.get(&NodeId(node)).is_some_and(|host| {
+            host.shared.halt.is_none() && host.local(self.now) < host.shared.lease.until()
+        })
+    }
+
+    pub(super) fn leader(&self) -> Option<u16> {
+        let leads = |(_, host): &(&NodeId, &Host)| host.control.is_leader();
+        let newest = self.hosts.iter().filter(leads).max_by_key(|(_, host)| host.control.term());
+        newest.map(|(node, _)| node.0)
+    }
+
+    /// The newest state of any node.
+    pub(super) fn state(&self) -> Arc<ClusterState> {
+        let states = self.hosts.values().map(|host| host.control.state());
+        states.max_by_key(|state| state.index).cloned().unwrap_or_default()
+    }
+
+    /// The status of a node's living life in the newest state.
+    pub(super) fn status(&self, node: u16) -> Option<MemberStatus> {
+        let life = self.hosts.get(&NodeId(node))?.shared.incarnation;
+        self.state().member(NodeId(node), life).map(|member| member.status)
+    }
+
+    pub(super) fn is_member(&self, node: u16) -> bool {
+        self.state().members.contains_key(&NodeId(node))
+    }
+
+    /// Voters as the leader sees them, by node.
+    pub(super) fn voters(&self) -> Vec<u16> {
+        let Some(leader) = self.leader() else {
+            return vec![];
+        };
+        let config = self.hosts[&NodeId(leader)].control.consensus.config();
+        assert!(!config.is_joint_consensus() || !config.voters.is_empty());
+        config.voters.iter().map(|voter| node_of(*voter).0).collect()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{} halts {:?}\n", self.now, self.halts);
+        for (node, host) in &self.hosts {
+            text += &format!(
+                "{node} {} leader {:?} term {} voter {} lease {} {:?}\n",
+                host.shared.incarnation,
+                host.control.leader(),
+                host.control.term(),
+                host.control.is_voter(),
+                self.has_lease(node.0),
+                host.control.consensus.config(),
+            );
+        }
+        text + &format!("{:#?}\n", self.state())
+    }
+
+    /// What must hold across nodes at every moment.
+    fn check(&mut self) {
+        let mut leaders = BTreeSet::new();
+        for (node, host) in &self.hosts {
+            if host.control.is_leader() {
+                assert!(leaders.insert(host.control.term()), "two leaders in one term");
+            }
+            if !self.has_lease(node.0) {
+                continue;
+            }
+            // Whoever has seen the removal may take over: from then on nobody of that life serves.
+            let life = host.shared.incarnation;
+            let removed = |other: &Host| other.control.was_removed(*node, life);
+            if self.hosts.values().any(removed) {
+                assert!(self.mutation != Mutation::None, "{node} serves after its removal");
+                self.fence_broken = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Applies the commands of the control log to the cluster state.
+//!
+//! # Owns
+//! `apply`: pure and deterministic, so that every node that has applied the same log holds the
+//! same state. A command that no longer fits changes nothing but the index: commands are proposed
+//! from a state that may be behind, and they are repeated.
+//! # Guarantees
+//! Every state returned passes [`ClusterState::check`].
+//! # Not here
+//! When to propose what (`control::leadership`); agreement on the log (`consensus`).
+
+mod catalog;
+
+use model::{
+    ClusterState, Command, ControlIndex, ErrorCode, Incarnation, Member, MemberStatus, NodeId,
+    NodeRole, SchemaChange, SessionId, cluster,
+};
+
+/// Most sessions whose last schema answer is remembered.
+pub const SCHEMA_SESSIONS_MAX: usize = 1_024;
+
+/// The state after `command`, which is entry `index` of the log.
+pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> ClusterState {
+    assert!(index > state.index, "entry {index} applied after {}", state.index);
+    let mut next = state.clone();
+    next.index = index;
+    match command {
+        Command::AddMember { node, incarnation, role, workers } => {
+            let member = Member {
+                incarnation: *incarnation,
+                role: *role,
+                workers: *workers,
+                status: MemberStatus::Joining,
+                joined_at: index,
+            };
+            add_member(&mut next, *node, member);
+        }
+        Command::RemoveMember { node, incarnation } => {
+            remove_member(&mut next, *node, *incarnation);
+        }
+        Command::Start { groups } => start(&mut next, groups),
+        Command::StartSync { node, incarnation } => start_sync(&mut next, *node, *incarnation),
+        Command::Activate { node, incarnation } => activate(&mut next, *node, *incarnation),
+        Command::Leave { node, incarnation } => leave(&mut next, *node, *incarnation),
+        Command::TakeoverDone { node, incarnation } => {
+            next.takeovers.retain(|t| t.node != *node || t.incarnation != *incarnation);
+        }
+        Command::Schema { session, number, change } => {
+            schema(&mut next, *session, *number, change);
+        }
+    }
+    next.check();
+    next
+}
+
+/// Whether `command` would change nothing: it was applied already, or no longer fits.
+pub fn moot(state: &ClusterState, command: &Command) -> bool {
+    let mut next = apply(state, ControlIndex(state.index.0 + 1), command);
+    next.index = state.index;
+    next == *state
+}
+
+fn add_member(state: &mut ClusterState, node: NodeId, member: Member) {
+    // The old life's transactions must be settled before its successor may open new ones:
+    // participants tell coordinators apart by node and life, but a takeover asks for a node's.
+    let unsettled = state.takeovers.iter().any(|t| t.node == node);
+    let newest = state.incarnations.get(&node).is_none_or(|last| member.incarnation > *last);
+    let free = !state.members.contains_key(&node);
+    if state.stopped || unsettled || !newest || !free || member.workers == 0 {
+        return;
+    }
+    state.incarnations.insert(node, member.incarnation);
+    state.members.insert(node, member);
+}
+
+fn remove_member(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
+    let Some(member) = state.member(node, incarnation) else {
+        return;
+    };
+    let takeover = cluster::Takeover { node, incarnation, workers: member.workers };
+    let had_coordinators = state.started && member.role == NodeRole::Data;
+    state.members.remove(&node);
+    if had_coordinators {
+        state.takeovers.push(takeover);
+    }
+    for slot in &mut state.slots {
+        remove_replica(&mut slot.replicas, node);
+        state.stopped |= slot.replicas.is_empty();
+    }
+}
+
+/// Takes a node out of a chain. When it was the primary, the first active replica is promoted and
+/// the syncing ones follow it, as they are fed by the primary.
+fn remove_replica(replicas: &mut Vec<cluster::Replica>, node: NodeId) {
+    let was_primary = replicas.first().is_some_and(|r| r.node == node);
+    replicas.retain(|r| r.node != node);
+    if !was_primary {
+        return;
+    }
+    let (syncing, mut active): (Vec<_>, Vec<_>) = replicas.iter().copied().partition(|r| r.syncing);
+    if !active.is_empty() {
+        // Without an active replica there is nothing the syncing ones could be completed from.
+        let _promoted = active.splice(1..1, syncing);
+    }
+    *replicas = active;
+}
+
+fn start(state: &mut ClusterState, groups: &[Vec<NodeId>]) {
+    if state.started || state.stopped || !groups_fit(state, groups) {
+        return;
+    }
+    for (position, group) in groups.iter().enumerate() {
+        for rotation in 0..group.len() {
+            // Each node of the group is primary of one of its slots, so that work is even.
+            let mut nodes = group.clone();
+            nodes.rotate_left(rotation);
+            let replicas =
+                nodes.iter().map(|node| cluster::Replica { node: *node, syncing: false }).collect();
+            state.slots.push(cluster::PlacementSlot { group: position as u16, replicas });
+        }
+    }
+    state.groups = groups.to_vec();
+    state.started = true;
+    for (node, member) in &mut state.members {
+        if member.role == NodeRole::Management || groups.iter().any(|g| g.contains(node)) {
+            member.status = MemberStatus::Active;
+        }
+    }
+}
+
+/// Groups must be of one size and made of data members, each once.
+fn groups_fit(state: &ClusterState, groups: &[Vec<NodeId>]) -> bool {
+    let mut nodes: Vec<NodeId> = groups.iter().flatten().copied().collect();
+    let count = nodes.len();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let size = groups.first().map_or(0, Vec::len);
+    let members =
+        nodes.iter().all(|node| state.members.get(node).is_some_and(|m| m.role == NodeRole::Data));
+    size > 0
+        && nodes.len() == count
+        && members
+        && groups.iter().all(|group| group.len() == size)
+        && groups.len() <= usize::from(u16::MAX)
+}
+
+fn start_sync(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
+    let fits = state.started && !state.stopped;
+    let group = state.groups.iter().position(|group| group.contains(&node));
+    let joining = state
+        .member(node, incarnation)
+        .is_some_and(|m| m.role == NodeRole::Data && m.status == MemberStatus::Joining);
+    let (true, true, Some(group)) = (fits, joining, group) else {
+        return;
+    };
+    for slot in state.slots.iter_mut().filter(|slot| usize::from(slot.group) == group) {
+        slot.replicas.insert(1, cluster::Replica { node, syncing: true });
+    }
+    set_status(state, node, MemberStatus::Syncing);
+}
+
+fn activate(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
+    let Some(member) = state.member(node, incarnation) else {
+        return;
+    };
+    let complete = match member.role {
+        NodeRole::Data => member.status == MemberStatus::Syncing,
+        NodeRole::Management => state.started && member.status == MemberStatus::Joining,
+    };
+    if !complete {
+        return;
+    }
+    for slot in &mut state.slots {
+        for replica in slot.replicas.iter_mut().filter(|r| r.node == node) {
+            replica.syncing = false;
+        }
+    }
+    set_status(state, node, MemberStatus::Active);
+}
+
+fn leave(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
+    let active = state.member(node, incarnation).is_some_and(|m| m.status == MemberStatus::Active);
+    // A node that holds the last complete copy of something may not take it away.
+    let stays = |r: &cluster::Replica| {
+        r.node != node && !r.syncing && state.members[&r.node].status == MemberStatus::Active
+    };
+    let replaceable = state.slots.iter().all(|slot| {
+        !slot.replicas.iter().any(|r| r.node == node) || slot.replicas.iter().any(stays)
+    });
+    if active && replaceable {
+        set_status(state, node, MemberStatus::Leaving);
+    }
+}
+
+fn set_status(state: &mut ClusterState, node: NodeId, status: MemberStatus) {
+    state.members.get_mut(&node).expect("the caller has found the member").status = status;
+}
+
+fn schema(state: &mut ClusterState, session: SessionId, number: u64, change: &SchemaChange) {
+    if state.schema_answers.get(&session).is_some_and(|(last, _)| *last >= number) {
+        return;
+    }
+    let answer = if state.stopped {
+        Err(ErrorCode::ClusterStopped)
+    } else if state.started {
+        catalog::change(state, change)
+    } else {
+        Err(ErrorCode::NotServing)
+    };
+    state.schema_sessions.retain(|s| *s != session);
+    state.schema_sessions.push_back(session);
+    state.schema_answers.insert(session, (number, answer));
+    if state.schema_sessions.len() > SCHEMA_SESSIONS_MAX {
+        let forgotten = state.schema_sessions.pop_front().expect("the list is longer than zero");
+        state.schema_answers.remove(&forgotten);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! Alterations of the catalog: checks a definition against every limit, then publishes it.
+//!
+//! # Owns
+//! The effect of each `SchemaChange`; the definitions of the hidden tables behind unique indexes.
+//! # Guarantees
+//! A refused change leaves the state as it was. A published definition can be used without further
+//! checks: names resolve, keys and rows fit their limits.
+//! # Not here
+//! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
+
+use std::sync::Arc;
+
+use model::schema::{BUCKET_COUNT, COLUMNS_MAX, INDEXES_MAX, KEY_SIZE_MAX, ROW_SIZE_MAX};
+use model::{
+    ClusterState, Column, ColumnId, ColumnType, ErrorCode, IndexId, IndexState, KeyEncoder,
+    OrderedIndexDef, RowLayout, SchemaChange, Table, TableId, UniqueIndexDef,
+};
+
+/// Longest name of a table, column or index, in bytes.
+const NAME_SIZE_MAX: usize = 512;
+/// Most tables, hidden ones included.
+const TABLES_MAX: usize = 20_320;
+/// Most row layouts of a table: the row carries the number in one byte.
+const LAYOUTS_MAX: usize = 255;
+
+/// Carries out `change`; the answer is the table concerned.
+pub(super) fn change(
+    state: &mut ClusterState,
+    change: &SchemaChange,
+) -> Result<TableId, ErrorCode> {
+    match change {
+        SchemaChange::CreateTable { .. } => create_table(state, change),
+        SchemaChange::AddColumns { table, columns } => add_columns(state, *table, columns),
+        SchemaChange::DropTable { table } => drop_table(state, *table),
+        SchemaChange::CreateOrderedIndex { table, name, columns } => {
+            create_ordered_index(state, *table, name, columns)
+        }
+        SchemaChange::CreateUniqueIndex { table, name, columns } => {
+            create_unique_index(state, *table, name, columns)
+        }
+        SchemaChange::SetIndexOnline { table, index } => set_index_online(state, *table, *index),
+        SchemaChange::DropIndex { table, index } => drop_index(state, *table, *index),
+    }
+}
+
+fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<TableId, ErrorCode> {
+    let SchemaChange::CreateTable {
+        name,
+        columns,
+        primary_key,
+        distribution_key,
+        partition_count,
+        ordered_indexes,
+        unique_indexes,
+    } = change
+    else {
+        unreachable!("the caller has matched the kind of change");
+    };
+    check_name(name)?;
+    if state.table_names.contains_key(name) {
+        return Err(ErrorCode::TableExists);
+    }
+    check_columns(columns)?;
+    let primary_key = check_key(columns, primary_key, false)?;
+    let distribution_key = match distribution_key.as_slice() {
+        [] => primary_key.clone(),
+        part => check_key(columns, part, false)?,
+    };
+    if !distribution_key.iter().all(|c| primary_key.contains(c)) {
+        return Err(ErrorCode::BadDefinition);
+    }
+    check_index_count(ordered_indexes.len() + unique_indexes.len())?;
+    let mut names: Vec<&str> = Vec::new();
+    for (name, key) in ordered_indexes.iter().chain(unique_indexes) {
+        check_name(name)?;
+        check_key(columns, key, true)?;
+        if names.contains(&name.as_str()) {
+            return Err(ErrorCode::TableExists);
+        }
+        names.push(name);
+    }
+    check_table_count(state, 1 + unique_indexes.len())?;
+    let partition_count = partition_count_of(state, *partition_count)?;
+    let mut table = Table {
+        id: TableId(take_id(state)),
+        name: name.clone(),
+        version: 1,
+        unique_index_of: None,
+        columns: columns.clone(),
+        primary_key,
+        distribution_key,
+        partition_count,
+        layouts: vec![Arc::new(RowLayout::new(0, columns))],
+        ordered_indexes: Vec::new(),
+        unique_indexes: Vec::new(),
+    };
+    for (name, key) in ordered_indexes {
+        let id = IndexId(take_id(state));
+        let columns = key.iter().map(|c| ColumnId(*c)).collect();
+        table.ordered_indexes.push(OrderedIndexDef { id, name: name.clone(), columns });
+    }
+    for (name, key) in unique_indexes {
+        push_unique_index(state, &mut table, name, key, IndexState::Online);
+    }
+    state.table_names.insert(name.clone(), table.id);
+    Ok(publish(state, table))
+}
+
+fn add_columns(
+    state: &mut ClusterState,
+    id: TableId,
+    added: &[Column],
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    // Rows that exist read as the default, so there must be one they may have.
+    let readable = added.iter().all(|c| c.nullable || c.default != model::Value::Null);
+    if added.is_empty() || !readable || table.layouts.len() >= LAYOUTS_MAX {
+        return Err(ErrorCode::BadDefinition);
+    }
+    table.columns.extend_from_slice(added);
+    check_columns(&table.columns)?;
+    let layout = RowLayout::new(table.layouts.len() as u8, &table.columns);
+    table.layouts.push(Arc::new(layout));
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn drop_table(state: &mut ClusterState, id: TableId) -> Result<TableId, ErrorCode> {
+    let table = base_table(state, id)?;
+    for index in &table.unique_indexes {
+        state.tables.remove(&index.table);
+    }
+    state.table_names.remove(&table.name);
+    state.tables.remove(&id);
+    Ok(id)
+}
+
+fn create_ordered_index(
+    state: &mut ClusterState,
+    id: TableId,
+    name: &str,
+    key: &[u16],
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    let columns = check_new_index(&table, name, key)?;
+    let id = IndexId(take_id(state));
+    table.ordered_indexes.push(OrderedIndexDef { id, name: name.to_owned(), columns });
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn create_unique_index(
+    state: &mut ClusterState,
+    id: TableId,
+    name: &str,
+    key: &[u16],
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    check_new_index(&table, name, key)?;
+    check_table_count(state, 1)?;
+    push_unique_index(state, &mut table, name, key, IndexState::Building);
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn set_index_online(
+    state: &mut ClusterState,
+    id: TableId,
+    index: IndexId,
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    let found = table.unique_indexes.iter_mut().find(|x| x.id == index);
+    let definition = found.ok_or(ErrorCode::UnknownIndex)?;
+    if definition.state == IndexState::Online {
+        return Ok(id);
+    }
+    definition.state = IndexState::Online;
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn drop_index(state: &mut ClusterState, id: TableId, index: IndexId) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    let hidden = table.unique_index(index).map(|x| x.table);
+    if hidden.is_none() && table.ordered_index(index).is_none() {
+        return Err(ErrorCode::UnknownIndex);
+    }
+    table.ordered_indexes.retain(|x| x.id != index);
+    table.unique_indexes.retain(|x| x.id != index);
+    table.version += 1;
+    if let Some(hidden) = hidden {
+        state.tables.remove(&hidden);
+    }
+    Ok(publish(state, table))
+}
+
+/// A copy of the definition to alter. Hidden tables are altered through their base table only.
+fn base_table(state: &ClusterState, id: TableId) -> Result<Table, ErrorCode> {
+    let table = state.tables.get(&id).filter(|t| t.unique_index_of.is_none());
+    table.map(|t| t.as_ref().clone()).ok_or(ErrorCode::UnknownTable)
+}
+
+fn publish(state: &mut ClusterState, table: Table) -> TableId {
+    let id = table.id;
+    state.tables.insert(id, Arc::new(table));
+    id
+}
+
+fn take_id(state: &mut ClusterState) -> u32 {
+    state.next_id = state.next_id.checked_add(1).expect("fewer than 2^32 definitions ever");
+    state.next_id
+}
+
+/// Adds a unique index with its hidden table, whose primary key are the indexed columns.
+fn push_unique_index(
+    state: &mut ClusterState,
+    table: &mut Table,
+    name: &str,
+    key: &[u16],
+    index_state: IndexState,
+) {
+    let columns: Vec<ColumnId> = key.iter().map(|c| ColumnId(*c)).collect();
+    let id = IndexId(take_id(state));
+    let hidden = hidden_table(TableId(take_id(state)), table, name, &columns);
+    table.unique_indexes.push(UniqueIndexDef {
+        id,
+        name: name.to_owned(),
+        columns,
+        table: hidden.id,
+        state: index_state,
+    });
+    publish(state, hidden);
+}
+
+/// The table of a unique index: the indexed columns, which are never NULL in an entry, then the
+/// columns of the base table's primary key that are not among them.
+fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> Table {
+    let rest = base.primary_key.iter().filter(|c| !indexed.contains(c));
+    let columns: Vec<Column> = indexed
+        .iter()
+        .chain(rest)
+        .map(|c| Column { nullable: false, ..base.columns[usize::from(c.0)].clone() })
+        .collect();
+    let key: Vec<ColumnId> = (0..indexed.len() as u16).map(ColumnId).collect();
+    Table {
+        id,
+        name: format!("{}/{name}", base.name),
+        version: 1,
+        unique_index_of: Some(base.id),
+        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+        columns,
+        primary_key: key.clone(),
+        distribution_key: key,
+        partition_count: base.partition_count,
+        ordered_indexes: Vec::new(),
+        unique_indexes: Vec::new(),
+    }
+}
+
+fn partition_count_of(state: &ClusterState, asked: u16) -> Result<u16, ErrorCode> {
+    if asked > 0 {
+        return if asked <= BUCKET_COUNT { Ok(asked) } else { Err(ErrorCode::BadDefinition) };
+    }
+    // One partition per slot and worker keeps every worker of every node busy.
+    let workers = state.data_members().map(|(_, m)| usize::from(m.workers)).max().unwrap_or(1);
+    let count = (state.slots.len() * workers).clamp(1, usize::from(BUCKET_COUNT));
+    Ok(count as u16)
+}
+
+fn check_name(name: &str) -> Result<(), ErrorCode> {
+    let fits = !name.is_empty() && name.len() <= NAME_SIZE_MAX;
+    if fits { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+}
+
+fn check_table_count(state: &ClusterState, added: usize) -> Result<(), ErrorCode> {
+    let fits = state.tables.len() + added <= TABLES_MAX;
+    if fits { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+}
+
+fn check_index_count(count: usize) -> Result<(), ErrorCode> {
+    if count <= INDEXES_MAX { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+}
+
+fn check_new_index(table: &Table, name: &str, key: &[u16]) -> Result<Vec<ColumnId>, ErrorCode> {
+    check_name(name)?;
+    let ordered = table.ordered_indexes.iter().map(|x| x.name.as_str());
+    if ordered.chain(table.unique_indexes.iter().map(|x| x.name.as_str())).any(|n| n == name) {
+        return Err(ErrorCode::TableExists);
+    }
+    check_index_count(table.ordered_indexes.len() + table.unique_indexes.len() + 1)?;
+    check_key(&table.columns, key, true)
+}
+
+/// Checks names, types, defaults, and that the part every row has fits a row.
+fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
+    if columns.is_empty() || columns.len() > COLUMNS_MAX {
+        return Err(ErrorCode::BadDefinition);
+    }
+    let mut names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.len() != columns.len() {
+        return Err(ErrorCode::BadDefinition);
+    }
+    let nullable = columns.iter().filter(|c| c.nullable).count();
+    // Layout number and NULL bits, then what each column takes at least.
+    let mut size = 1 + nullable.div_ceil(8);
+    for column in columns {
+        check_name(&column.name)?;
+        size += match column.column_type {
+            ColumnType::Int(1 | 2 | 4 | 8) | ColumnType::UInt(1 | 2 | 4 | 8) => {
+                key_size(column.column_type)
+            }
+            ColumnType::Int(_) | ColumnType::UInt(_) | ColumnType::Fixed(0) => {
+                return Err(ErrorCode::BadDefinition);
+            }
+            ColumnType::Float => 8,
+            ColumnType::Fixed(size) => usize::from(size),
+            ColumnType::Variable(_) => 2,
+        };
+        // The key encoder knows which values a type takes; NULL stands for "no default".
+        let default = column.default.as_ref();
+        if KeyEncoder::new().push(column.column_type, true, default).is_none() {
+            return Err(ErrorCode::BadDefinition);
+        }
+    }
+    if size <= ROW_SIZE_MAX { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+}
+
+/// Checks the columns of a key: known, each once, NULL only where allowed, not too long.
+fn check_key(
+    columns: &[Column],
+    key: &[u16],
+    nullable_allowed: bool,
+) -> Result<Vec<ColumnId>, ErrorCode> {
+    let mut size = 0;
+    for (at, position) in key.iter().enumerate() {
+        let column = columns.get(usize::from(*position)).ok_or(ErrorCode::BadDefinition)?;
+        if key[..at].contains(position) || (column.nullable && !nullable_allowed) {
+            return Err(ErrorCode::BadDefinition);
+        }
+        size += key_size(column.column_type) + usize::from(column.nullable);
+    }
+    if key.is_empty() || size > KEY_SIZE_MAX {
+        return Err(ErrorCode::BadDefinition);
+    }
+    Ok(key.iter().map(|c| ColumnId(*c)).collect())
+}
+
+/// The most bytes a value of this type takes in an encoded key, see `model::key`.
+fn key_size(column_type: ColumnType) -> usize {
+    match column_type {
+        ColumnType::Int(width) | ColumnType::UInt(width) => usize::from(width),
+        ColumnType::Float => 8,
+        ColumnType::Fixed(size) => usize::from(size),
+        // Each zero byte is escaped to two, and two end the value.
+        ColumnType::Variable(max) => 2 * usize::from(max) + 2,
+    }
+}
+
+#[cfg(test)]
+mod tests;

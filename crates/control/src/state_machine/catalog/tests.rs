@@ -1,0 +1,277 @@
+//! Schema changes: every limit is met from both sides, and a refusal leaves nothing behind.
+
+use model::{Incarnation, NodeId, SessionId, Value};
+
+use super::*;
+use crate::state_machine::tests::Log;
+
+struct Catalog {
+    log: Log,
+    number: u64,
+}
+
+impl Catalog {
+    fn new() -> Self {
+        Self { log: Log::started(2, 2), number: 0 }
+    }
+
+    fn run(&mut self, change: SchemaChange) -> Result<TableId, ErrorCode> {
+        self.number += 1;
+        let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
+        let before = self.log.state.clone();
+        let number = self.number;
+        self.log.run(model::Command::Schema { session, number, change });
+        let state = &self.log.state;
+        let (answered, result) = state.schema_answers[&session];
+        assert_eq!(answered, number);
+        if result.is_err() {
+            assert_eq!(state.tables, before.tables);
+            assert_eq!(state.table_names, before.table_names);
+            assert_eq!(state.next_id, before.next_id);
+        }
+        result
+    }
+
+    fn create(&mut self, draft: Draft) -> Result<TableId, ErrorCode> {
+        self.run(SchemaChange::CreateTable {
+            name: draft.name.to_owned(),
+            columns: draft.columns,
+            primary_key: draft.primary_key,
+            distribution_key: draft.distribution_key,
+            partition_count: draft.partition_count,
+            ordered_indexes: named(draft.ordered),
+            unique_indexes: named(draft.unique),
+        })
+    }
+
+    fn table(&self, id: TableId) -> &Table {
+        &self.log.state.tables[&id]
+    }
+}
+
+fn named(indexes: Vec<(&str, Vec<u16>)>) -> Vec<(String, Vec<u16>)> {
+    indexes.into_iter().map(|(name, columns)| (name.to_owned(), columns)).collect()
+}
+
+/// A table to be, with two integer columns and a nullable text unless told otherwise.
+struct Draft {
+    name: &'static str,
+    columns: Vec<Column>,
+    primary_key: Vec<u16>,
+    distribution_key: Vec<u16>,
+    partition_count: u16,
+    ordered: Vec<(&'static str, Vec<u16>)>,
+    unique: Vec<(&'static str, Vec<u16>)>,
+}
+
+fn draft() -> Draft {
+    Draft {
+        name: "shop.items",
+        columns: vec![
+            column("id", ColumnType::Int(8), false),
+            column("shelf", ColumnType::UInt(4), false),
+            column("label", ColumnType::Variable(100), true),
+        ],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered: vec![],
+        unique: vec![],
+    }
+}
+
+fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
+    Column { name: name.to_owned(), column_type, nullable, default: Value::Null }
+}
+
+fn refused(draft: Draft) {
+    assert_eq!(Catalog::new().create(draft), Err(ErrorCode::BadDefinition));
+}
+
+#[test]
+fn a_table_gets_partitions_for_all_workers() {
+    let mut catalog = Catalog::new();
+    let id = catalog.create(draft()).unwrap();
+    // Two slots, two workers per node.
+    assert_eq!(catalog.table(id).partition_count, 4);
+    assert_eq!(catalog.table(id).version, 1);
+    assert_eq!(catalog.table(id).distribution_key, [ColumnId(0)]);
+    assert_eq!(catalog.log.state.table_named("shop.items").unwrap().id, id);
+    assert_eq!(catalog.create(draft()), Err(ErrorCode::TableExists));
+    let other = catalog.create(Draft { name: "shop.b", partition_count: 7, ..draft() }).unwrap();
+    assert_eq!(catalog.table(other).partition_count, 7);
+    assert!(other > id);
+}
+
+#[test]
+fn names_are_checked() {
+    refused(Draft { name: "", ..draft() });
+    let mut twice = draft();
+    twice.columns[1].name = "id".to_owned();
+    refused(twice);
+    let mut long = draft();
+    long.columns[1].name = "x".repeat(NAME_SIZE_MAX + 1);
+    refused(long);
+    let mut catalog = Catalog::new();
+    let same = vec![("i", vec![1]), ("i", vec![0])];
+    let result = catalog.create(Draft { ordered: same, ..draft() });
+    assert_eq!(result, Err(ErrorCode::TableExists));
+    let ordered = vec![("i", vec![1])];
+    let result = catalog.create(Draft { ordered, unique: vec![("i", vec![1])], ..draft() });
+    assert_eq!(result, Err(ErrorCode::TableExists));
+}
+
+#[test]
+fn keys_are_checked() {
+    refused(Draft { primary_key: vec![], ..draft() });
+    refused(Draft { primary_key: vec![3], ..draft() });
+    refused(Draft { primary_key: vec![0, 0], ..draft() });
+    refused(Draft { primary_key: vec![2], ..draft() }); // Nullable.
+    refused(Draft { distribution_key: vec![1], ..draft() }); // Not in the primary key.
+    refused(Draft { ordered: vec![("i", vec![9])], ..draft() });
+    refused(Draft { unique: vec![("i", vec![])], ..draft() });
+    refused(Draft { partition_count: BUCKET_COUNT + 1, ..draft() });
+    let mut catalog = Catalog::new();
+    let wide = Draft { primary_key: vec![1, 0], distribution_key: vec![0], ..draft() };
+    let id = catalog.create(wide).unwrap();
+    assert_eq!(catalog.table(id).primary_key, [ColumnId(1), ColumnId(0)]);
+    assert_eq!(catalog.table(id).distribution_key, [ColumnId(0)]);
+}
+
+#[test]
+fn key_sizes_are_limited() {
+    let with = |max| {
+        let mut draft = draft();
+        draft.columns[2].column_type = ColumnType::Variable(max);
+        Draft { ordered: vec![("i", vec![2])], ..draft }
+    };
+    // One byte for NULL, two per byte of the value, two for its end.
+    let fits = (KEY_SIZE_MAX - 4) as u16 / 2;
+    assert!(Catalog::new().create(with(fits)).is_ok());
+    refused(with(fits + 1));
+}
+
+#[test]
+fn column_types_and_row_sizes_are_limited() {
+    for bad in [ColumnType::Int(3), ColumnType::UInt(0), ColumnType::Fixed(0)] {
+        let mut draft = draft();
+        draft.columns[1].column_type = bad;
+        refused(draft);
+    }
+    let with = |size| {
+        let mut draft = draft();
+        draft.columns[1].column_type = ColumnType::Fixed(size);
+        draft
+    };
+    // Layout number, NULL bits, the integer, the end offset of the text.
+    let fits = ROW_SIZE_MAX as u16 - 1 - 1 - 8 - 2;
+    assert!(Catalog::new().create(with(fits)).is_ok());
+    refused(with(fits + 1));
+    refused(Draft { columns: vec![], ..draft() });
+    let many = (0..=COLUMNS_MAX).map(|i| column(&format!("c{i}"), ColumnType::Int(1), false));
+    refused(Draft { columns: many.collect(), ..draft() });
+    let mut default = draft();
+    default.columns[1].default = Value::text("no number");
+    refused(default);
+}
+
+#[test]
+fn a_unique_index_has_a_hidden_table() {
+    let mut catalog = Catalog::new();
+    let unique = vec![("by_label", vec![2, 1])];
+    let id = catalog.create(Draft { unique, ..draft() }).unwrap();
+    let index = catalog.table(id).unique_indexes[0].clone();
+    assert_eq!(index.state, IndexState::Online);
+    let hidden = catalog.table(index.table);
+    assert_eq!(hidden.name, "shop.items/by_label");
+    assert_eq!(hidden.unique_index_of, Some(id));
+    let names: Vec<&str> = hidden.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["label", "shelf", "id"]);
+    assert!(hidden.columns.iter().all(|c| !c.nullable));
+    assert_eq!(hidden.primary_key, [ColumnId(0), ColumnId(1)]);
+    assert!(!catalog.log.state.table_names.contains_key("shop.items/by_label"));
+    // Only its base table's name leads to it.
+    let hidden = index.table;
+    let drop = SchemaChange::DropTable { table: hidden };
+    assert_eq!(catalog.run(drop), Err(ErrorCode::UnknownTable));
+    assert_eq!(catalog.run(SchemaChange::DropTable { table: id }), Ok(id));
+    assert!(catalog.log.state.tables.is_empty());
+    assert!(catalog.log.state.table_names.is_empty());
+    let again = catalog.create(draft()).unwrap();
+    assert!(again > hidden, "identities are not reused");
+}
+
+#[test]
+fn the_primary_key_is_not_repeated_in_a_hidden_table() {
+    let mut catalog = Catalog::new();
+    let id = catalog.create(Draft { unique: vec![("u", vec![0, 1])], ..draft() }).unwrap();
+    let hidden = catalog.table(id).unique_indexes[0].table;
+    assert_eq!(catalog.table(hidden).columns.len(), 2);
+}
+
+#[test]
+fn indexes_come_online_and_go() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    let create = |name: &str| SchemaChange::CreateUniqueIndex {
+        table,
+        name: name.to_owned(),
+        columns: vec![2],
+    };
+    catalog.run(create("u")).unwrap();
+    assert_eq!(catalog.run(create("u")), Err(ErrorCode::TableExists));
+    let index = catalog.table(table).unique_indexes[0].clone();
+    assert_eq!((index.state, catalog.table(table).version), (IndexState::Building, 2));
+    let online = SchemaChange::SetIndexOnline { table, index: index.id };
+    catalog.run(online.clone()).unwrap();
+    assert_eq!(catalog.table(table).unique_indexes[0].state, IndexState::Online);
+    assert_eq!(catalog.table(table).version, 3);
+    catalog.run(online).unwrap();
+    assert_eq!(catalog.table(table).version, 3, "nothing has changed");
+    let ordered =
+        SchemaChange::CreateOrderedIndex { table, name: "o".to_owned(), columns: vec![1, 2] };
+    catalog.run(ordered).unwrap();
+    let ordered = catalog.table(table).ordered_indexes[0].id;
+    assert_ne!(ordered, index.id);
+    catalog.run(SchemaChange::DropIndex { table, index: index.id }).unwrap();
+    assert!(!catalog.log.state.tables.contains_key(&index.table));
+    catalog.run(SchemaChange::DropIndex { table, index: ordered }).unwrap();
+    assert!(catalog.table(table).ordered_indexes.is_empty());
+    let again = SchemaChange::DropIndex { table, index: ordered };
+    assert_eq!(catalog.run(again), Err(ErrorCode::UnknownIndex));
+    let online = SchemaChange::SetIndexOnline { table, index: ordered };
+    assert_eq!(catalog.run(online), Err(ErrorCode::UnknownIndex));
+}
+
+#[test]
+fn the_number_of_indexes_is_limited() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    for i in 0..=INDEXES_MAX {
+        let name = format!("i{i}");
+        let result =
+            catalog.run(SchemaChange::CreateOrderedIndex { table, name, columns: vec![1] });
+        assert_eq!(result.is_ok(), i < INDEXES_MAX);
+    }
+}
+
+#[test]
+fn added_columns_make_a_layout() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    let add = |columns| SchemaChange::AddColumns { table, columns };
+    let plain = column("weight", ColumnType::UInt(2), false);
+    assert_eq!(catalog.run(add(vec![plain.clone()])), Err(ErrorCode::BadDefinition));
+    assert_eq!(catalog.run(add(vec![])), Err(ErrorCode::BadDefinition));
+    let with_default = Column { default: Value::UInt(1), ..plain };
+    catalog.run(add(vec![with_default.clone()])).unwrap();
+    assert_eq!(catalog.run(add(vec![with_default])), Err(ErrorCode::BadDefinition));
+    assert_eq!(catalog.table(table).layouts.len(), 2);
+    assert_eq!(catalog.table(table).layouts[0].column_count(), 3);
+    assert_eq!(catalog.table(table).layout().column_count(), 4);
+    assert_eq!(catalog.table(table).version, 2);
+    for i in 2..=LAYOUTS_MAX {
+        let result = catalog.run(add(vec![column(&format!("n{i}"), ColumnType::Float, true)]));
+        assert_eq!(result.is_ok(), i < LAYOUTS_MAX, "layout {i}");
+    }
+}

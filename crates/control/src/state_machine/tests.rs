@@ -1,0 +1,303 @@
+//! Membership in the state machine: admission, placement, removal, the survival rules.
+
+use model::{Column, ColumnType, Value};
+
+use super::*;
+
+/// A log under construction.
+pub(super) struct Log {
+    pub(super) state: ClusterState,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Self { state: ClusterState::default() }
+    }
+
+    /// A started cluster of `data` data nodes from 1 on and management node 90.
+    pub(super) fn started(data: u16, replicas: usize) -> Self {
+        let mut log = Self::new();
+        for node in 1..=data {
+            log.add(node, 1);
+        }
+        log.run(Command::AddMember {
+            node: NodeId(90),
+            incarnation: Incarnation(1),
+            role: NodeRole::Management,
+            workers: 1,
+        });
+        let nodes: Vec<NodeId> = (1..=data).map(NodeId).collect();
+        let groups = nodes.chunks(replicas).map(<[NodeId]>::to_vec).collect();
+        log.run(Command::Start { groups });
+        assert!(log.state.started);
+        log
+    }
+
+    pub(super) fn run(&mut self, command: Command) {
+        let index = ControlIndex(self.state.index.0 + 1);
+        let moot = moot(&self.state, &command);
+        let next = apply(&self.state, index, &command);
+        let changed = ClusterState { index: self.state.index, ..next.clone() } != self.state;
+        assert_eq!(moot, !changed);
+        self.state = next;
+    }
+
+    fn add(&mut self, node: u16, incarnation: u64) {
+        self.run(Command::AddMember {
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+            role: NodeRole::Data,
+            workers: 2,
+        });
+    }
+
+    fn remove(&mut self, node: u16, incarnation: u64) {
+        let incarnation = Incarnation(incarnation);
+        self.run(Command::RemoveMember { node: NodeId(node), incarnation });
+    }
+
+    fn settle(&mut self, node: u16, incarnation: u64) {
+        let incarnation = Incarnation(incarnation);
+        self.run(Command::TakeoverDone { node: NodeId(node), incarnation });
+    }
+
+    fn sync(&mut self, node: u16, incarnation: u64) {
+        let incarnation = Incarnation(incarnation);
+        self.run(Command::StartSync { node: NodeId(node), incarnation });
+    }
+
+    fn activate(&mut self, node: u16, incarnation: u64) {
+        let incarnation = Incarnation(incarnation);
+        self.run(Command::Activate { node: NodeId(node), incarnation });
+    }
+
+    fn status(&self, node: u16) -> Option<MemberStatus> {
+        self.state.members.get(&NodeId(node)).map(|m| m.status)
+    }
+
+    /// Slot by slot, syncing replicas negative.
+    fn chains(&self) -> Vec<Vec<i32>> {
+        let sign = |r: &cluster::Replica| i32::from(r.node.0) * if r.syncing { -1 } else { 1 };
+        self.state.slots.iter().map(|s| s.replicas.iter().map(sign).collect()).collect()
+    }
+}
+
+#[test]
+fn start_forms_groups_and_rotates_primaries() {
+    let log = Log::started(4, 2);
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [3, 4], [4, 3]]);
+    assert_eq!(log.status(1), Some(MemberStatus::Active));
+    assert_eq!(log.status(90), Some(MemberStatus::Active));
+    assert_eq!(log.state.driver(), Some(NodeId(1)));
+}
+
+#[test]
+fn start_needs_members_and_even_groups() {
+    let mut log = Log::new();
+    log.add(1, 1);
+    log.add(2, 1);
+    for groups in
+        [vec![], vec![vec![]], vec![vec![1, 3]], vec![vec![1, 1]], vec![vec![1, 2], vec![]]]
+    {
+        let groups = groups.into_iter().map(|g| g.into_iter().map(NodeId).collect()).collect();
+        log.run(Command::Start { groups });
+        assert!(!log.state.started);
+    }
+}
+
+#[test]
+fn admission_wants_a_newer_life_and_settled_transactions() {
+    let mut log = Log::started(2, 2);
+    log.add(2, 5);
+    assert_eq!(log.state.members[&NodeId(2)].incarnation, Incarnation(1));
+    log.remove(2, 9);
+    assert_eq!(log.status(2), Some(MemberStatus::Active), "another life is not touched");
+    log.remove(2, 1);
+    assert_eq!(log.status(2), None);
+    assert_eq!(log.state.takeovers.len(), 1);
+    assert_eq!(log.state.takeovers[0].workers, 2);
+    log.add(2, 2);
+    assert_eq!(log.status(2), None, "its transactions are not settled");
+    log.settle(2, 1);
+    log.add(2, 1);
+    assert_eq!(log.status(2), None, "the life is not new");
+    log.add(2, 2);
+    assert_eq!(log.status(2), Some(MemberStatus::Joining));
+}
+
+#[test]
+fn before_the_start_a_removal_leaves_nothing_to_settle() {
+    let mut log = Log::new();
+    log.add(1, 1);
+    log.add(2, 1);
+    log.remove(2, 1);
+    assert!(log.state.takeovers.is_empty());
+    log.add(2, 2);
+    assert_eq!(log.status(2), Some(MemberStatus::Joining));
+}
+
+#[test]
+fn a_rejoined_node_is_copied_behind_the_primary() {
+    let mut log = Log::started(3, 3);
+    log.remove(1, 1);
+    assert_eq!(log.chains(), [[2, 3], [2, 3], [3, 2]]);
+    log.settle(1, 1);
+    log.add(1, 2);
+    log.activate(1, 2);
+    assert_eq!(log.status(1), Some(MemberStatus::Joining), "it has no rows yet");
+    log.sync(1, 2);
+    assert_eq!(log.chains(), [[2, -1, 3], [2, -1, 3], [3, -1, 2]]);
+    log.remove(2, 1);
+    assert_eq!(log.chains(), [[3, -1], [3, -1], [3, -1]], "promoted before the syncing one");
+    log.activate(1, 2);
+    assert_eq!(log.chains(), [[3, 1], [3, 1], [3, 1]]);
+    assert_eq!(log.status(1), Some(MemberStatus::Active));
+    assert_eq!(log.state.driver(), Some(NodeId(3)));
+}
+
+#[test]
+fn promotion_puts_syncing_replicas_behind_the_new_primary() {
+    let mut log = Log::started(4, 4);
+    log.remove(4, 1);
+    log.settle(4, 1);
+    log.add(4, 2);
+    log.sync(4, 2);
+    assert_eq!(log.chains()[0], [1, -4, 2, 3]);
+    log.remove(1, 1);
+    assert_eq!(log.chains()[0], [2, -4, 3]);
+}
+
+#[test]
+fn a_slot_without_active_replica_stops_the_cluster() {
+    let mut log = Log::started(2, 2);
+    log.remove(2, 1);
+    log.settle(2, 1);
+    log.add(2, 2);
+    log.sync(2, 2);
+    assert!(!log.state.stopped);
+    log.remove(1, 1);
+    assert!(log.state.stopped, "a half-copied replica cannot go on");
+    assert_eq!(log.chains(), [Vec::<i32>::new(), vec![]]);
+    log.add(3, 1);
+    assert_eq!(log.status(3), None);
+}
+
+#[test]
+fn survival_by_groups() {
+    // Who dies of four nodes in two groups, and whether the rows survive.
+    let table: [(&[u16], bool); 8] = [
+        (&[1], true),
+        (&[1, 3], true),
+        (&[2, 3], true),
+        (&[2, 4], true),
+        (&[1, 2], false),
+        (&[3, 4], false),
+        (&[1, 3, 4], false),
+        (&[1, 2, 3, 4], false),
+    ];
+    for (dead, survives) in table {
+        let mut log = Log::started(4, 2);
+        for node in dead {
+            log.remove(*node, 1);
+        }
+        assert_eq!(!log.state.stopped, survives, "dead: {dead:?}");
+    }
+}
+
+#[test]
+fn four_replicas_run_on_one() {
+    let mut log = Log::started(4, 4);
+    for (dead, chains) in [(1, 3), (2, 2), (4, 1)] {
+        log.remove(dead, 1);
+        assert!(!log.state.stopped);
+        assert!(log.state.slots.iter().all(|slot| slot.replicas.len() == chains));
+    }
+    assert_eq!(log.chains(), [[3], [3], [3], [3]]);
+    log.remove(3, 1);
+    assert!(log.state.stopped);
+}
+
+#[test]
+fn leaving_is_for_those_who_can_be_spared() {
+    let leave = |node| Command::Leave { node: NodeId(node), incarnation: Incarnation(1) };
+    let mut log = Log::started(2, 2);
+    log.run(leave(1));
+    assert_eq!(log.status(1), Some(MemberStatus::Leaving));
+    log.run(leave(2));
+    assert_eq!(log.status(2), Some(MemberStatus::Active), "the last copy stays");
+    log.run(leave(90));
+    assert_eq!(log.status(90), Some(MemberStatus::Leaving));
+    log.remove(1, 1);
+    assert_eq!(log.state.takeovers.len(), 1);
+    assert!(!log.state.stopped);
+}
+
+#[test]
+fn a_late_management_node_becomes_active() {
+    let mut log = Log::started(2, 2);
+    log.remove(90, 1);
+    assert!(log.state.takeovers.is_empty());
+    let (node, incarnation) = (NodeId(90), Incarnation(2));
+    log.run(Command::AddMember { node, incarnation, role: NodeRole::Management, workers: 1 });
+    assert_eq!(log.status(90), Some(MemberStatus::Joining));
+    log.sync(90, 2);
+    assert_eq!(log.status(90), Some(MemberStatus::Joining));
+    log.activate(90, 2);
+    assert_eq!(log.status(90), Some(MemberStatus::Active));
+}
+
+fn table(name: &str) -> SchemaChange {
+    SchemaChange::CreateTable {
+        name: name.to_owned(),
+        columns: vec![Column {
+            name: "id".to_owned(),
+            column_type: ColumnType::Int(8),
+            nullable: false,
+            default: Value::Null,
+        }],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+    }
+}
+
+#[test]
+fn schema_answers_recognise_repeats() {
+    let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
+    let schema = |number, change| Command::Schema { session, number, change };
+    let mut log = Log::new();
+    log.run(schema(1, table("d.a")));
+    assert_eq!(log.state.schema_answers[&session], (1, Err(ErrorCode::NotServing)));
+    let mut log = Log::started(2, 2);
+    log.run(schema(1, table("d.a")));
+    let (_, answer) = log.state.schema_answers[&session];
+    assert_eq!(answer, Ok(log.state.table_names["d.a"]));
+    log.run(schema(1, table("d.a")));
+    assert_eq!(log.state.schema_answers[&session], (1, answer), "a repeat");
+    log.run(schema(2, table("d.a")));
+    assert_eq!(log.state.schema_answers[&session], (2, Err(ErrorCode::TableExists)));
+    log.run(schema(1, table("d.b")));
+    assert!(!log.state.table_names.contains_key("d.b"), "older than the last one");
+}
+
+#[test]
+fn schema_answers_are_bounded() {
+    let mut log = Log::started(2, 2);
+    let session = |number| SessionId { node: NodeId(200), incarnation: Incarnation(1), number };
+    for number in 0..SCHEMA_SESSIONS_MAX as u32 + 2 {
+        // Refused changes are answered too.
+        let change = SchemaChange::DropTable { table: model::TableId(999) };
+        log.run(Command::Schema { session: session(number), number: 1, change });
+        if number == 10 {
+            let change = SchemaChange::DropTable { table: model::TableId(999) };
+            log.run(Command::Schema { session: session(0), number: 2, change });
+        }
+    }
+    assert_eq!(log.state.schema_answers.len(), SCHEMA_SESSIONS_MAX);
+    assert_eq!(log.state.schema_sessions.len(), SCHEMA_SESSIONS_MAX);
+    assert!(log.state.schema_answers.contains_key(&session(0)), "answered again later");
+    assert!(!log.state.schema_answers.contains_key(&session(1)));
+    assert!(!log.state.schema_answers.contains_key(&session(2)));
+}

@@ -1,0 +1,199 @@
+//! Coordinates two-phase commit for the transactions of the clients that chose this worker.
+//!
+//! NDB calls this DBTC. Protocol walk-through: `docs/internals/transactions.md`.
+//!
+//! # Owns
+//! A record per transaction from its first request to its last `Completed` or `Aborted`; snapshots
+//! held for sessions; questions about lost outcomes; takeovers of dead coordinators (driver only).
+//! # Speaks
+//! in:  `ClientRequest`, `CoordinatorMessage`, the coordinator's side of `EpochMessage`
+//! out: `ParticipantMessage`, `ClientReply`, `CoordinatorMessage` to other coordinators
+//! # Invariants
+//! 1. The commit point is the moment a record gets its epoch; from then on it is only driven on.
+//! 2. No epoch is assigned between `Prepare` and `Switch` of an epoch change, nor without a lease.
+//! 3. `Drained(e)` is reported only when no record holds an epoch up to `e`.
+//! 4. A session has at most one record that is not ending.
+//! # Failure
+//! Own death: the driver's coordinator rebuilds the records from the participants (`takeover`).
+//! Death of a replica: `failure`.
+//! # Not here
+//! Locks and rows (`participant`), who drives epochs (`epochs`), detection of failures (`control`).
+
+mod deadlock;
+mod epoch;
+mod execute;
+mod failure;
+mod finish;
+mod outcome;
+mod state;
+mod takeover;
+#[cfg(test)]
+mod tests;
+mod unique;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use actor::{Actor, Ctx, Shared, Timer};
+use model::{Address, ClusterState, Epoch, SessionId, TransactionId};
+use wire::{ClientRequest, CoordinatorMessage, Message};
+
+use epoch::EpochSide;
+use outcome::Questions;
+use state::{Phase, Record};
+use takeover::Takeovers;
+
+/// The transaction coordinator of one worker.
+#[doc(alias = "DBTC")]
+#[derive(Debug, Default)]
+pub struct Coordinator {
+    records: BTreeMap<TransactionId, Record>,
+    /// Records that reached their commit point while no epoch could be assigned.
+    deciding: VecDeque<TransactionId>,
+    /// The number of each session's last transaction that has ended here or may not begin here.
+    ended: BTreeMap<SessionId, u64>,
+    epochs: EpochSide,
+    questions: Questions,
+    takeovers: Takeovers,
+}
+
+impl Coordinator {
+    /// A coordinator without transactions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Transactions that are not over yet.
+    pub fn open_transactions(&self) -> usize {
+        self.records.len()
+    }
+
+    /// One line per open transaction, for traces and system tables.
+    pub fn describe(&self) -> Vec<String> {
+        self.records.values().map(Record::to_string).collect()
+    }
+
+    /// Snapshots held for sessions.
+    pub fn open_snapshots(&self) -> usize {
+        self.epochs.held_count()
+    }
+
+    fn handle_request(&mut self, ctx: &mut Ctx<'_>, from: Address, request: ClientRequest) {
+        match request {
+            ClientRequest::Execute { transaction, request, operations, commit } => {
+                self.execute(ctx, from, transaction, request, operations, commit);
+            }
+            ClientRequest::Commit { transaction, request } => {
+                self.commit_requested(ctx, from, transaction, request);
+            }
+            ClientRequest::Abort { transaction, request } => {
+                self.abort_requested(ctx, from, transaction, request);
+            }
+            ClientRequest::RollbackTo { transaction, request, after } => {
+                self.rollback_requested(ctx, from, transaction, request, after);
+            }
+            ClientRequest::Scan { transaction, scan } => {
+                self.scan_requested(ctx, from, transaction, scan);
+            }
+            ClientRequest::OpenSnapshot { session, request } => {
+                self.epochs.open_snapshot(ctx, from, session, request);
+            }
+            ClientRequest::CloseSnapshot { session, epoch } => {
+                self.epochs.close_snapshot(ctx, session, epoch);
+            }
+            ClientRequest::Outcome { transaction, request, coordinator } => {
+                self.outcome_requested(ctx, from, transaction, request, coordinator);
+            }
+        }
+    }
+
+    fn handle_own(&mut self, ctx: &mut Ctx<'_>, from: Address, message: CoordinatorMessage) {
+        match message {
+            CoordinatorMessage::Prepared { transaction, leg, results } => {
+                self.prepared(ctx, transaction, leg, results);
+            }
+            CoordinatorMessage::PrepareRefused { transaction, refusal } => {
+                self.prepare_refused(ctx, transaction, refusal);
+            }
+            CoordinatorMessage::Committed { transaction, leg, attempt } => {
+                self.committed(ctx, transaction, leg, attempt);
+            }
+            CoordinatorMessage::Completed { transaction, leg, attempt } => {
+                self.answered(ctx, from, transaction, leg, attempt);
+            }
+            CoordinatorMessage::Aborted { transaction, leg, attempt } => {
+                self.answered(ctx, from, transaction, leg, attempt);
+            }
+            CoordinatorMessage::RolledBack { transaction, leg, refused, attempt } => {
+                self.rolled_back(ctx, transaction, leg, refused, attempt);
+            }
+            CoordinatorMessage::Waiting { transaction, wait, blockers } => {
+                self.waiting(ctx, transaction, wait, blockers);
+            }
+            CoordinatorMessage::WaitOver { transaction, wait } => {
+                if let Some(record) = self.records.get_mut(&transaction) {
+                    record.waits.remove(&wait);
+                }
+            }
+            CoordinatorMessage::DeadlockProbe { path, target } => {
+                self.deadlock_probe(ctx, path, target);
+            }
+            CoordinatorMessage::DeadlockVictim { transaction, cycle } => {
+                self.deadlock_victim(ctx, transaction, &cycle);
+            }
+            CoordinatorMessage::TakeoverReport { node, incarnation, attempt, transactions } => {
+                let life = takeover::Life { node, incarnation };
+                self.takeover_report(ctx, from, life, attempt, transactions);
+            }
+            CoordinatorMessage::OutcomeQuery { transaction, probe } => {
+                self.outcome_query(ctx, from, transaction, probe);
+            }
+            CoordinatorMessage::OutcomeReport { transaction: _, probe, outcome } => {
+                self.outcome_report(ctx, from, probe, outcome);
+            }
+        }
+    }
+}
+
+impl Actor for Coordinator {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        match message {
+            Message::Request(request) => self.handle_request(ctx, from, request),
+            Message::Coordinator(message) => self.handle_own(ctx, from, message),
+            Message::Epoch(message) => self.handle_epoch(ctx, from, message),
+            Message::LinkDown { node, incarnation, .. } => {
+                self.client_gone(ctx, node, incarnation);
+            }
+            other => panic!("the coordinator was sent {}", other.name()),
+        }
+    }
+
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
+        assert_eq!(timer, Timer::CoordinatorTick, "only timer of the coordinator");
+        self.end_inactive(ctx);
+    }
+
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        self.members_changed(ctx, before);
+        self.epochs.driver_changed(ctx, before);
+        self.questions_changed(ctx);
+        self.takeovers_changed(ctx);
+    }
+
+    fn check_invariants(&self, shared: &Shared) {
+        self.epochs.check(&self.records, shared);
+        for (id, record) in &self.records {
+            assert_eq!(*id, record.id, "record filed under its own name");
+            record.check();
+        }
+        for id in &self.deciding {
+            let phase = self.records.get(id).map(|r| &r.phase);
+            assert!(
+                matches!(phase, None | Some(Phase::Deciding | Phase::Aborting)),
+                "{id} waits for an epoch in {phase:?}"
+            );
+        }
+    }
+}
+
+/// The epoch of transactions that changed nothing.
+const NO_EPOCH: Epoch = Epoch(0);

@@ -1,0 +1,235 @@
+//! The coordinator's side of the epoch protocol, and the snapshots its sessions hold.
+
+use std::collections::BTreeMap;
+
+use actor::{Ctx, Shared, probe};
+use model::{
+    ActorKind, Address, ClusterState, Epoch, SessionId, TransactionId, WorkerId,
+};
+use wire::{ClientReply, EpochMessage, Message};
+
+use super::finish::epoch_of;
+use super::{Coordinator, Record};
+
+/// What a coordinator knows of epochs beyond the worker's `EpochView`.
+#[derive(Debug, Default)]
+pub(super) struct EpochSide {
+    /// The epoch prepared for: no epoch is assigned until it is switched to.
+    prepared: Option<Epoch>,
+    /// Records per assigned epoch that are not over.
+    unfinished: BTreeMap<Epoch, u64>,
+    /// The last `Drained` sent to the present driver.
+    reported: Epoch,
+    /// The driver's epoch actor, once heard of.
+    driver: Option<Address>,
+    /// Snapshots asked for: request to session, its address and its own request counter.
+    wanted: BTreeMap<u64, (SessionId, Address, u64)>,
+    wanted_count: u64,
+    /// Snapshots given out, one entry per holder.
+    held: BTreeMap<Epoch, Vec<SessionId>>,
+}
+
+impl EpochSide {
+    /// Whether commits must wait.
+    pub(super) fn holds_back(&self, ctx: &Ctx<'_>) -> bool {
+        self.prepared.is_some() || ctx.view().epochs.current == Epoch(0)
+    }
+
+    /// A record got this epoch.
+    pub(super) fn begin(&mut self, epoch: Epoch) {
+        *self.unfinished.entry(epoch).or_default() += 1;
+    }
+
+    /// A record of this epoch is over.
+    pub(super) fn end(&mut self, ctx: &mut Ctx<'_>, epoch: Epoch) {
+        let count = self.unfinished.get_mut(&epoch).expect("the epoch was begun");
+        *count -= 1;
+        if *count == 0 {
+            self.unfinished.remove(&epoch);
+        }
+        self.report_drained(ctx);
+    }
+
+    /// Snapshots held for sessions.
+    pub(super) fn held_count(&self) -> usize {
+        self.held.values().map(Vec::len).sum()
+    }
+
+    fn drained(&self, current: Epoch) -> Epoch {
+        let oldest = self.unfinished.keys().next().copied().unwrap_or(current);
+        Epoch(oldest.min(current).0.saturating_sub(1))
+    }
+
+    fn report_drained(&mut self, ctx: &mut Ctx<'_>) {
+        let through = self.drained(ctx.view().epochs.current);
+        if through > self.reported
+            && let Some(driver) = self.driver
+        {
+            self.reported = through;
+            ctx.send(driver, Message::Epoch(EpochMessage::Drained { through }));
+        }
+    }
+
+    /// Asks the driver for a snapshot.
+    pub(super) fn open_snapshot(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        session: SessionId,
+        request: u64,
+    ) {
+        self.wanted_count += 1;
+        self.wanted.insert(self.wanted_count, (session, from, request));
+        ask_driver(ctx, self.wanted_count);
+    }
+
+    /// A session lets go.
+    pub(super) fn close_snapshot(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionId,
+        epoch: Epoch,
+    ) {
+        let Some(holders) = self.held.get_mut(&epoch) else { return };
+        let Some(at) = holders.iter().position(|holder| *holder == session) else { return };
+        holders.swap_remove(at);
+        if holders.is_empty() {
+            self.held.remove(&epoch);
+        }
+        self.release(ctx, epoch);
+    }
+
+    fn release(&mut self, ctx: &mut Ctx<'_>, epoch: Epoch) {
+        if let Some(driver) = self.driver {
+            ctx.send(driver, Message::Epoch(EpochMessage::SnapshotReleased { epoch }));
+        }
+    }
+
+    /// Lets go of all that sessions of a dead client hold or want.
+    pub(super) fn client_gone(&mut self, ctx: &mut Ctx<'_>, gone: impl Fn(&SessionId) -> bool) {
+        self.wanted.retain(|_, (session, _, _)| !gone(session));
+        let mut released = Vec::new();
+        for (epoch, holders) in &mut self.held {
+            let before = holders.len();
+            holders.retain(|holder| !gone(holder));
+            released.extend(std::iter::repeat_n(*epoch, before - holders.len()));
+        }
+        self.held.retain(|_, holders| !holders.is_empty());
+        for epoch in released {
+            self.release(ctx, epoch);
+        }
+    }
+
+    /// A new driver must be asked again for what the old one has not given.
+    pub(super) fn driver_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let now = driver_life(ctx.cluster());
+        if now != driver_life(before) {
+            let wanted: Vec<u64> = self.wanted.keys().copied().collect();
+            for request in wanted {
+                ask_driver(ctx, request);
+            }
+        }
+    }
+
+    fn opened(&mut self, ctx: &mut Ctx<'_>, request: u64, epoch: Epoch) {
+        let Some((session, client, request)) = self.wanted.remove(&request) else {
+            // The session is gone, or the snapshot was asked for twice.
+            return self.release(ctx, epoch);
+        };
+        self.held.entry(epoch).or_default().push(session);
+        let reply = ClientReply::Snapshot { session, request, result: Ok(epoch) };
+        ctx.send(client, Message::Reply(reply));
+    }
+
+    /// What holds between messages.
+    pub(super) fn check(&self, records: &BTreeMap<TransactionId, Record>, shared: &Shared) {
+        let mut counts: BTreeMap<Epoch, u64> = BTreeMap::new();
+        for record in records.values().filter(|record| record.taken_from.is_none()) {
+            if let Some(epoch) = epoch_of(record.phase) {
+                assert!(epoch <= shared.epochs.current, "{} is ahead", record.id);
+                *counts.entry(epoch).or_default() += 1;
+            }
+        }
+        assert_eq!(counts, self.unfinished, "epochs of records under way");
+        assert!(
+            shared.epochs.completed < shared.epochs.current || shared.epochs.current == Epoch(0),
+            "the current epoch cannot be complete"
+        );
+        if let Some(oldest) = self.unfinished.keys().next() {
+            assert!(*oldest > shared.epochs.completed, "{oldest} is complete yet unfinished");
+        }
+    }
+}
+
+impl Coordinator {
+    /// Handles a message of the driver.
+    pub(super) fn handle_epoch(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
+        match message {
+            EpochMessage::Prepare { epoch, retained } => {
+                self.epochs.driver = Some(from);
+                ctx.shared().epochs.retained = retained;
+                if epoch > ctx.view().epochs.current {
+                    self.epochs.prepared = Some(epoch);
+                }
+                ctx.send(from, Message::Epoch(EpochMessage::Prepared { epoch }));
+            }
+            EpochMessage::Switch { epoch } => {
+                self.epochs.driver = Some(from);
+                if epoch > ctx.view().epochs.current {
+                    ctx.shared().epochs.current = epoch;
+                    self.epochs.prepared = None;
+                    self.decide_waiting(ctx);
+                    self.epochs.report_drained(ctx);
+                }
+            }
+            EpochMessage::Completed { epoch, retained } => {
+                let view = &mut ctx.shared().epochs;
+                view.completed = view.completed.max(epoch);
+                view.retained = retained;
+            }
+            EpochMessage::StateQuery => {
+                if self.epochs.driver.is_some_and(|driver| driver != from) {
+                    probe!(ctx, "epochs: a new driver asks");
+                }
+                self.epochs.driver = Some(from);
+                let view = ctx.view().epochs.clone();
+                let drained = self.epochs.drained(view.current);
+                self.epochs.reported = drained;
+                let held = &self.epochs.held;
+                let state = EpochMessage::State {
+                    current: view.current,
+                    prepared: self.epochs.prepared,
+                    drained,
+                    completed: view.completed,
+                    snapshots: held
+                        .iter()
+                        .flat_map(|(epoch, holders)| std::iter::repeat_n(*epoch, holders.len()))
+                        .collect(),
+                };
+                ctx.send(from, Message::Epoch(state));
+            }
+            EpochMessage::SnapshotOpened { request, epoch } => {
+                self.epochs.opened(ctx, request, epoch);
+            }
+            EpochMessage::Prepared { .. }
+            | EpochMessage::Drained { .. }
+            | EpochMessage::State { .. }
+            | EpochMessage::SnapshotRequest { .. }
+            | EpochMessage::SnapshotReleased { .. } => {
+                panic!("{} is for the driver", message.name())
+            }
+        }
+    }
+}
+
+fn driver_life(cluster: &ClusterState) -> Option<(model::NodeId, model::Incarnation)> {
+    let node = cluster.driver()?;
+    Some((node, cluster.members.get(&node)?.incarnation))
+}
+
+fn ask_driver(ctx: &mut Ctx<'_>, request: u64) {
+    if let Some(node) = ctx.cluster().driver() {
+        let driver = Address { node, worker: WorkerId(0), actor: ActorKind::Epochs };
+        ctx.send(driver, Message::Epoch(EpochMessage::SnapshotRequest { request }));
+    }
+}

@@ -1,0 +1,541 @@
+//! Running a client's operations: routing to legs, collecting results, undoing what fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Ctx, fault_point, probe};
+use model::{
+    Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal, TransactionId,
+};
+use wire::{
+    ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
+    ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest,
+    ScanTransaction, TransactionState,
+};
+
+use super::Coordinator;
+use super::state::{Batch, IndexChange, Phase, Progress, Record, number};
+
+/// How often an operation is routed anew before its refusal is passed on.
+const ROUTES_MAX: u32 = 4;
+
+impl Coordinator {
+    /// Runs a batch of operations, opening the transaction if it is its first request.
+    pub(super) fn execute(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        request: u64,
+        operations: Vec<Operation>,
+        commit: bool,
+    ) {
+        let first = operations.first().is_none_or(|op| op.number == OperationNumber(1));
+        if let Err(refusal) = self.admit(ctx, from, id, first) {
+            return self.refuse_request(ctx, from, id, request, refusal);
+        }
+        let record = self.records.get_mut(&id).expect("admitted");
+        if record.batch.is_some() {
+            let again = ClientRequest::Execute { transaction: id, request, operations, commit };
+            record.queued.push_back(again);
+            return;
+        }
+        record.last_active = ctx.now();
+        if let Err(refusal) = check_batch(ctx, record, &operations) {
+            return self.abort_with(ctx, id, refusal, Some(request));
+        }
+        record.operation_count += operations.len() as u32;
+        let mut progress = BTreeMap::new();
+        for operation in operations {
+            record.last_number = operation.number;
+            progress.insert(operation.number, Progress {
+                operation,
+                sent: 0,
+                base: None,
+                leg: LegId(0),
+                index_pending: BTreeMap::new(),
+                index_done: Vec::new(),
+                failure: None,
+                undoing: 0,
+            });
+        }
+        let numbers: Vec<OperationNumber> = progress.keys().copied().collect();
+        record.batch = Some(Batch::Execute { request, commit, progress });
+        self.send_operations(ctx, id, &numbers);
+        self.batch_moved(ctx, id);
+    }
+
+    /// Makes sure the transaction is open here, or says why it cannot be.
+    fn admit(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        first: bool,
+    ) -> Result<(), Refusal> {
+        if let Some(record) = self.records.get(&id) {
+            return if record.phase == Phase::Open && record.client == Some(from) {
+                Ok(())
+            } else {
+                Err(ErrorCode::UnknownTransaction.into())
+            };
+        }
+        if !first || self.ended.get(&id.session).is_some_and(|ended| *ended >= id.number) {
+            return Err(ErrorCode::UnknownTransaction.into());
+        }
+        let cluster = ctx.cluster();
+        if !ctx.may_serve() || !cluster.started || cluster.stopped {
+            return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
+        }
+        let me = cluster.member(ctx.node(), ctx.incarnation());
+        match me.map(|member| member.status) {
+            Some(MemberStatus::Active | MemberStatus::Syncing) => {}
+            Some(MemberStatus::Leaving) => {
+                return Err(Refusal::new(ErrorCode::ShuttingDown, ctx.node().to_string()));
+            }
+            _ => return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string())),
+        }
+        let limit = ctx.config().transactions_max;
+        if self.records.len() >= limit as usize {
+            probe!(ctx, "coordinator: transaction limit reached");
+            let detail = format!("{limit} on {}", ctx.me());
+            return Err(Refusal::new(ErrorCode::TransactionLimit, detail));
+        }
+        self.abandon_older(ctx, id);
+        let record = Record::new(id, from, ctx.view().epochs.current, ctx.now());
+        if self.records.is_empty() {
+            self.arm_tick(ctx);
+        }
+        self.records.insert(id, record);
+        Ok(())
+    }
+
+    /// A session has one transaction: a newer one means the older was given up.
+    fn abandon_older(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let oldest = TransactionId { session: id.session, number: 0 };
+        let open: Vec<TransactionId> = self
+            .records
+            .range(oldest..id)
+            .filter(|(_, record)| record.phase.undecided())
+            .map(|(id, _)| *id)
+            .collect();
+        for older in open {
+            self.abort_with(ctx, older, ErrorCode::UnknownTransaction.into(), None);
+        }
+    }
+
+    fn refuse_request(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        to: Address,
+        transaction: TransactionId,
+        request: u64,
+        refusal: Refusal,
+    ) {
+        let state = TransactionState::Aborted(refusal);
+        let reply = ClientReply::Transaction { transaction, request, results: vec![], state };
+        ctx.send(to, Message::Reply(reply));
+    }
+
+    /// Sends operations of the running batch, one message per leg, in number order.
+    pub(super) fn send_operations(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        numbers: &[OperationNumber],
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(Batch::Execute { mut progress, request, commit }) = record.batch.take() else {
+            panic!("{id}: operations are sent for a running batch");
+        };
+        let mut by_leg: BTreeMap<LegId, Vec<Operation>> = BTreeMap::new();
+        let mut conflict = false;
+        for number in numbers {
+            let state = progress.get_mut(number).expect("part of the batch");
+            match route(ctx, record, state.operation.partition) {
+                Ok(leg) => {
+                    state.leg = leg;
+                    state.sent += 1;
+                    let mut operation = state.operation.clone();
+                    operation.number = number::internal(operation.number);
+                    by_leg.entry(leg).or_default().push(operation);
+                }
+                Err(refusal) if refusal.code == ErrorCode::MembershipChanged => conflict = true,
+                Err(refusal) => state.base = Some(Err(refusal)),
+            }
+        }
+        record.batch = Some(Batch::Execute { request, commit, progress });
+        if conflict {
+            probe!(ctx, "coordinator: chain changed under a writing transaction");
+            let refusal = ErrorCode::MembershipChanged.into();
+            return self.abort_with(ctx, id, refusal, None);
+        }
+        for (leg, operations) in by_leg {
+            send_prepare(ctx, record, leg, operations);
+        }
+    }
+
+    /// Takes answers to operations from a participant.
+    pub(super) fn prepared(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        leg: LegId,
+        results: Vec<PreparedOperation>,
+    ) {
+        let mut reroute = Vec::new();
+        for prepared in results {
+            let Some(record) = self.records.get_mut(&id) else { return };
+            if record.phase != Phase::Open {
+                return;
+            }
+            record.waits.remove(&u64::from(prepared.number.0));
+            let client = number::client(prepared.number);
+            let Some(Batch::Execute { progress, .. }) = &mut record.batch else { continue };
+            let Some(state) = progress.get_mut(&client) else { continue };
+            if number::is_base(prepared.number) {
+                let stale = matches!(&prepared.result, Err(r) if r.code == ErrorCode::StaleRoute);
+                if stale && state.sent < ROUTES_MAX {
+                    reroute.push(client);
+                    continue;
+                }
+                state.base = Some(prepared.result);
+                if let Some(images) = prepared.images {
+                    self.maintain_unique(ctx, id, client, &images);
+                }
+            } else {
+                self.index_changed(ctx, id, prepared.number, leg, prepared.result);
+            }
+            self.undo_if_failed(ctx, id, client);
+        }
+        if !reroute.is_empty() {
+            probe!(ctx, "coordinator: stale route tried again");
+            self.send_operations(ctx, id, &reroute);
+        }
+        self.batch_moved(ctx, id);
+    }
+
+    /// Undoes an operation whose index changes were refused, once all its answers are in.
+    fn undo_if_failed(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, client: OperationNumber) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(Batch::Execute { progress, .. }) = &mut record.batch else { return };
+        let state = progress.get_mut(&client).expect("part of the batch");
+        let answered = state.base.is_some() && state.index_pending.is_empty();
+        let Some(failure) = state.failure.clone() else { return };
+        if !answered || state.undoing > 0 || !matches!(state.base, Some(Ok(_))) {
+            return;
+        }
+        probe!(ctx, "coordinator: operation undone after a unique violation");
+        let mut undo = std::mem::take(&mut state.index_done);
+        undo.push((number::internal(client), state.leg));
+        state.undoing = undo.len() as u32;
+        state.base = Some(Err(failure));
+        for (number, leg) in undo {
+            send_rollback(ctx, record, leg, RollbackScope::Only(number));
+        }
+    }
+
+    /// One rollback of one leg is through.
+    pub(super) fn rolled_back(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        leg: LegId,
+        refused: bool,
+        attempt: u32,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if record.phase != Phase::Open {
+            return;
+        }
+        match &mut record.batch {
+            Some(Batch::Rollback { pending, .. }) => {
+                pending.remove(&leg);
+            }
+            Some(Batch::Execute { progress, .. }) => {
+                // Rollbacks of single operations carry the client's number as attempt.
+                let client = OperationNumber(attempt);
+                if let Some(state) = progress.get_mut(&client) {
+                    state.undoing = state.undoing.saturating_sub(1);
+                }
+            }
+            Some(Batch::End { .. }) | None => return,
+        }
+        if refused {
+            probe!(ctx, "coordinator: single operation could not be undone");
+            let refusal = Refusal::new(
+                ErrorCode::UniqueViolation,
+                "a later operation of the batch changed the same row",
+            );
+            return self.abort_with(ctx, id, refusal, None);
+        }
+        self.batch_moved(ctx, id);
+    }
+
+    /// A backup could not stage a change: nothing of the transaction can stay.
+    pub(super) fn prepare_refused(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        refusal: Refusal,
+    ) {
+        let open = self.records.get(&id).is_some_and(|r| r.phase.undecided());
+        if open {
+            probe!(ctx, "coordinator: backup refused to stage");
+            self.abort_with(ctx, id, refusal, None);
+        }
+    }
+
+    /// Answers the client if the running batch is through.
+    pub(super) fn batch_moved(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if record.phase != Phase::Open {
+            return;
+        }
+        let finished = match &record.batch {
+            Some(Batch::Execute { progress, .. }) => progress.values().all(Progress::done),
+            Some(Batch::Rollback { pending, .. }) => pending.is_empty(),
+            Some(Batch::End { .. }) | None => false,
+        };
+        if !finished {
+            return;
+        }
+        record.last_active = ctx.now();
+        match record.batch.take().expect("checked above") {
+            Batch::Execute { request, commit, progress } => {
+                let results: Vec<OperationResult> = progress
+                    .into_iter()
+                    .map(|(number, state)| {
+                        let result = state.base.expect("done operations have a result");
+                        OperationResult { number, result }
+                    })
+                    .collect();
+                let refused = results.iter().find_map(|r| r.result.as_ref().err().cloned());
+                match refused {
+                    None if commit => {
+                        record.batch = Some(Batch::End { request, results });
+                        return self.decide(ctx, id);
+                    }
+                    Some(refusal) if commit => {
+                        record.batch = Some(Batch::End { request, results });
+                        return self.abort_with(ctx, id, refusal, None);
+                    }
+                    _ => self.reply(ctx, id, request, results, TransactionState::Open),
+                }
+            }
+            Batch::Rollback { request, .. } => {
+                self.reply(ctx, id, request, vec![], TransactionState::Open);
+            }
+            Batch::End { .. } => unreachable!("an end is no batch of operations"),
+        }
+        self.next_queued(ctx, id);
+    }
+
+    /// Takes up a request that came while another was under way.
+    fn next_queued(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(client) = record.client else { return };
+        if let Some(request) = record.queued.pop_front() {
+            self.handle_request(ctx, client, request);
+        }
+    }
+
+    /// Tells the client how its transaction stands.
+    pub(super) fn reply(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        request: u64,
+        results: Vec<OperationResult>,
+        state: TransactionState,
+    ) {
+        let Some(client) = self.records.get(&id).and_then(|record| record.client) else { return };
+        let reply = ClientReply::Transaction { transaction: id, request, results, state };
+        ctx.send(client, Message::Reply(reply));
+    }
+
+    /// Undoes all operations above a savepoint.
+    pub(super) fn rollback_requested(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        request: u64,
+        after: OperationNumber,
+    ) {
+        if let Err(refusal) = self.admit(ctx, from, id, false) {
+            return self.refuse_request(ctx, from, id, request, refusal);
+        }
+        let record = self.records.get_mut(&id).expect("admitted");
+        if record.batch.is_some() {
+            let again = ClientRequest::RollbackTo { transaction: id, request, after };
+            return record.queued.push_back(again);
+        }
+        if after > record.last_number {
+            let refusal = Refusal::new(ErrorCode::BadRequest, "no such savepoint");
+            return self.abort_with(ctx, id, refusal, Some(request));
+        }
+        probe!(ctx, "coordinator: rollback to a savepoint");
+        let scope = RollbackScope::After(number::last_of(after));
+        let writing: BTreeSet<LegId> = (0..record.legs.len())
+            .filter(|at| record.legs[*at].replicated)
+            .map(|at| LegId(at as u16))
+            .collect();
+        record.batch = Some(Batch::Rollback { request, pending: writing.clone() });
+        for leg in writing {
+            send_rollback(ctx, record, leg, scope);
+        }
+        self.batch_moved(ctx, id);
+    }
+
+    /// Opens a scan inside a transaction at the primary of its partition.
+    pub(super) fn scan_requested(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        mut scan: Box<ScanRequest>,
+    ) {
+        let refusal = match self.admit(ctx, from, id, true) {
+            Err(refusal) => Some(refusal),
+            Ok(()) if !known_partition(ctx, scan.partition) => Some(ErrorCode::UnknownTable.into()),
+            Ok(()) => None,
+        };
+        if let Some(refusal) = refusal {
+            let batch = wire::ScanBatch {
+                scan: scan.scan,
+                partition: scan.partition,
+                rows: vec![],
+                status: wire::ScanStatus::Failed(refusal),
+            };
+            return ctx.send(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
+        }
+        let record = self.records.get_mut(&id).expect("admitted");
+        record.last_active = ctx.now();
+        match route(ctx, record, scan.partition) {
+            Ok(leg) => {
+                let coordinator = my_ref(ctx);
+                let seen_to = number::last_of(record.last_number);
+                let transaction = ScanTransaction { transaction: id, coordinator, leg, seen_to };
+                let chain = record.legs[usize::from(leg.0)].chain.clone();
+                let primary = chain[0];
+                scan.transaction = Some(transaction);
+                scan.chain = chain;
+                ctx.send(primary, Message::Scan(ScanMessage::Open(scan)));
+            }
+            Err(refusal) => self.abort_with(ctx, id, refusal, None),
+        }
+    }
+}
+
+/// This coordinator in its present life.
+pub(super) fn my_ref(ctx: &Ctx<'_>) -> CoordinatorRef {
+    CoordinatorRef { address: ctx.me(), incarnation: ctx.incarnation() }
+}
+
+/// The leg that changes of `partition` belong to now.
+pub(super) fn route(
+    ctx: &Ctx<'_>,
+    record: &mut Record,
+    partition: PartitionId,
+) -> Result<LegId, Refusal> {
+    if !known_partition(ctx, partition) {
+        return Err(Refusal::new(ErrorCode::UnknownTable, partition.to_string()));
+    }
+    let cluster = ctx.cluster();
+    let slot = cluster.slot_index(partition.index);
+    let chain = cluster.chain(partition);
+    if chain.is_empty() {
+        return Err(Refusal::new(ErrorCode::ClusterStopped, partition.to_string()));
+    }
+    // Two tables may spread a slot over different workers of the same nodes: other chains, no
+    // conflict. A conflict is another set or order of nodes.
+    let nodes = |chain: &[Address]| chain.iter().map(|a| a.node).collect::<Vec<_>>();
+    let wanted = nodes(&chain);
+    let conflicts = record
+        .legs
+        .iter()
+        .any(|leg| leg.slots.contains(&slot) && nodes(&leg.chain) != wanted);
+    if conflicts {
+        return Err(ErrorCode::MembershipChanged.into());
+    }
+    Ok(record.leg_for(&chain, slot))
+}
+
+fn known_partition(ctx: &Ctx<'_>, partition: PartitionId) -> bool {
+    let table = ctx.cluster().tables.get(&partition.table);
+    table.is_some_and(|table| partition.index.0 < table.partition_count)
+}
+
+/// Sends operations of one leg to its primary.
+fn send_prepare(ctx: &mut Ctx<'_>, record: &mut Record, leg: LegId, operations: Vec<Operation>) {
+    let transaction = record.id;
+    let state = record.leg_mut(leg).expect("the leg was just routed");
+    state.replicated |= operations.iter().any(|operation| operation.kind.is_write());
+    let chain = state.chain.clone();
+    let primary = chain[0];
+    let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations };
+    ctx.send(primary, Message::Participant(prepare));
+    fault_point!(ctx, "coordinator: after a prepare is sent");
+}
+
+/// Sends a change of a hidden table, and remembers it.
+pub(super) fn send_index_change(
+    ctx: &mut Ctx<'_>,
+    record: &mut Record,
+    client: OperationNumber,
+    mut change: IndexChange,
+) -> Result<(), Refusal> {
+    let leg = route(ctx, record, change.operation.partition)?;
+    change.leg = leg;
+    change.sent += 1;
+    let operation = change.operation.clone();
+    send_prepare(ctx, record, leg, vec![operation.clone()]);
+    let Some(Batch::Execute { progress, .. }) = &mut record.batch else {
+        panic!("index changes belong to a running batch");
+    };
+    let state = progress.get_mut(&client).expect("part of the batch");
+    state.index_pending.insert(operation.number, change);
+    Ok(())
+}
+
+/// Sends a rollback down the chain of a leg.
+fn send_rollback(ctx: &mut Ctx<'_>, record: &Record, leg: LegId, scope: RollbackScope) {
+    let chain = &record.legs[usize::from(leg.0)].chain;
+    let attempt = match scope {
+        RollbackScope::Only(number) => number::client(number).0,
+        RollbackScope::After(_) => 0,
+    };
+    let message = ParticipantMessage::Rollback {
+        transaction: record.id,
+        leg,
+        scope,
+        down: chain[1..].to_vec(),
+        attempt,
+    };
+    ctx.send(chain[0], Message::Participant(message));
+}
+
+/// What every batch must keep to.
+fn check_batch(
+    ctx: &Ctx<'_>,
+    record: &Record,
+    operations: &[Operation],
+) -> Result<(), Refusal> {
+    let config = ctx.config();
+    if operations.len() > config.batch_max as usize {
+        let detail = format!("{} of at most {}", operations.len(), config.batch_max);
+        return Err(Refusal::new(ErrorCode::BatchLimit, detail));
+    }
+    if record.operation_count as usize + operations.len() > config.operations_max as usize {
+        let detail = format!("at most {}", config.operations_max);
+        return Err(Refusal::new(ErrorCode::OperationLimit, detail));
+    }
+    let mut last = record.last_number;
+    for operation in operations {
+        if operation.number <= last || operation.number.0 > number::CLIENT_MAX {
+            return Err(Refusal::new(ErrorCode::BadRequest, "operation numbers must ascend"));
+        }
+        last = operation.number;
+    }
+    Ok(())
+}

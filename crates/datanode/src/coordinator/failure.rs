@@ -1,0 +1,81 @@
+//! What a death means for the transactions of this coordinator.
+
+use actor::{Ctx, probe};
+use model::{ClusterState, ErrorCode, Incarnation, NodeId, Refusal, SessionId, TransactionId};
+
+use super::Coordinator;
+use super::state::Phase;
+
+impl Coordinator {
+    /// Deals with the members that are gone since `before`.
+    pub(super) fn members_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let after = ctx.cluster().clone();
+        for (node, member) in &before.members {
+            if after.member(*node, member.incarnation).is_none() {
+                self.replica_gone(ctx, *node);
+            }
+        }
+    }
+
+    fn replica_gone(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
+        let touched: Vec<TransactionId> =
+            self.records.iter().filter(|(_, r)| r.touches(node)).map(|(id, _)| *id).collect();
+        for id in touched {
+            let Some(record) = self.records.get_mut(&id) else { continue };
+            for leg in &mut record.legs {
+                leg.chain.retain(|address| address.node != node);
+            }
+            match record.phase {
+                Phase::Open | Phase::Deciding => {
+                    probe!(ctx, "coordinator: open transaction lost a replica");
+                    let refusal = Refusal::new(ErrorCode::NodeFailed, node.to_string());
+                    self.abort_with(ctx, id, refusal, None);
+                }
+                Phase::Committing(_) => {
+                    probe!(ctx, "coordinator: committing transaction lost a replica");
+                    self.drive_commit(ctx, id);
+                }
+                Phase::Completing(_) => {
+                    probe!(ctx, "coordinator: completing transaction lost a replica");
+                    for leg in &mut record.legs {
+                        leg.pending.remove(&node);
+                    }
+                    self.end_moved(ctx, id);
+                }
+                Phase::Aborting => {
+                    probe!(ctx, "coordinator: aborting transaction lost a replica");
+                    self.drive_abort(ctx, id);
+                }
+            }
+        }
+    }
+
+    /// A client process is gone: what it has not decided is aborted, what it held is let go.
+    pub(super) fn client_gone(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        node: NodeId,
+        incarnation: Incarnation,
+    ) {
+        let of_client = |session: &SessionId| {
+            session.node == node && session.incarnation == incarnation
+        };
+        let open: Vec<TransactionId> =
+            self.records.keys().filter(|id| of_client(&id.session)).copied().collect();
+        for id in open {
+            let Some(record) = self.records.get_mut(&id) else { continue };
+            if record.taken_from.is_some() {
+                continue;
+            }
+            record.client = None;
+            if record.phase.undecided() {
+                probe!(ctx, "coordinator: client lost with an open transaction");
+                let refusal = Refusal::new(ErrorCode::UnknownTransaction, "client gone");
+                self.abort_with(ctx, id, refusal, None);
+            }
+        }
+        self.ended.retain(|session, _| !of_client(session));
+        self.epochs.client_gone(ctx, of_client);
+        self.questions.forget(of_client);
+    }
+}

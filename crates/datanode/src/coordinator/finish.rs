@@ -1,0 +1,353 @@
+//! Commit, complete and abort: from the commit point to the last answer.
+
+use std::collections::BTreeSet;
+
+use actor::{Ctx, Mutation, Timer, fault_point, probe};
+use model::{Address, Epoch, ErrorCode, NodeId, Refusal, TransactionId};
+use wire::{
+    ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState,
+};
+
+use super::state::{Batch, Leg, Phase};
+use super::{Coordinator, NO_EPOCH};
+
+impl Coordinator {
+    /// The client wants to commit.
+    pub(super) fn commit_requested(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        request: u64,
+    ) {
+        let Some(record) = self.open_record(ctx, from, id, request) else { return };
+        if record.batch.is_some() {
+            let again = ClientRequest::Commit { transaction: id, request };
+            return record.queued.push_back(again);
+        }
+        record.batch = Some(Batch::End { request, results: vec![] });
+        self.decide(ctx, id);
+    }
+
+    /// The client wants to abort.
+    pub(super) fn abort_requested(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        request: u64,
+    ) {
+        if self.open_record(ctx, from, id, request).is_some() {
+            // What the client asked for is no error; the code only fills the reply.
+            let refusal = Refusal::new(ErrorCode::UnknownTransaction, "aborted on request");
+            self.abort_with(ctx, id, refusal, Some(request));
+        }
+    }
+
+    /// The open record of a request; answers the client itself when there is none.
+    fn open_record(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        transaction: TransactionId,
+        request: u64,
+    ) -> Option<&mut super::Record> {
+        let open = self
+            .records
+            .get_mut(&transaction)
+            .filter(|record| record.phase == Phase::Open && record.client == Some(from));
+        if open.is_none() {
+            let state = TransactionState::Aborted(ErrorCode::UnknownTransaction.into());
+            let reply = ClientReply::Transaction { transaction, request, results: vec![], state };
+            ctx.send(from, Message::Reply(reply));
+            return None;
+        }
+        open
+    }
+
+    /// All operations are prepared: reaches the commit point, or waits for it.
+    pub(super) fn decide(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.get_mut(&id).expect("a record that decides");
+        if !record.legs.iter().any(|leg| leg.replicated) {
+            self.release_read_legs(ctx, id);
+            return self.finished(ctx, id, TransactionState::Committed(NO_EPOCH));
+        }
+        if !ctx.may_serve() {
+            probe!(ctx, "coordinator: lease ran out before the commit point");
+            let refusal = Refusal::new(ErrorCode::NotServing, "the lease ran out");
+            return self.abort_with(ctx, id, refusal, None);
+        }
+        if self.epochs.holds_back(ctx) {
+            probe!(ctx, "coordinator: commit waits for an epoch switch");
+            record.become_phase(Phase::Deciding);
+            self.deciding.push_back(id);
+            return;
+        }
+        let epoch = ctx.view().epochs.current;
+        self.epochs.begin(epoch);
+        record.become_phase(Phase::Committing(epoch));
+        fault_point!(ctx, "coordinator: at the commit point");
+        self.release_read_legs(ctx, id);
+        self.drive_commit(ctx, id);
+    }
+
+    /// Goes on with the transactions that waited for an epoch.
+    pub(super) fn decide_waiting(&mut self, ctx: &mut Ctx<'_>) {
+        for id in std::mem::take(&mut self.deciding) {
+            if let Some(record) = self.records.get_mut(&id)
+                && record.phase == Phase::Deciding
+            {
+                // Back through the front door: the lease may have run out meanwhile.
+                record.phase = Phase::Open;
+                self.decide(ctx, id);
+            }
+        }
+    }
+
+    /// Gives up the locks of legs without changes: they have no part in the commit.
+    fn release_read_legs(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.get_mut(&id).expect("a record that ends");
+        for (at, leg) in record.legs.iter_mut().enumerate() {
+            if !leg.replicated {
+                send_abort(ctx, id, LegId(at as u16), leg);
+                leg.pending.clear();
+                leg.committed = true;
+            }
+        }
+    }
+
+    /// Sends `Commit` for each leg whose primary has not applied.
+    pub(super) fn drive_commit(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.get_mut(&id).expect("a record that commits");
+        let Phase::Committing(epoch) = record.phase else {
+            panic!("{id}: drives a commit in {:?}", record.phase);
+        };
+        let keep = record.legs.iter().filter(|leg| leg.replicated).count() > 1;
+        for (at, leg) in record.legs.iter_mut().enumerate() {
+            if leg.committed {
+                continue;
+            }
+            leg.attempt += 1;
+            let Some((last, up)) = leg.chain.split_last() else {
+                // The whole chain is dead: the cluster is stopping.
+                leg.committed = true;
+                continue;
+            };
+            let message = ParticipantMessage::Commit {
+                transaction: id,
+                leg: LegId(at as u16),
+                epoch,
+                up: up.to_vec(),
+                keep,
+                coordinator: ctx.me(),
+                attempt: leg.attempt,
+            };
+            ctx.send(*last, Message::Participant(message));
+            fault_point!(ctx, "coordinator: after a commit is sent");
+        }
+        self.commit_moved(ctx, id);
+    }
+
+    /// A primary has applied its leg.
+    pub(super) fn committed(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        leg: LegId,
+        attempt: u32,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if !matches!(record.phase, Phase::Committing(_)) {
+            return;
+        }
+        let Some(leg) = record.leg_mut(leg).filter(|leg| leg.attempt == attempt) else { return };
+        leg.committed = true;
+        self.commit_moved(ctx, id);
+    }
+
+    /// When all primaries have applied, completes at the other replicas.
+    fn commit_moved(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.get_mut(&id).expect("a record that commits");
+        let Phase::Committing(epoch) = record.phase else { return };
+        if !record.legs.iter().all(|leg| leg.committed) {
+            return;
+        }
+        record.become_phase(Phase::Completing(epoch));
+        fault_point!(ctx, "coordinator: all primaries have applied");
+        if ctx.mutated(Mutation::AcknowledgeBeforeComplete) {
+            self.tell_end(ctx, id, TransactionState::Committed(epoch));
+        }
+        let record = self.records.get_mut(&id).expect("a record that commits");
+        let keep = record.legs.iter().filter(|leg| leg.replicated).count() > 1;
+        for (at, leg) in record.legs.iter_mut().enumerate() {
+            if !leg.replicated {
+                continue;
+            }
+            leg.attempt += 1;
+            let skip = usize::from(!keep);
+            let targets: Vec<Address> = leg.chain.iter().skip(skip).copied().collect();
+            leg.pending = targets.iter().map(|a| a.node).collect();
+            for target in targets {
+                let message = ParticipantMessage::Complete {
+                    transaction: id,
+                    leg: LegId(at as u16),
+                    attempt: leg.attempt,
+                };
+                ctx.send(target, Message::Participant(message));
+                fault_point!(ctx, "coordinator: after a complete is sent");
+            }
+        }
+        self.end_moved(ctx, id);
+    }
+
+    /// A replica has completed or undone its part of a leg.
+    pub(super) fn answered(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        id: TransactionId,
+        leg: LegId,
+        attempt: u32,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(leg) = record.leg_mut(leg).filter(|leg| leg.attempt == attempt) else { return };
+        leg.pending.remove(&from.node);
+        self.end_moved(ctx, id);
+    }
+
+    /// Forgets the transaction when nothing is awaited any more.
+    pub(super) fn end_moved(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let Some(record) = self.records.get(&id) else { return };
+        if !record.legs.iter().all(|leg| leg.pending.is_empty()) {
+            return;
+        }
+        match record.phase {
+            Phase::Completing(epoch) => {
+                self.finished(ctx, id, TransactionState::Committed(epoch));
+            }
+            Phase::Aborting => self.forget(ctx, id),
+            Phase::Open | Phase::Deciding | Phase::Committing(_) => {}
+        }
+    }
+
+    /// Aborts an undecided transaction and tells the client at once.
+    ///
+    /// `request` is the request that is answered; without it, the one under way is, or the client
+    /// is told unasked.
+    pub(super) fn abort_with(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        refusal: Refusal,
+        request: Option<u64>,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if !record.phase.undecided() {
+            return;
+        }
+        record.become_phase(Phase::Aborting);
+        record.waits.clear();
+        if let Some(request) = request {
+            record.batch = Some(Batch::End { request, results: vec![] });
+        }
+        self.tell_end(ctx, id, TransactionState::Aborted(refusal));
+        self.drive_abort(ctx, id);
+    }
+
+    /// Sends `Abort` for each leg.
+    pub(super) fn drive_abort(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.get_mut(&id).expect("a record that aborts");
+        for (at, leg) in record.legs.iter_mut().enumerate() {
+            send_abort(ctx, id, LegId(at as u16), leg);
+        }
+        self.end_moved(ctx, id);
+    }
+
+    /// Tells the client the end of its transaction, once.
+    fn tell_end(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, state: TransactionState) {
+        let record = self.records.get_mut(&id).expect("a record that ends");
+        let (request, results) = match record.batch.take() {
+            Some(Batch::End { request, results }) => (request, results),
+            Some(Batch::Execute { request, .. } | Batch::Rollback { request, .. }) => {
+                (request, vec![])
+            }
+            None => (0, vec![]),
+        };
+        self.reply(ctx, id, request, results, state);
+        if let Some(record) = self.records.get_mut(&id) {
+            record.client = None;
+        }
+    }
+
+    /// The transaction is over: tells the client and forgets it.
+    fn finished(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, state: TransactionState) {
+        self.tell_end(ctx, id, state);
+        self.forget(ctx, id);
+    }
+
+    /// Removes the record and what hangs on it.
+    pub(super) fn forget(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
+        let record = self.records.remove(&id).expect("a record that is over");
+        if let Some(life) = record.taken_from {
+            return self.takeover_settled(ctx, life);
+        }
+        let ended = self.ended.entry(id.session).or_default();
+        *ended = (*ended).max(id.number);
+        if let Phase::Completing(epoch) = record.phase {
+            self.epochs.end(ctx, epoch);
+        }
+    }
+
+    /// Aborts transactions whose client has been silent for too long.
+    pub(super) fn end_inactive(&mut self, ctx: &mut Ctx<'_>) {
+        let timeout = ctx.config().inactive_timeout;
+        let now = ctx.now();
+        let silent: Vec<TransactionId> = self
+            .records
+            .iter()
+            .filter(|(_, r)| r.phase == Phase::Open && r.batch.is_none())
+            .filter(|(_, r)| now.since(r.last_active) >= timeout)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in silent {
+            probe!(ctx, "coordinator: inactive transaction ended");
+            let refusal = Refusal::new(ErrorCode::UnknownTransaction, "inactive for too long");
+            self.abort_with(ctx, id, refusal, None);
+        }
+        if !self.records.is_empty() {
+            self.arm_tick(ctx);
+        }
+    }
+
+    /// Has the time-out of inactive transactions looked at again.
+    pub(super) fn arm_tick(&self, ctx: &mut Ctx<'_>) {
+        let delay = ctx.config().inactive_timeout.divided_by(4);
+        ctx.set_timer(Timer::CoordinatorTick, delay);
+    }
+}
+
+/// Sends `Abort` down the chain of a leg, from its first live replica.
+fn send_abort(ctx: &mut Ctx<'_>, transaction: TransactionId, at: LegId, leg: &mut Leg) {
+    leg.attempt += 1;
+    let reached = if leg.replicated { leg.chain.len() } else { leg.chain.len().min(1) };
+    let chain = &leg.chain[..reached];
+    leg.pending = chain.iter().map(|a| a.node).collect::<BTreeSet<NodeId>>();
+    let Some((first, down)) = chain.split_first() else { return };
+    let message = ParticipantMessage::Abort {
+        transaction,
+        leg: at,
+        down: down.to_vec(),
+        coordinator: ctx.me(),
+        attempt: leg.attempt,
+    };
+    ctx.send(*first, Message::Participant(message));
+    fault_point!(ctx, "coordinator: after an abort is sent");
+}
+
+/// The epoch of a decided phase.
+pub(super) fn epoch_of(phase: Phase) -> Option<Epoch> {
+    match phase {
+        Phase::Committing(epoch) | Phase::Completing(epoch) => Some(epoch),
+        Phase::Open | Phase::Deciding | Phase::Aborting => None,
+    }
+}

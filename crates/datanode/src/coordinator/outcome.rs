@@ -1,0 +1,225 @@
+//! Answers how a transaction ended whose client lost the answer.
+//!
+//! First the transaction's own coordinator is asked, if its life goes on: it aborts what is still
+//! undecided and refuses the transaction from then on. Then every participant is asked for its
+//! record of the session. While the dead life is being taken over, the question waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Ctx, probe};
+use model::{Address, Epoch, ErrorCode, Refusal, SessionId, TransactionId};
+use wire::{
+    ClientReply, CoordinatorMessage, CoordinatorRef, KnownOutcome, Message, ParticipantMessage,
+    TransactionState,
+};
+
+use super::Coordinator;
+use super::state::Phase;
+
+/// Open questions of clients.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    open: BTreeMap<u64, Question>,
+    count: u64,
+}
+
+#[derive(Debug)]
+struct Question {
+    client: Address,
+    request: u64,
+    transaction: TransactionId,
+    coordinator: CoordinatorRef,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The coordinator's life is being taken over.
+    Takeover,
+    /// The coordinator was asked.
+    Coordinator,
+    /// Participants were asked.
+    Participants { waiting: BTreeSet<Address>, superseded: bool, open: bool },
+}
+
+impl Questions {
+    /// Drops the questions of sessions that are gone.
+    pub(super) fn forget(&mut self, gone: impl Fn(&SessionId) -> bool) {
+        self.open.retain(|_, question| !gone(&question.transaction.session));
+    }
+}
+
+impl Coordinator {
+    /// A client asks.
+    pub(super) fn outcome_requested(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        client: Address,
+        transaction: TransactionId,
+        request: u64,
+        coordinator: CoordinatorRef,
+    ) {
+        if !ctx.may_serve() {
+            let refusal = Refusal::new(ErrorCode::NotServing, ctx.node().to_string());
+            return answer(ctx, client, transaction, request, Err(refusal));
+        }
+        self.questions.count += 1;
+        let probe = self.questions.count;
+        let stage = Stage::Takeover;
+        let question = Question { client, request, transaction, coordinator, stage };
+        self.questions.open.insert(probe, question);
+        self.question_moved(ctx, probe);
+    }
+
+    /// Members or takeovers have changed: some questions can go on.
+    pub(super) fn questions_changed(&mut self, ctx: &mut Ctx<'_>) {
+        let alive: BTreeSet<Address> = ctx.cluster().participants().into_iter().collect();
+        let probes: Vec<u64> = self.questions.open.keys().copied().collect();
+        for probe in probes {
+            let question = self.questions.open.get_mut(&probe).expect("listed above");
+            match &mut question.stage {
+                Stage::Takeover => self.question_moved(ctx, probe),
+                Stage::Coordinator => {
+                    let life = question.coordinator;
+                    if ctx.cluster().member(life.address.node, life.incarnation).is_none() {
+                        question.stage = Stage::Takeover;
+                        self.question_moved(ctx, probe);
+                    }
+                }
+                Stage::Participants { waiting, .. } => {
+                    waiting.retain(|address| alive.contains(address));
+                    self.participants_asked(ctx, probe);
+                }
+            }
+        }
+    }
+
+    /// Takes the first step that the cluster state allows.
+    fn question_moved(&mut self, ctx: &mut Ctx<'_>, probe: u64) {
+        let question = self.questions.open.get_mut(&probe).expect("an open question");
+        let life = question.coordinator;
+        let (node, incarnation) = (life.address.node, life.incarnation);
+        let cluster = ctx.cluster().clone();
+        let transaction = question.transaction;
+        if cluster.takeovers.iter().any(|t| t.node == node && t.incarnation == incarnation) {
+            probe!(ctx, "outcome: asked while the coordinator is taken over");
+        } else if cluster.member(node, incarnation).is_some() {
+            question.stage = Stage::Coordinator;
+            let message = CoordinatorMessage::OutcomeQuery { transaction, probe };
+            ctx.send(life.address, Message::Coordinator(message));
+        } else {
+            self.ask_participants(ctx, probe);
+        }
+    }
+
+    fn ask_participants(&mut self, ctx: &mut Ctx<'_>, probe: u64) {
+        let question = self.questions.open.get_mut(&probe).expect("an open question");
+        let transaction = question.transaction;
+        let waiting: BTreeSet<Address> = ctx.cluster().participants().into_iter().collect();
+        for participant in &waiting {
+            let message = ParticipantMessage::OutcomeProbe { transaction, probe };
+            ctx.send(*participant, Message::Participant(message));
+        }
+        question.stage = Stage::Participants { waiting, superseded: false, open: false };
+    }
+
+    /// Another coordinator asks about one of ours.
+    pub(super) fn outcome_query(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        transaction: TransactionId,
+        probe: u64,
+    ) {
+        let phase = self.records.get(&transaction).map(|record| record.phase);
+        let outcome = match phase {
+            Some(phase) if phase.undecided() => {
+                probe!(ctx, "outcome: asked for an undecided transaction");
+                let refusal = Refusal::new(ErrorCode::UnknownTransaction, "its client gave it up");
+                self.abort_with(ctx, transaction, refusal, None);
+                KnownOutcome::Unknown
+            }
+            Some(Phase::Aborting) => KnownOutcome::Unknown,
+            Some(_) => KnownOutcome::Open,
+            None => KnownOutcome::Unknown,
+        };
+        let ended = self.ended.entry(transaction.session).or_default();
+        *ended = (*ended).max(transaction.number);
+        let message = CoordinatorMessage::OutcomeReport { transaction, probe, outcome };
+        ctx.send(from, Message::Coordinator(message));
+    }
+
+    /// Someone who was asked answers.
+    pub(super) fn outcome_report(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        probe: u64,
+        outcome: KnownOutcome,
+    ) {
+        let Some(question) = self.questions.open.get_mut(&probe) else { return };
+        match (&mut question.stage, outcome) {
+            (_, KnownOutcome::Committed(epoch)) => self.question_answered(ctx, probe, Ok(epoch)),
+            (Stage::Coordinator, KnownOutcome::Unknown) => self.ask_participants(ctx, probe),
+            (Stage::Coordinator, _) => {
+                let refusal = Refusal::new(ErrorCode::NotServing, "it is being decided");
+                self.question_answered(ctx, probe, Err(refusal));
+            }
+            (Stage::Participants { waiting, superseded, open }, outcome) => {
+                waiting.remove(&from);
+                *superseded |= outcome == KnownOutcome::Superseded;
+                *open |= outcome == KnownOutcome::Open;
+                self.participants_asked(ctx, probe);
+            }
+            (Stage::Takeover, _) => {}
+        }
+    }
+
+    /// When all participants have answered and none knows of a commit.
+    fn participants_asked(&mut self, ctx: &mut Ctx<'_>, probe: u64) {
+        let question = self.questions.open.get(&probe).expect("an open question");
+        let Stage::Participants { waiting, superseded, open } = &question.stage else { return };
+        if !waiting.is_empty() {
+            return;
+        }
+        let refusal = if *open {
+            Refusal::new(ErrorCode::NotServing, "it is being decided")
+        } else if *superseded {
+            Refusal::new(ErrorCode::OutcomeUnknown, "the session's later outcomes replaced it")
+        } else {
+            Refusal::new(ErrorCode::UnknownTransaction, "it did not commit")
+        };
+        self.question_answered(ctx, probe, Err(refusal));
+    }
+
+    fn question_answered(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        probe: u64,
+        outcome: Result<Epoch, Refusal>,
+    ) {
+        let Some(question) = self.questions.open.remove(&probe) else { return };
+        let result = match outcome {
+            Ok(epoch) => {
+                probe!(ctx, "outcome: lost answer was a commit");
+                Ok(TransactionState::Committed(epoch))
+            }
+            Err(refusal) if refusal.code == ErrorCode::UnknownTransaction => {
+                Ok(TransactionState::Aborted(refusal))
+            }
+            Err(refusal) => Err(refusal),
+        };
+        answer(ctx, question.client, question.transaction, question.request, result);
+    }
+}
+
+fn answer(
+    ctx: &mut Ctx<'_>,
+    client: Address,
+    transaction: TransactionId,
+    request: u64,
+    result: Result<TransactionState, Refusal>,
+) {
+    let reply = ClientReply::Outcome { transaction, request, result };
+    ctx.send(client, Message::Reply(reply));
+}

@@ -1,0 +1,288 @@
+//! Transaction records and their legal states.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+use model::{
+    Address, Epoch, NodeId, OperationNumber, Refusal, TransactionId,
+};
+use stdx::Instant;
+use wire::{
+    CoordinatorRef, LegId, Operation, OperationOutcome, OperationResult,
+};
+
+use super::takeover::Life;
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes operations.
+    Open,
+    /// Wants to commit; waits for the epoch switch to end.
+    Deciding,
+    /// Has its epoch; legs are being committed.
+    Committing(Epoch),
+    /// All primaries have applied; the other replicas follow.
+    Completing(Epoch),
+    /// Is being undone.
+    Aborting,
+}
+
+impl Phase {
+    /// Whether `next` may follow.
+    pub(super) fn can_become(self, next: Phase) -> bool {
+        match (self, next) {
+            (Phase::Open, Phase::Deciding | Phase::Committing(_) | Phase::Aborting) => true,
+            (Phase::Deciding, Phase::Committing(_) | Phase::Aborting) => true,
+            (Phase::Committing(a), Phase::Completing(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Whether the commit point is not reached: the transaction can still be aborted.
+    pub(super) fn undecided(self) -> bool {
+        matches!(self, Phase::Open | Phase::Deciding)
+    }
+}
+
+/// The part of a transaction in one write chain.
+#[derive(Debug)]
+pub(super) struct Leg {
+    /// Live replicas, primary first.
+    pub(super) chain: Vec<Address>,
+    /// Placement slots the leg's partitions belong to.
+    pub(super) slots: BTreeSet<usize>,
+    /// A change was sent down the chain: backups take part in commit and abort.
+    pub(super) replicated: bool,
+    /// The primary has applied.
+    pub(super) committed: bool,
+    /// Replicas whose answer to complete or abort is awaited.
+    pub(super) pending: BTreeSet<NodeId>,
+    /// Number of the round under way; answers of earlier ones are ignored.
+    pub(super) attempt: u32,
+}
+
+/// What is known of one operation a client sent.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// The operation; sent again when the route was stale.
+    pub(super) operation: Operation,
+    /// How often it was sent.
+    pub(super) sent: u32,
+    /// Answer to the operation itself.
+    pub(super) base: Option<Result<OperationOutcome, Refusal>>,
+    /// The leg it ran in.
+    pub(super) leg: LegId,
+    /// Index changes under way: internal number to leg.
+    pub(super) index_pending: BTreeMap<OperationNumber, IndexChange>,
+    /// Index changes done.
+    pub(super) index_done: Vec<(OperationNumber, LegId)>,
+    /// Why it must be undone, once an index change was refused.
+    pub(super) failure: Option<Refusal>,
+    /// Rollbacks under way.
+    pub(super) undoing: u32,
+}
+
+/// One change of a hidden table.
+#[derive(Clone, Debug)]
+pub(super) struct IndexChange {
+    /// Where it was sent.
+    pub(super) leg: LegId,
+    /// The operation; sent again when the route was stale.
+    pub(super) operation: Operation,
+    /// Absence of the old entry is legal: the index is still being built.
+    pub(super) may_be_missing: bool,
+    /// Named in the refusal.
+    pub(super) index_name: String,
+    /// How often it was sent.
+    pub(super) sent: u32,
+}
+
+impl Progress {
+    /// Whether the operation has its final result.
+    pub(super) fn done(&self) -> bool {
+        self.base.is_some() && self.index_pending.is_empty() && self.undoing == 0
+    }
+}
+
+/// What the client waits for.
+#[derive(Debug)]
+pub(super) enum Batch {
+    /// Operations under way.
+    Execute {
+        /// Client's counter.
+        request: u64,
+        /// Commit when all have succeeded.
+        commit: bool,
+        /// By the client's operation number.
+        progress: BTreeMap<OperationNumber, Progress>,
+    },
+    /// A rollback to a savepoint under way.
+    Rollback {
+        /// Client's counter.
+        request: u64,
+        /// Legs that have not answered.
+        pending: BTreeSet<LegId>,
+    },
+    /// Commit or abort under way.
+    End {
+        /// Client's counter.
+        request: u64,
+        /// Results of the batch that asked for it.
+        results: Vec<OperationResult>,
+    },
+}
+
+/// One transaction.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: TransactionId,
+    /// Who is told; nobody for taken-over transactions and dead clients.
+    pub(super) client: Option<Address>,
+    /// The dead coordinator it was taken over from.
+    pub(super) taken_from: Option<Life>,
+    /// The epoch it began in: its age.
+    pub(super) began: Epoch,
+    pub(super) phase: Phase,
+    pub(super) legs: Vec<Leg>,
+    /// The client's last operation number.
+    pub(super) last_number: OperationNumber,
+    /// Operations so far, for the limit.
+    pub(super) operation_count: u32,
+    pub(super) batch: Option<Batch>,
+    /// Requests that came while another was under way.
+    pub(super) queued: VecDeque<wire::ClientRequest>,
+    /// Lock waits reported by participants.
+    pub(super) waits: BTreeMap<u64, Vec<(TransactionId, CoordinatorRef)>>,
+    pub(super) last_active: Instant,
+}
+
+impl Record {
+    /// A fresh transaction.
+    pub(super) fn new(id: TransactionId, client: Address, began: Epoch, now: Instant) -> Self {
+        Self {
+            id,
+            client: Some(client),
+            taken_from: None,
+            began,
+            phase: Phase::Open,
+            legs: Vec::new(),
+            last_number: OperationNumber(0),
+            operation_count: 0,
+            batch: None,
+            queued: VecDeque::new(),
+            waits: BTreeMap::new(),
+            last_active: now,
+        }
+    }
+
+    /// Moves on; asserts that the step is legal.
+    pub(super) fn become_phase(&mut self, next: Phase) {
+        assert!(self.phase.can_become(next), "{}: {:?} to {next:?}", self.id, self.phase);
+        self.phase = next;
+    }
+
+    /// Whether any leg has a replica on `node`.
+    pub(super) fn touches(&self, node: NodeId) -> bool {
+        self.legs.iter().any(|leg| leg.chain.iter().any(|a| a.node == node))
+    }
+
+    /// The leg for `chain`, made if new.
+    pub(super) fn leg_for(&mut self, chain: &[Address], slot: usize) -> LegId {
+        let at = self.legs.iter().position(|leg| leg.chain == chain).unwrap_or_else(|| {
+            self.legs.push(Leg {
+                chain: chain.to_vec(),
+                slots: BTreeSet::new(),
+                replicated: false,
+                committed: false,
+                pending: BTreeSet::new(),
+                attempt: 0,
+            });
+            self.legs.len() - 1
+        });
+        self.legs[at].slots.insert(slot);
+        LegId(at as u16)
+    }
+
+    /// The leg with this number.
+    pub(super) fn leg_mut(&mut self, leg: LegId) -> Option<&mut Leg> {
+        self.legs.get_mut(usize::from(leg.0))
+    }
+
+    /// What holds between messages.
+    pub(super) fn check(&self) {
+        for leg in &self.legs {
+            match self.phase {
+                Phase::Open | Phase::Deciding => {
+                    assert!(leg.pending.is_empty() && !leg.committed, "{}: early answer", self.id);
+                }
+                Phase::Completing(_) => {
+                    assert!(leg.committed || !leg.replicated, "{}: completes early", self.id);
+                }
+                Phase::Committing(_) | Phase::Aborting => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.id, self.phase)?;
+        for (at, leg) in self.legs.iter().enumerate() {
+            write!(f, " leg {at} [")?;
+            for address in &leg.chain {
+                write!(f, "{address} ")?;
+            }
+            let state = if leg.committed { "committed" } else { "" };
+            write!(f, "{}] {state} awaits {:?}", leg.replicated, leg.pending)?;
+        }
+        match &self.batch {
+            None => {}
+            Some(Batch::Execute { request, progress, .. }) => {
+                let open: Vec<_> =
+                    progress.iter().filter(|(_, p)| !p.done()).map(|(n, _)| n.0).collect();
+                write!(f, " request {request} awaits operations {open:?}")?;
+            }
+            Some(Batch::Rollback { request, pending }) => {
+                write!(f, " request {request} rolls back {pending:?}")?;
+            }
+            Some(Batch::End { request, .. }) => write!(f, " request {request} ends it")?,
+        }
+        write!(f, " waits {:?}", self.waits.keys().collect::<Vec<_>>())
+    }
+}
+
+/// Operation numbers inside the cluster: the client's number, then a count of the changes of
+/// hidden tables that the operation caused. So a savepoint covers them too.
+pub(super) mod number {
+    use model::OperationNumber;
+
+    /// Largest number a client may use.
+    pub(in crate::coordinator) const CLIENT_MAX: u32 = (1 << 24) - 1;
+
+    /// The internal number of a client's operation.
+    pub(in crate::coordinator) fn internal(client: OperationNumber) -> OperationNumber {
+        OperationNumber(client.0 << 8)
+    }
+
+    /// The number of the operation's `nth` change of a hidden table, from 1.
+    pub(in crate::coordinator) fn of_index(client: OperationNumber, nth: u32) -> OperationNumber {
+        assert!((1..256).contains(&nth), "index change {nth} of one operation");
+        OperationNumber(client.0 << 8 | nth)
+    }
+
+    /// The client's number behind an internal one.
+    pub(in crate::coordinator) fn client(internal: OperationNumber) -> OperationNumber {
+        OperationNumber(internal.0 >> 8)
+    }
+
+    /// Whether an internal number is that of the client's operation itself.
+    pub(in crate::coordinator) fn is_base(internal: OperationNumber) -> bool {
+        internal.0 & 0xFF == 0
+    }
+
+    /// The last internal number that belongs to a client's operation.
+    pub(in crate::coordinator) fn last_of(client: OperationNumber) -> OperationNumber {
+        OperationNumber(client.0 << 8 | 0xFF)
+    }
+}

@@ -1,0 +1,494 @@
+//! The coordinator alone, with participants played by hand: what it sends, in which order, and
+//! what it makes of answers and deaths.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actor::{Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared};
+use actor::TimerQueue;
+use model::cluster::{PlacementSlot, Replica, Takeover};
+use model::{
+    ActorKind, Address, ClusterState, Column, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
+    Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId,
+    PartitionIndex, Refusal, Row, RowLayout, SessionId, Table, TableId, TransactionId,
+    UniqueIndexDef, Value, WorkerId,
+};
+use stdx::{Instant, Prng};
+use wire::{
+    ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
+    Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation,
+    ReportedLeg, ReportedLegStatus, ReportedTransaction, TransactionState, UniqueImages,
+};
+
+use super::Coordinator;
+
+const CLIENT: Address =
+    Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
+
+struct World {
+    coordinator: Coordinator,
+    shared: Shared,
+}
+
+fn participant(node: u16) -> Address {
+    Address { node: NodeId(node), worker: WorkerId(0), actor: ActorKind::Participant }
+}
+
+fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> Arc<Table> {
+    let columns: Vec<Column> = columns
+        .iter()
+        .map(|name| Column {
+            name: (*name).into(),
+            column_type: ColumnType::Int(8),
+            nullable: false,
+            default: Value::Int(0),
+        })
+        .collect();
+    Arc::new(Table {
+        id: TableId(id),
+        name: name.into(),
+        version: 1,
+        unique_index_of: None,
+        primary_key: vec![model::ColumnId(0)],
+        distribution_key: vec![model::ColumnId(0)],
+        partition_count: 2,
+        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+        ordered_indexes: vec![],
+        unique_indexes: unique,
+        columns,
+    })
+}
+
+fn cluster() -> ClusterState {
+    let member = |joined_at| Member {
+        incarnation: Incarnation(1),
+        role: NodeRole::Data,
+        workers: 1,
+        status: MemberStatus::Active,
+        joined_at: ControlIndex(joined_at),
+    };
+    let replica = |node| Replica { node: NodeId(node), syncing: false };
+    let slot = |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)] };
+    let unique = UniqueIndexDef {
+        id: model::IndexId(7),
+        name: "u".into(),
+        columns: vec![model::ColumnId(1)],
+        table: TableId(2),
+        state: model::IndexState::Online,
+    };
+    ClusterState {
+        index: ControlIndex(10),
+        started: true,
+        members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
+        slots: vec![slot(1, 2), slot(2, 1)],
+        tables: [
+            (TableId(1), table(1, "d.t", &["id", "u"], vec![unique])),
+            (TableId(2), table(2, "d.t/u", &["u", "id"], vec![])),
+        ]
+        .into(),
+        ..ClusterState::default()
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let config = Config::new(vec![NodeId(1), NodeId(2)], vec![NodeId(3)], 2);
+        let lease = LeaseCell::default();
+        lease.set(Instant::FAR_FUTURE);
+        let shared = Shared {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+            worker: WorkerId(0),
+            workers: 1,
+            now: Instant::from_nanos(1),
+            cluster: Arc::new(cluster()),
+            config: Arc::new(config),
+            lease,
+            epochs: EpochView { current: Epoch(5), ..EpochView::default() },
+            outbox: VecDeque::new(),
+            timers: TimerQueue::default(),
+            prng: Prng::new(1),
+            recorder: FlightRecorder::new(16),
+            probes: Probes::default(),
+            faults: FaultPlan::none(),
+            mutation: Mutation::None,
+            halt: None,
+        };
+        Self { coordinator: Coordinator::new(), shared }
+    }
+
+    fn tell(&mut self, from: Address, message: Message) -> Vec<(Address, Message)> {
+        let mut ctx = Ctx::new(&mut self.shared, ActorKind::Coordinator);
+        self.coordinator.handle(&mut ctx, from, message);
+        self.coordinator.check_invariants(&self.shared);
+        self.sent()
+    }
+
+    fn sent(&mut self) -> Vec<(Address, Message)> {
+        self.shared.outbox.drain(..).map(|e| (e.to, e.message)).collect()
+    }
+
+    /// Removes a member, listing its coordinators for takeover.
+    fn kill(&mut self, node: u16) -> Vec<(Address, Message)> {
+        let before = Arc::clone(&self.shared.cluster);
+        let mut after = (*before).clone();
+        after.index = ControlIndex(after.index.0 + 1);
+        after.members.remove(&NodeId(node));
+        for slot in &mut after.slots {
+            slot.replicas.retain(|replica| replica.node != NodeId(node));
+        }
+        after.takeovers.push(Takeover {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+            workers: 1,
+        });
+        self.shared.cluster = Arc::new(after);
+        let mut ctx = Ctx::new(&mut self.shared, ActorKind::Coordinator);
+        self.coordinator.cluster_changed(&mut ctx, &before);
+        self.coordinator.check_invariants(&self.shared);
+        self.sent()
+    }
+
+    fn execute(&mut self, numbers: &[u32], commit: bool) -> Vec<(Address, Message)> {
+        let operations = numbers.iter().map(|n| insert(*n)).collect();
+        let request = u64::from(numbers[0]);
+        self.tell(CLIENT, Message::Request(ClientRequest::Execute {
+            transaction: transaction(),
+            request,
+            operations,
+            commit,
+        }))
+    }
+
+    fn prepared(&mut self, from: u16, leg: u16, numbers: &[u32]) -> Vec<(Address, Message)> {
+        let results = numbers.iter().map(|n| done(*n << 8, None)).collect();
+        self.prepared_with(from, leg, results)
+    }
+
+    fn prepared_with(
+        &mut self,
+        from: u16,
+        leg: u16,
+        results: Vec<PreparedOperation>,
+    ) -> Vec<(Address, Message)> {
+        let message =
+            CoordinatorMessage::Prepared { transaction: transaction(), leg: LegId(leg), results };
+        self.tell(participant(from), Message::Coordinator(message))
+    }
+}
+
+fn transaction() -> TransactionId {
+    let session = SessionId { node: NodeId(9), incarnation: Incarnation(1), number: 1 };
+    TransactionId { session, number: 1 }
+}
+
+fn row(id: i64, u: i64) -> Row {
+    let columns = &table(1, "d.t", &["id", "u"], vec![]).columns;
+    RowLayout::new(0, columns).encode_values(&[Value::Int(id), Value::Int(u)]).expect("fits")
+}
+
+/// Operation `number` inserts a row: odd ones into partition 0, even ones into partition 1.
+fn insert(number: u32) -> Operation {
+    Operation {
+        number: OperationNumber(number),
+        partition: PartitionId {
+            table: TableId(1),
+            index: PartitionIndex(((number + 1) % 2) as u16),
+        },
+        table_version: 1,
+        kind: OperationKind::Insert { row: row(i64::from(number), 0) },
+    }
+}
+
+fn done(internal: u32, images: Option<UniqueImages>) -> PreparedOperation {
+    PreparedOperation {
+        number: OperationNumber(internal),
+        result: Ok(OperationOutcome::Written { existed: false }),
+        images: images.map(Box::new),
+    }
+}
+
+fn refused(internal: u32, code: ErrorCode) -> PreparedOperation {
+    PreparedOperation {
+        number: OperationNumber(internal),
+        result: Err(Refusal::from(code)),
+        images: None,
+    }
+}
+
+fn names(sent: &[(Address, Message)]) -> Vec<String> {
+    sent.iter().map(|(to, message)| format!("{to} {}", message.name())).collect()
+}
+
+fn state_of(sent: &[(Address, Message)]) -> TransactionState {
+    let states: Vec<_> = sent
+        .iter()
+        .filter_map(|(_, message)| match message {
+            Message::Reply(ClientReply::Transaction { state, .. }) => Some(state.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states.len(), 1, "one answer in {:?}", names(sent));
+    states[0].clone()
+}
+
+fn committed(leg: u16, attempt: u32) -> Message {
+    Message::Coordinator(CoordinatorMessage::Committed {
+        transaction: transaction(),
+        leg: LegId(leg),
+        attempt,
+    })
+}
+
+fn completed(leg: u16, attempt: u32) -> Message {
+    Message::Coordinator(CoordinatorMessage::Completed {
+        transaction: transaction(),
+        leg: LegId(leg),
+        attempt,
+    })
+}
+
+#[test]
+fn a_commit_runs_up_the_chain_and_is_told_after_all_have_completed() {
+    let mut w = World::new();
+    // Operation 1 lives in partition 0: chain node 1, node 2.
+    assert_eq!(names(&w.execute(&[1], true)), ["n1w0.participant Prepare"]);
+    assert_eq!(names(&w.prepared(2, 0, &[1])), ["n2w0.participant Commit"]);
+    assert_eq!(names(&w.tell(participant(1), committed(0, 1))), ["n2w0.participant Complete"]);
+    let end = w.tell(participant(2), completed(0, 2));
+    assert_eq!(state_of(&end), TransactionState::Committed(Epoch(5)));
+    assert_eq!(w.coordinator.open_transactions(), 0);
+}
+
+#[test]
+fn with_two_legs_primaries_keep_their_record_until_all_have_applied() {
+    let mut w = World::new();
+    w.execute(&[1, 2], true);
+    w.prepared(2, 0, &[1]);
+    let commits = w.prepared(1, 1, &[2]);
+    assert_eq!(names(&commits).len(), 2);
+    for (_, message) in &commits {
+        let Message::Participant(ParticipantMessage::Commit { keep, .. }) = message else {
+            panic!("expected commits");
+        };
+        assert!(keep);
+    }
+    assert_eq!(names(&w.tell(participant(1), committed(0, 1))).len(), 0);
+    let completes = w.tell(participant(2), committed(1, 1));
+    assert_eq!(completes.len(), 4, "both replicas of both legs");
+}
+
+#[test]
+fn a_refused_operation_aborts_an_autocommit_batch_and_only_that() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let open = w.prepared_with(1, 0, vec![refused(1 << 8, ErrorCode::RowExists)]);
+    assert_eq!(state_of(&open), TransactionState::Open);
+    w.execute(&[3], true);
+    let end = w.prepared_with(1, 0, vec![refused(3 << 8, ErrorCode::RowExists)]);
+    assert_eq!(state_of(&end), TransactionState::Aborted(ErrorCode::RowExists.into()));
+    assert_eq!(names(&end)[1..], ["n1w0.participant Abort"]);
+}
+
+#[test]
+fn no_epoch_is_given_between_prepare_and_switch() {
+    let mut w = World::new();
+    let driver = Address { node: NodeId(1), worker: WorkerId(0), actor: ActorKind::Epochs };
+    let prepare = EpochMessage::Prepare { epoch: Epoch(6), retained: vec![Epoch(5)] };
+    w.tell(driver, Message::Epoch(prepare));
+    assert_eq!(w.shared.epochs.retained, [Epoch(5)]);
+    w.execute(&[1], true);
+    assert!(w.prepared(2, 0, &[1]).is_empty(), "the commit waits");
+    let switch = Message::Epoch(EpochMessage::Switch { epoch: Epoch(6) });
+    let sent = w.tell(driver, switch);
+    let Message::Participant(ParticipantMessage::Commit { epoch, .. }) = sent[0].1 else {
+        panic!("expected a commit, not {:?}", names(&sent));
+    };
+    assert_eq!(epoch, Epoch(6));
+}
+
+#[test]
+fn without_a_lease_nothing_commits() {
+    let mut w = World::new();
+    w.execute(&[1], true);
+    w.shared.lease.set(Instant::ZERO);
+    let TransactionState::Aborted(refusal) = state_of(&w.prepared(2, 0, &[1])) else {
+        panic!("must not commit");
+    };
+    assert_eq!(refusal.code, ErrorCode::NotServing);
+}
+
+#[test]
+fn an_open_transaction_that_used_a_dead_replica_is_aborted_along_the_survivors() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let sent = w.kill(2);
+    let TransactionState::Aborted(refusal) = state_of(&sent) else { panic!("must abort") };
+    assert_eq!(refusal.code, ErrorCode::NodeFailed);
+    assert!(names(&sent).contains(&"n1w0.participant Abort".to_string()));
+}
+
+#[test]
+fn a_committing_transaction_goes_on_with_the_survivors() {
+    let mut w = World::new();
+    w.execute(&[1], true);
+    w.prepared(2, 0, &[1]);
+    let sent = w.kill(2);
+    let again: Vec<_> =
+        names(&sent).into_iter().filter(|name| name.ends_with(" Commit")).collect();
+    assert_eq!(again, ["n1w0.participant Commit"]);
+    assert!(w.tell(participant(1), committed(0, 1)).is_empty(), "the first round is void");
+    let end = w.tell(participant(1), committed(0, 2));
+    assert_eq!(state_of(&end), TransactionState::Committed(Epoch(5)));
+}
+
+#[test]
+fn a_late_request_of_an_ended_transaction_opens_nothing() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    w.kill(2);
+    let TransactionState::Aborted(refusal) = state_of(&w.execute(&[3], true)) else {
+        panic!("must be refused");
+    };
+    assert_eq!(refusal.code, ErrorCode::UnknownTransaction);
+}
+
+#[test]
+fn unique_index_entries_follow_the_row_and_a_violation_undoes_it() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let images = UniqueImages { before: None, after: Some(row(1, 40)) };
+    let sent = w.prepared_with(2, 0, vec![done(1 << 8, Some(images))]);
+    let Message::Participant(ParticipantMessage::Prepare { operations, leg, .. }) = &sent[0].1
+    else {
+        panic!("expected the index change, not {:?}", names(&sent));
+    };
+    assert_eq!(operations[0].number, OperationNumber(1 << 8 | 1));
+    assert_eq!(operations[0].partition.table, TableId(2));
+    let leg = leg.0;
+    let refusal = refused(1 << 8 | 1, ErrorCode::RowExists);
+    let undo = w.prepared_with(1, leg, vec![refusal]);
+    assert_eq!(names(&undo), ["n1w0.participant Rollback"]);
+    let rolled_back = CoordinatorMessage::RolledBack {
+        transaction: transaction(),
+        leg: LegId(0),
+        refused: false,
+        attempt: 1,
+    };
+    let sent = w.tell(participant(2), Message::Coordinator(rolled_back));
+    let Message::Reply(ClientReply::Transaction { results, state, .. }) = &sent[0].1 else {
+        panic!("expected the answer");
+    };
+    assert_eq!(*state, TransactionState::Open);
+    let refusal = results[0].result.as_ref().expect_err("violated");
+    assert_eq!((refusal.code, refusal.detail.as_str()), (ErrorCode::UniqueViolation, "d.t.u"));
+}
+
+fn report(status: ReportedLegStatus) -> Vec<ReportedTransaction> {
+    let chain = vec![participant(2), participant(1)];
+    let legs = vec![ReportedLeg { leg: LegId(0), chain, status }];
+    vec![ReportedTransaction { transaction: transaction(), legs }]
+}
+
+fn take_over(status: ReportedLegStatus) -> (World, Vec<(Address, Message)>) {
+    let mut w = World::new();
+    let sent = w.kill(2);
+    assert_eq!(names(&sent), ["n1w0.participant TakeoverQuery"]);
+    let message = CoordinatorMessage::TakeoverReport {
+        node: NodeId(2),
+        incarnation: Incarnation(1),
+        attempt: 1,
+        transactions: report(status),
+    };
+    let sent = w.tell(participant(1), Message::Coordinator(message));
+    (w, sent)
+}
+
+#[test]
+fn a_takeover_commits_what_one_survivor_knows_to_be_committed() {
+    let (mut w, sent) = take_over(ReportedLegStatus::Committed(Epoch(4)));
+    let Message::Participant(ParticipantMessage::Commit { epoch, attempt, .. }) = sent[0].1 else {
+        panic!("expected a commit, not {:?}", names(&sent));
+    };
+    assert_eq!(epoch, Epoch(4));
+    let sent = w.tell(participant(1), committed(0, attempt));
+    assert_eq!(names(&sent), ["n1w0.control Propose"], "settled");
+}
+
+#[test]
+fn a_takeover_aborts_what_nobody_knows_to_be_committed() {
+    let (mut w, sent) = take_over(ReportedLegStatus::Open);
+    let Message::Participant(ParticipantMessage::Abort { attempt, .. }) = sent[0].1 else {
+        panic!("expected an abort, not {:?}", names(&sent));
+    };
+    let aborted = CoordinatorMessage::Aborted {
+        transaction: transaction(),
+        leg: LegId(0),
+        attempt,
+    };
+    let sent = w.tell(participant(1), Message::Coordinator(aborted));
+    assert_eq!(names(&sent), ["n1w0.control Propose"]);
+}
+
+#[test]
+fn a_cycle_of_waits_kills_its_youngest_member() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let me = CoordinatorRef {
+        address: Address { actor: ActorKind::Coordinator, ..participant(1) },
+        incarnation: Incarnation(1),
+    };
+    let mut other = transaction();
+    other.session.number = 0;
+    let wait = Message::Coordinator(CoordinatorMessage::Waiting {
+        transaction: transaction(),
+        wait: 256,
+        blockers: vec![(other, me)],
+    });
+    assert_eq!(names(&w.tell(participant(1), wait)), ["n1w0.coordinator DeadlockProbe"]);
+    let path = vec![(other, Epoch(5), me)];
+    let probe = CoordinatorMessage::DeadlockProbe { path, target: transaction() };
+    let sent = w.tell(me.address, Message::Coordinator(probe));
+    let Message::Coordinator(CoordinatorMessage::DeadlockVictim { transaction: victim, .. }) =
+        sent[0].1
+    else {
+        panic!("expected a victim, not {:?}", names(&sent));
+    };
+    assert_eq!(victim, transaction(), "the later session of two that began in one epoch");
+    let sent = w.tell(me.address, sent[0].1.clone());
+    let TransactionState::Aborted(refusal) = state_of(&sent) else { panic!("must abort") };
+    assert_eq!(refusal.code, ErrorCode::Deadlock);
+    assert!(refusal.detail.contains("waits for"), "{}", refusal.detail);
+}
+
+#[test]
+fn a_session_with_a_lost_answer_learns_that_nothing_committed_and_nothing_will() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let me = CoordinatorRef {
+        address: Address { actor: ActorKind::Coordinator, ..participant(1) },
+        incarnation: Incarnation(1),
+    };
+    let query =
+        CoordinatorMessage::OutcomeQuery { transaction: transaction(), probe: 3 };
+    let sent = w.tell(me.address, Message::Coordinator(query));
+    assert!(names(&sent).contains(&"n1w0.coordinator OutcomeReport".to_string()));
+    let TransactionState::Aborted(_) = state_of(&w.execute(&[3], true)) else {
+        panic!("must not go on");
+    };
+}
+
+#[test]
+fn keys_of_another_kind_are_not_needed_here() {
+    // The coordinator never looks into keys: any bytes do.
+    let mut w = World::new();
+    let mut operation = insert(1);
+    operation.kind = OperationKind::Delete { key: Key(Box::from([1, 2, 3])), condition: None };
+    let sent = w.tell(CLIENT, Message::Request(ClientRequest::Execute {
+        transaction: transaction(),
+        request: 1,
+        operations: vec![operation],
+        commit: false,
+    }));
+    assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
+}

@@ -1,0 +1,159 @@
+//! Keeps unique indexes consistent: each change of a base row becomes changes of the hidden
+//! tables, in the same transaction.
+//!
+//! An entry's row holds the indexed columns (its primary key) and the base row's primary key.
+//! Rows with NULL in an indexed column have no entry.
+
+use actor::{Ctx, Mutation, probe};
+use model::{
+    ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row, Table, TransactionId,
+    UniqueIndexDef, Value,
+};
+use wire::{
+    LegId, Operation, OperationKind, OperationOutcome, UniqueImages,
+};
+
+use super::Coordinator;
+use super::execute::send_index_change;
+use super::state::{Batch, IndexChange, number};
+
+impl Coordinator {
+    /// Sends the index changes that follow from a change of a base row.
+    pub(super) fn maintain_unique(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        client: OperationNumber,
+        images: &UniqueImages,
+    ) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(Batch::Execute { progress, .. }) = &record.batch else { return };
+        let partition = progress[&client].operation.partition;
+        let cluster = ctx.cluster().clone();
+        let Some(table) = cluster.tables.get(&partition.table) else { return };
+        let mut changes = Vec::new();
+        for index in &table.unique_indexes {
+            let Some(hidden) = cluster.tables.get(&index.table) else { continue };
+            changes.extend(index_changes(ctx, table, index, hidden, images));
+        }
+        for (nth, mut change) in changes.into_iter().enumerate() {
+            change.operation.number = number::of_index(client, nth as u32 + 1);
+            let name = change.index_name.clone();
+            if let Err(mut refusal) = send_index_change(ctx, record, client, change) {
+                refusal.detail = name;
+                return self.abort_with(ctx, id, refusal, None);
+            }
+        }
+    }
+
+    /// Takes the answer to an index change.
+    pub(super) fn index_changed(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        internal: OperationNumber,
+        leg: LegId,
+        result: Result<OperationOutcome, Refusal>,
+    ) {
+        let client = number::client(internal);
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(Batch::Execute { progress, .. }) = &mut record.batch else { return };
+        let Some(state) = progress.get_mut(&client) else { return };
+        let Some(change) = state.index_pending.remove(&internal) else { return };
+        let refusal = match result {
+            Ok(_) => return state.index_done.push((internal, leg)),
+            Err(refusal) => refusal,
+        };
+        match refusal.code {
+            ErrorCode::RowNotFound => {
+                assert!(
+                    change.may_be_missing,
+                    "{id}: index {} of {} lost an entry",
+                    change.index_name, change.operation.partition
+                );
+                probe!(ctx, "coordinator: old entry missing in an index under construction");
+            }
+            ErrorCode::RowExists => {
+                probe!(ctx, "coordinator: unique violation");
+                let refusal = Refusal::new(ErrorCode::UniqueViolation, change.index_name);
+                state.failure = Some(refusal);
+            }
+            ErrorCode::StaleRoute if change.sent < 4 => {
+                if let Err(refusal) = send_index_change(ctx, record, client, change) {
+                    self.abort_with(ctx, id, refusal, None);
+                }
+            }
+            // The index was dropped in the meantime: nothing to maintain.
+            ErrorCode::UnknownTable => {
+                probe!(ctx, "coordinator: index dropped under a writer");
+            }
+            _ => state.failure = Some(refusal),
+        }
+    }
+}
+
+/// The entries to remove and to add, removals first. Operation numbers are still to be given.
+fn index_changes(
+    ctx: &Ctx<'_>,
+    table: &Table,
+    index: &UniqueIndexDef,
+    hidden: &Table,
+    images: &UniqueImages,
+) -> Vec<IndexChange> {
+    let key_of = |row: &Option<Row>| {
+        row.as_ref().and_then(|row| table.unique_key_of_row(index, &row.0))
+    };
+    let (old, new) = (key_of(&images.before), key_of(&images.after));
+    let mut changes = Vec::new();
+    if old == new {
+        return changes;
+    }
+    let mut push = |row: &Row, insert: bool| {
+        let entry = entry_row(table, hidden, row);
+        let key = hidden.key_of_row(&hidden.primary_key, &entry.0);
+        let partition = PartitionId {
+            table: hidden.id,
+            index: hidden.partition_of_row(&entry.0),
+        };
+        let kind = if insert {
+            OperationKind::Insert { row: entry }
+        } else {
+            OperationKind::Delete { key, condition: None }
+        };
+        changes.push(IndexChange {
+            leg: LegId(0),
+            operation: Operation {
+                number: OperationNumber(0),
+                partition,
+                table_version: hidden.version,
+                kind,
+            },
+            may_be_missing: !insert && index.state == IndexState::Building,
+            index_name: format!("{}.{}", table.name, index.name),
+            sent: 0,
+        });
+    };
+    if let (Some(_), Some(before)) = (&old, &images.before)
+        && !ctx.mutated(Mutation::KeepOldUniqueEntries)
+    {
+        push(before, false);
+    }
+    if let (Some(_), Some(after)) = (&new, &images.after) {
+        push(after, true);
+    }
+    changes
+}
+
+/// The hidden table's row for a base row: its columns are found by name.
+fn entry_row(table: &Table, hidden: &Table, row: &Row) -> Row {
+    let values: Vec<Value> = hidden
+        .columns
+        .iter()
+        .map(|column| {
+            let at = table.columns.iter().position(|c| c.name == column.name);
+            let at = at.expect("an index column is a column of its table");
+            table.value(&row.0, model::ColumnId(at as u16)).to_value()
+        })
+        .collect();
+    hidden.layout().encode_values(&values).expect("index columns hold what base columns hold")
+}

@@ -1,0 +1,318 @@
+//! The partition replicas of one worker: executes operations, replicates them, holds the locks.
+//!
+//! NDB calls this DBLQH (with DBACC's locks). Protocol walk-through:
+//! `docs/internals/transactions.md`.
+//!
+//! # Owns
+//! The replicas with their lock tables; a record per leg of a transaction until it has ended here;
+//! scans; replica copies in both directions; the last outcome of each session.
+//! # Speaks
+//! in:  `ParticipantMessage` (coordinators, other replicas, clients), the participant's side of
+//!      `ScanMessage`, `Continue`
+//! out: `CoordinatorMessage`, `ParticipantMessage` along chains, `ClientReply::Read`, scan batches,
+//!      `ControlMessage::WorkerSynced`
+//! # Invariants
+//! 1. A staged row is locked exclusively by its leg, on every replica.
+//! 2. A slot is claimed by at most one leg.
+//! 3. Replicas that have applied the same legs hold the same slots, epochs and rows.
+//! 4. A backup applies only what every primary of the transaction has applied, or what a later
+//!    change of the same row proves to be applied there.
+//! # Failure
+//! Own death: the other replicas of each chain have every staged change. Death of a coordinator:
+//! legs stay until a takeover settles them. Death of a replica: coordinators settle what it touched.
+//! # Not here
+//! Commit decisions (`coordinator`), row storage (`store`), who holds which slot (`control`).
+
+mod copy;
+mod evaluate;
+mod finish;
+mod leg;
+mod outcomes;
+mod placement;
+mod prepare;
+mod read;
+mod replica;
+mod replicate;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Actor, Ctx, Shared, Timer};
+use model::{Address, ClusterState, Epoch, PartitionId};
+use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
+use store::partition::Partition;
+use wire::{Continue, Message, ParticipantMessage};
+
+use copy::Copies;
+use finish::{AbortOrder, CommitOrder};
+use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
+use outcomes::Outcomes;
+use prepare::Answers;
+use replica::Replica;
+use scan::Scans;
+use waits::{Waiting, Waits};
+
+/// The replicas of one worker and all that goes on in them.
+#[doc(alias = "DBLQH")]
+#[derive(Debug, Default)]
+pub struct Participant {
+    replicas: BTreeMap<PartitionId, Replica>,
+    legs: Legs,
+    waits: Waits,
+    scans: Scans,
+    copies: Copies,
+    outcomes: Outcomes,
+    /// Found out in this turn, sent at its end.
+    answers: BTreeMap<LegHandle, Answers>,
+    /// Granted in this turn, taken up at its end.
+    grants: Vec<(PartitionId, Grant)>,
+    /// Bytes of rows and indexes, once counted in this turn.
+    row_bytes_of_turn: Option<u64>,
+    /// Epochs as last seen: current, complete, retained.
+    current: Epoch,
+    completed: Epoch,
+    retained: Vec<Epoch>,
+    /// Snapshots below have been given up for want of memory.
+    versions_from: Epoch,
+    /// Partitions that may keep images no snapshot needs any more.
+    stale_versions: BTreeSet<PartitionId>,
+    applies_since_upkeep: u32,
+    upkeep_coming: bool,
+}
+
+impl Participant {
+    /// A participant without replicas; the cluster state gives it some.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The replicas held, in partition order.
+    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+        self.replicas.values().map(|replica| &replica.partition)
+    }
+
+    /// Transactions that have not ended here.
+    pub fn open_transactions(&self) -> usize {
+        self.legs.transaction_count()
+    }
+
+    /// Scans that have neither ended nor been closed.
+    pub fn open_scans(&self) -> usize {
+        self.scans.len()
+    }
+
+    /// Replica copies this worker is sending.
+    pub fn open_copies(&self) -> usize {
+        self.copies.source_count()
+    }
+
+    /// Rows that are locked, in all replicas.
+    pub fn locked_rows(&self) -> usize {
+        self.replicas.values().map(|replica| replica.locks.len()).sum()
+    }
+
+    /// Digest of a replica's slots: equal on replicas with equal contents. `None` when the
+    /// partition has no replica here.
+    pub fn digest(&self, partition: PartitionId) -> Option<u64> {
+        self.replicas.get(&partition).map(|replica| replica.partition.digest())
+    }
+
+    /// One line per open leg, for traces and system tables.
+    pub fn describe(&self) -> Vec<String> {
+        let line = |(handle, leg): (LegHandle, &leg::Leg)| {
+            format!(
+                "{} leg {} {:?} began {} chain {} staged {} waits {} coordinator {}",
+                leg.transaction,
+                leg.leg.0,
+                leg.status,
+                leg.began,
+                leg.chain.iter().map(Address::to_string).collect::<Vec<_>>().join(" "),
+                leg.staged.len(),
+                self.waits.of(handle).count(),
+                leg.coordinator.address,
+            )
+        };
+        self.legs.iter().map(line).collect()
+    }
+
+    fn handle_own(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
+        match message {
+            ParticipantMessage::Read(request) => self.read(ctx, from, &request),
+            ParticipantMessage::Prepare { transaction, leg, chain, operations } => {
+                self.prepare(ctx, from, (transaction, leg), chain, operations);
+            }
+            ParticipantMessage::Replicate {
+                transaction,
+                leg,
+                coordinator,
+                chain,
+                writes,
+                results,
+            } => self.replicate(ctx, (transaction, leg), coordinator, chain, writes, results),
+            ParticipantMessage::Commit {
+                transaction,
+                leg,
+                epoch,
+                up,
+                keep,
+                coordinator,
+                attempt,
+            } => {
+                let order =
+                    CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
+                self.commit(ctx, order);
+            }
+            ParticipantMessage::Complete { transaction, leg, attempt } => {
+                self.complete(ctx, from, (transaction, leg), attempt);
+            }
+            ParticipantMessage::Abort { transaction, leg, down, coordinator, attempt } => {
+                self.abort(ctx, AbortOrder { transaction, leg, down, coordinator, attempt });
+            }
+            ParticipantMessage::Rollback { transaction, leg, scope, down, attempt } => {
+                self.rollback(ctx, from, (transaction, leg), scope, down, attempt);
+            }
+            ParticipantMessage::TakeoverQuery { node, incarnation, attempt } => {
+                self.takeover_query(ctx, from, node, incarnation, attempt);
+            }
+            ParticipantMessage::OutcomeProbe { transaction, probe } => {
+                self.outcome_probe(ctx, from, transaction, probe);
+            }
+            ParticipantMessage::CopyRequest { partition, from: epoch, copy } => {
+                self.copy_request(ctx, from, partition, epoch, copy);
+            }
+            ParticipantMessage::CopyRows { partition, copy, rows, finished } => {
+                self.copy_rows(ctx, from, (partition, copy), rows, finished);
+            }
+            ParticipantMessage::CopyOutcomes { partition, copy, outcomes, forgotten } => {
+                self.copy_outcomes(ctx, from, (partition, copy), &outcomes, forgotten);
+            }
+            ParticipantMessage::CopyAck { partition, copy } => {
+                self.copy_ack(ctx, from, partition, copy);
+            }
+        }
+    }
+
+    /// What every turn begins with.
+    fn begin_turn(&mut self, ctx: &mut Ctx<'_>) {
+        self.row_bytes_of_turn = None;
+        self.observe_epochs(ctx);
+    }
+
+    /// What every turn ends with: goes on with granted waits, sends what was found out.
+    fn end_turn(&mut self, ctx: &mut Ctx<'_>) {
+        while !self.grants.is_empty() || !self.answers.is_empty() {
+            for (partition, grant) in std::mem::take(&mut self.grants) {
+                if grant.owner.0 >= FOREIGN_OWNERS {
+                    self.copy_granted(ctx, partition, grant);
+                } else {
+                    self.granted(ctx, partition, grant);
+                }
+            }
+            if self.grants.is_empty() {
+                self.flush(ctx);
+            }
+        }
+        self.waits.arm(ctx);
+    }
+
+    fn check_legs(&self, shared: &Shared) {
+        for (handle, leg) in self.legs.iter() {
+            let life = leg.coordinator;
+            let node = life.address.node;
+            let settles = shared.cluster.member(node, life.incarnation).is_some()
+                || shared
+                    .cluster
+                    .takeovers
+                    .iter()
+                    .any(|t| t.node == node && t.incarnation == life.incarnation);
+            assert!(settles, "{}: nobody settles it any more", leg.transaction);
+            for (place, row) in &leg.staged {
+                let replica = &self.replicas[&place.0];
+                assert_eq!(
+                    replica.claims.get(&place.1),
+                    Some(&handle),
+                    "{} {}: staged by {}, claimed by another",
+                    place.0,
+                    place.1,
+                    leg.transaction
+                );
+                let mode = replica.locks.mode_of(LockKey(row.hash), LockOwner(handle.0));
+                assert_eq!(
+                    mode,
+                    Some(LockMode::Exclusive),
+                    "{} {}: staged by {} without a lock",
+                    place.0,
+                    place.1,
+                    leg.transaction
+                );
+            }
+        }
+    }
+
+    fn check_waits(&self) {
+        let mut operations_in_queues = 0;
+        for (handle, _, wait) in self.waits.iter() {
+            assert_eq!(self.legs.leg(handle).status, Status::Open, "a decided leg waits");
+            let queued = self.replicas[&wait.partition].locks.is_waiting(LockOwner(handle.0));
+            assert!(queued, "{}: waits without a queue", wait.partition);
+            operations_in_queues += usize::from(matches!(wait.what, Waiting::Scan(_)));
+        }
+        let scans: BTreeSet<(LegHandle, u64)> = self.scans.waiting().collect();
+        assert_eq!(scans.len(), operations_in_queues, "scans' waits and waiting scans");
+        for (handle, ticket) in scans {
+            assert!(self.waits.of(handle).any(|(t, _)| t == ticket), "a scan's wait is filed");
+        }
+    }
+}
+
+impl Actor for Participant {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        self.begin_turn(ctx);
+        match message {
+            Message::Participant(message) => self.handle_own(ctx, from, message),
+            Message::Scan(message) => self.handle_scan(ctx, from, message),
+            Message::Continue(Continue::Scans) => self.continue_scans(ctx),
+            Message::Continue(Continue::Copies) => self.continue_copies(ctx),
+            Message::Continue(Continue::Upkeep) => self.upkeep(ctx),
+            Message::LinkDown { node, incarnation, .. } => self.link_down(ctx, node, incarnation),
+            other => panic!("the participant was sent {}", other.name()),
+        }
+        self.end_turn(ctx);
+    }
+
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
+        assert_eq!(timer, Timer::ParticipantTick, "only timer of the participant");
+        self.begin_turn(ctx);
+        self.waits_due(ctx);
+        self.end_turn(ctx);
+    }
+
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        self.begin_turn(ctx);
+        self.follow(ctx, before);
+        self.end_turn(ctx);
+    }
+
+    fn check_invariants(&self, shared: &Shared) {
+        assert!(self.grants.is_empty() && self.answers.is_empty(), "a turn ends with all sent");
+        self.legs.check();
+        self.waits.check();
+        self.outcomes.check();
+        self.check_legs(shared);
+        self.check_waits();
+        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.claims.len()).sum();
+        let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
+        assert_eq!(claims, claimed, "claims of legs and of slots");
+        // The whole of a partition is looked at now and then, as that takes long.
+        let nth = shared.now.as_nanos() as usize % self.replicas.len().max(1);
+        for (at, replica) in self.replicas.values().enumerate() {
+            replica.locks.check();
+            if at == nth {
+                replica.partition.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Copying a replica: the primary's walk over its slots, and what the new replica makes of it.
+//!
+//! # Guarantees
+//! No slot is read while a transaction has a change of it staged: such a transaction may have begun
+//! before the new replica was in the chain, and would commit past it. The walk waits in the row's
+//! lock queue. Everything else that commits later was prepared with the new chain, and so comes
+//! over the same link after what was copied.
+//! # Not here
+//! Who is to be copied (`placement`), when a node is complete (`control`).
+
+use std::collections::BTreeMap;
+
+use actor::{Ctx, Mutation, fault_point, probe};
+use model::{
+    ActorKind, Address, Epoch, Incarnation, MemberStatus, PartitionId, Row, RowId, TransactionId,
+    WorkerId,
+};
+use store::lock_table::{Grant, LockAnswer, LockKey, LockOwner, Mode as LockMode};
+use wire::{Continue, ControlMessage, Message, ParticipantMessage};
+
+use super::Participant;
+use super::leg::FOREIGN_OWNERS;
+
+/// Outcomes per message.
+const OUTCOMES_PER_MESSAGE: usize = 1_024;
+
+/// One row or empty slot on its way: place, epoch of its last change, content.
+pub(super) type CopiedSlot = (RowId, Epoch, Option<Row>);
+
+/// A copy this primary sends.
+#[derive(Debug)]
+struct Source {
+    copy: u64,
+    from: Epoch,
+    /// The next slot.
+    next: u32,
+    /// Messages sent and not acknowledged.
+    unacknowledged: u32,
+    owner: LockOwner,
+    /// In a lock queue.
+    waiting: bool,
+    /// In need of another turn.
+    pending: bool,
+}
+
+/// A copy this replica receives.
+#[derive(Debug)]
+struct Target {
+    source: Address,
+    incarnation: Incarnation,
+    copy: u64,
+    done: bool,
+}
+
+/// All copies, both ways.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    sources: BTreeMap<(PartitionId, Address), Source>,
+    targets: BTreeMap<PartitionId, Target>,
+    copies: u64,
+    owners: u32,
+    continuing: bool,
+}
+
+impl Copies {
+    /// Drops all copies.
+    pub(super) fn clear(&mut self) {
+        // Numbers go on, so that nothing late is taken for an answer to a new request.
+        let copies = self.copies;
+        *self = Self { copies, ..Self::default() };
+    }
+
+    /// The partition is complete, or not ours any more.
+    pub(super) fn forget_target(&mut self, partition: PartitionId) {
+        self.targets.remove(&partition);
+    }
+
+    /// The partition is gone.
+    pub(super) fn forget_partition(&mut self, partition: PartitionId) {
+        self.targets.remove(&partition);
+        self.sources.retain(|key, _| key.0 != partition);
+    }
+
+    /// Copies under way to other nodes.
+    pub(super) fn source_count(&self) -> usize {
+        self.sources.len()
+    }
+}
+
+impl Participant {
+    /// A syncing replica asks for the rows of a partition.
+    pub(super) fn copy_request(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        target: Address,
+        partition: PartitionId,
+        from: Epoch,
+        copy: u64,
+    ) {
+        let key = (partition, target);
+        self.end_source(key);
+        if !self.copies_to(ctx, key) {
+            // The asker was removed while its request was on the way.
+            probe!(ctx, "copy: request of a replica that is not syncing");
+            return;
+        }
+        probe!(ctx, "copy: begun");
+        self.copies.owners = (self.copies.owners + 1) % FOREIGN_OWNERS;
+        let owner = LockOwner(FOREIGN_OWNERS + self.copies.owners);
+        let source =
+            Source { copy, from, next: 0, unacknowledged: 0, owner, waiting: false, pending: false };
+        self.copies.sources.insert(key, source);
+        self.step_copy(ctx, key);
+    }
+
+    /// Whether this worker is the primary that copies the partition to the target.
+    fn copies_to(&self, ctx: &Ctx<'_>, (partition, target): (PartitionId, Address)) -> bool {
+        let cluster = ctx.cluster();
+        self.replicas.contains_key(&partition)
+            && cluster.primary(partition) == Some(ctx.me())
+            && cluster.replica_syncing(partition, target.node) == Some(true)
+            && cluster.participant(partition, target.node) == target
+    }
+
+    /// The target has taken a message in.
+    pub(super) fn copy_ack(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        target: Address,
+        partition: PartitionId,
+        copy: u64,
+    ) {
+        let key = (partition, target);
+        let Some(source) = self.copies.sources.get_mut(&key) else { return };
+        if source.copy == copy {
+            source.unacknowledged = source.unacknowledged.saturating_sub(1);
+            if !source.waiting && !source.pending {
+                self.step_copy(ctx, key);
+            }
+        }
+    }
+
+    /// Goes on with copies that have had their turn cut.
+    pub(super) fn continue_copies(&mut self, ctx: &mut Ctx<'_>) {
+        self.copies.continuing = false;
+        let pending = self.copies.sources.iter().filter(|(_, s)| s.pending);
+        let pending: Vec<(PartitionId, Address)> = pending.map(|(key, _)| *key).collect();
+        for key in pending {
+            let source = self.copies.sources.get_mut(&key).expect("listed above");
+            source.pending = false;
+            self.step_copy(ctx, key);
+        }
+    }
+
+    /// Sends the next rows of a copy, as far as window, locks and the length of a turn allow.
+    fn step_copy(&mut self, ctx: &mut Ctx<'_>, key: (PartitionId, Address)) {
+        let mut slots_left = ctx.config().scan_step_rows.max(1);
+        let batch = ctx.config().copy_batch_rows.max(1) as usize;
+        let window = ctx.config().copy_window.max(1);
+        loop {
+            let source = self.copies.sources.get_mut(&key).expect("a copy under way");
+            if source.waiting || source.unacknowledged >= window {
+                return;
+            }
+            if slots_left == 0 {
+                source.pending = true;
+                if !self.copies.continuing {
+                    self.copies.continuing = true;
+                    ctx.send(ctx.me(), Message::Continue(Continue::Copies));
+                }
+                return;
+            }
+            let mut rows = Vec::new();
+            let end = self.collect_slots(ctx, key, &mut rows, batch, &mut slots_left);
+            let source = self.copies.sources.get_mut(&key).expect("a copy under way");
+            let copy = source.copy;
+            if rows.is_empty() && end.is_none() {
+                continue;
+            }
+            source.unacknowledged += 1;
+            if end.is_some() {
+                self.copies.sources.remove(&key);
+                self.send_outcomes(ctx, key, copy);
+            }
+            let message =
+                ParticipantMessage::CopyRows { partition: key.0, copy, rows, finished: end };
+            ctx.send(key.1, Message::Participant(message));
+            fault_point!(ctx, "copy: rows sent");
+            if end.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Reads slots into a message. Returns the number of slots when the last one was read.
+    fn collect_slots(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: (PartitionId, Address),
+        rows: &mut Vec<CopiedSlot>,
+        batch: usize,
+        slots_left: &mut u32,
+    ) -> Option<u32> {
+        let source = self.copies.sources.get_mut(&key).expect("a copy under way");
+        let replica = self.replicas.get_mut(&key.0).expect("copied partitions are here");
+        while source.next < replica.partition.slot_count() {
+            if rows.len() >= batch || *slots_left == 0 {
+                return None;
+            }
+            *slots_left -= 1;
+            let row_id = RowId(source.next);
+            let staged = replica.claims.get(&row_id).and_then(|handle| {
+                self.legs.leg(*handle).staged.get(&(key.0, row_id))
+            });
+            if let Some(staged) = staged
+                && !ctx.mutated(Mutation::CopyIgnoresLocks)
+            {
+                let (lock, ticket) = (LockKey(staged.hash), u64::from(source.next));
+                let answer = replica.locks.request(lock, source.owner, LockMode::Shared, ticket);
+                assert_eq!(answer, LockAnswer::Waiting, "a staged row is locked");
+                probe!(ctx, "copy: waits for a transaction");
+                source.waiting = true;
+                return None;
+            }
+            let epoch = replica.partition.slot_epoch(row_id);
+            if epoch > source.from {
+                let row = replica.partition.row(row_id).map(|bytes| Row(bytes.into()));
+                rows.push((row_id, epoch, row));
+            }
+            source.next += 1;
+        }
+        Some(replica.partition.slot_count())
+    }
+
+    /// Tells the new replica how the sessions' last transactions ended.
+    fn send_outcomes(&self, ctx: &mut Ctx<'_>, key: (PartitionId, Address), copy: u64) {
+        let forgotten = self.outcomes.forgotten();
+        let known: Vec<(TransactionId, Epoch)> = self.outcomes.iter().collect();
+        for outcomes in known.chunks(OUTCOMES_PER_MESSAGE) {
+            let message = ParticipantMessage::CopyOutcomes {
+                partition: key.0,
+                copy,
+                outcomes: outcomes.to_vec(),
+                forgotten,
+            };
+            ctx.send(key.1, Message::Participant(message));
+        }
+    }
+
+    /// A copy's wait for a transaction is over. The lock is given up at once: the slot is read
+    /// before anyone else can change it.
+    pub(super) fn copy_granted(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        partition: PartitionId,
+        grant: Grant,
+    ) {
+        if let Some(replica) = self.replicas.get_mut(&partition) {
+            let mut grants = Vec::new();
+            replica.locks.release(grant.key, grant.owner, &mut grants);
+            self.note_grants(partition, grants);
+        }
+        let of_grant = self.copies.sources.iter_mut().find(|(_, s)| s.owner == grant.owner);
+        if let Some((key, source)) = of_grant {
+            source.waiting = false;
+            let key = *key;
+            self.step_copy(ctx, key);
+        }
+    }
+
+    /// Stops sending a copy.
+    fn end_source(&mut self, key: (PartitionId, Address)) {
+        let Some(source) = self.copies.sources.remove(&key) else { return };
+        if let Some(replica) = self.replicas.get_mut(&key.0) {
+            let mut grants = Vec::new();
+            replica.locks.release_all(source.owner, &mut grants);
+            self.note_grants(key.0, grants);
+        }
+    }
+
+    /// Starts and stops copies as the cluster state demands.
+    pub(super) fn copies_changed(&mut self, ctx: &mut Ctx<'_>) {
+        let keys: Vec<(PartitionId, Address)> = self.copies.sources.keys().copied().collect();
+        for key in keys {
+            if !self.copies_to(ctx, key) {
+                probe!(ctx, "copy: target lost");
+                self.end_source(key);
+            }
+        }
+        let cluster = ctx.cluster().clone();
+        let syncing: Vec<PartitionId> =
+            self.replicas.iter().filter(|(_, r)| r.syncing).map(|(id, _)| *id).collect();
+        for partition in syncing {
+            // Kept from an earlier life and not in the chain yet: nothing to ask for.
+            if cluster.replica_syncing(partition, ctx.node()) != Some(true) {
+                continue;
+            }
+            let Some(source) = cluster.primary(partition) else { continue };
+            let Some(member) = cluster.members.get(&source.node) else { continue };
+            let incarnation = member.incarnation;
+            let known = self.copies.targets.get(&partition);
+            let asked = known.is_some_and(|target| {
+                target.done || (target.source == source && target.incarnation == incarnation)
+            });
+            if asked {
+                continue;
+            }
+            if known.is_some() {
+                probe!(ctx, "copy: source lost, asks the next primary");
+            }
+            self.copies.copies += 1;
+            let copy = self.copies.copies;
+            let target = Target { source, incarnation, copy, done: false };
+            self.copies.targets.insert(partition, target);
+            let from = self.replicas[&partition].complete_to;
+            let request = ParticipantMessage::CopyRequest { partition, from, copy };
+            ctx.send(source, Message::Participant(request));
+        }
+        self.report_synced(ctx);
+    }
+
+    /// Rows of a partition come in.
+    pub(super) fn copy_rows(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        name: (PartitionId, u64),
+        rows: Vec<CopiedSlot>,
+        finished: Option<u32>,
+    ) {
+        let (partition, copy) = name;
+        let Some(target) = self.expected(from, partition, copy) else {
+            probe!(ctx, "copy: rows of an earlier copy");
+            return;
+        };
+        target.done = finished.is_some();
+        let replica = self.replicas.get_mut(&partition).expect("copied partitions are here");
+        for (row_id, epoch, row) in rows {
+            let staged = replica.claims.contains_key(&row_id);
+            let row = row.as_ref().map(|row| &row.0[..]);
+            if !replica.partition.apply_copy(row_id, epoch, row, staged) {
+                probe!(ctx, "copy: slot is newer than the copied one");
+            } else if staged && row.is_none() {
+                // A leftover row was in the slot when the change was staged; it is gone, and the
+                // slot is reserved for the change.
+                let handle = replica.claims[&row_id];
+                self.legs.leg_mut(handle).claims.insert((partition, row_id), true);
+            }
+        }
+        fault_point!(ctx, "copy: rows taken, before they are acknowledged");
+        match finished {
+            Some(slots) => {
+                probe!(ctx, "copy: finished");
+                replica.partition.truncate(slots);
+                self.report_synced(ctx);
+            }
+            None => {
+                let ack = ParticipantMessage::CopyAck { partition, copy };
+                ctx.send(from, Message::Participant(ack));
+            }
+        }
+    }
+
+    /// The copy a message belongs to, if that is the one under way.
+    fn expected(
+        &mut self,
+        from: Address,
+        partition: PartitionId,
+        copy: u64,
+    ) -> Option<&mut Target> {
+        let target = self.copies.targets.get_mut(&partition)?;
+        (target.copy == copy && target.source == from && !target.done).then_some(target)
+    }
+
+    /// Outcomes that belong to copied rows come in.
+    pub(super) fn copy_outcomes(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        name: (PartitionId, u64),
+        outcomes: &[(TransactionId, Epoch)],
+        forgotten: bool,
+    ) {
+        if self.expected(from, name.0, name.1).is_none() {
+            return;
+        }
+        let limit = ctx.config().outcomes_max;
+        for (transaction, epoch) in outcomes {
+            self.outcomes.record(*transaction, *epoch, limit);
+        }
+        self.outcomes.inherit_forgotten(forgotten);
+    }
+
+    /// Tells the node's control actor when everything this worker was to be given is here.
+    fn report_synced(&mut self, ctx: &mut Ctx<'_>) {
+        let cluster = ctx.cluster();
+        let me = cluster.member(ctx.node(), ctx.incarnation());
+        if me.is_none_or(|member| member.status != MemberStatus::Syncing) {
+            return;
+        }
+        let done = |id: &PartitionId| self.copies.targets.get(id).is_some_and(|t| t.done);
+        if self.replicas.iter().filter(|(_, r)| r.syncing).all(|(id, _)| done(id)) {
+            let worker = ctx.me().worker;
+            let control =
+                Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };
+            let synced = ControlMessage::WorkerSynced { worker, reached: cluster.index };
+            ctx.send(control, Message::Control(Box::new(synced)));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What an operation makes of a row: checks of what clients sent, conditions, assignments,
+//! projections. Pure: no locks, no state.
+
+use model::{
+    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout, RowView,
+    Table, ValueRef,
+};
+use model::row::RowError;
+use model::schema::KEY_SIZE_MAX;
+use wire::{Operation, OperationKind, Projection};
+
+/// Whether an operation fits its table's definition, which has the version it was made for.
+pub(super) fn check_operation(
+    table: &Table,
+    partition: PartitionId,
+    kind: &OperationKind,
+) -> Result<(), Refusal> {
+    match kind {
+        OperationKind::Read { key, projection, .. } => {
+            check_key(key)?;
+            check_projection(table, projection)
+        }
+        OperationKind::Insert { row } | OperationKind::Upsert { row } => {
+            if !table.layout().check(&row.0) {
+                return Err(bad("the row does not have the table's layout"));
+            }
+            if table.partition_of_row(&row.0) != partition.index {
+                return Err(bad("the row belongs to another partition"));
+            }
+            Ok(())
+        }
+        OperationKind::Update { key, condition, assignments } => {
+            check_key(key)?;
+            check_condition(table, condition.as_ref())?;
+            let mut seen = vec![false; table.columns.len()];
+            for (column, value) in assignments {
+                let seen = seen.get_mut(usize::from(column.0));
+                let seen = seen.ok_or_else(|| bad("no such column"))?;
+                if std::mem::replace(seen, true) {
+                    return Err(bad("a column is assigned twice"));
+                }
+                check_condition(table, Some(value))?;
+            }
+            Ok(())
+        }
+        OperationKind::Delete { key, condition } => {
+            check_key(key)?;
+            check_condition(table, condition.as_ref())
+        }
+    }
+}
+
+/// The encoded primary key an operation is about.
+pub(super) fn key_of(table: &Table, operation: &Operation) -> Key {
+    match &operation.kind {
+        OperationKind::Read { key, .. }
+        | OperationKind::Update { key, .. }
+        | OperationKind::Delete { key, .. } => key.clone(),
+        OperationKind::Insert { row } | OperationKind::Upsert { row } => {
+            table.key_of_row(&table.primary_key, &row.0)
+        }
+    }
+}
+
+fn check_key(key: &Key) -> Result<(), Refusal> {
+    if key.0.len() > KEY_SIZE_MAX {
+        return Err(bad("the key is longer than any key of the table"));
+    }
+    Ok(())
+}
+
+/// Whether an expression from a client can be evaluated on rows of `table`.
+pub(super) fn check_condition(
+    table: &Table,
+    condition: Option<&Expression>,
+) -> Result<(), Refusal> {
+    match condition {
+        Some(condition) if !condition.check(table) => {
+            Err(bad("an expression is too deep or names an unknown column"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a projection from a client names columns of `table`, each once.
+pub(super) fn check_projection(table: &Table, projection: &Projection) -> Result<(), Refusal> {
+    let Projection::Columns(columns) = projection else { return Ok(()) };
+    let mut seen = vec![false; table.columns.len()];
+    for column in columns {
+        let seen = seen.get_mut(usize::from(column.0)).ok_or_else(|| bad("no such column"))?;
+        if std::mem::replace(seen, true) {
+            return Err(bad("a column is projected twice"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the row satisfies the condition.
+pub(super) fn passes(
+    table: &Table,
+    row: &[u8],
+    condition: Option<&Expression>,
+) -> Result<bool, Refusal> {
+    let Some(condition) = condition else { return Ok(true) };
+    condition.passes(RowView { table, bytes: row }).map_err(eval_refusal)
+}
+
+/// Refuses a row that does not satisfy the condition of a change.
+pub(super) fn require(
+    table: &Table,
+    row: &[u8],
+    condition: Option<&Expression>,
+) -> Result<(), Refusal> {
+    if passes(table, row, condition)? { Ok(()) } else { Err(ErrorCode::ConditionFalse.into()) }
+}
+
+/// The row after an update, in the table's newest layout. All assignments see the row before.
+pub(super) fn updated(
+    table: &Table,
+    before: &[u8],
+    key: &Key,
+    assignments: &[(ColumnId, Expression)],
+) -> Result<Row, Refusal> {
+    let view = RowView { table, bytes: before };
+    let columns = table.columns.len() as u16;
+    let mut values: Vec<ValueRef<'_>> = (0..columns).map(|c| view.get(ColumnId(c))).collect();
+    for (column, expression) in assignments {
+        values[usize::from(column.0)] = expression.eval(view).map_err(eval_refusal)?;
+    }
+    let after = table.layout().encode(&values).map_err(|error| row_refusal(table, error))?;
+    let assigns_key = assignments.iter().any(|(column, _)| table.primary_key.contains(column));
+    if assigns_key && table.key_of_row(&table.primary_key, &after.0) != *key {
+        return Err(ErrorCode::PrimaryKeyChange.into());
+    }
+    Ok(after)
+}
+
+/// Cuts rows down to what a reader asked for; made once, used for many rows.
+#[derive(Debug)]
+pub(super) enum Projector {
+    All,
+    Nothing,
+    Columns(Vec<ColumnId>, RowLayout),
+}
+
+impl Projector {
+    /// For a projection that has been checked.
+    pub(super) fn new(table: &Table, projection: &Projection) -> Self {
+        match projection {
+            Projection::All => Projector::All,
+            Projection::Nothing => Projector::Nothing,
+            Projection::Columns(columns) => {
+                let definitions: Vec<model::Column> = columns
+                    .iter()
+                    .map(|column| table.columns[usize::from(column.0)].clone())
+                    .collect();
+                Projector::Columns(columns.clone(), RowLayout::new(0, &definitions))
+            }
+        }
+    }
+
+    /// The part of the row that was asked for.
+    pub(super) fn project(&self, table: &Table, row: &[u8]) -> Result<Row, Refusal> {
+        match self {
+            Projector::All => Ok(Row(row.into())),
+            Projector::Nothing => Ok(Row(Box::default())),
+            Projector::Columns(columns, layout) => {
+                let values: Vec<ValueRef<'_>> =
+                    columns.iter().map(|column| table.value(row, *column)).collect();
+                layout.encode(&values).map_err(|error| row_refusal(table, error))
+            }
+        }
+    }
+}
+
+fn eval_refusal(error: EvalError) -> Refusal {
+    match error {
+        EvalError::OutOfRange => {
+            Refusal::new(ErrorCode::ValueOutOfRange, "the result of an expression")
+        }
+        EvalError::Kind => bad("an expression combines kinds that do not go together"),
+    }
+}
+
+fn row_refusal(table: &Table, error: RowError) -> Refusal {
+    let name = |column: ColumnId| {
+        format!("{}.{}", table.name, table.columns[usize::from(column.0)].name)
+    };
+    match error {
+        RowError::NotNull(column) => Refusal::new(ErrorCode::NotNull, name(column)),
+        RowError::OutOfRange(column) => Refusal::new(ErrorCode::ValueOutOfRange, name(column)),
+        RowError::TooLarge => Refusal::new(ErrorCode::RowTooLarge, table.name.clone()),
+        RowError::ColumnCount => bad("the number of columns differs"),
+    }
+}
+
+fn bad(detail: &str) -> Refusal {
+    Refusal::new(ErrorCode::BadRequest, detail)
+}

@@ -1,0 +1,380 @@
+//! Commit, complete, abort, rollback, and what a takeover or a lost answer asks about them.
+//!
+//! All of it is idempotent: a leg that is not known any more is answered as done, or passed on.
+
+use std::collections::BTreeMap;
+
+use actor::{Ctx, Mutation, fault_point, probe};
+use model::{
+    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
+    Refusal, RowId, TransactionId,
+};
+use store::lock_table::LockOwner;
+use wire::{
+    CoordinatorMessage, KnownOutcome, LegId, Message, ParticipantMessage, ReportedLeg,
+    ReportedTransaction, RollbackScope,
+};
+
+use super::Participant;
+use super::leg::{LegHandle, Status};
+use super::waits::Waiting;
+
+/// A commit on its way up a chain.
+pub(super) struct CommitOrder {
+    pub(super) transaction: TransactionId,
+    pub(super) leg: LegId,
+    pub(super) epoch: Epoch,
+    /// Who is still to be told, next one last.
+    pub(super) up: Vec<Address>,
+    pub(super) keep: bool,
+    pub(super) coordinator: Address,
+    pub(super) attempt: u32,
+}
+
+/// An abort on its way down a chain.
+pub(super) struct AbortOrder {
+    pub(super) transaction: TransactionId,
+    pub(super) leg: LegId,
+    /// Who is still to be told, next one first.
+    pub(super) down: Vec<Address>,
+    pub(super) coordinator: Address,
+    pub(super) attempt: u32,
+}
+
+impl Participant {
+    /// The transaction commits: a backup notes it and passes it on, the primary applies.
+    pub(super) fn commit(&mut self, ctx: &mut Ctx<'_>, mut order: CommitOrder) {
+        let limit = ctx.config().outcomes_max;
+        if self.outcomes.record(order.transaction, order.epoch, limit) {
+            probe!(ctx, "participant: outcome forgotten for want of room");
+        }
+        let handle = self.legs.find(order.transaction, order.leg);
+        if handle.is_none() {
+            probe!(ctx, "participant: commit of an unknown leg");
+        }
+        let Some(next) = order.up.pop() else {
+            if let Some(handle) = handle {
+                self.commit_here(ctx, handle, order.epoch, order.keep);
+            }
+            fault_point!(ctx, "participant: applied, before it answers");
+            let CommitOrder { transaction, leg, attempt, .. } = order;
+            let done = CoordinatorMessage::Committed { transaction, leg, attempt };
+            return ctx.send(order.coordinator, Message::Coordinator(done));
+        };
+        if let Some(handle) = handle {
+            self.note_commit(ctx, handle, order.epoch);
+        }
+        fault_point!(ctx, "participant: commit noted, before it passes it on");
+        let CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt } = order;
+        let commit = ParticipantMessage::Commit {
+            transaction,
+            leg,
+            epoch,
+            up,
+            keep,
+            coordinator,
+            attempt,
+        };
+        ctx.send(next, Message::Participant(commit));
+    }
+
+    /// Applies a leg at its primary.
+    fn commit_here(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Epoch, keep: bool) {
+        match self.legs.leg(handle).status {
+            Status::Applied(applied) => {
+                probe!(ctx, "participant: commit of an applied leg");
+                assert_eq!(applied, epoch, "one commit epoch");
+            }
+            Status::Committed(noted) => {
+                probe!(ctx, "participant: promoted backup applies what it had noted");
+                assert_eq!(noted, epoch, "one commit epoch");
+                self.apply(ctx, handle, epoch);
+            }
+            Status::Open => self.apply(ctx, handle, epoch),
+        }
+        if !keep {
+            self.legs.remove(handle);
+        }
+    }
+
+    /// Notes the decision at a backup.
+    fn note_commit(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Epoch) {
+        match self.legs.leg(handle).status {
+            Status::Open => {
+                self.legs.leg_mut(handle).become_status(Status::Committed(epoch));
+                if ctx.mutated(Mutation::BackupAppliesAtCommit) {
+                    self.apply(ctx, handle, epoch);
+                }
+            }
+            Status::Committed(noted) | Status::Applied(noted) => {
+                probe!(ctx, "participant: backup hears of a commit again");
+                assert_eq!(noted, epoch, "one commit epoch");
+            }
+        }
+    }
+
+    /// All primaries have applied: applies here too, and forgets the leg.
+    pub(super) fn complete(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        name: (TransactionId, LegId),
+        attempt: u32,
+    ) {
+        match self.legs.find(name.0, name.1) {
+            Some(handle) => {
+                match self.legs.leg(handle).status {
+                    Status::Committed(epoch) => self.apply(ctx, handle, epoch),
+                    Status::Applied(_) => {}
+                    Status::Open => panic!("{}: completed, but never told to commit", name.0),
+                }
+                self.legs.remove(handle);
+            }
+            None => probe!(ctx, "participant: complete of an unknown leg"),
+        }
+        fault_point!(ctx, "participant: completed, before it answers");
+        let (transaction, leg) = name;
+        let done = CoordinatorMessage::Completed { transaction, leg, attempt };
+        ctx.send(from, Message::Coordinator(done));
+    }
+
+    /// Makes the leg's changes visible and gives up its locks; the record stays.
+    pub(super) fn apply(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Epoch) {
+        self.end_waits(handle, None);
+        self.answers.remove(&handle);
+        let retained = self.retained_now(ctx);
+        let staged = self.legs.change(handle, |leg| leg.take_staged());
+        let leg = self.legs.leg_mut(handle);
+        leg.become_status(Status::Applied(epoch));
+        let mut claims = std::mem::take(&mut leg.claims);
+        for ((partition, row_id), row) in staged {
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            match row.newest() {
+                Some(image) => {
+                    replica.partition.put(row_id, &image.0, epoch, &retained);
+                    claims.insert((partition, row_id), false);
+                }
+                // The transaction inserted and deleted it: the slot stays as it was.
+                None if row.fresh => {}
+                None => {
+                    replica.partition.delete(row_id, epoch, &retained);
+                    claims.insert((partition, row_id), false);
+                }
+            }
+        }
+        self.release_claims(claims);
+        self.release_locks(handle);
+        if !retained.is_empty() {
+            self.versions_grew(ctx);
+        }
+    }
+
+    /// Takes everything of an undecided leg back and forgets it.
+    pub(super) fn undo(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) {
+        let status = self.legs.leg(handle).status;
+        assert_eq!(status, Status::Open, "{}: aborted", self.legs.leg(handle).transaction);
+        self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
+        self.answers.remove(&handle);
+        let claims = std::mem::take(&mut self.legs.leg_mut(handle).claims);
+        self.release_claims(claims);
+        self.release_locks(handle);
+        self.legs.remove(handle);
+    }
+
+    /// Lets go of slots; those reserved and still empty become free.
+    pub(super) fn release_claims(&mut self, claims: BTreeMap<(PartitionId, RowId), bool>) {
+        for ((partition, row_id), reserved) in claims {
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            replica.claims.remove(&row_id);
+            if reserved {
+                replica.release_slot(row_id);
+            }
+        }
+    }
+
+    fn release_locks(&mut self, handle: LegHandle) {
+        for partition in std::mem::take(&mut self.legs.leg_mut(handle).locked) {
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            let mut grants = Vec::new();
+            replica.locks.release_all(LockOwner(handle.0), &mut grants);
+            self.note_grants(partition, grants);
+        }
+    }
+
+    /// Ends the waits and the locking scans of a leg that ends. With a refusal the scans' clients
+    /// are told; its operations need no answer, as the coordinator has ended the transaction.
+    fn end_waits(&mut self, handle: LegHandle, tell: Option<(&mut Ctx<'_>, Refusal)>) {
+        for (ticket, wait) in self.waits.remove_all(handle) {
+            self.leave_queue(handle, ticket, &wait);
+        }
+        let scans = self.scans.of_leg(handle);
+        match tell {
+            Some((ctx, refusal)) => {
+                for scan in scans {
+                    self.fail_scan(ctx, scan, refusal.clone());
+                }
+            }
+            None => scans.into_iter().for_each(|scan| self.scans.forget(scan)),
+        }
+    }
+
+    /// Undoes a leg and passes the order on.
+    pub(super) fn abort(&mut self, ctx: &mut Ctx<'_>, mut order: AbortOrder) {
+        let AbortOrder { transaction, leg, coordinator, attempt, .. } = order;
+        // Passed on first: whoever gets the row next sends its changes down the same link later.
+        if !order.down.is_empty() {
+            let next = order.down.remove(0);
+            let down = order.down;
+            let abort =
+                ParticipantMessage::Abort { transaction, leg, down, coordinator, attempt };
+            ctx.send(next, Message::Participant(abort));
+            fault_point!(ctx, "participant: abort passed on, before it undoes");
+        }
+        match self.legs.find(transaction, leg) {
+            Some(handle) => self.undo(ctx, handle),
+            None => probe!(ctx, "participant: abort of an unknown leg"),
+        }
+        let done = CoordinatorMessage::Aborted { transaction, leg, attempt };
+        ctx.send(coordinator, Message::Coordinator(done));
+    }
+
+    /// Undoes some operations of a leg; its locks and slots stay until it ends.
+    pub(super) fn rollback(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        name: (TransactionId, LegId),
+        scope: RollbackScope,
+        mut down: Vec<Address>,
+        attempt: u32,
+    ) {
+        let (transaction, leg) = name;
+        let answer = |ctx: &mut Ctx<'_>, to: Address, refused: bool| {
+            let done = CoordinatorMessage::RolledBack { transaction, leg, refused, attempt };
+            ctx.send(to, Message::Coordinator(done));
+        };
+        let Some(handle) = self.legs.find(transaction, leg) else {
+            // All its operations were refused before they ran. A backup is only told about legs
+            // it knows, unless the transaction is being aborted.
+            if from.actor == ActorKind::Coordinator {
+                answer(ctx, from, false);
+            } else {
+                probe!(ctx, "participant: rollback of a leg that has ended");
+            }
+            return;
+        };
+        let coordinator = self.legs.leg(handle).coordinator.address;
+        if let RollbackScope::After(savepoint) = scope {
+            self.end_waits_after(ctx, handle, savepoint);
+        }
+        let undone = self.legs.change(handle, |leg| leg.roll_back(scope));
+        let state = self.legs.leg(handle);
+        assert_eq!(state.status, Status::Open, "{transaction}: rolled back when decided");
+        let primary = state.chain.first() == Some(&ctx.me());
+        assert!(undone || primary, "{transaction}: replicas disagree about a rollback");
+        if !undone {
+            probe!(ctx, "participant: single operation not undone");
+            return answer(ctx, coordinator, true);
+        }
+        // Backups that were sent no change do not know the leg.
+        if !state.replicated || ctx.mutated(Mutation::RollbackOnPrimaryOnly) {
+            down.clear();
+        }
+        fault_point!(ctx, "participant: rolled back, before it passes it on");
+        if down.is_empty() {
+            return answer(ctx, coordinator, false);
+        }
+        let next = down.remove(0);
+        let rollback = ParticipantMessage::Rollback { transaction, leg, scope, down, attempt };
+        ctx.send(next, Message::Participant(rollback));
+    }
+
+    /// Takes operations out of their queues that are undone before they ran.
+    fn end_waits_after(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        savepoint: OperationNumber,
+    ) {
+        let tickets: Vec<(u64, OperationNumber)> = self
+            .waits
+            .of(handle)
+            .filter_map(|(ticket, wait)| match &wait.what {
+                Waiting::Operation(operation) => Some((ticket, operation.number)),
+                Waiting::Scan(_) => None,
+            })
+            .filter(|(_, number)| *number > savepoint)
+            .collect();
+        let mut rows = Vec::new();
+        for (ticket, number) in tickets {
+            let wait = self.waits.remove(handle, ticket).expect("listed above");
+            self.leave_queue(handle, ticket, &wait);
+            let refusal = Refusal::new(ErrorCode::Internal, "rolled back while it waited");
+            self.answers.entry(handle).or_default().refuse(number, refusal);
+            rows.push((wait.partition, wait.hash));
+        }
+        for (partition, hash) in rows {
+            self.run_followers(ctx, handle, partition, hash);
+        }
+    }
+
+    /// Tells a new coordinator what is open here of a dead one.
+    pub(super) fn takeover_query(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        node: NodeId,
+        incarnation: Incarnation,
+        attempt: u32,
+    ) {
+        assert!(
+            ctx.cluster().member(node, incarnation).is_none(),
+            "{node}{incarnation} is taken over while it lives"
+        );
+        let mut transactions: Vec<ReportedTransaction> = Vec::new();
+        for handle in self.legs.of_life(node, incarnation) {
+            let leg = self.legs.leg(handle);
+            let report = ReportedLeg {
+                leg: leg.leg,
+                chain: leg.chain.clone(),
+                status: leg.status.reported(),
+            };
+            match transactions.last_mut() {
+                Some(last) if last.transaction == leg.transaction => last.legs.push(report),
+                _ => transactions.push(ReportedTransaction {
+                    transaction: leg.transaction,
+                    legs: vec![report],
+                }),
+            }
+        }
+        if !transactions.is_empty() {
+            probe!(ctx, "participant: reports legs of a dead coordinator");
+        }
+        let report =
+            CoordinatorMessage::TakeoverReport { node, incarnation, attempt, transactions };
+        ctx.send(from, Message::Coordinator(report));
+    }
+
+    /// Tells what is known here of a transaction's end.
+    pub(super) fn outcome_probe(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        transaction: TransactionId,
+        probe: u64,
+    ) {
+        let mut outcome = self.outcomes.of(transaction);
+        if !matches!(outcome, KnownOutcome::Committed(_)) {
+            for leg in self.legs.of(transaction) {
+                outcome = match leg.status {
+                    Status::Open => KnownOutcome::Open,
+                    Status::Committed(epoch) | Status::Applied(epoch) => {
+                        KnownOutcome::Committed(epoch)
+                    }
+                };
+            }
+        }
+        let report = CoordinatorMessage::OutcomeReport { transaction, probe, outcome };
+        ctx.send(from, Message::Coordinator(report));
+    }
+}

@@ -1,0 +1,94 @@
+//! Committed reads straight from a client: no transaction, no locks, newest rows or a snapshot.
+
+use actor::{Ctx, probe};
+use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, Row, key};
+use wire::{ClientReply, KeyRead, Message, ReadRequest};
+
+use super::Participant;
+use super::evaluate::{self, Projector};
+use super::replica::Replica;
+
+impl Participant {
+    /// Answers a client's reads, all of them or none.
+    pub(super) fn read(&mut self, ctx: &mut Ctx<'_>, from: Address, request: &ReadRequest) {
+        let result = self.read_rows(ctx, request);
+        let (session, request) = (request.session, request.request);
+        ctx.send(from, Message::Reply(ClientReply::Read { session, request, result }));
+    }
+
+    fn read_rows(
+        &self,
+        ctx: &mut Ctx<'_>,
+        request: &ReadRequest,
+    ) -> Result<Vec<Option<Row>>, Refusal> {
+        if !ctx.may_serve() {
+            probe!(ctx, "participant: read refused without a lease");
+            return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
+        }
+        let limit = ctx.config().batch_max as usize;
+        if request.reads.len() > limit {
+            let detail = format!("{} of at most {limit}", request.reads.len());
+            return Err(Refusal::new(ErrorCode::BatchLimit, detail));
+        }
+        request.reads.iter().map(|read| self.read_row(ctx, read, request.snapshot)).collect()
+    }
+
+    fn read_row(
+        &self,
+        ctx: &Ctx<'_>,
+        read: &KeyRead,
+        snapshot: Option<Epoch>,
+    ) -> Result<Option<Row>, Refusal> {
+        let partition = read.partition;
+        let cluster = ctx.cluster();
+        let table = cluster.tables.get(&partition.table);
+        let table = table.ok_or(Refusal::from(ErrorCode::UnknownTable))?;
+        if partition.index.0 >= table.partition_count {
+            return Err(Refusal::new(ErrorCode::BadRequest, "no such partition"));
+        }
+        let stale = || Refusal::new(ErrorCode::StaleRoute, partition.to_string());
+        let replica = self.readable(cluster, ctx.me(), partition).ok_or_else(stale)?;
+        evaluate::check_projection(table, &read.projection)?;
+        let hash = key::local_hash(&read.key.0);
+        let row = match snapshot {
+            Some(epoch) => {
+                self.check_snapshot(ctx, replica, epoch)?;
+                let row = replica.partition.read_at(&read.key.0, hash, epoch);
+                row.map_err(|_| Refusal::new(ErrorCode::SnapshotTooOld, epoch.to_string()))?
+            }
+            None => {
+                let place = replica.partition.find(&read.key.0, hash);
+                place.and_then(|row_id| replica.partition.row(row_id))
+            }
+        };
+        let projector = Projector::new(table, &read.projection);
+        row.map(|row| projector.project(table, row)).transpose()
+    }
+
+    /// The replica of a partition, if it is complete and this worker's to serve.
+    pub(super) fn readable(
+        &self,
+        cluster: &ClusterState,
+        me: Address,
+        partition: PartitionId,
+    ) -> Option<&Replica> {
+        let here = !cluster.slots.is_empty()
+            && cluster.replica_syncing(partition, me.node) == Some(false)
+            && cluster.participant(partition, me.node) == me;
+        self.replicas.get(&partition).filter(|_| here)
+    }
+
+    /// Whether the old images a snapshot needs are all here.
+    pub(super) fn check_snapshot(
+        &self,
+        ctx: &Ctx<'_>,
+        replica: &Replica,
+        epoch: Epoch,
+    ) -> Result<(), Refusal> {
+        let kept = ctx.view().epochs.retained.contains(&epoch);
+        if !kept || epoch < replica.partition.snapshot_floor() {
+            return Err(Refusal::new(ErrorCode::SnapshotTooOld, epoch.to_string()));
+        }
+        Ok(())
+    }
+}

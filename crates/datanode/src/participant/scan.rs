@@ -1,0 +1,479 @@
+//! Scans of partitions: opened once, answered batch by batch as the client asks.
+//!
+//! # Owns
+//! A record per open scan: where it stands, what it has collected, whether the client awaits a
+//! batch. Long walks are cut into steps; scans take turns.
+//! # Guarantees
+//! A scan sees each row that is there all the time once. It never waits for a lock while it sits
+//! on rows. It sees its own transaction's changes up to the operation it was opened after.
+//! # Not here
+//! The walk over rows (`cursor`), locks, merging of partitions (`client`).
+
+mod cursor;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use actor::{Ctx, probe};
+use model::schema::KEY_SIZE_MAX;
+use model::{
+    Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, TransactionId,
+};
+use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
+use wire::{
+    Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRow, ScanSource,
+    ScanStatus, WaitPolicy,
+};
+
+use super::Participant;
+use super::evaluate::{self, Projector};
+use super::leg::LegHandle;
+use super::prepare::{routed_here, store_mode};
+use super::waits::{Wait, Waiting};
+use cursor::{Position, Range, View, Walk};
+
+/// Most bytes of rows in a batch, but for its last row.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+/// Scans' waits are numbered from here, above all operation numbers.
+const TICKETS_FROM: u64 = 1 << 32;
+
+/// One scan of one partition.
+pub(super) type ScanKey = (ScanId, PartitionId);
+
+/// An open scan.
+#[derive(Debug)]
+struct Scan {
+    request: Box<ScanRequest>,
+    range: Range,
+    projector: Projector,
+    position: Position,
+    /// The leg that owns the locks it takes.
+    locking: Option<(LegHandle, LockMode)>,
+    /// The leg whose changes it sees, and up to which operation.
+    own: Option<(TransactionId, LegId, OperationNumber)>,
+    /// Rows still wanted; none for all.
+    remaining: Option<u64>,
+    rows: Vec<ScanRow>,
+    row_bytes: usize,
+    /// The client awaits a batch.
+    asked: bool,
+    /// Waits for a lock under `ticket`.
+    waits: bool,
+    /// Is in the queue of scans that go on.
+    queued: bool,
+    /// Why it cannot go on; told when the client asks.
+    failed: Option<Refusal>,
+    /// Names its lock waits.
+    ticket: u64,
+}
+
+/// All scans of a participant.
+#[derive(Debug, Default)]
+pub(super) struct Scans {
+    records: BTreeMap<ScanKey, Scan>,
+    queue: VecDeque<ScanKey>,
+    continuing: bool,
+    tickets: u64,
+}
+
+impl Scans {
+    /// Number of open scans.
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The scans whose locks a leg owns.
+    pub(super) fn of_leg(&self, handle: LegHandle) -> Vec<ScanKey> {
+        let owned = |scan: &Scan| scan.locking.is_some_and(|(owner, _)| owner == handle);
+        self.records.iter().filter(|(_, scan)| owned(scan)).map(|(key, _)| *key).collect()
+    }
+
+    /// The scans of a partition.
+    pub(super) fn of_partition(&self, partition: PartitionId) -> Vec<ScanKey> {
+        self.records.keys().filter(|key| key.1 == partition).copied().collect()
+    }
+
+    /// The scans that sessions of a process have opened.
+    pub(super) fn of_client(&self, node: NodeId, incarnation: Incarnation) -> Vec<ScanKey> {
+        let of_client = |key: &ScanKey| {
+            key.0.session.node == node && key.0.session.incarnation == incarnation
+        };
+        self.records.keys().filter(|key| of_client(key)).copied().collect()
+    }
+
+    /// Drops a scan that waits for nothing.
+    pub(super) fn forget(&mut self, key: ScanKey) {
+        self.records.remove(&key);
+    }
+
+    /// Drops all scans.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The waits that scans have: leg and ticket.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (LegHandle, u64)> {
+        self.records.values().filter(|scan| scan.waits).map(|scan| {
+            let (handle, _) = scan.locking.expect("only locking scans wait");
+            (handle, scan.ticket)
+        })
+    }
+}
+
+/// How a step of a scan ended.
+enum Step {
+    /// The step was long enough.
+    Again,
+    /// A batch is full.
+    Full,
+    /// No more rows.
+    End,
+    /// A row is locked; its key hash.
+    Locked(u64),
+    Failed(Refusal),
+}
+
+impl Participant {
+    /// A message about scans.
+    pub(super) fn handle_scan(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ScanMessage) {
+        match message {
+            ScanMessage::Open(request) => self.open_scan(ctx, request),
+            ScanMessage::Next { scan, partition } => self.next_batch(ctx, from, (scan, partition)),
+            ScanMessage::Close { scan, partition } => self.close_scan(ctx, (scan, partition)),
+            ScanMessage::Batch(batch) => panic!("a participant was sent a batch of {:?}", batch.scan),
+        }
+    }
+
+    fn open_scan(&mut self, ctx: &mut Ctx<'_>, request: Box<ScanRequest>) {
+        let key = (request.scan, request.partition);
+        if self.scans.records.contains_key(&key) {
+            probe!(ctx, "scan: opened anew");
+            self.close_scan(ctx, key);
+        }
+        let admitted = self.admit_scan(ctx, &request).and_then(|()| self.own_locks(ctx, &request));
+        let locking = match admitted {
+            Ok(locking) => locking,
+            Err(refusal) => {
+                return send_batch(ctx, request.reply_to, key, vec![], ScanStatus::Failed(refusal));
+            }
+        };
+        let table = self.replicas[&request.partition].partition.table();
+        let own = request.transaction.filter(|_| request.snapshot.is_none());
+        self.scans.tickets += 1;
+        let scan = Scan {
+            range: Range::new(&request.source),
+            projector: Projector::new(table, &request.projection),
+            position: Position::default(),
+            locking,
+            own: own.map(|own| (own.transaction, own.leg, own.seen_to)),
+            remaining: request.limit,
+            rows: Vec::new(),
+            row_bytes: 0,
+            asked: true,
+            waits: false,
+            queued: false,
+            failed: None,
+            ticket: TICKETS_FROM + self.scans.tickets,
+            request,
+        };
+        self.scans.records.insert(key, scan);
+        self.step_scan(ctx, key);
+    }
+
+    /// Whether the scan may run here and makes sense.
+    fn admit_scan(&self, ctx: &mut Ctx<'_>, request: &ScanRequest) -> Result<(), Refusal> {
+        if request.transaction.is_none() && !ctx.may_serve() {
+            return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
+        }
+        let partition = request.partition;
+        let cluster = ctx.cluster();
+        let table = cluster.tables.get(&partition.table);
+        let table = table.ok_or(Refusal::from(ErrorCode::UnknownTable))?;
+        if partition.index.0 >= table.partition_count {
+            return Err(Refusal::new(ErrorCode::BadRequest, "no such partition"));
+        }
+        let stale = || Refusal::new(ErrorCode::StaleRoute, partition.to_string());
+        let replica = self.readable(cluster, ctx.me(), partition).ok_or_else(stale)?;
+        if request.transaction.is_some()
+            && !routed_here(cluster, ctx.me(), partition, &request.chain)
+        {
+            return Err(stale());
+        }
+        if request.table_version != table.version {
+            return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
+        }
+        evaluate::check_condition(table, request.filter.as_ref())?;
+        evaluate::check_projection(table, &request.projection)?;
+        if let ScanSource::Index { index, lower, upper, .. } = &request.source {
+            if table.ordered_index(*index).is_none() || !replica.partition.index_ready(*index) {
+                return Err(ErrorCode::UnknownIndex.into());
+            }
+            let too_long = |bound: &Option<(Box<[u8]>, bool)>| {
+                bound.as_ref().is_some_and(|(key, _)| key.len() > KEY_SIZE_MAX)
+            };
+            if too_long(lower) || too_long(upper) {
+                return Err(Refusal::new(ErrorCode::BadRequest, "a bound is longer than any key"));
+            }
+        }
+        if let Some(epoch) = request.snapshot {
+            self.check_snapshot(ctx, replica, epoch)?;
+        }
+        let limit = ctx.config().scans_max;
+        if self.scans.len() >= limit as usize {
+            probe!(ctx, "scan: limit of open scans reached");
+            let detail = format!("{limit} on {}", ctx.me());
+            return Err(Refusal::new(ErrorCode::ScanLimit, detail));
+        }
+        Ok(())
+    }
+
+    /// The leg that is to own the locks of a locking scan, begun if it is new.
+    fn own_locks(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &ScanRequest,
+    ) -> Result<Option<(LegHandle, LockMode)>, Refusal> {
+        let Some(mode) = store_mode(request.lock) else { return Ok(None) };
+        let Some(owner) = request.transaction.filter(|_| request.snapshot.is_none()) else {
+            let detail = "a scan locks rows in a transaction, and newest rows only";
+            return Err(Refusal::new(ErrorCode::BadRequest, detail));
+        };
+        let (life, name) = (owner.coordinator, (owner.transaction, owner.leg));
+        if ctx.cluster().member(life.address.node, life.incarnation).is_none() {
+            return Err(Refusal::new(ErrorCode::NodeFailed, life.address.node.to_string()));
+        }
+        let handle = self.leg_for(ctx, name, request.chain.clone(), life);
+        let handle = handle.ok_or(Refusal::from(ErrorCode::UnknownTransaction))?;
+        self.legs.leg_mut(handle).locked.insert(request.partition);
+        Ok(Some((handle, mode)))
+    }
+
+    fn next_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, key: ScanKey) {
+        let Some(scan) = self.scans.records.get_mut(&key) else {
+            probe!(ctx, "scan: next batch of an unknown scan");
+            let status = ScanStatus::Failed(ErrorCode::ScanAborted.into());
+            return send_batch(ctx, from, key, vec![], status);
+        };
+        scan.asked = true;
+        if let Some(refusal) = scan.failed.take() {
+            return self.fail_scan(ctx, key, refusal);
+        }
+        if !scan.waits && !scan.queued {
+            self.step_scan(ctx, key);
+        }
+    }
+
+    /// Forgets a scan, without an answer.
+    pub(super) fn close_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let Some(scan) = self.scans.records.remove(&key) else { return };
+        if scan.waits {
+            let (handle, _) = scan.locking.expect("only locking scans wait");
+            self.end_wait(ctx, handle, scan.ticket);
+        }
+    }
+
+    /// Ends a scan that cannot go on; the client is told when it asks.
+    pub(super) fn fail_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey, refusal: Refusal) {
+        let Some(scan) = self.scans.records.get_mut(&key) else { return };
+        if scan.waits {
+            scan.waits = false;
+            let (handle, _) = scan.locking.expect("only locking scans wait");
+            let ticket = scan.ticket;
+            self.end_wait(ctx, handle, ticket);
+        }
+        let scan = self.scans.records.get_mut(&key).expect("looked up above");
+        if scan.asked {
+            let reply_to = scan.request.reply_to;
+            self.scans.records.remove(&key);
+            return send_batch(ctx, reply_to, key, vec![], ScanStatus::Failed(refusal));
+        }
+        // Its leg may end before the client asks.
+        scan.locking = None;
+        scan.own = None;
+        scan.failed = Some(refusal);
+    }
+
+    /// Goes on with a scan whose lock was granted.
+    pub(super) fn resume_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let scan = self.scans.records.get_mut(&key).expect("a waiting scan is open");
+        scan.waits = false;
+        probe!(ctx, "scan: lock granted after a wait");
+        if scan.asked && !scan.queued {
+            self.step_scan(ctx, key);
+        }
+    }
+
+    /// Goes on with the next scan in turn.
+    pub(super) fn continue_scans(&mut self, ctx: &mut Ctx<'_>) {
+        self.scans.continuing = false;
+        while let Some(key) = self.scans.queue.pop_front() {
+            // It may have been closed since.
+            let Some(scan) = self.scans.records.get_mut(&key) else { continue };
+            if !std::mem::take(&mut scan.queued) {
+                continue;
+            }
+            if scan.asked && !scan.waits && scan.failed.is_none() {
+                self.step_scan(ctx, key);
+                break;
+            }
+        }
+        self.keep_scanning(ctx);
+    }
+
+    fn keep_scanning(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.scans.queue.is_empty() && !self.scans.continuing {
+            self.scans.continuing = true;
+            ctx.send(ctx.me(), Message::Continue(Continue::Scans));
+        }
+    }
+
+    /// Advances a scan by one step, and sends what there is to send.
+    fn step_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let mut scan = self.scans.records.remove(&key).expect("an open scan");
+        let step = match self.may_go_on(ctx, &scan) {
+            Ok(()) => self.walk(ctx, &mut scan),
+            Err(refusal) => Step::Failed(refusal),
+        };
+        let reply_to = scan.request.reply_to;
+        match step {
+            Step::Again => {
+                scan.queued = true;
+                self.scans.queue.push_back(key);
+                self.scans.records.insert(key, scan);
+                self.keep_scanning(ctx);
+            }
+            Step::Full => {
+                let rows = scan.take_rows();
+                self.scans.records.insert(key, scan);
+                send_batch(ctx, reply_to, key, rows, ScanStatus::More);
+            }
+            Step::End => send_batch(ctx, reply_to, key, scan.rows, ScanStatus::Finished),
+            Step::Failed(refusal) => {
+                send_batch(ctx, reply_to, key, vec![], ScanStatus::Failed(refusal));
+            }
+            Step::Locked(hash) => {
+                probe!(ctx, "scan: waits for a lock");
+                let (handle, _) = scan.locking.expect("only locking scans meet locks");
+                scan.waits = true;
+                let wait = Wait::new(ctx, key.1, hash, Waiting::Scan(key.0), true);
+                self.waits.insert(handle, scan.ticket, wait);
+                if !scan.rows.is_empty() {
+                    let rows = scan.take_rows();
+                    send_batch(ctx, reply_to, key, rows, ScanStatus::More);
+                }
+                self.scans.records.insert(key, scan);
+            }
+        }
+    }
+
+    /// What may have changed since the last step.
+    fn may_go_on(&self, ctx: &Ctx<'_>, scan: &Scan) -> Result<(), Refusal> {
+        if !ctx.may_serve() {
+            return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
+        }
+        let partition = scan.request.partition;
+        let replica = self.readable(ctx.cluster(), ctx.me(), partition);
+        let replica = replica.ok_or(Refusal::from(ErrorCode::StaleRoute))?;
+        if let Range::Index { index, .. } = &scan.range
+            && !replica.partition.index_ready(*index)
+        {
+            return Err(Refusal::new(ErrorCode::SchemaChanged, "the index was dropped"));
+        }
+        match scan.request.snapshot {
+            Some(epoch) => self.check_snapshot(ctx, replica, epoch),
+            None => Ok(()),
+        }
+    }
+
+    /// Walks over at most a step's rows.
+    fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
+        let partition = scan.request.partition;
+        let replica = self.replicas.get_mut(&partition).expect("checked before the step");
+        let locks = &mut replica.locks;
+        let table = replica.partition.table();
+        let own = scan.own.and_then(|(transaction, leg, seen_to)| {
+            let handle = self.legs.find(transaction, leg)?;
+            Some((self.legs.leg(handle), seen_to))
+        });
+        let view = match (scan.request.snapshot, own) {
+            (Some(epoch), _) => View::Snapshot(epoch),
+            (None, Some((leg, seen_to))) => View::Own(leg, seen_to),
+            (None, None) => View::Committed,
+        };
+        let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
+        let mut left = ctx.config().scan_step_rows.max(1);
+        let step = loop {
+            if scan.remaining == Some(0) {
+                break Step::End;
+            }
+            if left == 0 {
+                break Step::Again;
+            }
+            left -= 1;
+            let Some((_, row)) = walk.next() else { break Step::End };
+            match evaluate::passes(table, row, scan.request.filter.as_ref()) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(refusal) => break Step::Failed(refusal),
+            }
+            if let Some((handle, mode)) = scan.locking {
+                let hash = table.key_of_row(&table.primary_key, row).local_hash();
+                let (lock, owner) = (LockKey(hash), LockOwner(handle.0));
+                let locked = match scan.request.wait {
+                    WaitPolicy::Wait => {
+                        locks.request(lock, owner, mode, scan.ticket) == LockAnswer::Granted
+                    }
+                    WaitPolicy::Refuse | WaitPolicy::Skip => locks.try_request(lock, owner, mode),
+                };
+                match scan.request.wait {
+                    _ if locked => {}
+                    WaitPolicy::Wait => {
+                        scan.position = walk.before_last();
+                        return Step::Locked(hash);
+                    }
+                    WaitPolicy::Skip => continue,
+                    WaitPolicy::Refuse => {
+                        break Step::Failed(ErrorCode::LockUnavailable.into());
+                    }
+                }
+            }
+            match scan.projector.project(table, row) {
+                Ok(projected) => scan.keep(walk.key(), projected),
+                Err(refusal) => break Step::Failed(refusal),
+            }
+            let full = scan.rows.len() >= ctx.config().scan_batch_rows.max(1) as usize;
+            if (full || scan.row_bytes >= BATCH_BYTES_MAX) && scan.remaining != Some(0) {
+                break Step::Full;
+            }
+        };
+        scan.position = walk.after_last();
+        step
+    }
+}
+
+impl Scan {
+    fn keep(&mut self, key: &[u8], row: model::Row) {
+        self.row_bytes += key.len() + row.0.len();
+        self.rows.push(ScanRow { key: key.into(), row });
+        if let Some(remaining) = &mut self.remaining {
+            *remaining -= 1;
+        }
+    }
+
+    /// The rows of a batch; the client must ask for the next.
+    fn take_rows(&mut self) -> Vec<ScanRow> {
+        self.asked = false;
+        self.row_bytes = 0;
+        std::mem::take(&mut self.rows)
+    }
+}
+
+fn send_batch(
+    ctx: &mut Ctx<'_>,
+    to: Address,
+    key: ScanKey,
+    rows: Vec<ScanRow>,
+    status: ScanStatus,
+) {
+    let batch = ScanBatch { scan: key.0, partition: key.1, rows, status };
+    ctx.send(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
+}

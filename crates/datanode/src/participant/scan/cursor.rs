@@ -1,0 +1,281 @@
+//! The walk of a scan over one partition: committed rows merged with the transaction's own.
+//!
+//! A walk lives for one step of a scan and holds no state between steps but its position, so rows
+//! may come, go and move between steps: an index walk seeks again by key and row id.
+
+use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::vec::IntoIter;
+
+use model::{Epoch, IndexId, OperationNumber, PartitionId, RowId, Table};
+use store::ordered_index::{Direction, KeyRange};
+use store::partition::{IndexScan, Partition, SnapshotIndexScan};
+use wire::{ScanOrder, ScanSource};
+
+use crate::participant::leg::Leg;
+
+/// Where a walk stands: the last row it has passed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Position {
+    /// Its index key; empty in heap scans.
+    pub(super) key: Vec<u8>,
+    /// Its place; none before the first row.
+    pub(super) row_id: Option<RowId>,
+}
+
+/// What a scan runs over, ready for seeking.
+#[derive(Debug)]
+pub(super) enum Range {
+    Heap,
+    Index { index: IndexId, range: KeyRange, direction: Direction },
+}
+
+impl Range {
+    /// From a checked request.
+    pub(super) fn new(source: &ScanSource) -> Self {
+        let ScanSource::Index { index, lower, upper, order } = source else { return Range::Heap };
+        let bound = |bound: &Option<(Box<[u8]>, bool)>| match bound {
+            None => Bound::Unbounded,
+            Some((key, true)) => Bound::Included(key.to_vec()),
+            Some((key, false)) => Bound::Excluded(key.to_vec()),
+        };
+        let direction = match order {
+            ScanOrder::Ascending => Direction::Ascending,
+            ScanOrder::Descending => Direction::Descending,
+        };
+        let range = KeyRange { lower: bound(lower), upper: bound(upper) };
+        Range::Index { index: *index, range, direction }
+    }
+}
+
+/// Whose changes a walk sees.
+#[derive(Clone, Copy)]
+pub(super) enum View<'a> {
+    /// The newest committed rows.
+    Committed,
+    /// Those, with a leg's own changes up to an operation laid over them.
+    Own(&'a Leg, OperationNumber),
+    /// The rows as of a retained epoch.
+    Snapshot(Epoch),
+}
+
+enum Committed<'a> {
+    Heap { after: Option<RowId> },
+    Index(IndexScan<'a>),
+    SnapshotHeap { after: Option<RowId>, epoch: Epoch },
+    SnapshotIndex(SnapshotIndexScan<'a>),
+}
+
+struct OwnRow<'a> {
+    key: Vec<u8>,
+    row_id: RowId,
+    row: &'a [u8],
+}
+
+/// A walk in progress.
+pub(super) struct Walk<'a> {
+    partition: &'a Partition,
+    view: View<'a>,
+    direction: Direction,
+    committed: Committed<'a>,
+    /// The next committed row; its key is in `ahead_key`.
+    ahead: Option<(RowId, &'a [u8])>,
+    ahead_key: Vec<u8>,
+    looked_ahead: bool,
+    /// The transaction's own rows, in scan order.
+    own: Peekable<IntoIter<OwnRow<'a>>>,
+    /// The row given last, and the one before it.
+    at: Position,
+    before: Position,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that goes on after `position`.
+    pub(super) fn new(
+        partition: &'a Partition,
+        range: &Range,
+        view: View<'a>,
+        position: &Position,
+    ) -> Self {
+        let after = position.row_id.map(|row_id| (&position.key[..], row_id));
+        let (direction, committed) = match (range, view) {
+            (Range::Heap, View::Snapshot(epoch)) => {
+                let after = position.row_id;
+                (Direction::Ascending, Committed::SnapshotHeap { after, epoch })
+            }
+            (Range::Heap, _) => {
+                (Direction::Ascending, Committed::Heap { after: position.row_id })
+            }
+            (Range::Index { index, range, direction }, View::Snapshot(epoch)) => {
+                let scan = partition.scan_index_at(*index, range, *direction, after, epoch);
+                (*direction, Committed::SnapshotIndex(scan))
+            }
+            (Range::Index { index, range, direction }, _) => {
+                let scan = partition.scan_index(*index, range, *direction, after);
+                (*direction, Committed::Index(scan))
+            }
+        };
+        let own = match view {
+            View::Own(leg, seen_to) => own_rows(partition, range, leg, seen_to, position),
+            View::Committed | View::Snapshot(_) => Vec::new(),
+        };
+        Self {
+            partition,
+            view,
+            direction,
+            committed,
+            ahead: None,
+            ahead_key: Vec::new(),
+            looked_ahead: false,
+            own: own.into_iter().peekable(),
+            at: position.clone(),
+            before: position.clone(),
+        }
+    }
+
+    /// The next row and its place; [`Walk::key`] is its index key.
+    pub(super) fn next(&mut self) -> Option<(RowId, &'a [u8])> {
+        if !self.looked_ahead {
+            self.look_ahead();
+        }
+        let take_own = match (&self.ahead, self.own.peek()) {
+            (None, None) => return None,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (Some((row_id, _)), Some(own)) => {
+                let order = (&own.key[..], own.row_id).cmp(&(&self.ahead_key[..], *row_id));
+                match self.direction {
+                    Direction::Ascending => order == Ordering::Less,
+                    Direction::Descending => order == Ordering::Greater,
+                }
+            }
+        };
+        std::mem::swap(&mut self.at, &mut self.before);
+        if take_own {
+            let own = self.own.next().expect("peeked");
+            self.at.key = own.key;
+            self.at.row_id = Some(own.row_id);
+            return Some((own.row_id, own.row));
+        }
+        let ahead = self.ahead.take().expect("there is a committed row");
+        self.looked_ahead = false;
+        std::mem::swap(&mut self.at.key, &mut self.ahead_key);
+        self.at.row_id = Some(ahead.0);
+        Some(ahead)
+    }
+
+    /// Index key of the row given last; empty in heap scans.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.at.key
+    }
+
+    /// Where a later walk goes on after the row given last.
+    pub(super) fn after_last(self) -> Position {
+        self.at
+    }
+
+    /// Where a later walk meets the row given last again.
+    pub(super) fn before_last(self) -> Position {
+        self.before
+    }
+
+    /// Finds the next committed row that the transaction has not changed itself.
+    fn look_ahead(&mut self) {
+        self.looked_ahead = true;
+        loop {
+            self.ahead_key.clear();
+            self.ahead = self.next_committed();
+            let Some((row_id, _)) = self.ahead else { return };
+            if !self.changed_by_self(row_id) {
+                return;
+            }
+        }
+    }
+
+    fn next_committed(&mut self) -> Option<(RowId, &'a [u8])> {
+        let partition = self.partition;
+        let row_of = |row_id| partition.row(row_id).expect("a scanned row is there");
+        match &mut self.committed {
+            Committed::Heap { after } => {
+                let row_id = partition.next_row(*after)?;
+                *after = Some(row_id);
+                Some((row_id, row_of(row_id)))
+            }
+            Committed::SnapshotHeap { after, epoch } => {
+                let (row_id, row) = partition.next_slot_at(*after, *epoch)?;
+                *after = Some(row_id);
+                Some((row_id, row))
+            }
+            Committed::Index(scan) => {
+                let (key, row_id) = scan.next()?;
+                self.ahead_key.extend_from_slice(key);
+                Some((row_id, row_of(row_id)))
+            }
+            Committed::SnapshotIndex(scan) => {
+                let (key, row_id, row) = scan.next()?;
+                self.ahead_key.extend_from_slice(key);
+                Some((row_id, row))
+            }
+        }
+    }
+
+    fn changed_by_self(&self, row_id: RowId) -> bool {
+        let View::Own(leg, seen_to) = self.view else { return false };
+        let staged = leg.staged.get(&(self.partition.id(), row_id));
+        staged.is_some_and(|row| row.seen(seen_to).is_some())
+    }
+}
+
+/// The rows a leg has staged and a scan is to see, after its position, in scan order.
+fn own_rows<'a>(
+    partition: &'a Partition,
+    range: &Range,
+    leg: &'a Leg,
+    seen_to: OperationNumber,
+    position: &Position,
+) -> Vec<OwnRow<'a>> {
+    let table = partition.table();
+    let mut own: Vec<OwnRow<'a>> = staged_in(leg, partition.id())
+        .filter_map(|(row_id, staged)| {
+            let row = &staged.seen(seen_to)??.0[..];
+            let key = index_key(table, range, row)?;
+            Some(OwnRow { key, row_id, row })
+        })
+        .collect();
+    let direction = match range {
+        Range::Heap => Direction::Ascending,
+        Range::Index { direction, .. } => *direction,
+    };
+    own.sort_unstable_by(|a, b| {
+        let order = (&a.key, a.row_id).cmp(&(&b.key, b.row_id));
+        if direction == Direction::Ascending { order } else { order.reverse() }
+    });
+    if let Some(row_id) = position.row_id {
+        own.retain(|own| {
+            let order = (&own.key, own.row_id).cmp(&(&position.key, row_id));
+            match direction {
+                Direction::Ascending => order == Ordering::Greater,
+                Direction::Descending => order == Ordering::Less,
+            }
+        });
+    }
+    own
+}
+
+/// What a leg has staged in a partition, by place.
+fn staged_in(
+    leg: &Leg,
+    partition: PartitionId,
+) -> impl Iterator<Item = (RowId, &crate::participant::leg::StagedRow)> {
+    let range = (partition, RowId(0))..=(partition, RowId(u32::MAX));
+    leg.staged.range(range).map(|((_, row_id), staged)| (*row_id, staged))
+}
+
+/// The row's key in the scanned index, if that lies in the range; empty for heap scans.
+fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
+    let Range::Index { index, range, .. } = range else { return Some(Vec::new()) };
+    let definition = table.ordered_index(*index)?;
+    let key = table.key_of_row(&definition.columns, row).0.into_vec();
+    range.contains(&key).then_some(key)
+}

@@ -1,0 +1,256 @@
+//! Replica copies: under writes, over the death of their source, after a rejoin.
+
+use std::collections::BTreeMap;
+
+use wire::ControlMessage;
+
+use super::*;
+
+impl World {
+    fn synced(&mut self) -> bool {
+        self.take_others().iter().any(|message| {
+            let Message::Control(message) = message else { return false };
+            matches!(**message, ControlMessage::WorkerSynced { .. })
+        })
+    }
+}
+
+fn slow_copies(config: &mut Config) {
+    config.copy_batch_rows = 3;
+    config.copy_window = 2;
+    config.scan_step_rows = 5;
+}
+
+/// Writers that go on while messages are carried in any order.
+struct Writers {
+    prng: Prng,
+    count: u32,
+    /// Open transactions: their chain, their last operation, whether all of it is answered.
+    open: BTreeMap<u32, (Vec<Address>, u32)>,
+    committing: BTreeMap<u32, (Vec<Address>, bool)>,
+}
+
+impl Writers {
+    fn new(seed: u64) -> Self {
+        let (open, committing) = (BTreeMap::new(), BTreeMap::new());
+        Self { prng: Prng::new(seed), count: 100, open, committing }
+    }
+
+    fn random_kind(&mut self) -> OperationKind {
+        let id = self.prng.below(30) as i64;
+        match self.prng.below(4) {
+            0 => insert(id, self.count as i64),
+            1 => upsert(id, self.count as i64),
+            2 => add(id, 1),
+            _ => delete(id),
+        }
+    }
+
+    fn step(&mut self, world: &mut World) {
+        if self.open.len() < 5 && self.prng.percent(20) {
+            self.count += 1;
+            let operations: u32 = self.prng.between(1, 4) as u32;
+            let chain = world.chain();
+            let all = (1..=operations).map(|n| operation(n, self.random_kind())).collect();
+            world.prepare_with(txn(self.count), chain.clone(), all);
+            self.open.insert(self.count, (chain, operations));
+        }
+        let open: Vec<u32> = self.open.keys().copied().collect();
+        for number in open {
+            if self.prng.percent(15) {
+                self.end(world, number, false);
+            }
+        }
+        self.follow(world);
+    }
+
+    /// Commits or aborts a transaction that is answered; aborts it in any case when it must end.
+    fn end(&mut self, world: &mut World, number: u32, must: bool) {
+        let (chain, operations) = self.open[&number].clone();
+        let answered = (1..=operations).all(|n| world.answered(txn(number), n));
+        let alive = chain.iter().all(|a| world.cluster.members.contains_key(&a.node));
+        let live: Vec<Address> =
+            chain.into_iter().filter(|a| world.cluster.members.contains_key(&a.node)).collect();
+        if answered && alive && self.prng.percent(80) {
+            world.order_commit(txn(number), &live, true);
+            self.committing.insert(number, (live, false));
+        } else if answered || must || !alive {
+            world.order_abort(txn(number), &live);
+        } else {
+            return;
+        }
+        self.open.remove(&number);
+    }
+
+    /// Completes what all primaries have applied.
+    fn follow(&mut self, world: &mut World) {
+        for (number, (chain, completed)) in &mut self.committing {
+            let applied = world.others.iter().any(|(_, message)| {
+                matches!(message, Message::Coordinator(CoordinatorMessage::Committed {
+                    transaction, ..
+                }) if *transaction == txn(*number))
+            });
+            if applied && !*completed {
+                *completed = true;
+                world.order_complete(txn(*number), chain);
+            }
+        }
+    }
+
+    fn finish(&mut self, world: &mut World) {
+        let open: Vec<u32> = self.open.keys().copied().collect();
+        for number in open {
+            self.end(world, number, true);
+        }
+        while world.carry_any() {
+            self.follow(world);
+        }
+    }
+}
+
+#[test]
+fn a_copy_under_writes_converges() {
+    for seed in 0..60 {
+        let mut world = World::with(2, slow_copies);
+        world.prng = Prng::new(seed);
+        world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+        world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
+        let mut writers = Writers::new(seed);
+        for step in 0..400 {
+            writers.step(&mut world);
+            for _ in 0..writers.prng.below(6) {
+                world.carry_any();
+            }
+            if step == 60 {
+                world.sync(3);
+            }
+            if step % 40 == 0 {
+                world.next_epoch(&[]);
+            }
+        }
+        writers.finish(&mut world);
+        assert!(world.synced(), "seed {seed}: the copy ends");
+        world.check_quiet();
+        world.activate(3);
+        world.write(txn(2), vec![upsert(99, 1)]);
+        world.check_quiet();
+    }
+}
+
+#[test]
+fn a_copy_goes_on_from_the_next_primary() {
+    for seed in 0..40 {
+        let mut world = World::with(3, slow_copies);
+        world.prng = Prng::new(seed);
+        world.start(4, 1, (*world.nodes[&1].shared.config).clone());
+        world.write(txn(1), (0..25).map(|id| insert(id, id)).collect());
+        world.sync(4);
+        for _ in 0..world.prng.below(12) {
+            world.carry_any();
+        }
+        world.kill(1);
+        world.run();
+        assert!(world.synced(), "seed {seed}: the copy ends");
+        world.activate(4);
+        world.write(txn(2), vec![delete(3), insert(40, 1)]);
+        world.check_quiet();
+    }
+}
+
+#[test]
+fn a_copy_waits_for_transactions_of_the_old_chain() {
+    let mut world = World::new(2);
+    world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.execute(txn(2), vec![add(1, 1), insert(3, 30), delete(2)]);
+    let old_chain = world.chain();
+    world.sync(3);
+    world.run();
+    assert!(!world.synced());
+    world.order_commit(txn(2), &old_chain, false);
+    world.run();
+    assert!(world.synced());
+    world.order_complete(txn(2), &old_chain[1..]);
+    world.run();
+    assert_eq!(world.rows(3), [(1, 11), (3, 30)]);
+    let probe = ParticipantMessage::OutcomeProbe { transaction: txn(2), probe: 1 };
+    world.tell(coordinator(1), participant(3), Message::Participant(probe));
+    world.run();
+    let outcome = wire::KnownOutcome::Committed(world.epoch);
+    assert!(
+        matches!(
+            world.take_others()[..],
+            [Message::Coordinator(CoordinatorMessage::OutcomeReport { outcome: known, .. })]
+                if known == outcome
+        ),
+        "who has the rows knows the outcome"
+    );
+    world.activate(3);
+    world.check_quiet();
+}
+
+#[test]
+fn a_rejoining_node_is_sent_what_has_changed() {
+    for seed in 0..40 {
+        let mut world = World::with(3, slow_copies);
+        world.prng = Prng::new(seed);
+        world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
+        world.next_epoch(&[]);
+        // The node has transactions open when it is cut off.
+        world.execute(txn(2), vec![add(1, 1), insert(30, 1), delete(2)]);
+        let chain = world.chain();
+        let mut kept = world.nodes.remove(&2).unwrap();
+        world.kill_kept(2);
+        world.order_abort(txn(2), &[chain[0], chain[2]]);
+        world.run();
+        world.next_epoch(&[]);
+        world.write(txn(3), vec![delete(5), insert(31, 5), add(6, 1)]);
+        world.write(txn(4), vec![insert(5, 55), delete(7), insert(32, 7)]);
+        kept.participant.rejoin();
+        kept.shared.incarnation = Incarnation(2);
+        kept.shared.epochs = EpochView::default();
+        kept.shared.outbox.clear();
+        world.nodes.insert(2, kept);
+        // A state without it must not make it drop its rows.
+        world.change(|_| {});
+        assert_eq!(world.nodes[&2].participant.partitions().count(), 1);
+        world.sync(2);
+        let mut writers = Writers::new(seed);
+        for _ in 0..100 {
+            writers.step(&mut world);
+            world.carry_any();
+        }
+        writers.finish(&mut world);
+        assert!(world.synced(), "seed {seed}: the copy ends");
+        world.activate(2);
+        world.write(txn(5), vec![upsert(33, 1)]);
+        world.check_quiet();
+    }
+}
+
+impl World {
+    /// The others remove a node that is kept aside.
+    fn kill_kept(&mut self, node: u16) {
+        self.kill(node);
+    }
+}
+
+#[test]
+fn a_worker_without_partitions_is_synced_at_once() {
+    let mut world = World::new(2);
+    world.change(|state| state.tables.clear());
+    world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+    world.take_others();
+    world.sync(3);
+    assert!(world.synced());
+    // A table that is made meanwhile is copied too.
+    world.change(|state| {
+        state.tables.insert(P.table, Arc::new(table()));
+    });
+    assert!(!world.synced());
+    world.run();
+    assert!(world.synced());
+    world.activate(3);
+    world.write(txn(1), vec![insert(1, 1)]);
+    world.check_quiet();
+}

@@ -1,0 +1,169 @@
+//! Waits: order, time-outs, reports to coordinators.
+
+use super::*;
+
+const LOCKED: (LockMode, WaitPolicy) = (LockMode::Exclusive, WaitPolicy::Wait);
+
+fn exclusive(id: i64) -> OperationKind {
+    read(id, LOCKED.0, LOCKED.1)
+}
+
+#[test]
+fn locks_are_granted_in_order() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    world.prepare(txn(3), vec![operation(1, add(1, 10))]);
+    world.run();
+    world.prepare(txn(4), vec![operation(1, add(1, 100))]);
+    world.run();
+    assert!(!world.answered(txn(3), 1) && !world.answered(txn(4), 1));
+    world.commit(txn(2));
+    assert!(world.answered(txn(3), 1) && !world.answered(txn(4), 1));
+    world.abort(txn(3));
+    assert!(world.answered(txn(4), 1));
+    world.commit(txn(4));
+    assert_eq!(world.rows(2), [(1, 111)]);
+    world.check_quiet();
+}
+
+#[test]
+fn operations_on_one_row_keep_their_order_behind_a_wait() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    let kinds = vec![
+        read(1, LockMode::Shared, WaitPolicy::Wait),
+        add(2, 1),
+        add(1, 1),
+        read(1, LockMode::Committed, WaitPolicy::Wait),
+        delete(1),
+    ];
+    let operations =
+        kinds.into_iter().enumerate().map(|(at, kind)| operation(at as u32 + 1, kind)).collect();
+    world.prepare(txn(3), operations);
+    world.run();
+    assert!(world.answered(txn(3), 2), "another row is not held up");
+    assert!(!world.answered(txn(3), 4), "a later read of the row is");
+    world.commit(txn(2));
+    assert_eq!(world.answer(txn(3), 1), Ok(OperationOutcome::Row(row(1, 11))));
+    assert_eq!(world.answer(txn(3), 4), Ok(OperationOutcome::Row(row(1, 12))));
+    assert_eq!(world.answer(txn(3), 5), Ok(OperationOutcome::Written { existed: true }));
+    world.commit(txn(3));
+    assert_eq!(world.rows(2), [(2, 21)]);
+    world.check_quiet();
+}
+
+#[test]
+fn who_will_not_wait_is_refused_at_once() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![read(1, LockMode::Shared, WaitPolicy::Wait)]);
+    let answers = world.execute(txn(3), vec![
+        read(1, LockMode::Shared, WaitPolicy::Refuse),
+        read(1, LockMode::Exclusive, WaitPolicy::Refuse),
+        read(1, LockMode::Exclusive, WaitPolicy::Skip),
+        read(1, LockMode::Committed, WaitPolicy::Wait),
+    ]);
+    assert_eq!(answers[0], Ok(OperationOutcome::Row(row(1, 10))));
+    assert_eq!(answers[1], Err(ErrorCode::LockUnavailable));
+    assert_eq!(answers[2], Err(ErrorCode::LockUnavailable));
+    assert_eq!(answers[3], Ok(OperationOutcome::Row(row(1, 10))));
+    world.abort(txn(2));
+    world.abort(txn(3));
+    world.check_quiet();
+}
+
+#[test]
+fn waits_are_reported_and_end_with_the_time_out() {
+    let mut world = World::new(1);
+    let config = world.nodes[&1].shared.config.clone();
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![exclusive(1)]);
+    world.prepare(txn(3), vec![operation(1, add(1, 1)), operation(2, add(1, 1))]);
+    world.run();
+    world.take_others();
+    world.pass(config.deadlock_check_after);
+    let reports = world.take_others();
+    let [
+        Message::Coordinator(CoordinatorMessage::Waiting { transaction, wait: 1, blockers }),
+    ] = &reports[..]
+    else {
+        panic!("{reports:?}");
+    };
+    assert_eq!((*transaction, blockers[0].0), (txn(3), txn(2)));
+    world.pass(config.lock_timeout);
+    assert_eq!(world.answer(txn(3), 1), Err(ErrorCode::LockTimeout));
+    assert_eq!(world.answer(txn(3), 2), Err(ErrorCode::LockTimeout));
+    let over = |message: &&Message| {
+        matches!(message, Message::Coordinator(CoordinatorMessage::WaitOver { wait: 1, .. }))
+    };
+    assert_eq!(world.take_others().iter().filter(over).count(), 1);
+    assert_eq!(world.nodes[&1].shared.timers.next(), None, "nothing waits any more");
+    world.abort(txn(3));
+    world.commit(txn(2));
+    world.check_quiet();
+}
+
+#[test]
+fn an_aborted_transaction_leaves_its_queue() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    for number in [3, 4] {
+        world.prepare(txn(number), vec![operation(1, add(1, 10)), operation(2, add(1, 10))]);
+        world.run();
+    }
+    world.abort(txn(3));
+    assert!(!world.answered(txn(3), 1));
+    world.commit(txn(2));
+    assert!(world.answered(txn(4), 2));
+    world.commit(txn(4));
+    assert_eq!(world.rows(1), [(1, 31)]);
+    world.check_quiet();
+}
+
+#[test]
+fn operations_of_a_dead_coordinator_never_run() {
+    let mut world = World::new(3);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    let chain = world.chain();
+    let prepare = ParticipantMessage::Prepare {
+        transaction: txn(3),
+        leg: LegId(0),
+        chain: chain.clone(),
+        operations: vec![operation(1, add(1, 1)), operation(2, insert(2, 2))],
+    };
+    world.tell(coordinator(2), chain[0], Message::Participant(prepare));
+    world.run();
+    assert!(!world.answered(txn(3), 1) && world.answered(txn(3), 2));
+    world.kill(2);
+    world.abort(txn(2));
+    assert!(!world.answered(txn(3), 1));
+    world.order_abort(txn(3), &[chain[0], chain[2]]);
+    world.run();
+    assert_eq!(world.rows(1), [(1, 10)]);
+    world.check_quiet();
+}
+
+#[test]
+fn an_operation_that_waited_for_an_older_chain_is_refused() {
+    let mut world = World::new(2);
+    world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    let chain = world.chain();
+    world.prepare(txn(3), vec![operation(1, add(1, 1))]);
+    world.run();
+    world.sync(3);
+    world.run();
+    world.order_commit(txn(2), &chain, false);
+    world.run();
+    assert_eq!(world.answer(txn(3), 1), Err(ErrorCode::StaleRoute));
+    world.order_complete(txn(2), &chain[1..]);
+    world.order_abort(txn(3), &chain);
+    world.run();
+    assert_eq!(world.rows(3), [(1, 11)], "the copy has waited for the older transaction");
+    world.check_quiet();
+}

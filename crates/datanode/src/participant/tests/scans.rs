@@ -1,0 +1,333 @@
+//! Scans of all kinds, and direct reads.
+
+use wire::{
+    ClientReply, CoordinatorRef, KeyRead, ReadRequest, ScanBatch, ScanId, ScanMessage, ScanOrder,
+    ScanRequest, ScanSource, ScanStatus, ScanTransaction,
+};
+
+use super::*;
+
+fn scan_id(number: u64) -> ScanId {
+    ScanId { session: session(50), number: model::ScanNumber(number) }
+}
+
+fn heap(number: u64) -> ScanRequest {
+    ScanRequest {
+        scan: scan_id(number),
+        partition: P,
+        table_version: 1,
+        reply_to: CLIENT,
+        transaction: None,
+        snapshot: None,
+        source: ScanSource::Heap,
+        filter: None,
+        projection: Projection::All,
+        lock: LockMode::Committed,
+        wait: WaitPolicy::Wait,
+        limit: None,
+        chain: vec![],
+    }
+}
+
+fn bound(v: i64, inclusive: bool) -> Option<(Box<[u8]>, bool)> {
+    let key = table().key_of_values(&[ColumnId(1)], &[Value::Int(v)]).unwrap();
+    Some((key.0, inclusive))
+}
+
+fn by_index(number: u64, order: ScanOrder) -> ScanRequest {
+    let source = ScanSource::Index { index: INDEX, lower: None, upper: None, order };
+    ScanRequest { source, ..heap(number) }
+}
+
+impl World {
+    fn inside(&self, transaction: TransactionId, seen_to: u32, request: ScanRequest) -> ScanRequest {
+        let owner = ScanTransaction {
+            transaction,
+            coordinator: CoordinatorRef {
+                address: self.coordinator(),
+                incarnation: Incarnation(1),
+            },
+            leg: LegId(0),
+            seen_to: OperationNumber(seen_to),
+        };
+        ScanRequest { transaction: Some(owner), chain: self.chain(), ..request }
+    }
+
+    fn locking(&self, transaction: TransactionId, wait: WaitPolicy, number: u64) -> ScanRequest {
+        let request = ScanRequest { lock: LockMode::Exclusive, wait, ..heap(number) };
+        self.inside(transaction, 0, request)
+    }
+
+    fn scan_message(&mut self, message: ScanMessage) -> Option<ScanBatch> {
+        self.take_others();
+        self.tell(CLIENT, participant(1), Message::Scan(message));
+        self.run();
+        self.batch()
+    }
+
+    fn batch(&mut self) -> Option<ScanBatch> {
+        let mut batches = self.take_others().into_iter().filter_map(|message| match message {
+            Message::Scan(ScanMessage::Batch(batch)) => Some(*batch),
+            _ => None,
+        });
+        let batch = batches.next();
+        assert!(batches.next().is_none(), "one batch per request");
+        batch
+    }
+
+    fn open(&mut self, request: ScanRequest) -> Option<ScanBatch> {
+        self.scan_message(ScanMessage::Open(Box::new(request)))
+    }
+
+    fn next(&mut self, number: u64) -> Option<ScanBatch> {
+        self.scan_message(ScanMessage::Next { scan: scan_id(number), partition: P })
+    }
+
+    /// All rows of a scan.
+    fn scan(&mut self, request: ScanRequest) -> Result<Vec<(i64, i64)>, ErrorCode> {
+        let number = request.scan.number.0;
+        let mut batch = self.open(request).expect("a first batch");
+        let mut rows = vec![];
+        loop {
+            rows.extend(batch.rows.iter().map(|scanned| values_of(&scanned.row)));
+            match batch.status {
+                ScanStatus::Finished => return Ok(rows),
+                ScanStatus::Failed(refusal) => return Err(refusal.code),
+                ScanStatus::More => batch = self.next(number).expect("another batch"),
+            }
+        }
+    }
+
+    fn open_scans(&self) -> usize {
+        self.nodes[&1].participant.open_scans()
+    }
+}
+
+fn small_batches(config: &mut Config) {
+    config.scan_batch_rows = 2;
+    config.scan_step_rows = 3;
+}
+
+#[test]
+fn heap_and_index_scans_return_every_row_in_batches() {
+    let mut world = World::with(1, small_batches);
+    let rows: Vec<OperationKind> = (0..20).map(|id| insert(id, 100 - id / 3)).collect();
+    world.write(txn(1), rows);
+    let all: Vec<(i64, i64)> = (0..20).map(|id| (id, 100 - id / 3)).collect();
+    assert_eq!(world.scan(heap(1)).unwrap(), all);
+    let mut ordered = all.clone();
+    ordered.sort_by_key(|(id, v)| (*v, *id));
+    assert_eq!(world.scan(by_index(2, ScanOrder::Ascending)).unwrap(), ordered);
+    ordered.reverse();
+    assert_eq!(world.scan(by_index(3, ScanOrder::Descending)).unwrap(), ordered);
+    let filter = Expression::compare(ColumnId(0), model::Comparison::Greater, Value::Int(15));
+    let request = ScanRequest { filter: Some(filter), limit: Some(3), ..heap(4) };
+    assert_eq!(world.scan(request).unwrap(), all[16..19]);
+    let source = ScanSource::Index {
+        index: INDEX,
+        lower: bound(95, false),
+        upper: bound(97, true),
+        order: ScanOrder::Ascending,
+    };
+    let in_range: Vec<i64> =
+        world.scan(ScanRequest { source, ..heap(5) }).unwrap().iter().map(|r| r.1).collect();
+    assert_eq!(in_range, [96, 96, 96, 97, 97, 97]);
+    assert_eq!(world.open_scans(), 0);
+}
+
+#[test]
+fn a_scan_sees_its_transactions_changes_up_to_a_point() {
+    let mut world = World::with(2, small_batches);
+    world.write(txn(1), (0..6).map(|id| insert(id, id * 10)).collect());
+    world.execute(txn(2), vec![add(0, 35), delete(1), insert(7, 5), add(7, 1), delete(2)]);
+    world.execute(txn(3), vec![insert(8, 80), add(5, 1)]);
+    let scan = |world: &mut World, seen_to, request| {
+        let request = world.inside(txn(2), seen_to, request);
+        let mut rows = world.scan(request).unwrap();
+        let given = rows.clone();
+        rows.sort_unstable();
+        (given, rows)
+    };
+    let (_, rows) = scan(&mut world, 3, heap(1));
+    assert_eq!(rows, [(0, 35), (2, 20), (3, 30), (4, 40), (5, 50), (7, 5)]);
+    let (_, rows) = scan(&mut world, 9, heap(2));
+    assert_eq!(rows, [(0, 35), (3, 30), (4, 40), (5, 50), (7, 6)]);
+    let expected = [(7, 6), (3, 30), (0, 35), (4, 40), (5, 50)];
+    let (given, _) = scan(&mut world, 9, by_index(3, ScanOrder::Ascending));
+    assert_eq!(given, expected);
+    let (given, _) = scan(&mut world, 9, by_index(4, ScanOrder::Descending));
+    assert!(given.iter().eq(expected.iter().rev()));
+    let (_, rows) = scan(&mut world, 0, heap(5));
+    assert_eq!(rows.len(), 6, "before all its changes");
+    world.abort(txn(2));
+    world.abort(txn(3));
+    world.check_quiet();
+}
+
+#[test]
+fn locking_scans_wait_skip_or_refuse() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..5).map(|id| insert(id, id)).collect());
+    world.execute(txn(2), vec![add(1, 10)]);
+    let request = world.locking(txn(3), WaitPolicy::Skip, 1);
+    assert_eq!(world.scan(request).unwrap(), [(0, 0), (2, 2), (3, 3), (4, 4)]);
+    world.abort(txn(3));
+    let request = world.locking(txn(4), WaitPolicy::Refuse, 2);
+    assert_eq!(world.scan(request), Err(ErrorCode::LockUnavailable));
+    world.abort(txn(4));
+    // Waits at the second row: what was found before is sent first.
+    let request = world.locking(txn(5), WaitPolicy::Wait, 3);
+    let first = world.open(request).expect("the rows before the locked one");
+    assert_eq!((first.rows.len(), first.status), (1, ScanStatus::More));
+    assert!(world.next(3).is_none());
+    world.commit(txn(2));
+    let batch = world.batch().expect("the wait is over");
+    assert_eq!(values_of(&batch.rows[0].row), (1, 11), "as it is after the wait");
+    assert_eq!(world.next(3).unwrap().rows.len(), 2);
+    // Another transaction meets the locks of the scan.
+    let answers = world.execute(txn(6), vec![read(4, LockMode::Shared, WaitPolicy::Refuse)]);
+    assert_eq!(answers, [Err(ErrorCode::LockUnavailable)]);
+    assert_eq!(world.next(3).unwrap().status, ScanStatus::Finished);
+    world.commit(txn(5));
+    world.abort(txn(6));
+    world.check_quiet();
+    assert_eq!(world.open_scans(), 0);
+}
+
+#[test]
+fn a_scan_whose_lock_times_out_fails() {
+    let mut world = World::with(1, small_batches);
+    let config = world.nodes[&1].shared.config.clone();
+    world.write(txn(1), vec![insert(1, 1)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    let request = world.locking(txn(3), WaitPolicy::Wait, 1);
+    assert!(world.open(request).is_none());
+    world.pass(config.deadlock_check_after);
+    let reported = world.take_others();
+    assert!(matches!(
+        reported[..],
+        [Message::Coordinator(CoordinatorMessage::Waiting { wait, .. })] if wait > 1 << 32
+    ));
+    world.pass(config.lock_timeout);
+    let failed = world.batch().expect("a last word");
+    assert!(matches!(failed.status, ScanStatus::Failed(r) if r.code == ErrorCode::LockTimeout));
+    world.abort(txn(3));
+    world.abort(txn(2));
+    world.check_quiet();
+}
+
+#[test]
+fn scans_end_with_their_transaction_and_their_client() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..9).map(|id| insert(id, id)).collect());
+    let request = world.locking(txn(2), WaitPolicy::Wait, 1);
+    world.open(request).unwrap();
+    world.abort(txn(2));
+    world.take_others();
+    let next = world.next(1).expect("an answer");
+    assert!(matches!(next.status, ScanStatus::Failed(r) if r.code == ErrorCode::ScanAborted));
+    world.open(heap(2)).unwrap();
+    world.open(heap(3)).unwrap();
+    world.scan_message(ScanMessage::Close { scan: scan_id(3), partition: P });
+    assert_eq!(world.open_scans(), 1);
+    let gone =
+        Message::LinkDown { node: CLIENT.node, incarnation: Incarnation(1), closed: true };
+    world.tell(CLIENT, participant(1), gone);
+    world.run();
+    assert_eq!(world.open_scans(), 0);
+    world.check_quiet();
+}
+
+#[test]
+fn what_a_scan_may_not_do_is_refused() {
+    let mut world = World::with(2, |config| config.scans_max = 1);
+    world.write(txn(1), (0..300).map(|id| insert(id, id)).collect());
+    let source = ScanSource::Index {
+        index: IndexId(99),
+        lower: None,
+        upper: None,
+        order: ScanOrder::Ascending,
+    };
+    let nested = (0..100).fold(Expression::Column(ColumnId(0)), |e, _| Expression::Not(e.into()));
+    let mut elsewhere = world.inside(txn(2), 0, heap(1));
+    elsewhere.chain.reverse();
+    let cases = [
+        (ScanRequest { source, ..heap(1) }, ErrorCode::UnknownIndex),
+        (ScanRequest { table_version: 2, ..heap(1) }, ErrorCode::SchemaChanged),
+        (ScanRequest { lock: LockMode::Shared, ..heap(1) }, ErrorCode::BadRequest),
+        (ScanRequest { filter: Some(nested), ..heap(1) }, ErrorCode::BadRequest),
+        (ScanRequest { snapshot: Some(Epoch(3)), ..heap(1) }, ErrorCode::SnapshotTooOld),
+        (elsewhere, ErrorCode::StaleRoute),
+    ];
+    for (at, (request, code)) in cases.into_iter().enumerate() {
+        assert_eq!(world.scan(request), Err(code), "case {at}");
+    }
+    world.open(heap(1)).unwrap();
+    assert_eq!(world.scan(heap(2)), Err(ErrorCode::ScanLimit));
+    // Opened anew under its name, it takes its own place.
+    assert_eq!(world.scan(heap(1)).unwrap().len(), 300);
+    world.nodes.get_mut(&1).unwrap().shared.lease.set(Instant::ZERO);
+    assert_eq!(world.scan(heap(3)), Err(ErrorCode::NotServing));
+}
+
+#[test]
+fn snapshots_read_what_was_committed_in_their_epoch() {
+    let mut world = World::with(2, small_batches);
+    world.write(txn(1), (0..6).map(|id| insert(id, id)).collect());
+    world.next_epoch(&[5]);
+    world.write(txn(2), vec![add(0, 100), delete(1), insert(9, 9), add(2, 100)]);
+    world.write(txn(3), vec![insert(1, 77), delete(2)]);
+    let at = |request| ScanRequest { snapshot: Some(Epoch(5)), ..request };
+    let before: Vec<(i64, i64)> = (0..6).map(|id| (id, id)).collect();
+    let mut rows = world.scan(at(heap(1))).unwrap();
+    rows.sort_unstable();
+    assert_eq!(rows, before);
+    assert_eq!(world.scan(at(by_index(2, ScanOrder::Ascending))).unwrap(), before);
+    let rows = world.scan(at(by_index(3, ScanOrder::Descending))).unwrap();
+    assert!(rows.iter().eq(before.iter().rev()));
+    let now = world.scan(by_index(4, ScanOrder::Ascending)).unwrap();
+    assert_eq!(now, [(3, 3), (4, 4), (5, 5), (9, 9), (1, 77), (0, 100)]);
+    world.next_epoch(&[]);
+    assert_eq!(world.scan(at(heap(5))), Err(ErrorCode::SnapshotTooOld));
+    world.run();
+    let bytes: u64 =
+        world.nodes[&1].participant.partitions().map(|partition| partition.version_bytes()).sum();
+    assert_eq!(bytes, 0, "old images go with the last snapshot");
+    world.check_quiet();
+}
+
+#[test]
+fn direct_reads_need_a_lease_and_a_complete_replica() {
+    let mut world = World::new(2);
+    world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.next_epoch(&[5]);
+    world.write(txn(2), vec![add(1, 1)]);
+    let ask = |world: &mut World, node: u16, snapshot: Option<u64>| {
+        world.take_others();
+        let reads = [1, 2]
+            .map(|id| KeyRead { partition: P, key: key(id), projection: Projection::All })
+            .to_vec();
+        let request =
+            ReadRequest { session: session(1), request: 1, snapshot: snapshot.map(Epoch), reads };
+        let message = Message::Participant(ParticipantMessage::Read(Box::new(request)));
+        world.tell(CLIENT, participant(node), message);
+        world.run();
+        let answer = world.take_others().into_iter().find_map(|message| match message {
+            Message::Reply(ClientReply::Read { result, .. }) => Some(result),
+            _ => None,
+        });
+        answer.unwrap().map_err(|refusal| refusal.code)
+    };
+    assert_eq!(ask(&mut world, 2, None), Ok(vec![Some(row(1, 11)), None]));
+    assert_eq!(ask(&mut world, 2, Some(5)), Ok(vec![Some(row(1, 10)), None]));
+    assert_eq!(ask(&mut world, 2, Some(4)), Err(ErrorCode::SnapshotTooOld));
+    world.sync(3);
+    world.run();
+    assert_eq!(ask(&mut world, 3, None), Err(ErrorCode::StaleRoute));
+    world.activate(3);
+    assert_eq!(ask(&mut world, 3, None), Ok(vec![Some(row(1, 11)), None]));
+    assert_eq!(ask(&mut world, 3, Some(5)), Err(ErrorCode::SnapshotTooOld));
+    world.nodes.get_mut(&2).unwrap().shared.lease.set(Instant::ZERO);
+    assert_eq!(ask(&mut world, 2, None), Err(ErrorCode::NotServing));
+}

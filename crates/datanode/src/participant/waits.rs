@@ -1,0 +1,288 @@
+//! Lock waits: who waits since when, what is told to coordinators meanwhile, time-outs.
+//!
+//! # Owns
+//! A record per waiting operation or scan. A wait is *queued* in a lock table, or it is *behind* an
+//! earlier operation of its own leg on the same row, which keeps the operations of a row in order.
+//! # Not here
+//! Lock queues (`store::lock_table`), deadlock detection (`coordinator`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Ctx, Timer, probe};
+use model::{ErrorCode, PartitionId, Refusal};
+use stdx::{Duration, Instant};
+use store::lock_table::{Grant, LockOwner};
+use wire::{CoordinatorMessage, Message, Operation, ScanId};
+
+use super::Participant;
+use super::leg::LegHandle;
+
+/// What goes on when the lock is granted.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// An operation of a `Prepare`.
+    Operation(Box<Operation>),
+    /// A scan that met a locked row.
+    Scan(ScanId),
+}
+
+/// One wait.
+#[derive(Debug)]
+pub(super) struct Wait {
+    pub(super) partition: PartitionId,
+    /// Hash of the row's key.
+    pub(super) hash: u64,
+    pub(super) what: Waiting,
+    /// In the lock's queue, not behind an earlier operation of the same leg.
+    pub(super) queued: bool,
+    /// Its coordinator has been told.
+    reported: bool,
+    deadline: Instant,
+    /// When it is looked at next.
+    due: Instant,
+}
+
+impl Wait {
+    /// A wait that starts now.
+    pub(super) fn new(
+        ctx: &Ctx<'_>,
+        partition: PartitionId,
+        hash: u64,
+        what: Waiting,
+        queued: bool,
+    ) -> Self {
+        let deadline = ctx.now() + ctx.config().lock_timeout;
+        let mut wait =
+            Self { partition, hash, what, queued, reported: false, deadline, due: deadline };
+        wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
+        wait
+    }
+
+    fn schedule(&mut self, now: Instant, interval: Duration) {
+        // Who is behind an earlier operation waits for nobody else: only the time-out matters.
+        self.due = if self.queued { self.deadline.min(now + interval) } else { self.deadline };
+    }
+}
+
+/// All waits of a participant, by leg and ticket.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    records: BTreeMap<(LegHandle, u64), Wait>,
+    due: BTreeSet<(Instant, LegHandle, u64)>,
+    armed: Option<Instant>,
+}
+
+impl Waits {
+    /// Files a wait under its ticket, which no other wait of the leg has.
+    pub(super) fn insert(&mut self, handle: LegHandle, ticket: u64, wait: Wait) {
+        self.due.insert((wait.due, handle, ticket));
+        let earlier = self.records.insert((handle, ticket), wait);
+        assert!(earlier.is_none(), "ticket {ticket} waits twice");
+    }
+
+    /// Takes a wait out.
+    pub(super) fn remove(&mut self, handle: LegHandle, ticket: u64) -> Option<Wait> {
+        let wait = self.records.remove(&(handle, ticket))?;
+        self.due.remove(&(wait.due, handle, ticket));
+        Some(wait)
+    }
+
+    /// The waits of a leg with their tickets, ascending.
+    pub(super) fn of(&self, handle: LegHandle) -> impl Iterator<Item = (u64, &Wait)> {
+        let range = (handle, 0)..=(handle, u64::MAX);
+        self.records.range(range).map(|((_, ticket), wait)| (*ticket, wait))
+    }
+
+    /// All waits.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LegHandle, u64, &Wait)> {
+        self.records.iter().map(|((handle, ticket), wait)| (*handle, *ticket, wait))
+    }
+
+    /// Takes all waits of a leg out.
+    pub(super) fn remove_all(&mut self, handle: LegHandle) -> Vec<(u64, Wait)> {
+        let tickets: Vec<u64> = self.of(handle).map(|(ticket, _)| ticket).collect();
+        let take = |ticket| (ticket, self.remove(handle, ticket).expect("listed above"));
+        tickets.into_iter().map(take).collect()
+    }
+
+    /// Whether an operation of the leg waits for the row.
+    pub(super) fn on_row(&self, handle: LegHandle, partition: PartitionId, hash: u64) -> bool {
+        self.of(handle).any(|(_, wait)| {
+            wait.partition == partition
+                && wait.hash == hash
+                && matches!(wait.what, Waiting::Operation(_))
+        })
+    }
+
+    /// The first operation of the leg that is behind another one on the row, unless one is queued.
+    pub(super) fn follower(
+        &self,
+        handle: LegHandle,
+        partition: PartitionId,
+        hash: u64,
+    ) -> Option<u64> {
+        let (ticket, first) = self.of(handle).find(|(_, wait)| {
+            wait.partition == partition
+                && wait.hash == hash
+                && matches!(wait.what, Waiting::Operation(_))
+        })?;
+        (!first.queued).then_some(ticket)
+    }
+
+    /// Drops all records.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Sets the timer for the earliest wait that is due.
+    pub(super) fn arm(&mut self, ctx: &mut Ctx<'_>) {
+        let earliest = self.due.first().map(|(at, _, _)| *at);
+        if earliest == self.armed {
+            return;
+        }
+        match earliest {
+            Some(at) => ctx.set_timer(Timer::ParticipantTick, at.since(ctx.now())),
+            None => ctx.stop_timer(Timer::ParticipantTick),
+        }
+        self.armed = earliest;
+    }
+
+    /// What holds between messages.
+    pub(super) fn check(&self) {
+        assert_eq!(self.records.len(), self.due.len(), "waits and their due times");
+        for ((handle, ticket), wait) in &self.records {
+            assert!(self.due.contains(&(wait.due, *handle, *ticket)), "wait without due time");
+        }
+    }
+}
+
+impl Participant {
+    /// Reports waits that last, ends those that have lasted too long.
+    pub(super) fn waits_due(&mut self, ctx: &mut Ctx<'_>) {
+        self.waits.armed = None;
+        while let Some((at, handle, ticket)) = self.waits.due.first().copied() {
+            if at > ctx.now() {
+                return;
+            }
+            let wait = &self.waits.records[&(handle, ticket)];
+            if wait.deadline <= ctx.now() {
+                self.wait_timed_out(ctx, handle, ticket);
+            } else {
+                self.report_wait(ctx, handle, ticket);
+            }
+        }
+    }
+
+    fn report_wait(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
+        let mut wait = self.waits.remove(handle, ticket).expect("a wait that is due");
+        let leg = self.legs.leg(handle);
+        let replica = &self.replicas[&wait.partition];
+        let mut blockers: Vec<_> = replica
+            .locks
+            .blockers(LockOwner(handle.0))
+            .into_iter()
+            // A replica copy waits for transactions, but never holds a lock beyond a handler.
+            .filter_map(|owner| self.legs.get(LegHandle(owner.0)))
+            .map(|blocker| (blocker.transaction, blocker.coordinator))
+            .filter(|(transaction, _)| *transaction != leg.transaction)
+            .collect();
+        blockers.sort_unstable();
+        blockers.dedup();
+        if !blockers.is_empty() {
+            probe!(ctx, "participant: lock wait reported");
+            wait.reported = true;
+            let transaction = leg.transaction;
+            let report = CoordinatorMessage::Waiting { transaction, wait: ticket, blockers };
+            ctx.send(leg.coordinator.address, Message::Coordinator(report));
+        }
+        wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
+        self.waits.insert(handle, ticket, wait);
+    }
+
+    fn wait_timed_out(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
+        probe!(ctx, "participant: lock wait timed out");
+        let detail = self.blocked_by(handle, ticket);
+        let refusal = Refusal::new(ErrorCode::LockTimeout, detail);
+        self.refuse_wait(ctx, handle, ticket, refusal);
+    }
+
+    /// Who holds the lock a wait is for, in words.
+    fn blocked_by(&self, handle: LegHandle, ticket: u64) -> String {
+        let wait = &self.waits.records[&(handle, ticket)];
+        let Some(replica) = self.replicas.get(&wait.partition) else { return String::new() };
+        let blockers = replica.locks.blockers(LockOwner(handle.0));
+        let names = blockers.iter().filter_map(|owner| self.legs.get(LegHandle(owner.0)));
+        let names: Vec<String> = names.map(|leg| leg.transaction.to_string()).collect();
+        format!("{} locked by {}", wait.partition, names.join(", "))
+    }
+
+    /// Ends a wait without a lock: its operation or scan is refused.
+    pub(super) fn refuse_wait(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        ticket: u64,
+        refusal: Refusal,
+    ) {
+        let Some(wait) = self.waits.remove(handle, ticket) else { return };
+        self.leave_queue(handle, ticket, &wait);
+        self.wait_over(ctx, handle, ticket, &wait);
+        match wait.what {
+            Waiting::Operation(operation) => {
+                self.answers.entry(handle).or_default().refuse(operation.number, refusal);
+                self.run_followers(ctx, handle, wait.partition, wait.hash);
+            }
+            Waiting::Scan(scan) => self.fail_scan(ctx, (scan, wait.partition), refusal),
+        }
+    }
+
+    /// Ends a wait nobody is to be answered about.
+    pub(super) fn end_wait(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
+        if let Some(wait) = self.waits.remove(handle, ticket) {
+            self.leave_queue(handle, ticket, &wait);
+            self.wait_over(ctx, handle, ticket, &wait);
+        }
+    }
+
+    /// Takes a wait out of its lock's queue.
+    pub(super) fn leave_queue(&mut self, handle: LegHandle, ticket: u64, wait: &Wait) {
+        if !wait.queued {
+            return;
+        }
+        if let Some(replica) = self.replicas.get_mut(&wait.partition) {
+            let mut grants = Vec::new();
+            replica.locks.cancel(LockOwner(handle.0), ticket, &mut grants);
+            self.note_grants(wait.partition, grants);
+        }
+    }
+
+    /// Tells the coordinator that a reported wait is over.
+    fn wait_over(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64, wait: &Wait) {
+        if wait.reported {
+            let leg = self.legs.leg(handle);
+            let over = CoordinatorMessage::WaitOver { transaction: leg.transaction, wait: ticket };
+            ctx.send(leg.coordinator.address, Message::Coordinator(over));
+        }
+    }
+
+    /// Queues what a release has granted; it is taken up at the end of the turn.
+    pub(super) fn note_grants(&mut self, partition: PartitionId, grants: Vec<Grant>) {
+        self.grants.extend(grants.into_iter().map(|grant| (partition, grant)));
+    }
+
+    /// Goes on with a wait whose lock was granted.
+    pub(super) fn granted(&mut self, ctx: &mut Ctx<'_>, partition: PartitionId, grant: Grant) {
+        let handle = LegHandle(grant.owner.0);
+        // The leg may have ended, or the wait, between the grant and now.
+        let Some(wait) = self.waits.remove(handle, grant.ticket) else { return };
+        assert_eq!(wait.partition, partition, "a grant comes from the partition waited in");
+        self.wait_over(ctx, handle, grant.ticket, &wait);
+        match wait.what {
+            Waiting::Operation(operation) => {
+                self.resume_operation(ctx, handle, *operation);
+                self.run_followers(ctx, handle, wait.partition, wait.hash);
+            }
+            Waiting::Scan(scan) => self.resume_scan(ctx, (scan, partition)),
+        }
+    }
+}

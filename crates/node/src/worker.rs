@@ -1,0 +1,396 @@
+//! One worker of a process: its actors, their inbox, and the rules of delivery.
+//!
+//! # Owns
+//! Run-to-completion: [`Worker::step`] lets one actor handle one message or timer. Messages between
+//! actors of the worker never leave it.
+//! # Guarantees
+//! 1. A message waits until the worker has reached the cluster state its sender had reached.
+//! 2. A message of the data plane from a life that is not a member is dropped, clients' excepted.
+//! 3. After the link to a life is down nothing more is handled that came over it, and nothing is
+//!    sent over a new one by an actor that has not heard of it.
+//! 4. Two data nodes whose link broke while both lived exchange nothing but control messages any
+//!    more: something between them may be lost, so one of them has to go (`control`).
+//! # Not here
+//! Order between workers and latency: the host's.
+
+mod actors;
+mod inbox;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use actor::{
+    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, Halt, LeaseCell, Mutation, Probes, Recorded,
+    Shared, Timer, TimerQueue,
+};
+use client::IndexBuilder;
+use control::Control;
+use datanode::coordinator::Coordinator;
+use datanode::epochs::Epochs;
+use datanode::participant::Participant;
+use model::{ActorKind, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
+use stdx::{Instant, Prng};
+use wire::{Envelope, Message};
+
+use actors::Actors;
+use inbox::Inbox;
+
+/// Where a worker runs and what the host gives it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The process.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The worker in it, from 0.
+    pub worker: WorkerId,
+    /// Workers of the process.
+    pub workers: u8,
+    /// Limits and intervals.
+    pub config: Arc<Config>,
+    /// Shared by the workers of the process.
+    pub lease: LeaseCell,
+    /// Decides the worker's random draws.
+    pub seed: u64,
+    /// Events the flight recorder keeps.
+    pub recorder_size: usize,
+}
+
+/// A message that leaves the worker.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The message.
+    pub envelope: Envelope,
+    /// The life it is meant for; it must not reach another one. None when any life will do.
+    pub life: Option<Incarnation>,
+}
+
+/// A worker with its actors.
+pub struct Worker {
+    shared: Shared,
+    actors: Actors,
+    inbox: Inbox,
+    out: VecDeque<Outgoing>,
+    /// Links reported down, not yet heard of by the actors: how many reports per peer.
+    closing: BTreeMap<NodeId, u32>,
+    /// Data nodes' lives of which messages may have been lost.
+    severed: BTreeSet<(NodeId, Incarnation)>,
+}
+
+impl Worker {
+    /// A worker of a data node. Worker 0 also hosts the control plane, the epoch driver and the
+    /// index builder.
+    pub fn data_node(place: Place) -> Self {
+        let mut actors = Actors::default();
+        actors.participant = Some(Participant::new());
+        let mut worker = Self::with(place, actors);
+        worker.begin_life();
+        worker
+    }
+
+    /// The only worker of a management node.
+    pub fn management_node(place: Place) -> Self {
+        assert_eq!(place.workers, 1, "a management node has one worker");
+        let mut actors = Actors::default();
+        actors.control = Some(control_of(&place, NodeRole::Management));
+        Self::with(place, actors)
+    }
+
+    /// A worker of a client node: hosts an application. [`Worker::start`] wakes it with the timer
+    /// `Application(0)`.
+    pub fn client_node(place: Place, application: Box<dyn Actor>) -> Self {
+        let mut actors = Actors::default();
+        actors.client = Some(application);
+        Self::with(place, actors)
+    }
+
+    fn with(place: Place, actors: Actors) -> Self {
+        let shared = Shared {
+            node: place.node,
+            incarnation: place.incarnation,
+            worker: place.worker,
+            workers: place.workers,
+            now: Instant::ZERO,
+            cluster: Arc::default(),
+            config: place.config,
+            lease: place.lease,
+            epochs: EpochView::default(),
+            outbox: VecDeque::new(),
+            timers: TimerQueue::default(),
+            prng: Prng::new(place.seed),
+            recorder: FlightRecorder::new(place.recorder_size),
+            probes: Probes::default(),
+            faults: FaultPlan::none(),
+            mutation: Mutation::None,
+            halt: None,
+        };
+        Self {
+            shared,
+            actors,
+            inbox: Inbox::default(),
+            out: VecDeque::new(),
+            closing: BTreeMap::new(),
+            severed: BTreeSet::new(),
+        }
+    }
+
+    /// Gives a data node's worker the actors that do not outlive a life.
+    fn begin_life(&mut self) {
+        self.actors.coordinator = Some(Coordinator::new());
+        if self.shared.worker == WorkerId(0) {
+            let Shared { node, incarnation, workers, ref config, .. } = self.shared;
+            let control = Control::new(config.clone(), node, incarnation, NodeRole::Data, workers);
+            self.actors.control = Some(control);
+            self.actors.epochs = Some(Epochs::new());
+            self.actors.builder = Some(IndexBuilder::new());
+        }
+    }
+
+    /// Sets the actors going. To be called once in a life, before anything is delivered.
+    pub fn start(&mut self, now: Instant) {
+        self.shared.now = now;
+        if let Some(control) = &mut self.actors.control {
+            control.start(&mut Ctx::new(&mut self.shared, ActorKind::Control));
+        }
+        if self.actors.client.is_some() {
+            self.shared.timers.set(ActorKind::Client, Timer::Application(0), now);
+        }
+        self.route();
+    }
+
+    /// Begins a new life of a data node's worker with the rows of the last one, after that has
+    /// halted. The host resets the process's lease; then [`Worker::start`].
+    pub fn rejoin(&mut self, incarnation: Incarnation) {
+        assert!(incarnation > self.shared.incarnation, "a new life is a larger incarnation");
+        let participant = self.actors.participant.as_mut().expect("only data nodes rejoin");
+        participant.rejoin();
+        self.shared.incarnation = incarnation;
+        self.shared.cluster = Arc::default();
+        self.shared.epochs = EpochView::default();
+        self.shared.outbox.clear();
+        self.shared.timers = TimerQueue::default();
+        self.shared.halt = None;
+        self.inbox = Inbox::default();
+        self.out.clear();
+        self.closing.clear();
+        self.severed.clear();
+        self.begin_life();
+    }
+
+    /// Takes in a message from another worker, or the report that a link is down. It is handled by
+    /// a later [`Worker::step`].
+    pub fn deliver(&mut self, envelope: Envelope) {
+        if let Message::LinkDown { node, incarnation, closed } = envelope.message {
+            *self.closing.entry(node).or_default() += 1;
+            self.inbox.drop_from(node, incarnation);
+            let both_hold_rows = self.actors.participant.is_some()
+                && self.shared.config.data_nodes.contains(&node);
+            if both_hold_rows && !closed {
+                self.severed.insert((node, incarnation));
+            }
+        } else if !matches!(envelope.message, Message::Control(_))
+            && self.severed.contains(&(envelope.from.node, envelope.incarnation))
+        {
+            return;
+        }
+        self.inbox.push(envelope);
+    }
+
+    /// Whether a message waits to be handled.
+    pub fn has_messages(&self) -> bool {
+        self.inbox.has_messages()
+    }
+
+    /// Messages that wait to be handled, held ones included.
+    pub fn message_count(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// When the earliest timer is due.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.shared.timers.next()
+    }
+
+    /// Lets one actor handle one timer that is due, or else one message. False when there was
+    /// nothing to handle. What it sends is then in [`Worker::take_outgoing`].
+    pub fn step(&mut self, now: Instant) -> bool {
+        if self.shared.halt.is_some() {
+            return false;
+        }
+        assert!(now >= self.shared.now, "time runs forward");
+        self.shared.now = now;
+        if let Some((to, timer)) = self.shared.timers.pop_due(now) {
+            self.shared.recorder.record(now, Recorded::Timer { to, timer });
+            self.turn(to, |actor, ctx| actor.timeout(ctx, timer));
+            self.route();
+            return true;
+        }
+        while let Some(envelope) = self.inbox.pop() {
+            if self.must_wait(&envelope) {
+                self.inbox.hold(envelope);
+            } else if self.is_welcome(&envelope) {
+                self.handle(envelope);
+                self.route();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes what the actors have sent to other workers, in order.
+    pub fn take_outgoing(&mut self) -> VecDeque<Outgoing> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Why the node must stop, if an actor of this worker says so.
+    pub fn halted(&self) -> Option<&Halt> {
+        self.shared.halt.as_ref()
+    }
+
+    /// What the worker's actors share.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What the worker's actors share, for hosts that set up faults and mutations.
+    pub fn shared_mut(&mut self) -> &mut Shared {
+        &mut self.shared
+    }
+
+    /// The control actor: on worker 0 of data and management nodes.
+    pub fn control(&self) -> Option<&Control> {
+        self.actors.control.as_ref()
+    }
+
+    /// The epoch driver: on worker 0 of data nodes.
+    pub fn epochs(&self) -> Option<&Epochs> {
+        self.actors.epochs.as_ref()
+    }
+
+    /// The coordinator: on data nodes.
+    pub fn coordinator(&self) -> Option<&Coordinator> {
+        self.actors.coordinator.as_ref()
+    }
+
+    /// The participant: on data nodes.
+    pub fn participant(&self) -> Option<&Participant> {
+        self.actors.participant.as_ref()
+    }
+
+    /// Panics when a rule that holds between messages is broken in an actor.
+    pub fn check_invariants(&self) {
+        for (_, actor) in self.actors.iter() {
+            actor.check_invariants(&self.shared);
+        }
+    }
+
+    /// Held until the worker has reached what the sender had reached. A client that follows no
+    /// state yet has nothing to wait for.
+    fn must_wait(&self, envelope: &Envelope) -> bool {
+        let free = matches!(
+            envelope.message,
+            Message::Control(_) | Message::State(_) | Message::LinkDown { .. }
+        );
+        let follows = self.actors.client.is_none() || self.shared.cluster.index.0 > 0;
+        !free && follows && envelope.reached > self.shared.cluster.index
+    }
+
+    /// Whether the message is for this worker's actors and its sender may send it.
+    fn is_welcome(&self, envelope: &Envelope) -> bool {
+        let Envelope { from, incarnation, to, message, .. } = envelope;
+        match message {
+            Message::State(_) | Message::LinkDown { .. } => return true,
+            Message::Control(_) => return inbox::fits(to.actor, message),
+            _ => {}
+        }
+        let own = from.node == self.shared.node;
+        let belongs = own
+            || self.shared.cluster.index.0 == 0 && self.actors.client.is_some()
+            || self.shared.cluster.member(from.node, *incarnation).is_some()
+            || from.actor == ActorKind::Client && inbox::is_request(message);
+        belongs && inbox::fits(to.actor, message)
+    }
+
+    fn handle(&mut self, envelope: Envelope) {
+        let Envelope { from, to, message, .. } = envelope;
+        let name = message.name();
+        let record = Recorded::Message { from, to: to.actor, name };
+        self.shared.recorder.record(self.shared.now, record);
+        match message {
+            Message::State(state) => self.reach(state),
+            Message::LinkDown { node, .. } => {
+                let pending = self.closing.get_mut(&node).expect("counted when it came in");
+                *pending -= 1;
+                if *pending == 0 {
+                    self.closing.remove(&node);
+                }
+                for kind in ORDER {
+                    let message = message.clone();
+                    self.turn(kind, |actor, ctx| actor.handle(ctx, from, message));
+                }
+            }
+            message => self.turn(to.actor, |actor, ctx| actor.handle(ctx, from, message)),
+        }
+    }
+
+    /// Takes over a newer cluster state: tells all actors, lets go of what was held for it.
+    fn reach(&mut self, state: Arc<ClusterState>) {
+        if state.index <= self.shared.cluster.index {
+            return;
+        }
+        let before = std::mem::replace(&mut self.shared.cluster, state);
+        let members = &self.shared.cluster;
+        self.severed.retain(|(node, life)| {
+            let admitted = members.incarnations.get(node).is_some_and(|last| last >= life);
+            !admitted || members.member(*node, *life).is_some()
+        });
+        for kind in ORDER {
+            self.turn(kind, |actor, ctx| actor.cluster_changed(ctx, &before));
+        }
+        self.inbox.release(self.shared.cluster.index);
+    }
+
+    fn turn(&mut self, kind: ActorKind, run: impl FnOnce(&mut dyn Actor, &mut Ctx<'_>)) {
+        if self.shared.halt.is_some() {
+            return;
+        }
+        if let Some(actor) = self.actors.get_mut(kind) {
+            run(actor, &mut Ctx::new(&mut self.shared, kind));
+        }
+    }
+
+    /// Sorts what was sent: back into the inbox, or out.
+    fn route(&mut self) {
+        while let Some(envelope) = self.shared.outbox.pop_front() {
+            let to = envelope.to;
+            if to.node == self.shared.node && to.worker == self.shared.worker {
+                self.inbox.push(envelope);
+                continue;
+            }
+            let control = matches!(envelope.message, Message::Control(_));
+            if !control && self.closing.contains_key(&to.node) {
+                continue; // The sender does not know yet that its link is gone.
+            }
+            let member = self.shared.cluster.members.get(&to.node);
+            let life = member.filter(|_| !control).map(|member| member.incarnation);
+            self.out.push_back(Outgoing { envelope, life });
+        }
+    }
+}
+
+fn control_of(place: &Place, role: NodeRole) -> Control {
+    Control::new(place.config.clone(), place.node, place.incarnation, role, place.workers)
+}
+
+/// The order in which actors hear what concerns all of them: replicas before those who use them.
+const ORDER: [ActorKind; 6] = [
+    ActorKind::Participant,
+    ActorKind::Coordinator,
+    ActorKind::Epochs,
+    ActorKind::Control,
+    ActorKind::IndexBuilder,
+    ActorKind::Client,
+];
+
+#[cfg(test)]
+mod tests;

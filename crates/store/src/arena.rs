@@ -1,0 +1,121 @@
+//! Elements in chunks, named by `u32`: growing never moves an element, so it never pauses.
+//!
+//! # Guarantees
+//! Adding an element allocates at most one chunk; a small arena is one small vector.
+//! # Not here
+//! Generations (`stdx::Pool`): the data structure that owns the arena knows who points where.
+
+use std::ops::{Index, IndexMut};
+
+/// A growable sequence in chunks of `CHUNK` elements, a power of two.
+#[derive(Clone, Debug)]
+struct Chunks<T, const CHUNK: usize> {
+    chunks: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T, const CHUNK: usize> Chunks<T, CHUNK> {
+    fn new() -> Self {
+        const { assert!(CHUNK.is_power_of_two()) };
+        Self { chunks: Vec::new(), len: 0 }
+    }
+
+    fn push(&mut self, element: T) {
+        let chunk = self.len / CHUNK;
+        if chunk == self.chunks.len() {
+            // The first chunk grows by doubling: most tables are small.
+            let capacity = if chunk == 0 { 0 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        self.chunks[chunk].push(element);
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let last = self.len.checked_sub(1)?;
+        self.len = last;
+        self.chunks[last / CHUNK].pop()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let elements: usize = self.chunks.iter().map(Vec::capacity).sum();
+        elements * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+}
+
+/// Elements named by the `u32` that [`Arena::add`] returned; released names are used again.
+#[derive(Clone, Debug)]
+pub(crate) struct Arena<T, const CHUNK: usize> {
+    elements: Chunks<T, CHUNK>,
+    free: Chunks<u32, 4096>,
+}
+
+impl<T, const CHUNK: usize> Arena<T, CHUNK> {
+    /// An arena that holds nothing and has allocated nothing.
+    pub(crate) fn new() -> Self {
+        Self { elements: Chunks::new(), free: Chunks::new() }
+    }
+
+    /// Stores `element` and names it. At most `u32::MAX` elements fit.
+    pub(crate) fn add(&mut self, element: T) -> u32 {
+        if let Some(id) = self.free.pop() {
+            self[id] = element;
+            return id;
+        }
+        let id = u32::try_from(self.elements.len).expect("an arena holds fewer than 2^32 elements");
+        assert!(id < u32::MAX, "the last name is reserved for none");
+        self.elements.push(element);
+        id
+    }
+
+    /// Gives the name back; the element stays in its place until the name is used again.
+    pub(crate) fn release(&mut self, id: u32) {
+        assert!((id as usize) < self.elements.len, "element {id} was never added");
+        self.free.push(id);
+    }
+
+    /// Elements added and not released.
+    pub(crate) fn len(&self) -> usize {
+        self.elements.len - self.free.len
+    }
+
+    /// Bytes allocated, without what the elements own themselves.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.elements.memory_bytes() + self.free.memory_bytes()
+    }
+}
+
+impl<T, const CHUNK: usize> Index<u32> for Arena<T, CHUNK> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, id: u32) -> &T {
+        &self.elements.chunks[id as usize / CHUNK][id as usize % CHUNK]
+    }
+}
+
+impl<T, const CHUNK: usize> IndexMut<u32> for Arena<T, CHUNK> {
+    #[inline]
+    fn index_mut(&mut self, id: u32) -> &mut T {
+        &mut self.elements.chunks[id as usize / CHUNK][id as usize % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_used_again() {
+        let mut arena: Arena<u32, 4> = Arena::new();
+        let ids: Vec<u32> = (0..10).map(|v| arena.add(v * 100)).collect();
+        assert!(ids.iter().all(|id| arena[*id] == id * 100));
+        arena.release(3);
+        arena.release(7);
+        assert_eq!(arena.len(), 8);
+        assert_eq!(arena.add(1), 7);
+        assert_eq!(arena.add(2), 3);
+        assert_eq!(arena.add(3), 10);
+        assert_eq!((arena[7], arena[3], arena[10]), (1, 2, 3));
+    }
+}

@@ -1,0 +1,240 @@
+//! The ordered index against a `BTreeSet`, with short, long and equal keys, and scans both ways.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::*;
+use stdx::Prng;
+
+type Model = BTreeSet<(Vec<u8>, u32)>;
+
+/// Kinds of keys that a test draws from.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// Few values of up to four letters out of three: many equal keys and prefixes.
+    Tiny,
+    /// Five bytes, as an encoded 32-bit column.
+    Column,
+    /// Text with long common beginnings, up to 300 bytes.
+    Text,
+    /// Up to the longest key.
+    Huge,
+}
+
+fn draw(prng: &mut Prng, keys: Keys) -> Vec<u8> {
+    let letters = |prng: &mut Prng, len: u64| -> Vec<u8> {
+        (0..prng.below(len + 1)).map(|_| b"\0ab"[prng.index(3)]).collect()
+    };
+    match keys {
+        Keys::Tiny => letters(prng, 4),
+        Keys::Column => [&[1][..], &(prng.below(3_000) as u32 * 77_777).to_le_bytes()].concat(),
+        Keys::Text => {
+            let begin = vec![b'x'; [0, 3, 90, 120, 170, 200][prng.index(6)]];
+            [begin, letters(prng, 100)].concat()
+        }
+        Keys::Huge => {
+            let begin = vec![b'y'; [0, 100, 179, 180, 181, 2_900][prng.index(6)]];
+            [begin, letters(prng, 172)].concat()
+        }
+    }
+}
+
+fn draw_bound(prng: &mut Prng, keys: Keys) -> Bound<Vec<u8>> {
+    let mut key = draw(prng, keys);
+    if prng.percent(60) {
+        key.truncate(prng.index(key.len() + 1));
+    }
+    match prng.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(key),
+        _ => Bound::Excluded(key),
+    }
+}
+
+fn in_range(range: &KeyRange, key: &[u8]) -> bool {
+    let above = match &range.lower {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => key >= bound.as_slice(),
+        Bound::Excluded(bound) => key > bound.as_slice() && !key.starts_with(bound),
+    };
+    let below = match &range.upper {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => key <= bound.as_slice() || key.starts_with(bound),
+        Bound::Excluded(bound) => key < bound.as_slice(),
+    };
+    above && below
+}
+
+/// Scans in batches of `batch`, seeking again after each.
+fn scan_all(
+    index: &OrderedIndex,
+    range: &KeyRange,
+    direction: Direction,
+    batch: usize,
+) -> Vec<(Vec<u8>, u32)> {
+    let mut all: Vec<(Vec<u8>, u32)> = Vec::new();
+    loop {
+        let after = all.last().map(|(key, row)| (key.as_slice(), RowId(*row)));
+        let mut scan = index.scan(range, direction, after);
+        let before = all.len();
+        let mut fresh = Vec::new();
+        while fresh.len() < batch {
+            let Some((key, row)) = scan.next() else { break };
+            fresh.push((key.to_vec(), row.0));
+        }
+        all.extend(fresh);
+        if all.len() - before < batch {
+            return all;
+        }
+    }
+}
+
+fn compare_scans(prng: &mut Prng, index: &OrderedIndex, model: &Model, keys: Keys) {
+    let range = KeyRange { lower: draw_bound(prng, keys), upper: draw_bound(prng, keys) };
+    let batch = [1_000_000, 50, 7][prng.index(3)];
+    let mut expected: Vec<_> =
+        model.iter().filter(|(key, _)| in_range(&range, key)).cloned().collect();
+    assert_eq!(scan_all(index, &range, Direction::Ascending, batch), expected, "{range:?}");
+    let mut rows = index.scan(&range, Direction::Ascending, None);
+    for (key, row) in &expected {
+        assert_eq!(rows.next_row(), Some(RowId(*row)));
+        assert!(range.contains(key));
+    }
+    assert_eq!(rows.next_row(), None);
+    expected.reverse();
+    assert_eq!(scan_all(index, &range, Direction::Descending, batch), expected, "{range:?}");
+    // Resuming after an entry that does not exist, perhaps outside the range.
+    let (after, row) = (draw(prng, keys), prng.below(50) as u32);
+    let key = (after, row);
+    let mut scan = index.scan(&range, Direction::Ascending, Some((&key.0, RowId(row))));
+    let want = expected.iter().rev().find(|entry| **entry > key);
+    assert_eq!(scan.next().map(|(k, r)| (k.to_vec(), r.0)).as_ref(), want);
+    let mut scan = index.scan(&range, Direction::Descending, Some((&key.0, RowId(row))));
+    let want = expected.iter().find(|entry| **entry < key);
+    assert_eq!(scan.next().map(|(k, r)| (k.to_vec(), r.0)).as_ref(), want);
+}
+
+fn run(seed: u64, keys: Keys, steps: usize) {
+    let mut prng = Prng::new(seed);
+    let mut index = OrderedIndex::new();
+    let mut model = Model::new();
+    for step in 0..steps {
+        let growing = (step * 4 / steps).is_multiple_of(2);
+        if prng.percent(if growing { 75 } else { 25 }) {
+            let (key, row) = (draw(&mut prng, keys), prng.below(50) as u32);
+            assert_eq!(index.insert(&key, RowId(row)), model.insert((key, row)));
+        } else {
+            let near = (draw(&mut prng, keys), prng.below(50) as u32);
+            let found = model.range(near.clone()..).next().cloned();
+            let (key, row) = found.unwrap_or(near);
+            assert_eq!(index.contains(&key, RowId(row)), model.contains(&(key.clone(), row)));
+            let removed = index.remove(&key, RowId(row));
+            assert_eq!(removed, model.remove(&(key, row)));
+        }
+        assert_eq!(index.len(), model.len());
+        if step % 61 == 0 {
+            index.check();
+            compare_scans(&mut prng, &index, &model, keys);
+        }
+    }
+    while let Some((key, row)) = model.pop_first() {
+        assert!(index.remove(&key, RowId(row)));
+        if model.len().is_multiple_of(50) {
+            index.check();
+        }
+    }
+    index.check();
+    assert_eq!(index.nodes.len(), 1, "an emptied index is one node");
+    assert_eq!(index.boxes.len(), 0);
+}
+
+#[test]
+fn tiny_keys_like_a_set() {
+    (0..4).for_each(|seed| run(seed, Keys::Tiny, 5_000));
+}
+
+#[test]
+fn columns_like_a_set() {
+    (10..14).for_each(|seed| run(seed, Keys::Column, 6_000));
+}
+
+#[test]
+fn text_like_a_set() {
+    (20..24).for_each(|seed| run(seed, Keys::Text, 4_000));
+}
+
+#[test]
+fn huge_keys_like_a_set() {
+    (30..33).for_each(|seed| run(seed, Keys::Huge, 2_500));
+}
+
+#[test]
+fn ascending_keys_fill_their_nodes() {
+    let mut index = OrderedIndex::new();
+    for row in 0..20_000u32 {
+        let mut key = vec![1];
+        key.extend(row.to_le_bytes().iter().rev());
+        assert!(index.insert(&key, RowId(row)));
+    }
+    index.check();
+    let per_entry = index.memory_bytes() / index.len();
+    assert!(per_entry <= 13, "{per_entry} bytes per entry");
+    // Removing from the front frees nodes as it goes.
+    let nodes = index.nodes.len();
+    for row in 0..10_000u32 {
+        let mut key = vec![1];
+        key.extend(row.to_le_bytes().iter().rev());
+        assert!(index.remove(&key, RowId(row)));
+    }
+    index.check();
+    assert!(index.nodes.len() < nodes / 2 + 20);
+}
+
+#[test]
+fn random_columns_take_few_bytes() {
+    let mut prng = Prng::new(5);
+    let mut index = OrderedIndex::new();
+    for row in 0..100_000 {
+        let key = prng.next_u64().to_le_bytes();
+        index.insert(&key[..5], RowId(row));
+    }
+    index.check();
+    let per_entry = index.memory_bytes() as f64 / index.len() as f64;
+    assert!(per_entry <= 18.0, "{per_entry} bytes per entry");
+}
+
+/// Not a test of behaviour: prints bytes per entry and time per operation in release builds.
+#[test]
+#[ignore = "measures; run with --release --ignored --nocapture"]
+fn measure() {
+    let entries: u32 = std::env::var("ROWS").map_or(1_000_000, |v| v.parse().expect("a number"));
+    let mut index = OrderedIndex::new();
+    let key = |row: u32| -> [u8; 5] {
+        let bytes = Prng::new(u64::from(row)).next_u64().to_le_bytes();
+        [1, bytes[0], bytes[1], bytes[2], bytes[3]]
+    };
+    let per = |start: std::time::Instant| start.elapsed().as_nanos() / u128::from(entries);
+    let start = std::time::Instant::now();
+    (0..entries).for_each(|row| assert!(index.insert(&key(row), RowId(row))));
+    println!("insert {} ns", per(start));
+    println!("{:.2} bytes per entry", index.memory_bytes() as f64 / f64::from(entries));
+    let start = std::time::Instant::now();
+    (0..entries).for_each(|row| assert!(index.contains(&key(row), RowId(row))));
+    println!("contains {} ns", per(start));
+    let start = std::time::Instant::now();
+    for row in 0..entries {
+        let mut scan = index.scan(&KeyRange::prefix(&key(row)), Direction::Ascending, None);
+        assert!(scan.next().is_some());
+    }
+    println!("point scan {} ns", per(start));
+    let start = std::time::Instant::now();
+    let mut scan = index.scan(&KeyRange::ALL, Direction::Ascending, None);
+    let mut bytes = 0;
+    while let Some((key, _)) = scan.next() {
+        bytes += key.len();
+    }
+    println!("scan {} ns, {bytes} bytes", per(start));
+    let start = std::time::Instant::now();
+    (0..entries).for_each(|row| assert!(index.remove(&key(row), RowId(row))));
+    println!("remove {} ns", per(start));
+}

@@ -1,0 +1,405 @@
+//! One replica of one partition: committed rows with their indexes and old images.
+//!
+//! # Owns
+//! The heap, the primary-key hash index, the ordered indexes and the old images, and keeps them
+//! consistent with each other: every change of a row goes through `put`, `delete` or `apply_copy`.
+//! # Guarantees
+//! Replicas that were given the same changes have the same digest, in whichever order changes of
+//! different rows came. Each operation does a bounded amount of work (see `heap`, `hash_index`,
+//! `ordered_index`), except where said otherwise.
+//! # Not here
+//! Locks, open transactions, staged changes (`datanode::participant`); checks of what clients send:
+//! rows handed in are well formed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use model::key::local_hash;
+use model::{ColumnId, Epoch, IndexId, KeyEncoder, PartitionId, RowId, Table};
+
+use crate::hash_index::HashIndex;
+use crate::heap::Heap;
+use crate::ordered_index::{Direction, KeyRange, OrderedIndex, Scan};
+use crate::versions::{OldImage, Versions};
+
+mod check;
+mod copy;
+mod snapshot;
+
+pub use snapshot::{SnapshotIndexScan, SnapshotTooOld};
+
+/// A partition replica; see the module's head.
+#[doc(alias = "fragment replica")]
+pub struct Partition {
+    id: PartitionId,
+    table: Arc<Table>,
+    heap: Heap,
+    primary: HashIndex,
+    indexes: Vec<Index>,
+    versions: Versions,
+    snapshot_floor: Epoch,
+    /// Memory for encoding keys, used again.
+    key: KeyEncoder,
+    other_key: KeyEncoder,
+}
+
+/// A scan of an ordered index: `next()` gives the key and the row id of each entry.
+pub type IndexScan<'a> = Scan<'a>;
+
+/// An ordered index of the partition.
+struct Index {
+    id: IndexId,
+    columns: Vec<ColumnId>,
+    tree: OrderedIndex,
+    /// The first slot whose row is not in the index yet; none when it is complete.
+    building: Option<u32>,
+}
+
+/// Images that a put or a delete looks at when a sweep is under way.
+const SWEEP_PER_CHANGE: usize = 8;
+/// Images that one call of `drop_versions` looks at.
+const SWEEP_PER_CALL: usize = 1024;
+
+impl Index {
+    fn new(id: IndexId, columns: &[ColumnId], building: Option<u32>) -> Self {
+        Self { id, columns: columns.to_vec(), tree: OrderedIndex::new(), building }
+    }
+
+    /// Whether the rows of this slot have their entry.
+    fn covers(&self, row_id: RowId) -> bool {
+        self.building.is_none_or(|next| row_id.0 < next)
+    }
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Partition({}, {} rows)", self.id, self.row_count())
+    }
+}
+
+impl Partition {
+    /// An empty replica; its ordered indexes are ready.
+    pub fn new(id: PartitionId, table: Arc<Table>) -> Self {
+        assert_eq!(id.table, table.id, "{id} of another table");
+        let mut partition = Self {
+            id,
+            table: table.clone(),
+            heap: Heap::new(),
+            primary: HashIndex::new(),
+            indexes: Vec::new(),
+            versions: Versions::new(),
+            snapshot_floor: Epoch(0),
+            key: KeyEncoder::new(),
+            other_key: KeyEncoder::new(),
+        };
+        for index in &table.ordered_indexes {
+            partition.indexes.push(Index::new(index.id, &index.columns, None));
+            partition.versions.add_index(index.id, &index.columns);
+        }
+        partition
+    }
+
+    /// Which partition this is a replica of.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// The table's definition that the replica follows.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Follows a newer definition: drops ordered indexes it does not have any more (in time
+    /// proportional to their size) and adds new ones, which are not ready. Rows stay as they are.
+    pub fn set_table(&mut self, table: Arc<Table>) {
+        assert_eq!(self.id.table, table.id, "{}: definition of another table", self.id);
+        assert_eq!(self.table.primary_key, table.primary_key, "{}: another key", self.id);
+        let Self { indexes, versions, .. } = self;
+        indexes.retain(|index| {
+            let stays = table.ordered_index(index.id).is_some();
+            if !stays {
+                versions.remove_index(index.id);
+            }
+            stays
+        });
+        for index in &table.ordered_indexes {
+            if indexes.iter().all(|known| known.id != index.id) {
+                // Nothing to build in a partition that was never used.
+                let building = (self.heap.slot_count() > 0).then_some(0);
+                indexes.push(Index::new(index.id, &index.columns, building));
+                versions.add_index(index.id, &index.columns);
+            }
+        }
+        self.table = table;
+    }
+
+    /// Goes on building ordered indexes that are not ready, over `rows` slots at most. Returns
+    /// true when all are ready. Rows may change between calls.
+    pub fn build_indexes(&mut self, rows: u32) -> bool {
+        let mut left = rows;
+        let Self { table, heap, indexes, versions, key, .. } = self;
+        for index in indexes.iter_mut() {
+            while let Some(next) = index.building {
+                if next >= heap.slot_count() {
+                    index.building = None;
+                    break;
+                }
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                let row_id = RowId(next);
+                if let Some(row) = heap.row(row_id) {
+                    encode(table, &index.columns, row, key);
+                    let added = index.tree.insert(key.bytes(), row_id);
+                    assert!(added, "{row_id} is in {} before its turn", index.id);
+                }
+                if !versions.is_empty() {
+                    versions.index_slot(table, index.id, row_id);
+                }
+                index.building = Some(next + 1);
+            }
+        }
+        true
+    }
+
+    /// Whether scans may use the ordered index; false when there is none of this identity.
+    pub fn index_ready(&self, index: IndexId) -> bool {
+        self.indexes.iter().any(|known| known.id == index && known.building.is_none())
+    }
+
+    /// The committed row with this primary key. `hash` is `model::key::local_hash` of the key.
+    #[inline]
+    pub fn find(&self, key: &[u8], hash: u64) -> Option<RowId> {
+        self.primary.find(hash, |row_id| {
+            let row = self.heap.row(row_id).expect("an indexed row is there");
+            self.table.row_has_key(&self.table.primary_key, row, key)
+        })
+    }
+
+    /// The committed row in the slot; none when it is empty or does not exist.
+    #[inline]
+    pub fn row(&self, row_id: RowId) -> Option<&[u8]> {
+        self.heap.row(row_id)
+    }
+
+    /// Epoch of the slot's last change, kept by an empty slot too; zero when it was never used.
+    pub fn slot_epoch(&self, row_id: RowId) -> Epoch {
+        self.heap.epoch(row_id)
+    }
+
+    /// Slots, used or not: all row ids are below.
+    pub fn slot_count(&self) -> u32 {
+        self.heap.slot_count()
+    }
+
+    /// Committed rows.
+    pub fn row_count(&self) -> u64 {
+        self.heap.row_count()
+    }
+
+    /// Picks a free slot for a row to come and reserves it. For primaries.
+    pub fn allocate(&mut self) -> RowId {
+        self.heap.allocate()
+    }
+
+    /// Reserves the slot that the primary has picked. One that holds a row, which the row to come
+    /// is going to replace, stays as it is; so does one that is reserved.
+    pub fn reserve(&mut self, row_id: RowId) {
+        self.heap.reserve(row_id);
+    }
+
+    /// Gives back a slot that `allocate` or `reserve` set aside for a row that did not come.
+    /// Panics when the slot is free already.
+    pub fn release(&mut self, row_id: RowId) {
+        self.heap.release(row_id);
+    }
+
+    /// Applies a committed insert or update: the slot holds `row` from `epoch` on, reserved or not.
+    /// The image it replaces is kept if one of the `retained` epochs needs it.
+    ///
+    /// A replica that is being copied may meet leftovers, which are removed: another key in the
+    /// slot, or the key in another slot.
+    pub fn put(&mut self, row_id: RowId, row: &[u8], epoch: Epoch, retained: &[Epoch]) {
+        let before = self.heap.epoch(row_id);
+        assert!(before <= epoch, "{} {row_id}: {epoch} after {before}", self.id);
+        self.store(row_id, row, epoch, retained, false);
+        self.versions.continue_sweep(&self.table, retained, SWEEP_PER_CHANGE);
+    }
+
+    /// Applies a committed delete: the slot is free, and remembers the epoch. A slot without a row
+    /// is freed too.
+    pub fn delete(&mut self, row_id: RowId, epoch: Epoch, retained: &[Epoch]) {
+        let before = self.heap.epoch(row_id);
+        assert!(before <= epoch, "{} {row_id}: {epoch} after {before}", self.id);
+        self.keep_version(row_id, epoch, retained);
+        self.empty(row_id, epoch, false);
+        self.versions.continue_sweep(&self.table, retained, SWEEP_PER_CHANGE);
+    }
+
+    /// The first slot after `after`, or at all, that holds a committed row.
+    #[inline]
+    pub fn next_row(&self, after: Option<RowId>) -> Option<RowId> {
+        self.heap.next_row(after)
+    }
+
+    /// Begins a scan of an ordered index, which must be ready. With `after`, only entries strictly
+    /// after it in the scan's direction.
+    pub fn scan_index(
+        &self,
+        index: IndexId,
+        range: &KeyRange,
+        direction: Direction,
+        after: Option<(&[u8], RowId)>,
+    ) -> IndexScan<'_> {
+        self.ready_index(index).tree.scan(range, direction, after)
+    }
+
+    /// Drops old images that none of the `retained` epochs needs, looking at a bounded number of
+    /// them. Returns false when some were not looked at: the next calls go on, and so does every
+    /// change of a row.
+    pub fn drop_versions(&mut self, retained: &[Epoch]) -> bool {
+        self.versions.drop_unneeded(&self.table, retained, SWEEP_PER_CALL)
+    }
+
+    /// Bytes allocated for rows and indexes, without old images.
+    pub fn memory_bytes(&self) -> u64 {
+        self.heap_bytes() + self.hash_index_bytes() + self.ordered_index_bytes()
+    }
+
+    /// Bytes of the heap: slots and pages.
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap.memory_bytes()
+    }
+
+    /// Bytes of the primary-key hash index.
+    pub fn hash_index_bytes(&self) -> u64 {
+        self.primary.memory_bytes() as u64
+    }
+
+    /// Bytes of all ordered indexes.
+    pub fn ordered_index_bytes(&self) -> u64 {
+        self.indexes.iter().map(|index| index.tree.memory_bytes() as u64).sum()
+    }
+
+    /// Bytes of old images and their index entries.
+    pub fn version_bytes(&self) -> u64 {
+        self.versions.memory_bytes()
+    }
+
+    /// Forgets all rows, old images and reservations. Ordered indexes are ready.
+    pub fn clear(&mut self) {
+        self.heap = Heap::new();
+        self.primary = HashIndex::new();
+        self.versions.clear();
+        for index in &mut self.indexes {
+            index.tree = OrderedIndex::new();
+            index.building = None;
+        }
+    }
+
+    fn ready_index(&self, id: IndexId) -> &Index {
+        let index = self.indexes.iter().find(|index| index.id == id);
+        let index = index.expect("a scanned index is in the table's definition");
+        assert!(index.building.is_none(), "{} {id}: scanned while it is built", self.id);
+        index
+    }
+
+    /// Puts `row` into the slot and the indexes. `reserved` says whether the slot stays reserved
+    /// when the row goes.
+    fn store(
+        &mut self,
+        row_id: RowId,
+        row: &[u8],
+        epoch: Epoch,
+        retained: &[Epoch],
+        reserved: bool,
+    ) {
+        assert!(epoch > Epoch(0), "{} {row_id}: a row without epoch", self.id);
+        encode(&self.table, &self.table.primary_key, row, &mut self.key);
+        if let Some(before) = self.heap.row(row_id) {
+            if self.table.row_has_key(&self.table.primary_key, before, self.key.bytes()) {
+                self.keep_version(row_id, epoch, retained);
+                self.update_indexes(row_id, row);
+                self.heap.write(row_id, row, epoch, reserved);
+                return;
+            }
+            self.remove_leftover(row_id);
+        }
+        let hash = local_hash(self.key.bytes());
+        if let Some(other) = self.find(self.key.bytes(), hash) {
+            self.remove_leftover(other);
+        }
+        self.heap.write(row_id, row, epoch, reserved);
+        self.primary.insert(hash, row_id);
+        let Self { table, indexes, other_key, .. } = self;
+        for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
+            encode(table, &index.columns, row, other_key);
+            let added = index.tree.insert(other_key.bytes(), row_id);
+            assert!(added, "{row_id} is in {} already", index.id);
+        }
+    }
+
+    /// Moves the entries of a row in the ordered indexes from its present image to `row`.
+    fn update_indexes(&mut self, row_id: RowId, row: &[u8]) {
+        let Self { table, heap, indexes, key, other_key, .. } = self;
+        let before = heap.row(row_id).expect("an updated row is there");
+        for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
+            let same = |column: &ColumnId| table.value(before, *column) == table.value(row, *column);
+            if index.columns.iter().all(same) {
+                continue;
+            }
+            encode(table, &index.columns, before, key);
+            encode(table, &index.columns, row, other_key);
+            if key.bytes() == other_key.bytes() {
+                continue;
+            }
+            let removed = index.tree.remove(key.bytes(), row_id);
+            assert!(removed, "{row_id} is not in {}", index.id);
+            let added = index.tree.insert(other_key.bytes(), row_id);
+            assert!(added, "{row_id} is in {} already", index.id);
+        }
+    }
+
+    /// Keeps the slot's image, which ends with `epoch`, if a retained epoch needs it.
+    #[inline]
+    fn keep_version(&mut self, row_id: RowId, epoch: Epoch, retained: &[Epoch]) {
+        if retained.is_empty() {
+            return;
+        }
+        let Some(row) = self.heap.row(row_id) else { return };
+        let old = OldImage { row_id, from: self.heap.epoch(row_id), to: epoch, row };
+        self.versions.keep(&self.table, old, retained);
+    }
+
+    /// Takes the slot's row, if any, out of heap and indexes.
+    fn empty(&mut self, row_id: RowId, epoch: Epoch, reserved: bool) {
+        let Self { table, heap, primary, indexes, other_key, .. } = self;
+        if let Some(row) = heap.row(row_id) {
+            encode(table, &table.primary_key, row, other_key);
+            let removed = primary.remove(local_hash(other_key.bytes()), row_id);
+            assert!(removed, "{row_id} is not in the primary-key index");
+            for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
+                encode(table, &index.columns, row, other_key);
+                let removed = index.tree.remove(other_key.bytes(), row_id);
+                assert!(removed, "{row_id} is not in {}", index.id);
+            }
+        }
+        heap.erase(row_id, epoch, reserved);
+    }
+
+    /// Removes what an earlier life of this replica has left in a slot. The slot keeps its epoch
+    /// until its own copy comes, and its reservation.
+    fn remove_leftover(&mut self, row_id: RowId) {
+        let (epoch, reserved) = (self.heap.epoch(row_id), self.heap.is_reserved(row_id));
+        self.empty(row_id, epoch, reserved);
+    }
+}
+
+fn encode(table: &Table, columns: &[ColumnId], row: &[u8], encoder: &mut KeyEncoder) {
+    encoder.clear();
+    table.encode_row_key(columns, row, encoder);
+}
+
+#[cfg(test)]
+mod tests;
