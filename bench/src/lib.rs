@@ -1,1 +1,5 @@
-//! Benches.
+//! What benches share: figures and their report, one partition, two replicas in one thread.
+
+pub mod measure;
+pub mod replicas;
+pub mod storage;

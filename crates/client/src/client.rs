@@ -43,7 +43,7 @@ use wire::{
     ClientReply, ClientRequest, ControlMessage, CoordinatorRef, Message, ScanMessage,
 };
 
-use crate::event::{ClientEvent, ClientResult, Savepoint, SessionNumber, Token};
+use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
 use call::{Call, Work};
 use follow::Follower;
 use route::{Avoided, Life};

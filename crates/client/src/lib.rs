@@ -13,6 +13,8 @@
 
 mod client;
 mod event;
+#[cfg(test)]
+mod harness;
 mod index_builder;
 mod request;
 

@@ -124,6 +124,8 @@ impl Control {
 
     /// Starts the node's search for a cluster. To be called once, before anything else.
     pub fn start(&mut self, ctx: &mut Ctx<'_>) {
+        // A life begins without a lease, whatever an earlier one of the process held.
+        ctx.shared().lease.set(Instant::ZERO);
         self.ticked_at = ctx.now();
         self.leader_heard_at = ctx.now();
         self.seek(ctx);
@@ -423,7 +425,6 @@ impl Actor for Control {
     fn check_invariants(&self, shared: &Shared) {
         self.state.check();
         self.consensus.check();
-        assert!(self.state.index >= shared.cluster.index, "a worker ahead of its control actor");
         assert!(self.state.index.0 <= self.consensus.applied(), "a state ahead of the log");
         let leads = self.leadership.is_some();
         assert!(!leads || self.consensus.is_leader(), "leader's duties without leading");

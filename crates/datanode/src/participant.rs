@@ -161,8 +161,7 @@ impl Participant {
                 coordinator,
                 attempt,
             } => {
-                let order =
-                    CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
+                let order = CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
                 self.commit(ctx, order);
             }
             ParticipantMessage::Complete { transaction, leg, attempt } => {
@@ -306,8 +305,8 @@ impl Actor for Participant {
         let claimed: usize = self.legs.iter().map(|(_, leg)| leg.claims.len()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
-        // The whole of a partition is looked at now and then, as that takes long.
-        let nth = shared.now.as_nanos() as usize % self.replicas.len().max(1);
+        // A whole partition is looked at now and then only, as that takes long.
+        let nth = (shared.now.as_nanos() / 1_000) as usize % (4 * self.replicas.len().max(1));
         for (at, replica) in self.replicas.values().enumerate() {
             replica.locks.check();
             if at == nth {

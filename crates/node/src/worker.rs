@@ -71,8 +71,8 @@ pub struct Worker {
     actors: Actors,
     inbox: Inbox,
     out: VecDeque<Outgoing>,
-    /// Links reported down, not yet heard of by the actors: how many reports per peer.
-    closing: BTreeMap<NodeId, u32>,
+    /// Links reported down, not yet heard of by the actors: how many reports per peer's life.
+    closing: BTreeMap<(NodeId, Incarnation), u32>,
     /// Data nodes' lives of which messages may have been lost.
     severed: BTreeSet<(NodeId, Incarnation)>,
 }
@@ -181,7 +181,7 @@ impl Worker {
     /// a later [`Worker::step`].
     pub fn deliver(&mut self, envelope: Envelope) {
         if let Message::LinkDown { node, incarnation, closed } = envelope.message {
-            *self.closing.entry(node).or_default() += 1;
+            *self.closing.entry((node, incarnation)).or_default() += 1;
             self.inbox.drop_from(node, incarnation);
             let both_hold_rows = self.actors.participant.is_some()
                 && self.shared.config.data_nodes.contains(&node);
@@ -318,11 +318,12 @@ impl Worker {
         self.shared.recorder.record(self.shared.now, record);
         match message {
             Message::State(state) => self.reach(state),
-            Message::LinkDown { node, .. } => {
-                let pending = self.closing.get_mut(&node).expect("counted when it came in");
+            Message::LinkDown { node, incarnation, .. } => {
+                let peer = (node, incarnation);
+                let pending = self.closing.get_mut(&peer).expect("counted when it came in");
                 *pending -= 1;
                 if *pending == 0 {
-                    self.closing.remove(&node);
+                    self.closing.remove(&peer);
                 }
                 for kind in ORDER {
                     let message = message.clone();
@@ -368,11 +369,14 @@ impl Worker {
                 continue;
             }
             let control = matches!(envelope.message, Message::Control(_));
-            if !control && self.closing.contains_key(&to.node) {
-                continue; // The sender does not know yet that its link is gone.
-            }
             let member = self.shared.cluster.members.get(&to.node);
             let life = member.filter(|_| !control).map(|member| member.incarnation);
+            let gone = |peer: &(NodeId, Incarnation)| {
+                peer.0 == to.node && life.is_none_or(|life| life == peer.1)
+            };
+            if !control && self.closing.keys().any(gone) {
+                continue; // The sender does not know yet that its link is gone.
+            }
             self.out.push_back(Outgoing { envelope, life });
         }
     }

@@ -345,7 +345,8 @@ impl Partition {
         let Self { table, heap, indexes, key, other_key, .. } = self;
         let before = heap.row(row_id).expect("an updated row is there");
         for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
-            let same = |column: &ColumnId| table.value(before, *column) == table.value(row, *column);
+            let same =
+                |column: &ColumnId| table.value(before, *column) == table.value(row, *column);
             if index.columns.iter().all(same) {
                 continue;
             }

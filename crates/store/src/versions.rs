@@ -50,8 +50,8 @@ struct OldEntries {
 /// Progress of looking through all images for some that are not needed any more.
 #[derive(Debug, Default)]
 struct Sweep {
-    /// The epochs the sweep was last asked for.
-    retained: Vec<Epoch>,
+    /// The epochs that the last pass was for, if the images kept since were kept for the same.
+    retained: Option<Vec<Epoch>>,
     /// A pass must begin.
     due: bool,
     /// The last image looked at in the pass under way.
@@ -123,6 +123,9 @@ impl Versions {
     pub fn keep(&mut self, table: &Table, old: OldImage<'_>, retained: &[Epoch]) {
         if needed(old.from, old.to, retained) {
             self.add(table, old);
+            if self.sweep.retained.as_deref() != Some(retained) {
+                self.sweep.retained = None;
+            }
         }
     }
 
@@ -149,13 +152,7 @@ impl Versions {
     }
 
     /// The image that had the primary key at `snapshot`.
-    pub fn read_at(
-        &self,
-        table: &Table,
-        key: &[u8],
-        hash: u64,
-        snapshot: Epoch,
-    ) -> Option<&[u8]> {
+    pub fn read_at(&self, table: &Table, key: &[u8], hash: u64, snapshot: Epoch) -> Option<&[u8]> {
         let from = (hash, snapshot.next(), RowId(0));
         let to = (hash, Epoch(u64::MAX), RowId(u32::MAX));
         for (_, ended, row_id) in self.keys.range(from..=to).map(|(place, ())| place) {
@@ -185,8 +182,8 @@ impl Versions {
     /// Looks through up to `limit` images and drops those that no retained epoch needs. Returns
     /// true when all have been looked at for these epochs, or later ones.
     pub fn drop_unneeded(&mut self, table: &Table, retained: &[Epoch], limit: usize) -> bool {
-        if self.sweep.retained != retained {
-            self.sweep.retained = retained.to_vec();
+        if self.sweep.retained.as_deref() != Some(retained) {
+            self.sweep.retained = Some(retained.to_vec());
             self.sweep.due = true;
         }
         self.continue_sweep(table, retained, limit)

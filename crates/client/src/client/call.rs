@@ -107,11 +107,18 @@ impl Client {
 
     /// Takes a call out to work on it.
     pub(super) fn take(&mut self, token: Token) -> Option<Call> {
-        let mut call = self.calls.remove(&token)?;
-        if let Some(due) = call.due.take() {
+        let call = self.calls.remove(&token)?;
+        if let Some(due) = call.due {
             self.agenda.remove(&(due, token));
         }
         Some(call)
+    }
+
+    /// Files a call that goes on waiting as it did.
+    pub(super) fn put_back(&mut self, token: Token, call: Call) {
+        let due = call.due.unwrap_or(Instant::FAR_FUTURE);
+        let wake = call.wake;
+        self.put_until(token, call, wake, due);
     }
 
     /// Takes the call out that a number on the wire names, if it is its present attempt.
@@ -138,8 +145,8 @@ impl Client {
     /// Files a call to be looked at again at `due`.
     pub(super) fn put_until(&mut self, token: Token, mut call: Call, wake: Wake, due: Instant) {
         call.wake = wake;
-        if wake != Wake::Never {
-            call.due = Some(due);
+        call.due = Some(due).filter(|_| wake != Wake::Never);
+        if let Some(due) = call.due {
             self.agenda.insert((due, token));
         }
         let replaced = self.calls.insert(token, call);

@@ -39,7 +39,7 @@ enum Request {
     },
     Commit,
     Abort,
-    RollbackTo(OperationNumber),
+    RollbackTo,
 }
 
 type Answers = Vec<Result<OperationAnswer, Refusal>>;
@@ -193,7 +193,7 @@ impl Client {
                 }
                 Some((transaction, coordinator)) if savepoint < last => {
                     let after = savepoint.0;
-                    let call = self.transaction_call(session, token, Request::RollbackTo(after));
+                    let call = self.transaction_call(session, token, Request::RollbackTo);
                     let request = call.request(token);
                     let message = ClientRequest::RollbackTo { transaction, request, after };
                     ctx.send(coordinator.address, Message::Request(message));
@@ -355,13 +355,7 @@ impl Client {
             Request::Execute { .. } => {
                 ClientResult::Executed(decode(ctx, &call, results))
             }
-            Request::RollbackTo(after) => {
-                let after = *after;
-                let record = self.session_mut(session).transaction.as_mut();
-                let record = record.expect("the transaction was just heard of");
-                assert!(after <= record.last_number, "savepoints lie before the last operation");
-                ClientResult::RolledBack
-            }
+            Request::RollbackTo => ClientResult::RolledBack,
             Request::Commit | Request::Abort => {
                 let detail = "an ended transaction was called open";
                 ClientResult::Failed(Refusal::new(ErrorCode::Internal, detail))

@@ -21,7 +21,7 @@ use wire::ControlMessage;
 
 use super::Control;
 use super::lease::Request;
-use crate::consensus::voter_of;
+use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
 
 /// A member this close to the end of the log has caught up with it.
@@ -312,7 +312,7 @@ impl Control {
         };
         let leadership = self.leadership.as_ref().expect("the duties of a leader");
         // Who is silent to a leader that no quorum answers is not known to be the dead one.
-        if !leadership.evidence.is_some_and(|at| now < at + self.config.lease) {
+        if leadership.evidence.is_none_or(|at| now >= at + self.config.lease) {
             return;
         }
         let mut ended = Vec::new();
@@ -370,9 +370,12 @@ impl Control {
     }
 
     fn is_heard(&self, now: Instant, node: NodeId) -> bool {
+        self.is_heard_within(now, node, self.config.lease)
+    }
+
+    fn is_heard_within(&self, now: Instant, node: NodeId, span: Duration) -> bool {
         let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        let heard = view.is_some_and(|v| v.heard && now.since(v.heard_at) < self.config.lease);
-        node == self.node || heard
+        node == self.node || view.is_some_and(|v| v.heard && now.since(v.heard_at) < span)
     }
 
     fn has_caught_up(&self, now: Instant, node: NodeId) -> bool {
@@ -412,24 +415,38 @@ impl Control {
         if voters.is_empty() {
             return None;
         }
-        if voters.len().is_multiple_of(2) {
-            let ties = self.config.management_nodes.iter().filter_map(|node| {
-                let member = self.state.members.get(node)?;
-                let usable = stays(*node, member) && self.has_caught_up(now, *node);
-                // The one that votes already stays, even silent, until another can replace it.
-                let rank = (usable, votes(*node, member));
-                (rank != (false, false)).then(|| (rank, voter_of(*node, member.incarnation)))
-            });
-            let best = ties.reduce(|best, next| if next.0 > best.0 { next } else { best });
-            voters.extend(best.map(|(_, voter)| voter));
-        }
+        // While a voter is silent, perhaps dead and about to be removed, the tie-breaker stays: it
+        // may be needed a moment later, and going and coming back takes two changes.
+        let recent = self.config.heartbeat_interval.times(3);
+        let silent = |voter: &Voter| !self.is_heard_within(now, node_of(*voter), recent);
+        let even = voters.len().is_multiple_of(2);
+        let unsteady = voters.iter().any(silent);
+        let tie_breaker = self.tie_breaker(now);
+        voters.extend(tie_breaker.filter(|tie| even || (unsteady && config.voters.contains(tie))));
         Some(voters)
+    }
+
+    /// The management member that votes when the data members are even in number: the first that
+    /// lives. The one that votes already stays, even silent, until another can replace it.
+    fn tie_breaker(&self, now: Instant) -> Option<Voter> {
+        let config = self.consensus.config();
+        let candidates = self.config.management_nodes.iter().filter_map(|node| {
+            let member = self.state.members.get(node)?;
+            let voter = voter_of(*node, member.incarnation);
+            let stays = member.status != MemberStatus::Leaving;
+            let usable = stays && self.has_caught_up(now, *node);
+            let rank = (usable, config.voters.contains(&voter));
+            (rank != (false, false)).then_some((rank, voter))
+        });
+        let best = candidates.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.map(|(_, voter)| voter)
     }
 
     /// Moves the configuration of the consensus one step towards what it should be.
     fn reconcile_voters(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.consensus.config_settled() {
-            return;
+        let removal = |command: &Arc<Command>| matches!(**command, Command::RemoveMember { .. });
+        if !self.consensus.config_settled() || self.consensus.pending().any(removal) {
+            return; // One step for several deaths is safer than one step for each.
         }
         let current = self.consensus.config();
         let wanted = self.wanted_voters(ctx.now()).unwrap_or_else(|| current.voters.clone());
@@ -532,6 +549,6 @@ impl Control {
         let term = self.consensus.term();
         let state = self.state.clone();
         let snapshot = ControlMessage::Snapshot { term, last, config, state };
-        self.tell(ctx, crate::consensus::node_of(to), snapshot);
+        self.tell(ctx, node_of(to), snapshot);
     }
 }

@@ -6,6 +6,8 @@
 //! # Not here
 //! Who is removed when (`leadership`).
 
+use std::collections::BTreeSet;
+
 use actor::{Ctx, Halt, fault_point, probe};
 use model::{Address, ControlIndex, Incarnation, MemberStatus, NodeId};
 use raftbare::Term;
@@ -13,7 +15,7 @@ use stdx::{Duration, Instant};
 use wire::ControlMessage;
 
 use super::Control;
-use crate::consensus::node_of;
+use crate::consensus::{node_of, voter_of};
 
 /// A member's request for a lease.
 #[derive(Clone, Copy, Debug)]
@@ -123,12 +125,12 @@ impl Control {
     pub(super) fn evidence(&self, now: Instant) -> Option<Instant> {
         let leadership = self.leadership.as_ref()?;
         let config = self.consensus.config();
-        let newest_of_quorum = |voters: &std::collections::BTreeSet<raftbare::NodeId>| {
+        let newest_of_quorum = |voters: &BTreeSet<raftbare::NodeId>| {
             let mut times: Vec<Instant> = voters
                 .iter()
                 .map(|voter| {
                     let node = node_of(*voter);
-                    let own = crate::consensus::voter_of(self.node, self.incarnation) == *voter;
+                    let own = voter_of(self.node, self.incarnation) == *voter;
                     if own { now } else { leadership.answered(node, *voter) }
                 })
                 .collect();

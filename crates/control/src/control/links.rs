@@ -9,6 +9,7 @@ use model::{Address, Command, Incarnation, NodeId, NodeRole};
 use wire::ControlMessage;
 
 use super::Control;
+use crate::consensus::voter_of;
 
 /// A link that broke.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +33,7 @@ impl Control {
         if self.answers.get(&node).is_some_and(|answer| answer.incarnation == incarnation) {
             self.answers.remove(&node);
         }
-        if closed && self.consensus.leader() == Some(crate::consensus::voter_of(node, incarnation))
-        {
+        if closed && self.consensus.leader() == Some(voter_of(node, incarnation)) {
             probe!(ctx, "control: leader's process ended");
             self.consensus.lose_leader();
         }

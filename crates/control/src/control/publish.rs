@@ -12,6 +12,7 @@ use raftbare::{ClusterConfig, LogPosition, Term};
 use wire::{ControlMessage, Message};
 
 use super::{Control, control_of};
+use crate::consensus::node_of;
 use crate::state_machine;
 
 /// A client that waits for the answer to its schema change.
@@ -255,8 +256,7 @@ impl Control {
         config: ClusterConfig,
         state: Arc<ClusterState>,
     ) {
-        let sender =
-            config.unique_nodes().filter(|voter| crate::consensus::node_of(*voter) == from.node);
+        let sender = config.unique_nodes().filter(|voter| node_of(*voter) == from.node);
         let Some(sender) = sender.max() else {
             return;
         };

@@ -19,7 +19,7 @@ use store::lock_table::{Grant, LockAnswer, LockKey, LockOwner, Mode as LockMode}
 use wire::{Continue, ControlMessage, Message, ParticipantMessage};
 
 use super::Participant;
-use super::leg::FOREIGN_OWNERS;
+use super::leg::{FOREIGN_OWNERS, LegHandle};
 
 /// Outcomes per message.
 const OUTCOMES_PER_MESSAGE: usize = 1_024;
@@ -107,8 +107,15 @@ impl Participant {
         probe!(ctx, "copy: begun");
         self.copies.owners = (self.copies.owners + 1) % FOREIGN_OWNERS;
         let owner = LockOwner(FOREIGN_OWNERS + self.copies.owners);
-        let source =
-            Source { copy, from, next: 0, unacknowledged: 0, owner, waiting: false, pending: false };
+        let source = Source {
+            copy,
+            from,
+            next: 0,
+            unacknowledged: 0,
+            owner,
+            waiting: false,
+            pending: false,
+        };
         self.copies.sources.insert(key, source);
         self.step_copy(ctx, key);
     }
@@ -209,9 +216,10 @@ impl Participant {
             }
             *slots_left -= 1;
             let row_id = RowId(source.next);
-            let staged = replica.claims.get(&row_id).and_then(|handle| {
-                self.legs.leg(*handle).staged.get(&(key.0, row_id))
-            });
+            let staged = replica
+                .claims
+                .get(&row_id)
+                .and_then(|handle| self.legs.leg(*handle).staged.get(&(key.0, row_id)));
             if let Some(staged) = staged
                 && !ctx.mutated(Mutation::CopyIgnoresLocks)
             {
@@ -249,12 +257,7 @@ impl Participant {
 
     /// A copy's wait for a transaction is over. The lock is given up at once: the slot is read
     /// before anyone else can change it.
-    pub(super) fn copy_granted(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        partition: PartitionId,
-        grant: Grant,
-    ) {
+    pub(super) fn copy_granted(&mut self, ctx: &mut Ctx<'_>, partition: PartitionId, grant: Grant) {
         if let Some(replica) = self.replicas.get_mut(&partition) {
             let mut grants = Vec::new();
             replica.locks.release(grant.key, grant.owner, &mut grants);
@@ -352,6 +355,16 @@ impl Participant {
             Some(slots) => {
                 probe!(ctx, "copy: finished");
                 replica.partition.truncate(slots);
+                // Leftover rows that were in slots with staged changes are gone.
+                let mut claims: Vec<(RowId, LegHandle)> =
+                    replica.claims.iter().map(|(row_id, handle)| (*row_id, *handle)).collect();
+                claims.sort_unstable();
+                for (row_id, handle) in claims {
+                    if !replica.occupied(row_id) {
+                        replica.partition.reserve(row_id);
+                        self.legs.leg_mut(handle).claims.insert((partition, row_id), true);
+                    }
+                }
                 self.report_synced(ctx);
             }
             None => {

@@ -1,12 +1,12 @@
 //! What an operation makes of a row: checks of what clients sent, conditions, assignments,
 //! projections. Pure: no locks, no state.
 
+use model::row::RowError;
+use model::schema::KEY_SIZE_MAX;
 use model::{
     ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout, RowView,
     Table, ValueRef,
 };
-use model::row::RowError;
-use model::schema::KEY_SIZE_MAX;
 use wire::{Operation, OperationKind, Projection};
 
 /// Whether an operation fits its table's definition, which has the version it was made for.
@@ -183,9 +183,8 @@ fn eval_refusal(error: EvalError) -> Refusal {
 }
 
 fn row_refusal(table: &Table, error: RowError) -> Refusal {
-    let name = |column: ColumnId| {
-        format!("{}.{}", table.name, table.columns[usize::from(column.0)].name)
-    };
+    let name =
+        |column: ColumnId| format!("{}.{}", table.name, table.columns[usize::from(column.0)].name);
     match error {
         RowError::NotNull(column) => Refusal::new(ErrorCode::NotNull, name(column)),
         RowError::OutOfRange(column) => Refusal::new(ErrorCode::ValueOutOfRange, name(column)),

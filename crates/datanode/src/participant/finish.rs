@@ -66,15 +66,8 @@ impl Participant {
         }
         fault_point!(ctx, "participant: commit noted, before it passes it on");
         let CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt } = order;
-        let commit = ParticipantMessage::Commit {
-            transaction,
-            leg,
-            epoch,
-            up,
-            keep,
-            coordinator,
-            attempt,
-        };
+        let commit =
+            ParticipantMessage::Commit { transaction, leg, epoch, up, keep, coordinator, attempt };
         ctx.send(next, Message::Participant(commit));
     }
 
@@ -187,7 +180,7 @@ impl Participant {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(&row_id);
             if reserved {
-                replica.release_slot(row_id);
+                replica.partition.release(row_id);
             }
         }
     }
@@ -225,8 +218,7 @@ impl Participant {
         if !order.down.is_empty() {
             let next = order.down.remove(0);
             let down = order.down;
-            let abort =
-                ParticipantMessage::Abort { transaction, leg, down, coordinator, attempt };
+            let abort = ParticipantMessage::Abort { transaction, leg, down, coordinator, attempt };
             ctx.send(next, Message::Participant(abort));
             fault_point!(ctx, "participant: abort passed on, before it undoes");
         }
@@ -341,10 +333,8 @@ impl Participant {
             };
             match transactions.last_mut() {
                 Some(last) if last.transaction == leg.transaction => last.legs.push(report),
-                _ => transactions.push(ReportedTransaction {
-                    transaction: leg.transaction,
-                    legs: vec![report],
-                }),
+                _ => transactions
+                    .push(ReportedTransaction { transaction: leg.transaction, legs: vec![report] }),
             }
         }
         if !transactions.is_empty() {

@@ -2,9 +2,7 @@
 //! of indexes and old row images.
 
 use actor::{Ctx, Mutation, probe};
-use model::{
-    ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, Table,
-};
+use model::{ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, Table};
 use wire::{Continue, Message};
 
 use super::Participant;
@@ -40,7 +38,12 @@ impl Participant {
 
     /// A life is over: its clients' scans end, and operations of its coordinators that have not
     /// run yet never will, as a takeover can only abort them.
-    pub(super) fn member_gone(&mut self, ctx: &mut Ctx<'_>, node: NodeId, incarnation: Incarnation) {
+    pub(super) fn member_gone(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        node: NodeId,
+        incarnation: Incarnation,
+    ) {
         for scan in self.scans.of_client(node, incarnation) {
             probe!(ctx, "scan: client lost");
             self.close_scan(ctx, scan);
@@ -175,8 +178,10 @@ impl Participant {
         let retained = self.retained_now(ctx);
         for _ in 0..DROPS_PER_TURN {
             let Some(partition) = self.stale_versions.pop_first() else { break };
-            if let Some(replica) = self.replicas.get_mut(&partition) {
-                replica.partition.drop_versions(&retained);
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            if !replica.partition.drop_versions(&retained) {
+                self.stale_versions.insert(partition);
+                break;
             }
         }
         let step = ctx.config().scan_step_rows.max(1);

@@ -6,10 +6,11 @@ use model::{
     Address, ClusterState, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId,
     TransactionId,
 };
+use stdx::Instant;
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
-    CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
-    OperationOutcome, ParticipantMessage, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
+    CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind, OperationOutcome,
+    ParticipantMessage, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
 };
 
 use super::Participant;
@@ -90,7 +91,7 @@ impl Participant {
             return send_prepared(ctx, from, name, accepted.into_iter().map(refuse).collect());
         };
         for operation in accepted {
-            self.run_operation(ctx, handle, operation, false);
+            self.run_operation(ctx, handle, operation, None);
         }
     }
 
@@ -108,9 +109,8 @@ impl Participant {
             return Some(self.legs.insert(Leg::new(name.0, name.1, chain, coordinator, began)));
         };
         let leg = self.legs.leg(handle);
-        let same = leg.coordinator == coordinator
-            && leg.chain == chain
-            && leg.status == Status::Open;
+        let same =
+            leg.coordinator == coordinator && leg.chain == chain && leg.status == Status::Open;
         if !same {
             probe!(ctx, "participant: leg named twice");
         }
@@ -140,21 +140,24 @@ impl Participant {
         evaluate::check_operation(table, partition, &operation.kind)
     }
 
-    /// Locks the row and runs the operation, or parks it until the lock is granted.
+    /// Locks the row and runs the operation, or parks it until the lock is granted. One that has
+    /// waited already, and is to be refused at `deadline`, does not queue behind itself.
     fn run_operation(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        resumed: bool,
+        deadline: Option<Instant>,
     ) {
         let partition = operation.partition;
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let key = evaluate::key_of(replica.partition.table(), &operation);
         let hash = key.local_hash();
-        if !resumed && self.waits.on_row(handle, partition, hash) {
+        if deadline.is_none() && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
-            return self.park(ctx, handle, operation, hash, false);
+            let (ticket, what) = parked(operation);
+            let wait = Wait::new(ctx, (partition, hash), what, false, None);
+            return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
             self.legs.leg_mut(handle).locked.insert(partition);
@@ -165,7 +168,9 @@ impl Participant {
                     let answer = replica.locks.request(lock, owner, mode, ticket);
                     if answer == LockAnswer::Waiting {
                         probe!(ctx, "participant: operation waits for a lock");
-                        return self.park(ctx, handle, operation, hash, true);
+                        let (ticket, what) = parked(operation);
+                        let wait = Wait::new(ctx, (partition, hash), what, true, deadline);
+                        return self.waits.insert(handle, ticket, wait);
                     }
                 }
                 WaitPolicy::Refuse | WaitPolicy::Skip => {
@@ -197,19 +202,6 @@ impl Participant {
         }
     }
 
-    fn park(
-        &mut self,
-        ctx: &Ctx<'_>,
-        handle: LegHandle,
-        operation: Operation,
-        hash: u64,
-        queued: bool,
-    ) {
-        let (partition, ticket) = (operation.partition, u64::from(operation.number.0));
-        let what = Waiting::Operation(Box::new(operation));
-        self.waits.insert(handle, ticket, Wait::new(ctx, partition, hash, what, queued));
-    }
-
     /// The transactions that hold a lock, in words.
     pub(super) fn holder_name(&self, partition: PartitionId, lock: LockKey) -> String {
         let holders = self.replicas[&partition].locks.holders(lock);
@@ -224,11 +216,12 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
+        deadline: Instant,
     ) {
         let cluster = ctx.cluster().clone();
         let leg = self.legs.leg(handle);
         match self.admit(&cluster, ctx.me(), &leg.chain, &operation) {
-            Ok(()) => self.run_operation(ctx, handle, operation, true),
+            Ok(()) => self.run_operation(ctx, handle, operation, Some(deadline)),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers.entry(handle).or_default().refuse(operation.number, refusal);
@@ -249,7 +242,12 @@ impl Participant {
             let Waiting::Operation(operation) = wait.what else {
                 panic!("only operations are behind others");
             };
-            self.resume_operation(ctx, handle, *operation);
+            if wait.deadline > ctx.now() {
+                self.resume_operation(ctx, handle, *operation, wait.deadline);
+            } else {
+                let refusal = Refusal::new(ErrorCode::LockTimeout, partition.to_string());
+                self.answers.entry(handle).or_default().refuse(operation.number, refusal);
+            }
         }
     }
 
@@ -416,6 +414,11 @@ pub(super) fn routed_here(
             .iter()
             .zip(chain)
             .all(|(replica, address)| cluster.participant(partition, replica.node) == *address)
+}
+
+/// A waiting operation and the ticket of its wait.
+fn parked(operation: Operation) -> (u64, Waiting) {
+    (u64::from(operation.number.0), Waiting::Operation(Box::new(operation)))
 }
 
 /// The lock an operation needs and what to do if it cannot be had.

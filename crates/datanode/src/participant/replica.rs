@@ -40,12 +40,4 @@ impl Replica {
     pub(super) fn occupied(&self, row_id: RowId) -> bool {
         self.partition.row(row_id).is_some()
     }
-
-    /// Gives back the reservation of a slot that stayed empty.
-    pub(super) fn release_slot(&mut self, row_id: RowId) {
-        // A copied row may have come into the slot of a syncing replica meanwhile.
-        if !self.occupied(row_id) {
-            self.partition.release(row_id);
-        }
-    }
 }

@@ -4,9 +4,7 @@
 //! staged row is taken at once, so that a promoted backup already holds it.
 
 use actor::{Ctx, fault_point, probe};
-use model::{
-    Address, ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId,
-};
+use model::{Address, ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
     CoordinatorMessage, CoordinatorRef, LegId, Message, ParticipantMessage, PreparedOperation,

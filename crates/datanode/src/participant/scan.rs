@@ -94,9 +94,8 @@ impl Scans {
 
     /// The scans that sessions of a process have opened.
     pub(super) fn of_client(&self, node: NodeId, incarnation: Incarnation) -> Vec<ScanKey> {
-        let of_client = |key: &ScanKey| {
-            key.0.session.node == node && key.0.session.incarnation == incarnation
-        };
+        let of_client =
+            |key: &ScanKey| key.0.session.node == node && key.0.session.incarnation == incarnation;
         self.records.keys().filter(|key| of_client(key)).copied().collect()
     }
 
@@ -139,7 +138,9 @@ impl Participant {
             ScanMessage::Open(request) => self.open_scan(ctx, request),
             ScanMessage::Next { scan, partition } => self.next_batch(ctx, from, (scan, partition)),
             ScanMessage::Close { scan, partition } => self.close_scan(ctx, (scan, partition)),
-            ScanMessage::Batch(batch) => panic!("a participant was sent a batch of {:?}", batch.scan),
+            ScanMessage::Batch(batch) => {
+                panic!("a participant was sent a batch of {:?}", batch.scan)
+            }
         }
     }
 
@@ -286,6 +287,11 @@ impl Participant {
             self.scans.records.remove(&key);
             return send_batch(ctx, reply_to, key, vec![], ScanStatus::Failed(refusal));
         }
+        if refusal.code == ErrorCode::ScanAborted {
+            // What a client is told that asks for an unknown scan.
+            self.scans.records.remove(&key);
+            return;
+        }
         // Its leg may end before the client asks.
         scan.locking = None;
         scan.own = None;
@@ -354,7 +360,7 @@ impl Participant {
                 probe!(ctx, "scan: waits for a lock");
                 let (handle, _) = scan.locking.expect("only locking scans meet locks");
                 scan.waits = true;
-                let wait = Wait::new(ctx, key.1, hash, Waiting::Scan(key.0), true);
+                let wait = Wait::new(ctx, (key.1, hash), Waiting::Scan(key.0), true, None);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
                     let rows = scan.take_rows();

@@ -3,6 +3,7 @@
 
 mod copies;
 mod locks;
+mod mutations;
 mod protocol;
 mod scans;
 
@@ -30,8 +31,7 @@ use super::Participant;
 
 const P: PartitionId = PartitionId { table: TableId(1), index: PartitionIndex(0) };
 const INDEX: IndexId = IndexId(5);
-const CLIENT: Address =
-    Address { node: NodeId(90), worker: WorkerId(0), actor: ActorKind::Client };
+const CLIENT: Address = Address { node: NodeId(90), worker: WorkerId(0), actor: ActorKind::Client };
 
 fn participant(node: u16) -> Address {
     Address { node: NodeId(node), worker: WorkerId(0), actor: ActorKind::Participant }
@@ -210,7 +210,9 @@ impl World {
             halt: None,
         };
         self.nodes.insert(node, Node { participant: Participant::new(), shared });
-        self.turn(node, |participant, ctx| participant.cluster_changed(ctx, &ClusterState::default()));
+        self.turn(node, |participant, ctx| {
+            participant.cluster_changed(ctx, &ClusterState::default())
+        });
     }
 
     /// One turn of a participant, with all invariants checked after it.
@@ -230,8 +232,7 @@ impl World {
             {
                 for prepared in results {
                     let answer = prepared.result.clone().map_err(|refusal| refusal.code);
-                    let earlier =
-                        self.answers.insert((*transaction, prepared.number.0), answer);
+                    let earlier = self.answers.insert((*transaction, prepared.number.0), answer);
                     assert!(earlier.is_none(), "operation {} answered twice", prepared.number);
                 }
             }
@@ -279,13 +280,10 @@ impl World {
             state.slots[0].replicas.insert(1, Replica { node: NodeId(node), syncing: true });
             let status = MemberStatus::Syncing;
             let joined_at = ControlIndex(state.index.0 + 1);
-            state.members.insert(NodeId(node), Member {
-                incarnation,
-                role: NodeRole::Data,
-                workers: 1,
-                status,
-                joined_at,
-            });
+            state.members.insert(
+                NodeId(node),
+                Member { incarnation, role: NodeRole::Data, workers: 1, status, joined_at },
+            );
         });
     }
 
@@ -396,8 +394,7 @@ impl World {
     fn order_complete(&mut self, transaction: TransactionId, chain: &[Address]) {
         let from = self.coordinator();
         for to in chain {
-            let complete =
-                ParticipantMessage::Complete { transaction, leg: LegId(0), attempt: 2 };
+            let complete = ParticipantMessage::Complete { transaction, leg: LegId(0), attempt: 2 };
             self.tell(from, *to, Message::Participant(complete));
         }
     }

@@ -37,21 +37,22 @@ pub(super) struct Wait {
     pub(super) queued: bool,
     /// Its coordinator has been told.
     reported: bool,
-    deadline: Instant,
+    /// The operation is refused then.
+    pub(super) deadline: Instant,
     /// When it is looked at next.
     due: Instant,
 }
 
 impl Wait {
-    /// A wait that starts now.
+    /// A wait that starts now; it ends at `deadline`, or after the lock time-out.
     pub(super) fn new(
         ctx: &Ctx<'_>,
-        partition: PartitionId,
-        hash: u64,
+        (partition, hash): (PartitionId, u64),
         what: Waiting,
         queued: bool,
+        deadline: Option<Instant>,
     ) -> Self {
-        let deadline = ctx.now() + ctx.config().lock_timeout;
+        let deadline = deadline.unwrap_or(ctx.now() + ctx.config().lock_timeout);
         let mut wait =
             Self { partition, hash, what, queued, reported: false, deadline, due: deadline };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
@@ -279,7 +280,7 @@ impl Participant {
         self.wait_over(ctx, handle, grant.ticket, &wait);
         match wait.what {
             Waiting::Operation(operation) => {
-                self.resume_operation(ctx, handle, *operation);
+                self.resume_operation(ctx, handle, *operation, wait.deadline);
                 self.run_followers(ctx, handle, wait.partition, wait.hash);
             }
             Waiting::Scan(scan) => self.resume_scan(ctx, (scan, partition)),

@@ -16,8 +16,7 @@ impl Partition {
         let mut words = [0; 40];
         for (row_id, epoch, row) in self.heap.used_slots() {
             let content = row.map_or(0, local_hash);
-            let parts =
-                [digest, u64::from(row_id.0), epoch.0, u64::from(row.is_some()), content];
+            let parts = [digest, u64::from(row_id.0), epoch.0, u64::from(row.is_some()), content];
             for (word, part) in words.chunks_exact_mut(8).zip(parts) {
                 word.copy_from_slice(&part.to_le_bytes());
             }

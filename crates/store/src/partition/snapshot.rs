@@ -77,11 +77,7 @@ impl Partition {
 
     /// The first slot after `after`, or at all, that held a row as of `snapshot`, which is not
     /// below the floor. Passes over rows inserted since, however many there are.
-    pub fn next_slot_at(
-        &self,
-        after: Option<RowId>,
-        snapshot: Epoch,
-    ) -> Option<(RowId, &[u8])> {
+    pub fn next_slot_at(&self, after: Option<RowId>, snapshot: Epoch) -> Option<(RowId, &[u8])> {
         let (mut newest, mut old) = (self.heap.next_row(after), self.versions.next_slot(after));
         loop {
             let row_id = match (newest, old) {

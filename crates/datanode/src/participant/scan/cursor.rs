@@ -64,7 +64,7 @@ enum Committed<'a> {
     Heap { after: Option<RowId> },
     Index(IndexScan<'a>),
     SnapshotHeap { after: Option<RowId>, epoch: Epoch },
-    SnapshotIndex(SnapshotIndexScan<'a>),
+    SnapshotIndex(Box<SnapshotIndexScan<'a>>),
 }
 
 struct OwnRow<'a> {
@@ -104,12 +104,10 @@ impl<'a> Walk<'a> {
                 let after = position.row_id;
                 (Direction::Ascending, Committed::SnapshotHeap { after, epoch })
             }
-            (Range::Heap, _) => {
-                (Direction::Ascending, Committed::Heap { after: position.row_id })
-            }
+            (Range::Heap, _) => (Direction::Ascending, Committed::Heap { after: position.row_id }),
             (Range::Index { index, range, direction }, View::Snapshot(epoch)) => {
                 let scan = partition.scan_index_at(*index, range, *direction, after, epoch);
-                (*direction, Committed::SnapshotIndex(scan))
+                (*direction, Committed::SnapshotIndex(Box::new(scan)))
             }
             (Range::Index { index, range, direction }, _) => {
                 let scan = partition.scan_index(*index, range, *direction, after);

@@ -25,15 +25,23 @@ fn slow_copies(config: &mut Config) {
 struct Writers {
     prng: Prng,
     count: u32,
-    /// Open transactions: their chain, their last operation, whether all of it is answered.
+    /// Open transactions: their chain, their last operation.
     open: BTreeMap<u32, (Vec<Address>, u32)>,
+    /// Decided ones: their live chain, whether `Complete` is sent.
     committing: BTreeMap<u32, (Vec<Address>, bool)>,
+    /// Aborted ones: their live chain.
+    aborting: BTreeMap<u32, Vec<Address>>,
 }
 
 impl Writers {
     fn new(seed: u64) -> Self {
-        let (open, committing) = (BTreeMap::new(), BTreeMap::new());
-        Self { prng: Prng::new(seed), count: 100, open, committing }
+        Self {
+            prng: Prng::new(seed),
+            count: 100,
+            open: BTreeMap::new(),
+            committing: BTreeMap::new(),
+            aborting: BTreeMap::new(),
+        }
     }
 
     fn random_kind(&mut self) -> OperationKind {
@@ -76,6 +84,7 @@ impl Writers {
             self.committing.insert(number, (live, false));
         } else if answered || must || !alive {
             world.order_abort(txn(number), &live);
+            self.aborting.insert(number, live);
         } else {
             return;
         }
@@ -97,11 +106,33 @@ impl Writers {
         }
     }
 
+    /// A replica has died: what it had to do with is aborted, or committed again without it.
+    fn replica_died(&mut self, world: &mut World) {
+        let open: Vec<u32> = self.open.keys().copied().collect();
+        for number in open {
+            let members = &world.cluster.members;
+            if self.open[&number].0.iter().any(|a| !members.contains_key(&a.node)) {
+                self.end(world, number, true);
+            }
+        }
+        for (number, chain) in &mut self.aborting {
+            chain.retain(|address| world.cluster.members.contains_key(&address.node));
+            world.order_abort(txn(*number), chain);
+        }
+        for (number, (chain, completed)) in &mut self.committing {
+            chain.retain(|address| world.cluster.members.contains_key(&address.node));
+            if !*completed {
+                world.order_commit(txn(*number), chain, true);
+            }
+        }
+    }
+
     fn finish(&mut self, world: &mut World) {
         let open: Vec<u32> = self.open.keys().copied().collect();
         for number in open {
             self.end(world, number, true);
         }
+        self.follow(world);
         while world.carry_any() {
             self.follow(world);
         }
@@ -132,6 +163,40 @@ fn a_copy_under_writes_converges() {
         assert!(world.synced(), "seed {seed}: the copy ends");
         world.check_quiet();
         world.activate(3);
+        world.write(txn(2), vec![upsert(99, 1)]);
+        world.check_quiet();
+    }
+}
+
+#[test]
+fn replicas_stay_equal_while_others_die_and_join() {
+    for seed in 0..100 {
+        let mut world = World::with(4, slow_copies);
+        world.prng = Prng::new(seed);
+        world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
+        let mut writers = Writers::new(seed);
+        let victims = if seed % 2 == 0 { [1, 2] } else { [2, 1] };
+        for step in 0..500 {
+            writers.step(&mut world);
+            for _ in 0..writers.prng.below(6) {
+                world.carry_any();
+            }
+            match step {
+                100 | 320 => {
+                    world.kill(victims[usize::from(step == 320)]);
+                    writers.replica_died(&mut world);
+                }
+                200 => {
+                    let config = (*world.nodes[&4].shared.config).clone();
+                    world.start(victims[0], 2, config);
+                    world.sync(victims[0]);
+                }
+                _ => {}
+            }
+        }
+        writers.finish(&mut world);
+        assert!(world.synced(), "seed {seed}: the copy ends");
+        world.activate(victims[0]);
         world.write(txn(2), vec![upsert(99, 1)]);
         world.check_quiet();
     }
@@ -173,6 +238,7 @@ fn a_copy_waits_for_transactions_of_the_old_chain() {
     world.order_complete(txn(2), &old_chain[1..]);
     world.run();
     assert_eq!(world.rows(3), [(1, 11), (3, 30)]);
+    world.take_others();
     let probe = ParticipantMessage::OutcomeProbe { transaction: txn(2), probe: 1 };
     world.tell(coordinator(1), participant(3), Message::Participant(probe));
     world.run();
@@ -186,6 +252,7 @@ fn a_copy_waits_for_transactions_of_the_old_chain() {
         "who has the rows knows the outcome"
     );
     world.activate(3);
+    world.run();
     world.check_quiet();
 }
 

@@ -59,12 +59,15 @@ fn who_will_not_wait_is_refused_at_once() {
     let mut world = World::new(1);
     world.write(txn(1), vec![insert(1, 10)]);
     world.execute(txn(2), vec![read(1, LockMode::Shared, WaitPolicy::Wait)]);
-    let answers = world.execute(txn(3), vec![
-        read(1, LockMode::Shared, WaitPolicy::Refuse),
-        read(1, LockMode::Exclusive, WaitPolicy::Refuse),
-        read(1, LockMode::Exclusive, WaitPolicy::Skip),
-        read(1, LockMode::Committed, WaitPolicy::Wait),
-    ]);
+    let answers = world.execute(
+        txn(3),
+        vec![
+            read(1, LockMode::Shared, WaitPolicy::Refuse),
+            read(1, LockMode::Exclusive, WaitPolicy::Refuse),
+            read(1, LockMode::Exclusive, WaitPolicy::Skip),
+            read(1, LockMode::Committed, WaitPolicy::Wait),
+        ],
+    );
     assert_eq!(answers[0], Ok(OperationOutcome::Row(row(1, 10))));
     assert_eq!(answers[1], Err(ErrorCode::LockUnavailable));
     assert_eq!(answers[2], Err(ErrorCode::LockUnavailable));
@@ -85,9 +88,8 @@ fn waits_are_reported_and_end_with_the_time_out() {
     world.take_others();
     world.pass(config.deadlock_check_after);
     let reports = world.take_others();
-    let [
-        Message::Coordinator(CoordinatorMessage::Waiting { transaction, wait: 1, blockers }),
-    ] = &reports[..]
+    let [Message::Coordinator(CoordinatorMessage::Waiting { transaction, wait: 1, blockers })] =
+        &reports[..]
     else {
         panic!("{reports:?}");
     };

@@ -40,7 +40,12 @@ fn by_index(number: u64, order: ScanOrder) -> ScanRequest {
 }
 
 impl World {
-    fn inside(&self, transaction: TransactionId, seen_to: u32, request: ScanRequest) -> ScanRequest {
+    fn inside(
+        &self,
+        transaction: TransactionId,
+        seen_to: u32,
+        request: ScanRequest,
+    ) -> ScanRequest {
         let owner = ScanTransaction {
             transaction,
             coordinator: CoordinatorRef {
@@ -230,8 +235,7 @@ fn scans_end_with_their_transaction_and_their_client() {
     world.open(heap(3)).unwrap();
     world.scan_message(ScanMessage::Close { scan: scan_id(3), partition: P });
     assert_eq!(world.open_scans(), 1);
-    let gone =
-        Message::LinkDown { node: CLIENT.node, incarnation: Incarnation(1), closed: true };
+    let gone = Message::LinkDown { node: CLIENT.node, incarnation: Incarnation(1), closed: true };
     world.tell(CLIENT, participant(1), gone);
     world.run();
     assert_eq!(world.open_scans(), 0);

@@ -1,0 +1,108 @@
+//! Processor time, distributions of single operations, and the report of a bench.
+//!
+//! # Guarantees
+//! Rates count the processor time of the main thread, so that what else the machine does disturbs
+//! them little. Single operations are measured by the clock on the wall: a pause is a pause.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// One measured figure.
+#[derive(Clone, Debug)]
+struct Figure {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    note: String,
+}
+
+/// The figures of a bench, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    /// A report without figures.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a figure.
+    pub fn add(&mut self, name: &str, value: f64, unit: &'static str, note: &str) {
+        self.figures.push(Figure { name: name.into(), value, unit, note: note.into() });
+    }
+
+    /// Runs `work`, which does `count` operations, and adds how many it would do in a second of
+    /// processor time.
+    pub fn rate(&mut self, name: &str, count: u64, work: impl FnOnce()) {
+        let start = cpu_nanos();
+        work();
+        let nanos = (cpu_nanos() - start).max(1) as f64;
+        let each = format!("{:.0} ns each", nanos / count as f64);
+        self.add(name, count as f64 * 1e9 / nanos, "/cpu s", &each);
+    }
+
+    /// Adds the slowest operation and the quantile 99.999 % of `nanos`, the times of single ones.
+    pub fn pauses(&mut self, name: &str, mut nanos: Vec<u32>, bound: &str) {
+        nanos.sort_unstable();
+        let rank = nanos.len() - 1 - nanos.len() / 100_000;
+        let micros = |nanos: u32| f64::from(nanos) / 1e3;
+        let slowest = nanos.last().copied().unwrap_or(0);
+        self.add(&format!("{name}, p99.999"), micros(nanos[rank]), "us", bound);
+        self.add(
+            &format!("{name}, slowest"),
+            micros(slowest),
+            "us",
+            "noise of the machine included",
+        );
+    }
+
+    /// The figures as text in columns.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        for Figure { name, value, unit, note } in &self.figures {
+            let line = format!("{name:<44} {:>14} {unit:<7} {note}", number(*value));
+            writeln!(text, "{}", line.trim_end()).expect("writing to a string");
+        }
+        text
+    }
+
+    /// The figures as a JSON array of objects.
+    pub fn json(&self) -> String {
+        let figures = self.figures.iter().map(|Figure { name, value, unit, note }| {
+            format!(r#"{{"name":"{name}","value":{value:.3},"unit":"{unit}","note":"{note}"}}"#)
+        });
+        format!("[\n{}\n]\n", figures.collect::<Vec<_>>().join(",\n"))
+    }
+}
+
+/// Runs `work` and returns the nanoseconds it took, at most about four seconds.
+pub fn nanos_of(work: impl FnOnce()) -> u32 {
+    let start = Instant::now();
+    work();
+    u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX)
+}
+
+/// Processor time that the main thread has used, in nanoseconds.
+fn cpu_nanos() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("the kernel keeps time");
+    let first = text.split_whitespace().next().expect("three numbers");
+    first.parse().expect("a number")
+}
+
+/// A number with separators, or three significant digits.
+fn number(value: f64) -> String {
+    if value < 1_000.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

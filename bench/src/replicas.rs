@@ -1,0 +1,210 @@
+//! Two data nodes in one thread, without sockets: the actors' own cost per operation.
+//!
+//! # Owns
+//! The coordinators and participants of two nodes with one worker each, one table with two replicas, and a queue that
+//! carries messages between them in order. Epochs are switched by hand; there is no control plane.
+//! # Not here
+//! Failures, latency, encoding: this counts processor time only.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actor::{
+    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
+    TimerQueue,
+};
+use datanode::coordinator::Coordinator;
+use datanode::participant::Participant;
+use model::cluster::{PlacementSlot, Replica};
+use model::{
+    ActorKind, Address, ClusterState, ColumnId, Config, ControlIndex, Epoch, Expression,
+    Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId, Row,
+    SessionId, Table, TransactionId, Value, WorkerId,
+};
+use stdx::{Instant, Prng};
+use wire::{
+    ClientReply, ClientRequest, Envelope, KeyRead, Message, Operation, OperationKind,
+    ParticipantMessage, Projection, ReadRequest, TransactionState,
+};
+
+const CLIENT: Address =
+    Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
+
+struct Node {
+    shared: Shared,
+    coordinator: Coordinator,
+    participant: Participant,
+}
+
+/// A cluster of two replicas that runs as fast as one thread can.
+pub struct Replicas {
+    nodes: Vec<Node>,
+    queue: VecDeque<Envelope>,
+    replies: Vec<ClientReply>,
+    table: Arc<Table>,
+    transactions: u64,
+}
+
+impl Replicas {
+    /// Two empty replicas of `table`.
+    pub fn new(table: Arc<Table>) -> Self {
+        let cluster = Arc::new(cluster(&table));
+        let config = Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![], 2));
+        let nodes = (1..=2).map(|n| node(n, &config)).collect();
+        let mut replicas =
+            Self { nodes, queue: VecDeque::new(), replies: vec![], table, transactions: 0 };
+        for at in 0..2 {
+            let node = &mut replicas.nodes[at];
+            let before = Arc::clone(&node.shared.cluster);
+            node.shared.cluster = Arc::clone(&cluster);
+            let mut ctx = Ctx::new(&mut node.shared, ActorKind::Participant);
+            node.participant.cluster_changed(&mut ctx, &before);
+        }
+        replicas.pump();
+        replicas
+    }
+
+    /// Inserts one row per transaction.
+    pub fn insert(&mut self, values: &[Value]) {
+        let row = self.table.layout().encode_values(values).expect("the row fits");
+        let partition = self.partition(&values[0]);
+        self.run(partition, OperationKind::Insert { row });
+    }
+
+    /// Adds one to `column` of the row with this key, as an autocommit transaction.
+    pub fn update(&mut self, id: i64, column: ColumnId) {
+        let assignments = vec![(column, Expression::add(column, 1))];
+        let key = self.key(id);
+        let partition = self.partition(&Value::Int(id));
+        self.run(partition, OperationKind::Update { key, condition: None, assignments });
+    }
+
+    /// Reads the committed row with this key at its primary.
+    pub fn read(&mut self, id: i64) -> Option<Row> {
+        let partition = self.partition(&Value::Int(id));
+        let read = KeyRead { partition, key: self.key(id), projection: Projection::All };
+        let session = transaction(0).session;
+        let request =
+            Box::new(ReadRequest { session, request: 1, snapshot: None, reads: vec![read] });
+        let to = self.nodes[0].shared.cluster.primary(partition).expect("a live partition");
+        self.send(to, Message::Participant(ParticipantMessage::Read(request)));
+        match self.replies.pop() {
+            Some(ClientReply::Read { result, .. }) => {
+                result.expect("served").pop().expect("one answer per key")
+            }
+            other => panic!("expected a row, not {other:?}"),
+        }
+    }
+
+    fn key(&self, id: i64) -> Key {
+        self.table.primary_key_of(&[Value::Int(id)]).expect("an integer key")
+    }
+
+    fn partition(&self, id: &Value) -> PartitionId {
+        let index = self.table.partition_of_key(std::slice::from_ref(id)).expect("a key");
+        PartitionId { table: self.table.id, index }
+    }
+
+    /// One operation as a whole transaction, coordinated where the primary is.
+    fn run(&mut self, partition: PartitionId, kind: OperationKind) {
+        self.transactions += 1;
+        let operation = Operation {
+            number: OperationNumber(1),
+            partition,
+            table_version: self.table.version,
+            kind,
+        };
+        let primary = self.nodes[0].shared.cluster.primary(partition).expect("a live partition");
+        let to = Address { actor: ActorKind::Coordinator, ..primary };
+        let request = ClientRequest::Execute {
+            transaction: transaction(self.transactions),
+            request: 1,
+            operations: vec![operation],
+            commit: true,
+        };
+        self.send(to, Message::Request(request));
+        match self.replies.pop() {
+            Some(ClientReply::Transaction { state: TransactionState::Committed(_), .. }) => {}
+            other => panic!("expected a commit, not {other:?}"),
+        }
+    }
+
+    fn send(&mut self, to: Address, message: Message) {
+        let reached = self.nodes[0].shared.cluster.index;
+        let incarnation = Incarnation(1);
+        self.queue.push_back(Envelope { from: CLIENT, incarnation, to, reached, message });
+        self.pump();
+    }
+
+    /// Carries messages until none is left.
+    fn pump(&mut self) {
+        while let Some(envelope) = self.queue.pop_front() {
+            let Envelope { from, to, message, .. } = envelope;
+            if to.node == CLIENT.node {
+                if let Message::Reply(reply) = message {
+                    self.replies.push(reply);
+                }
+                continue;
+            }
+            let node = &mut self.nodes[usize::from(to.node.0) - 1];
+            let mut ctx = Ctx::new(&mut node.shared, to.actor);
+            match to.actor {
+                ActorKind::Coordinator => node.coordinator.handle(&mut ctx, from, message),
+                ActorKind::Participant => node.participant.handle(&mut ctx, from, message),
+                _ => {}
+            }
+            self.queue.append(&mut node.shared.outbox);
+        }
+    }
+}
+
+/// One session per transaction in turn, so that outcomes do not pile up.
+fn transaction(number: u64) -> TransactionId {
+    let session = SessionId { node: CLIENT.node, incarnation: Incarnation(1), number: 1 };
+    TransactionId { session, number }
+}
+
+fn node(number: u16, config: &Arc<Config>) -> Node {
+    let lease = LeaseCell::default();
+    lease.set(Instant::FAR_FUTURE);
+    let shared = Shared {
+        node: NodeId(number),
+        incarnation: Incarnation(1),
+        worker: WorkerId(0),
+        workers: 1,
+        now: Instant::from_nanos(1),
+        cluster: Arc::default(),
+        config: Arc::clone(config),
+        lease,
+        epochs: EpochView { current: Epoch(1), ..EpochView::default() },
+        outbox: VecDeque::new(),
+        timers: TimerQueue::default(),
+        prng: Prng::new(1),
+        recorder: FlightRecorder::new(16),
+        probes: Probes::default(),
+        faults: FaultPlan::none(),
+        mutation: Mutation::None,
+        halt: None,
+    };
+    Node { shared, coordinator: Coordinator::new(), participant: Participant::new() }
+}
+
+fn cluster(table: &Arc<Table>) -> ClusterState {
+    let member = |joined_at| Member {
+        incarnation: Incarnation(1),
+        role: NodeRole::Data,
+        workers: 1,
+        status: MemberStatus::Active,
+        joined_at: ControlIndex(joined_at),
+    };
+    let replica = |node| Replica { node: NodeId(node), syncing: false };
+    let slot = |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)] };
+    ClusterState {
+        index: ControlIndex(1),
+        started: true,
+        members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
+        slots: vec![slot(1, 2), slot(2, 1)],
+        tables: [(table.id, Arc::clone(table))].into(),
+        ..ClusterState::default()
+    }
+}

@@ -1,0 +1,190 @@
+//! The streams of a scan, one per partition, and their merging into one.
+//!
+//! Rows of an ordered scan are given out only as long as every stream that can still bring rows
+//! has one at hand; rows of others as they come.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use model::{Address, PartitionId, Row};
+use wire::{ScanOrder, ScanRow};
+
+use super::route::Life;
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The participant was asked for a batch.
+    Asked,
+    /// It has more when asked.
+    More,
+    /// It has sent all.
+    Finished,
+}
+
+/// The scan of one partition.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// The participant.
+    pub(super) source: Address,
+    pub(super) life: Life,
+    pub(super) progress: Progress,
+    rows: VecDeque<ScanRow>,
+}
+
+/// All streams of a scan.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    order: Option<ScanOrder>,
+    streams: BTreeMap<PartitionId, Stream>,
+}
+
+/// The next row of a stream.
+struct Head {
+    row: ScanRow,
+    partition: PartitionId,
+    order: ScanOrder,
+}
+
+impl Streams {
+    /// No streams; `order` when they are to be merged.
+    pub(super) fn new(order: Option<ScanOrder>) -> Self {
+        Self { order, streams: BTreeMap::new() }
+    }
+
+    /// Whether rows come out in an order.
+    pub(super) fn ordered(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// Adds a stream that was asked for its first batch.
+    pub(super) fn open(&mut self, partition: PartitionId, source: Address, life: Life) {
+        let stream = Stream { source, life, progress: Progress::Asked, rows: VecDeque::new() };
+        let replaced = self.streams.insert(partition, stream);
+        assert!(replaced.is_none(), "{partition} is scanned once");
+    }
+
+    /// The stream of a partition.
+    pub(super) fn stream_mut(&mut self, partition: PartitionId) -> Option<&mut Stream> {
+        self.streams.get_mut(&partition)
+    }
+
+    /// Adds a batch to a stream.
+    pub(super) fn push(
+        &mut self,
+        partition: PartitionId,
+        rows: Vec<ScanRow>,
+        progress: Progress,
+    ) {
+        let stream = self.streams.get_mut(&partition).expect("the stream was opened");
+        stream.rows.extend(rows);
+        stream.progress = progress;
+    }
+
+    /// Streams that may still bring rows.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (PartitionId, &Stream)> {
+        let streams = self.streams.iter().map(|(partition, stream)| (*partition, stream));
+        streams.filter(|(_, stream)| stream.progress != Progress::Finished)
+    }
+
+    /// Streams that may bring rows or have some at hand.
+    pub(super) fn busy(&self) -> usize {
+        let busy = |s: &&Stream| s.progress != Progress::Finished || !s.rows.is_empty();
+        self.streams.values().filter(busy).count()
+    }
+
+    /// Whether all streams have ended and all rows are given out.
+    pub(super) fn exhausted(&self) -> bool {
+        self.streams.values().all(|s| s.progress == Progress::Finished && s.rows.is_empty())
+    }
+
+    /// Streams to ask for their next batch: nothing at hand, and more to come. They count as
+    /// asked from now on.
+    pub(super) fn ask_empty(&mut self) -> Vec<(PartitionId, Address)> {
+        let mut asked = Vec::new();
+        for (partition, stream) in &mut self.streams {
+            if stream.progress == Progress::More && stream.rows.is_empty() {
+                stream.progress = Progress::Asked;
+                asked.push((*partition, stream.source));
+            }
+        }
+        asked
+    }
+
+    /// Takes out the rows that can be given out now, at most `limit`.
+    pub(super) fn take_ready(&mut self, limit: u64) -> Vec<Row> {
+        match self.order {
+            None => self.take_any(limit),
+            Some(order) => self.take_merged(order, limit),
+        }
+    }
+
+    fn take_any(&mut self, limit: u64) -> Vec<Row> {
+        let mut taken = Vec::new();
+        for stream in self.streams.values_mut() {
+            while (taken.len() as u64) < limit
+                && let Some(row) = stream.rows.pop_front()
+            {
+                taken.push(row.row);
+            }
+        }
+        taken
+    }
+
+    fn take_merged(&mut self, order: ScanOrder, limit: u64) -> Vec<Row> {
+        if self.unfinished().any(|(_, stream)| stream.rows.is_empty()) {
+            return Vec::new();
+        }
+        let mut heads = BinaryHeap::with_capacity(self.streams.len());
+        for (partition, stream) in &mut self.streams {
+            if let Some(row) = stream.rows.pop_front() {
+                heads.push(Head { row, partition: *partition, order });
+            }
+        }
+        let mut taken = Vec::new();
+        while (taken.len() as u64) < limit
+            && let Some(Head { row, partition, .. }) = heads.pop()
+        {
+            taken.push(row.row);
+            let stream = self.streams.get_mut(&partition).expect("heads come from streams");
+            match stream.rows.pop_front() {
+                Some(row) => heads.push(Head { row, partition, order }),
+                None if stream.progress == Progress::Finished => {}
+                // What it brings next may come before all other heads.
+                None => break,
+            }
+        }
+        for head in heads {
+            let stream = self.streams.get_mut(&head.partition).expect("heads come from streams");
+            stream.rows.push_front(head.row);
+        }
+        taken
+    }
+}
+
+impl Ord for Head {
+    /// The greatest comes out first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let place = |head: &Self| head.partition;
+        let ascending =
+            self.row.key.cmp(&other.row.key).then_with(|| place(self).cmp(&place(other)));
+        match self.order {
+            ScanOrder::Ascending => ascending.reverse(),
+            ScanOrder::Descending => ascending,
+        }
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head {}

@@ -1,0 +1,449 @@
+//! Scans over all partitions of a table: opening, flow, and what is opened again.
+//!
+//! A scan of which the application has no row yet can be opened again after a loss; later ones
+//! end with `ScanAborted`. There is no time-out: a filter may look at many rows before one
+//! passes, and a node that is gone is reported by its link or by the cluster state.
+
+use std::collections::VecDeque;
+
+use actor::{Ctx, fault_point, probe};
+use model::{
+    Address, ActorKind, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId,
+};
+use wire::{
+    ClientRequest, CoordinatorRef, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanRequest,
+    ScanSource, ScanStatus,
+};
+
+use super::Client;
+use super::call::{Call, Work, number_on_wire};
+use super::encode::{self, RowDecoder};
+use super::merge::{Progress, Streams};
+use super::route::{Life, life_of};
+use super::transaction::begin_elsewhere;
+use crate::event::{ClientResult, SessionNumber, Token};
+use crate::request::{ScanRange, ScanSpec};
+
+/// A scan under way.
+#[derive(Debug)]
+pub(super) struct ScanCall {
+    spec: ScanSpec,
+    opened: Option<Opened>,
+    streams: Streams,
+    unopened: VecDeque<PartitionId>,
+    /// The application waits for rows.
+    wanted: bool,
+    /// Rows given to the application.
+    delivered: u64,
+    /// The transaction was begun by this scan.
+    began: bool,
+}
+
+/// What all partitions of an opened scan share.
+#[derive(Clone, Debug)]
+struct Opened {
+    table_version: u32,
+    source: ScanSource,
+    decoder: RowDecoder,
+    transaction: Option<(TransactionId, CoordinatorRef)>,
+}
+
+impl ScanCall {
+    /// Whose batches are awaited, now or when asked for.
+    pub(super) fn awaited(&self) -> Vec<Life> {
+        self.streams.unfinished().map(|(_, stream)| stream.life).collect()
+    }
+
+    /// Tells the participants to forget the scan.
+    pub(super) fn close_streams(&self, ctx: &mut Ctx<'_>, scan: ScanId) {
+        for (partition, stream) in self.streams.unfinished() {
+            let message = ScanMessage::Close { scan, partition };
+            ctx.send(stream.source, Message::Scan(message));
+        }
+    }
+
+    /// Rows the application may still get.
+    fn room(&self) -> u64 {
+        self.spec.limit.map_or(u64::MAX, |limit| limit - self.delivered)
+    }
+
+    fn done(&self) -> bool {
+        self.room() == 0 || (self.unopened.is_empty() && self.streams.exhausted())
+    }
+}
+
+fn work(call: &mut Call) -> &mut ScanCall {
+    match &mut call.work {
+        Work::Scan(work) => work,
+        other => panic!("a scan, not {other:?}"),
+    }
+}
+
+impl Client {
+    /// Scans a table. Rows come in `ScanRows` events: the first unasked, each further one after
+    /// [`Client::scan_next`], the last one marked `finished`. Ends in `Failed` when refused, or
+    /// with `ScanAborted` when a node was lost after rows had been given out.
+    pub fn scan(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber, spec: ScanSpec) -> Token {
+        let (token, admitted) = self.begin_call(ctx, session, false);
+        if !admitted {
+            return token;
+        }
+        let locks = spec.lock != LockMode::Committed;
+        let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
+        if (locks && !spec.in_transaction) || (spec.in_transaction && spec.snapshot.is_some()) {
+            let refusal = Refusal::new(ErrorCode::BadRequest, "scan of contrary kinds");
+            self.emit(session, token, ClientResult::Failed(refusal));
+        } else if let Some(refusal) = doomed.filter(|_| spec.in_transaction) {
+            self.emit(session, token, ClientResult::Failed(refusal));
+        } else {
+            let scan = ScanCall {
+                spec,
+                opened: None,
+                streams: Streams::default(),
+                unopened: VecDeque::new(),
+                wanted: true,
+                delivered: 0,
+                began: false,
+            };
+            self.open_scan(ctx, token, Call::new(session, Work::Scan(Box::new(scan))));
+        }
+        self.arm(ctx);
+        token
+    }
+
+    /// Asks for more rows of a scan. Ignored when the scan has ended.
+    pub fn scan_next(&mut self, ctx: &mut Ctx<'_>, token: Token) {
+        if !matches!(self.calls.get(&token), Some(Call { work: Work::Scan(_), .. })) {
+            return;
+        }
+        let mut call = self.take(token).expect("looked up above");
+        work(&mut call).wanted = true;
+        if work(&mut call).opened.is_some() {
+            self.pump(ctx, token, call);
+        } else {
+            self.put_back(token, call);
+        }
+        self.arm(ctx);
+    }
+
+    /// Ends a scan early. No further event of it comes. Locks stay with the transaction.
+    pub fn scan_close(&mut self, ctx: &mut Ctx<'_>, token: Token) {
+        if !matches!(self.calls.get(&token), Some(Call { work: Work::Scan(_), .. })) {
+            return;
+        }
+        let mut call = self.take(token).expect("looked up above");
+        let scan = self.scan_id(call.session, token, call.attempt);
+        work(&mut call).close_streams(ctx, scan);
+        self.events.retain(|event| event.token != token);
+        self.arm(ctx);
+    }
+
+    /// The scan's name on the wire in this attempt.
+    pub(super) fn scan_id(&self, session: SessionNumber, token: Token, attempt: u16) -> ScanId {
+        let session = self.session(session).expect("calls belong to open sessions").id;
+        ScanId { session, number: model::ScanNumber(number_on_wire(token, attempt)) }
+    }
+
+    /// Opens a scan, for the first time or again.
+    pub(super) fn open_scan(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
+        let session = call.session;
+        let cluster = ctx.cluster().clone();
+        let (mut opened, partitions) = match plan(&cluster, &work(&mut call).spec) {
+            Ok(planned) => planned,
+            Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
+        };
+        if work(&mut call).spec.in_transaction {
+            let open = self.session_mut(session).transaction.as_ref();
+            opened.transaction = open.map(|open| (open.id, open.coordinator));
+            if opened.transaction.is_none() {
+                let coordinator = match self.choose_coordinator(ctx, partitions.front().copied()) {
+                    Ok(coordinator) => coordinator,
+                    Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
+                };
+                let transaction = self.begin_transaction(session, coordinator);
+                opened.transaction = Some((transaction, coordinator));
+                work(&mut call).began = true;
+            }
+        }
+        let scan = work(&mut call);
+        let order = match &scan.spec.range {
+            ScanRange::Heap => None,
+            ScanRange::Index { order, .. } => *order,
+        };
+        scan.streams = Streams::new(order);
+        scan.unopened = partitions;
+        scan.opened = Some(opened);
+        self.pump(ctx, token, call);
+    }
+
+    /// Opens as many streams as may be open at a time.
+    fn open_streams(
+        &self,
+        ctx: &mut Ctx<'_>,
+        token: Token,
+        call: &mut Call,
+    ) -> Result<(), Refusal> {
+        let id = self.scan_id(call.session, token, call.attempt);
+        let preference = call.session.0.wrapping_add(call.retries);
+        let scan = work(call);
+        let opened = scan.opened.clone().expect("an opened scan");
+        let at_once = if scan.streams.ordered() {
+            usize::MAX
+        } else {
+            self.options.scan_partitions_max as usize
+        };
+        while scan.streams.busy() < at_once
+            && let Some(partition) = scan.unopened.pop_front()
+        {
+            let reader = match opened.transaction {
+                Some(_) => primary_of(ctx.cluster(), partition),
+                None => self.choose_reader(ctx, partition, preference),
+            };
+            let (source, life) = reader
+                .ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
+            let request = Box::new(request(ctx, &scan.spec, &opened, id, partition));
+            match opened.transaction {
+                Some((transaction, coordinator)) => {
+                    let message = ClientRequest::Scan { transaction, scan: request };
+                    ctx.send(coordinator.address, Message::Request(message));
+                }
+                None => ctx.send(source, Message::Scan(ScanMessage::Open(request))),
+            }
+            fault_point!(ctx, "client: between the partitions of a scan");
+            scan.streams.open(partition, source, life);
+        }
+        Ok(())
+    }
+
+    /// Gives out rows if wanted, and asks for more.
+    fn pump(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
+        if let Err(refusal) = self.open_streams(ctx, token, &mut call) {
+            return self.scan_failed(ctx, token, call, refusal);
+        }
+        let session = call.session;
+        let id = self.scan_id(session, token, call.attempt);
+        let scan = work(&mut call);
+        if scan.wanted {
+            let rows = scan.streams.take_ready(scan.room());
+            scan.delivered += rows.len() as u64;
+            let finished = scan.done();
+            let decoder = &scan.opened.as_ref().expect("an opened scan").decoder;
+            let decoded: Result<Vec<_>, Refusal> =
+                rows.iter().map(|row| decoder.decode(ctx.cluster(), row)).collect();
+            let rows = match decoded {
+                Ok(rows) => rows,
+                Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
+            };
+            let told = scan.spec.in_transaction && (finished || !rows.is_empty());
+            if told && let Some(open) = self.session_mut(session).transaction.as_mut() {
+                open.answered = true;
+            }
+            let scan = work(&mut call);
+            if finished {
+                scan.close_streams(ctx, id);
+                return self.finish(token, session, ClientResult::ScanRows { rows, finished });
+            }
+            if !rows.is_empty() {
+                scan.wanted = false;
+                self.emit(session, token, ClientResult::ScanRows { rows, finished });
+            }
+        }
+        // The next batches of a scan that takes no locks are fetched while the application works.
+        let scan = work(&mut call);
+        if scan.wanted || scan.spec.lock == LockMode::Committed {
+            for (partition, source) in scan.streams.ask_empty() {
+                let message = ScanMessage::Next { scan: id, partition };
+                ctx.send(source, Message::Scan(message));
+            }
+        }
+        self.put(token, call);
+    }
+
+    /// Takes a batch.
+    pub(super) fn scan_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, batch: ScanBatch) {
+        let ScanBatch { scan: id, partition, rows, status } = batch;
+        let session = self.session_named(id.session);
+        let call = session.and_then(|session| self.take_numbered(id.number.0, session));
+        let Some((token, mut call)) = call else {
+            if status == ScanStatus::More {
+                probe!(ctx, "client: batch of a scan that is over");
+                let message = ScanMessage::Close { scan: id, partition };
+                ctx.send(from, Message::Scan(message));
+            }
+            return;
+        };
+        let scan = work(&mut call);
+        let Some(stream) = scan.streams.stream_mut(partition) else {
+            return self.put_back(token, call);
+        };
+        if let ScanStatus::Failed(refusal) = status {
+            stream.progress = Progress::Finished;
+            self.avoid_refuser(ctx, from, &refusal);
+            return self.scan_failed(ctx, token, call, refusal);
+        }
+        stream.source = from;
+        let more = status == ScanStatus::More;
+        let progress = if more { Progress::More } else { Progress::Finished };
+        scan.streams.push(partition, rows, progress);
+        self.pump(ctx, token, call);
+    }
+
+    /// A node is lost that the scan was reading from.
+    pub(super) fn scan_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
+        let refusal = ErrorCode::ScanAborted.into();
+        self.scan_failed(ctx, token, call, refusal);
+    }
+
+    /// A stream cannot go on: the scan is opened again, or ends.
+    fn scan_failed(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        token: Token,
+        mut call: Call,
+        refusal: Refusal,
+    ) {
+        let session = call.session;
+        let id = self.scan_id(session, token, call.attempt);
+        let scan = work(&mut call);
+        scan.close_streams(ctx, id);
+        let again = scan.delivered == 0 && open_again(ctx.cluster(), &scan.spec, refusal.code);
+        let (began, transactional) = (scan.began, scan.opened_in_transaction());
+        if !again || !self.may_retry(&call) {
+            return self.finish(token, session, ClientResult::Failed(refusal));
+        }
+        if transactional {
+            let record = self.session_mut(session);
+            let fresh = record.call.is_none()
+                && record.transaction.as_ref().is_some_and(|open| !open.answered);
+            if began && fresh {
+                self.abandon_transaction(ctx, session);
+            } else if !matches!(
+                refusal.code,
+                ErrorCode::StaleRoute
+                    | ErrorCode::SchemaChanged
+                    | ErrorCode::ScanLimit
+                    | ErrorCode::UnknownIndex
+            ) {
+                return self.finish(token, session, ClientResult::Failed(refusal));
+            }
+        }
+        probe!(ctx, "client: scan opened again");
+        self.put_reopen(ctx, token, call);
+    }
+
+    fn put_reopen(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
+        let scan = work(&mut call);
+        scan.opened = None;
+        scan.streams = Streams::default();
+        scan.unopened.clear();
+        scan.began = false;
+        self.put_retry(ctx, token, call);
+    }
+
+    fn scans_in_transaction(&self, session: SessionNumber) -> Vec<Token> {
+        let in_transaction = |call: &Call| match &call.work {
+            Work::Scan(scan) => call.session == session && scan.spec.in_transaction,
+            _ => false,
+        };
+        self.calls.iter().filter(|(_, call)| in_transaction(call)).map(|(t, _)| *t).collect()
+    }
+
+    /// The transaction is over that a scan has begun and that has answered nothing: opens the scan
+    /// again in a new one, if that is all there is to it.
+    pub(super) fn restart_first_scan(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionNumber,
+        refusal: &Refusal,
+    ) -> bool {
+        let [token] = self.scans_in_transaction(session)[..] else { return false };
+        let call = self.calls.get_mut(&token).expect("listed above");
+        let fresh = work(call).began && work(call).delivered == 0;
+        let call = self.calls.get(&token).expect("listed above");
+        if !fresh || !begin_elsewhere(refusal.code) || !self.may_retry(call) {
+            return false;
+        }
+        probe!(ctx, "client: scan begins its transaction anew");
+        let mut call = self.take(token).expect("listed above");
+        let id = self.scan_id(session, token, call.attempt);
+        work(&mut call).close_streams(ctx, id);
+        self.end_transaction(session);
+        self.put_reopen(ctx, token, call);
+        true
+    }
+
+    /// Ends the scans of a session's transaction: the participants forget them with it.
+    pub(super) fn fail_scans_of(&mut self, session: SessionNumber, refusal: &Refusal) {
+        for token in self.scans_in_transaction(session) {
+            self.take(token);
+            self.finish(token, session, ClientResult::Failed(refusal.clone()));
+        }
+    }
+}
+
+impl ScanCall {
+    fn opened_in_transaction(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.transaction.is_some())
+    }
+}
+
+/// Checks and encodes a scan.
+fn plan(
+    cluster: &ClusterState,
+    spec: &ScanSpec,
+) -> Result<(Opened, VecDeque<PartitionId>), Refusal> {
+    let table = encode::table_of(cluster, spec.table)?;
+    encode::check_filter(table, spec.filter.as_ref())?;
+    let opened = Opened {
+        table_version: table.version,
+        source: encode::scan_source(table, &spec.range)?,
+        decoder: RowDecoder::new(table, &spec.projection)?,
+        transaction: None,
+    };
+    let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
+    Ok((opened, partitions.into()))
+}
+
+/// The request for one partition.
+fn request(
+    ctx: &Ctx<'_>,
+    spec: &ScanSpec,
+    opened: &Opened,
+    scan: ScanId,
+    partition: PartitionId,
+) -> ScanRequest {
+    ScanRequest {
+        scan,
+        partition,
+        table_version: opened.table_version,
+        reply_to: ctx.me(),
+        transaction: None,
+        snapshot: spec.snapshot,
+        source: opened.source.clone(),
+        filter: spec.filter.clone(),
+        projection: spec.projection.clone(),
+        lock: spec.lock,
+        wait: spec.wait,
+        limit: spec.limit,
+        chain: Vec::new(),
+    }
+}
+
+fn primary_of(cluster: &ClusterState, partition: PartitionId) -> Option<(Address, Life)> {
+    let address = cluster.primary(partition)?;
+    assert_eq!(address.actor, ActorKind::Participant, "primaries are participants");
+    Some((address, life_of(cluster, address.node)?))
+}
+
+/// Refusals after which a scan that has given nothing out is opened again.
+fn open_again(cluster: &ClusterState, spec: &ScanSpec, code: ErrorCode) -> bool {
+    match code {
+        // Another replica, or this one in a moment, has built the index.
+        ErrorCode::UnknownIndex => match (&spec.range, cluster.tables.get(&spec.table)) {
+            (ScanRange::Index { index, .. }, Some(table)) => table.ordered_index(*index).is_some(),
+            _ => false,
+        },
+        ErrorCode::ScanAborted | ErrorCode::ScanLimit => true,
+        code => begin_elsewhere(code),
+    }
+}

@@ -1,0 +1,317 @@
+//! Fills new unique indexes with the entries of the rows that were there before.
+//!
+//! NDB calls this TRIX. Active on the driver only; a new driver begins from the start.
+//!
+//! # Owns
+//! The build under way, one index at a time, in the order of tables and indexes.
+//! # How
+//! From the moment an index is in state `Building`, coordinators keep its entries along with each
+//! change of a row. A snapshot is opened first and let go at once: when it is there, every
+//! transaction that committed without knowing of the index is complete on all replicas, so the
+//! scan that follows finds its rows. For each row found, a transaction locks the row, reads it
+//! again and adds its entry. An entry that exists already either is the row's own, or a second row
+//! has the same key: then the index cannot be unique and is dropped.
+//! # Invariants
+//! 1. Entries are only added for rows that are share-locked by the same transaction.
+//! 2. `SetIndexOnline` is proposed only after a scan that has seen every partition to its end.
+//! # Failure
+//! A lost scan begins the build anew, a lost transaction is run again; entries that were added
+//! stay, and are found to be the row's own. A build for which there is no memory is tried for ever;
+//! dropping the index ends it.
+//! # Not here
+//! Keeping entries up with changes (`coordinator`), the catalog (`control`).
+
+mod batch;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actor::{Actor, Ctx, Shared, Timer, fault_point, probe};
+use model::{
+    ActorKind, Address, ClusterState, ColumnId, Command, IndexId, IndexState, SchemaChange, Table,
+    TableId, UniqueIndexDef, Value, WorkerId,
+};
+use stdx::Duration;
+use wire::{ControlMessage, Message, Projection};
+
+use crate::client::{Client, ClientOptions};
+use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
+use crate::request::ScanSpec;
+use batch::Batch;
+
+/// The actor that builds unique indexes.
+#[doc(alias = "TRIX")]
+#[derive(Debug)]
+pub struct IndexBuilder {
+    client: Client,
+    job: Option<Job>,
+    /// Proposals made in this life: their numbers.
+    proposals: u64,
+}
+
+/// The build of one index.
+#[derive(Debug)]
+struct Job {
+    table: TableId,
+    index: IndexId,
+    /// Runs the snapshot and the scan.
+    reader: SessionNumber,
+    /// Runs the transactions.
+    writer: SessionNumber,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Waits for earlier transactions to be complete.
+    Waiting(Token),
+    /// Scans and adds entries.
+    Filling(Filling),
+    /// Waits for the state that shows the index online, or gone.
+    Proposed(Arc<Command>),
+}
+
+/// How far the filling is.
+#[derive(Debug)]
+struct Filling {
+    scan: Token,
+    /// The scan has no more rows.
+    scanned: bool,
+    /// Rows to look at, by primary key.
+    keys: VecDeque<Vec<Value>>,
+    batch: Batch,
+    /// Rows per transaction: few after a failure, so that somebody gets on.
+    batch_rows: usize,
+}
+
+/// Rows per transaction when all goes well.
+const BATCH_ROWS_MAX: usize = 16;
+/// Time before something that failed is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Time before a proposal is made again.
+const PROPOSE_AGAIN: Duration = Duration::from_secs(2);
+
+impl Default for IndexBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl IndexBuilder {
+    /// A builder that waits for the first index to build.
+    pub fn new() -> Self {
+        let options = ClientOptions { sessions_max: 2, follow: false, ..ClientOptions::default() };
+        Self { client: Client::new(options), job: None, proposals: 0 }
+    }
+
+    /// The index being built here, if any.
+    pub fn building(&self) -> Option<(TableId, IndexId)> {
+        self.job.as_ref().map(|job| (job.table, job.index))
+    }
+
+    /// Ends a job that is not this node's any more, and takes up the next one.
+    fn review(&mut self, ctx: &mut Ctx<'_>) {
+        let cluster = ctx.cluster().clone();
+        let mine = cluster.started && !cluster.stopped && cluster.driver() == Some(ctx.node());
+        if let Some(job) = &self.job {
+            let index = find(&cluster, job.table, job.index);
+            let building = index.is_some_and(|(_, def, _)| def.state == IndexState::Building);
+            if mine && building {
+                return;
+            }
+            self.end_job(ctx);
+        }
+        let wanted = if mine { first_building(&cluster) } else { None };
+        let Some((table, index)) = wanted else { return };
+        let opened = (self.client.open_session(ctx), self.client.open_session(ctx));
+        let (Ok(reader), Ok(writer)) = opened else { panic!("a builder has room for two sessions") };
+        let stage = Stage::Waiting(self.client.open_snapshot(ctx, reader));
+        self.job = Some(Job { table, index, reader, writer, stage });
+    }
+
+    fn end_job(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(job) = self.job.take() {
+            self.client.close_session(ctx, job.reader);
+            self.client.close_session(ctx, job.writer);
+            ctx.stop_timer(Timer::BuilderTick);
+        }
+    }
+
+    /// Begins the build from the start after a moment.
+    fn begin_later(&mut self, ctx: &mut Ctx<'_>) {
+        self.end_job(ctx);
+        ctx.set_timer(Timer::BuilderTick, PAUSE);
+    }
+
+    /// Takes what has come of the client's requests.
+    fn drain(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(event) = self.client.next_event() {
+            self.take(ctx, event);
+        }
+    }
+
+    fn take(&mut self, ctx: &mut Ctx<'_>, event: ClientEvent) {
+        let Some(job) = &mut self.job else { return };
+        let token = event.token;
+        match &mut job.stage {
+            Stage::Waiting(waiting) if *waiting == token => match event.result {
+                ClientResult::SnapshotOpened(epoch) => {
+                    self.client.close_snapshot(ctx, job.reader, epoch);
+                    self.start_filling(ctx);
+                }
+                _ => self.begin_later(ctx),
+            },
+            Stage::Filling(filling) if filling.scan == token => match event.result {
+                ClientResult::ScanRows { rows, finished } => {
+                    filling.keys.extend(rows);
+                    filling.scanned = finished;
+                    self.fill(ctx);
+                }
+                _ => {
+                    probe!(ctx, "builder: scan lost");
+                    self.begin_later(ctx);
+                }
+            },
+            Stage::Filling(filling) if filling.batch.awaits(token) => {
+                self.batch_moved(ctx, event.result);
+            }
+            Stage::Waiting(_) | Stage::Filling(_) | Stage::Proposed(_) => {}
+        }
+    }
+
+    /// Scans the base table for the primary keys of all rows.
+    fn start_filling(&mut self, ctx: &mut Ctx<'_>) {
+        let cluster = ctx.cluster().clone();
+        let job = self.job.as_mut().expect("a job that goes on");
+        let Some((table, ..)) = find(&cluster, job.table, job.index) else { return };
+        let projection = Projection::Columns(table.primary_key.clone());
+        let spec = ScanSpec { projection, ..ScanSpec::heap(job.table) };
+        job.stage = Stage::Filling(Filling {
+            scan: self.client.scan(ctx, job.reader, spec),
+            scanned: false,
+            keys: VecDeque::new(),
+            batch: Batch::Idle,
+            batch_rows: BATCH_ROWS_MAX,
+        });
+    }
+
+    /// Goes on with the next rows, asks for more, or is done.
+    fn fill(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(job) = &mut self.job else { return };
+        let Stage::Filling(filling) = &mut job.stage else { return };
+        if !filling.batch.idle() {
+            return;
+        }
+        if !filling.keys.is_empty() {
+            return self.start_batch(ctx);
+        }
+        if !filling.scanned {
+            return self.client.scan_next(ctx, filling.scan);
+        }
+        let (table, index) = (job.table, job.index);
+        fault_point!(ctx, "builder: before an index is proposed online");
+        self.propose(ctx, SchemaChange::SetIndexOnline { table, index });
+    }
+
+    /// Two rows have the same key.
+    fn violated(&mut self, ctx: &mut Ctx<'_>) {
+        probe!(ctx, "builder: two rows with the same unique key");
+        let job = self.job.as_ref().expect("a job that goes on");
+        let (table, index, writer) = (job.table, job.index, job.writer);
+        self.client.abort(ctx, writer);
+        self.propose(ctx, SchemaChange::DropIndex { table, index });
+    }
+
+    fn propose(&mut self, ctx: &mut Ctx<'_>, change: SchemaChange) {
+        self.proposals += 1;
+        let job = self.job.as_mut().expect("a job that goes on");
+        let session = self.client.session_id(job.writer).expect("an open session");
+        let number = self.proposals;
+        let command = Arc::new(Command::Schema { session, number, change });
+        job.stage = Stage::Proposed(command.clone());
+        send_proposal(ctx, command);
+    }
+
+    /// The time of `Timer::BuilderTick` has come.
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(job) = &mut self.job else { return self.review(ctx) };
+        match &mut job.stage {
+            Stage::Filling(filling) if filling.batch.idle() => self.fill(ctx),
+            Stage::Proposed(command) => {
+                let command = command.clone();
+                send_proposal(ctx, command);
+            }
+            Stage::Waiting(_) | Stage::Filling(_) => {}
+        }
+    }
+}
+
+impl Actor for IndexBuilder {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        if let Some(other) = self.client.handle(ctx, from, message) {
+            panic!("the index builder was sent {}", other.name());
+        }
+        self.drain(ctx);
+    }
+
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
+        match timer {
+            Timer::ClientTick => self.client.timeout(ctx),
+            Timer::BuilderTick => self.tick(ctx),
+            other => panic!("no timer of the index builder: {other:?}"),
+        }
+        self.drain(ctx);
+    }
+
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        self.client.cluster_changed(ctx, before);
+        self.review(ctx);
+        self.drain(ctx);
+    }
+
+    fn check_invariants(&self, _shared: &Shared) {
+        self.client.check_invariants();
+    }
+}
+
+fn send_proposal(ctx: &mut Ctx<'_>, command: Arc<Command>) {
+    let control = Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };
+    ctx.send(control, Message::Control(Box::new(ControlMessage::Propose(command))));
+    ctx.set_timer(Timer::BuilderTick, PROPOSE_AGAIN);
+}
+
+/// The base table, the index and its hidden table.
+fn find(
+    cluster: &ClusterState,
+    table: TableId,
+    index: IndexId,
+) -> Option<(&Arc<Table>, &UniqueIndexDef, &Arc<Table>)> {
+    let table = cluster.tables.get(&table)?;
+    let index = table.unique_index(index)?;
+    Some((table, index, cluster.tables.get(&index.table)?))
+}
+
+fn first_building(cluster: &ClusterState) -> Option<(TableId, IndexId)> {
+    cluster.tables.values().find_map(|table| {
+        let building = |index: &&UniqueIndexDef| index.state == IndexState::Building;
+        let index = table.unique_indexes.iter().find(building)?;
+        Some((table.id, index.id))
+    })
+}
+
+/// The entry of a row; nothing when an indexed column is NULL. Columns correspond by name.
+fn entry_of(
+    table: &Table,
+    index: &UniqueIndexDef,
+    hidden: &Table,
+    row: &[Value],
+) -> Option<Vec<Value>> {
+    let value = |column: &ColumnId| &row[usize::from(column.0)];
+    if index.columns.iter().any(|column| *value(column) == Value::Null) {
+        return None;
+    }
+    let of_name = |name: &str| table.columns.iter().position(|column| column.name == name);
+    hidden.columns.iter().map(|column| of_name(&column.name).map(|at| row[at].clone())).collect()
+}

@@ -1,0 +1,10 @@
+//! What must be true of the cluster, looked at from outside.
+//!
+//! # Owns
+//! Rules that no single node can check: while the cluster runs (`live`), and when it has come to
+//! rest (`rest`). What clients saw is judged by `history` and the workloads.
+
+mod live;
+mod rest;
+
+pub use live::Watch;

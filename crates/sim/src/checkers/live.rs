@@ -1,0 +1,118 @@
+//! Rules that hold at every moment, across nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{ClusterState, ControlIndex, NodeId, PartitionId, RowId};
+use stdx::{Duration, Instant};
+
+use crate::world::{Kind, World};
+
+/// Cluster states seen so far, and when members last went.
+#[derive(Debug, Default)]
+pub struct Watch {
+    states: BTreeMap<ControlIndex, Arc<ClusterState>>,
+    newest_members: Vec<NodeId>,
+    last_change: Instant,
+    /// Set by the world before it reports a state.
+    pub(crate) now: Instant,
+    /// Which partition is compared next.
+    next_partition: usize,
+}
+
+impl Watch {
+    /// A node has reached a state: it must be the one everybody reaches at that index.
+    pub(crate) fn state_reached(&mut self, node: NodeId, state: &Arc<ClusterState>) {
+        if !state.started {
+            return; // Attempts to form a cluster may fail and begin again.
+        }
+        match self.states.get(&state.index) {
+            Some(known) if Arc::ptr_eq(known, state) => {}
+            Some(known) => {
+                assert!(**known == **state, "{node}: another cluster state at {}", state.index);
+            }
+            None => {
+                self.states.insert(state.index, state.clone());
+                let members: Vec<NodeId> = state.data_members().map(|(node, _)| node).collect();
+                if members != self.newest_members {
+                    self.newest_members = members;
+                    self.last_change = self.now;
+                }
+            }
+        }
+        while self.states.len() > STATES_KEPT {
+            self.states.pop_first();
+        }
+    }
+}
+
+/// States compared with those that nodes reach late.
+const STATES_KEPT: usize = 512;
+/// After a member went, a backup may be ahead of the promoted primary for about this long.
+const PROMOTION_SETTLES: Duration = Duration::from_secs(2);
+
+impl World {
+    /// No two nodes that may serve consider themselves primary of the same slot.
+    pub(crate) fn check_leases(&self) {
+        let mut primaries: BTreeMap<usize, NodeId> = BTreeMap::new();
+        for node in self.nodes(Kind::Data) {
+            if !self.holds_lease(node) {
+                continue;
+            }
+            for worker in self.workers(node) {
+                let state = &worker.shared().cluster;
+                if state.member(node, self.incarnation(node)).is_none() {
+                    continue;
+                }
+                for (at, slot) in state.slots.iter().enumerate() {
+                    if slot.replicas.first().is_some_and(|first| first.node == node) {
+                        let other = *primaries.entry(at).or_insert(node);
+                        assert_eq!(other, node, "slot {at} has two primaries with leases");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A backup shows no change that its primary does not show yet. Looks at one partition.
+    pub(crate) fn check_replica_order(&mut self) {
+        let state = self.newest_state();
+        let quiet = self.now().since(self.watch().last_change) > PROMOTION_SETTLES;
+        if !quiet || !state.takeovers.is_empty() || state.slots.is_empty() {
+            return;
+        }
+        let partitions: Vec<PartitionId> =
+            state.tables.values().flat_map(|table| state.partitions(table)).collect();
+        if partitions.is_empty() {
+            return;
+        }
+        let next = &mut self.watch_mut().next_partition;
+        *next = (*next + 1) % partitions.len();
+        let partition = partitions[*next];
+        let readers: Vec<_> = state.readers(partition).collect();
+        let lives = readers.iter().all(|at| {
+            let reached = |worker: &node::Worker| worker.shared().cluster.index == state.index;
+            state.member(at.node, self.incarnation(at.node)).is_some()
+                && self.is_running(at.node)
+                && self.slowness(at.node) == 1
+                && self.workers(at.node).all(reached)
+        });
+        if !lives {
+            return;
+        }
+        let replica = |at: &model::Address| {
+            let participant = self.worker(at.node, at.worker).participant()?;
+            participant.partitions().find(|replica| replica.id() == partition)
+        };
+        let Some(primary) = readers.first().and_then(replica) else { return };
+        for (at, backup) in readers.iter().skip(1).filter_map(|at| Some((at, replica(at)?))) {
+            for row in (0..backup.slot_count()).map(RowId) {
+                let (ahead, behind) = (backup.slot_epoch(row), primary.slot_epoch(row));
+                assert!(
+                    row.0 >= primary.slot_count() && ahead.0 == 0 || ahead <= behind,
+                    "{partition} {row}: {at} shows {ahead}, the primary only {behind}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The shape of a simulated cluster: nodes, limits, speeds. Chosen by hand in scenarios, drawn from
+//! the seed in random runs.
+
+use std::sync::Arc;
+
+use actor::Mutation;
+use model::{Config, NodeId};
+use stdx::{Duration, Prng};
+
+/// First id of client nodes.
+const CLIENTS_FROM: u16 = 101;
+/// First id of management nodes.
+const MANAGEMENT_FROM: u16 = 51;
+
+/// What a world is built from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Decides every draw.
+    pub seed: u64,
+    /// Copies of each row.
+    pub replicas: u8,
+    /// Node groups.
+    pub groups: u16,
+    /// Worker threads of each data node.
+    pub workers: u8,
+    /// Management nodes.
+    pub management: u16,
+    /// Client nodes.
+    pub clients: u16,
+    /// Limits and intervals; the same on every node.
+    pub config: Arc<Config>,
+    /// Which rule is broken on purpose.
+    pub mutation: Mutation,
+    /// Time on the wire.
+    pub network: NetworkSetup,
+    /// Service time of one handler on a node that is not slow.
+    pub service_time: Duration,
+    /// How far clocks deviate from true time at most, in parts per million.
+    pub clock_drift_ppm: u64,
+    /// A worker's invariants are checked every so many of its steps.
+    pub check_every: u64,
+}
+
+/// Latencies of the simulated network.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkSetup {
+    /// Shortest time between two hosts.
+    pub latency_min: Duration,
+    /// Longest usual time between two hosts.
+    pub latency_max: Duration,
+    /// Chance in a thousand of an unusually late message.
+    pub spike_per_mille: u64,
+    /// How late that is at most.
+    pub spike_max: Duration,
+    /// How long a host tries to send before it gives a connection up.
+    pub send_timeout: Duration,
+}
+
+impl Setup {
+    /// A calm cluster with usual limits, for scenarios.
+    pub fn new(replicas: u8, groups: u16) -> Self {
+        let mut setup = Self {
+            seed: 1,
+            replicas,
+            groups,
+            workers: 2,
+            management: 1,
+            clients: 2,
+            config: Arc::new(Config::new(Vec::new(), Vec::new(), replicas)),
+            mutation: Mutation::None,
+            network: NetworkSetup {
+                latency_min: Duration::from_micros(30),
+                latency_max: Duration::from_micros(150),
+                spike_per_mille: 0,
+                spike_max: Duration::from_millis(1),
+                send_timeout: Duration::from_millis(600),
+            },
+            service_time: Duration::from_micros(4),
+            clock_drift_ppm: 0,
+            check_every: 8,
+        };
+        setup.place_nodes();
+        setup
+    }
+
+    /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them.
+    pub fn random(seed: u64, mutation: Mutation) -> Self {
+        let mut prng = Prng::new(seed ^ 0x5E7);
+        // The usual shape often, because it is the one that most depends on getting it right.
+        let replicas = *prng.pick(&[1, 2, 2, 2, 3, 3, 4]);
+        let groups = *prng.pick(&[1, 1, 2, 2, 3]);
+        let groups = if replicas == 4 { groups.min(2) } else { groups };
+        let mut setup = Self::new(replicas, groups);
+        setup.seed = seed;
+        setup.mutation = mutation;
+        setup.workers = *prng.pick(&[1, 1, 2, 2, 3, 4]);
+        setup.management = *prng.pick(&[1, 1, 2]);
+        setup.clients = prng.between(2, 4) as u16;
+        setup.service_time = Duration::from_micros(*prng.pick(&[2, 5, 20]));
+        setup.clock_drift_ppm = *prng.pick(&[0, 100, 20_000]);
+        let latency_max = *prng.pick(&[100, 300, 1_500]);
+        setup.network = NetworkSetup {
+            latency_min: Duration::from_micros(20),
+            latency_max: Duration::from_micros(latency_max),
+            spike_per_mille: *prng.pick(&[0, 1, 10]),
+            spike_max: Duration::from_millis(*prng.pick(&[2, 15])),
+            send_timeout: Duration::from_millis(prng.between(100, 1_500)),
+        };
+        setup.check_every = *prng.pick(&[4, 16, 64]);
+        setup.place_nodes();
+        let mut config = (*setup.config).clone();
+        config.randomise(&mut prng);
+        // Time is what a run costs: messages of idle nodes are bounded.
+        let nodes = u64::from(setup.groups) * u64::from(setup.replicas);
+        let busy = Duration::from_millis(nodes * u64::from(setup.workers) / 2);
+        config.epoch_interval = config.epoch_interval.max(busy);
+        config.request_timeout = Duration::from_millis(prng.between(1_000, 4_000));
+        setup.config = Arc::new(config);
+        setup
+    }
+
+    /// Changes limits and intervals.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(Arc::make_mut(&mut self.config));
+        self
+    }
+
+    /// Sets the seed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the number of worker threads of a data node.
+    pub fn workers(mut self, workers: u8) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Sets the number of management nodes.
+    pub fn management(mut self, management: u16) -> Self {
+        self.management = management;
+        self.place_nodes();
+        self
+    }
+
+    /// Sets the number of client nodes.
+    pub fn clients(mut self, clients: u16) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    fn place_nodes(&mut self) {
+        let data = u16::from(self.replicas) * self.groups;
+        let config = Arc::make_mut(&mut self.config);
+        config.replicas = self.replicas;
+        config.data_nodes = (1..=data).map(NodeId).collect();
+        config.management_nodes =
+            (0..self.management).map(|at| NodeId(MANAGEMENT_FROM + at)).collect();
+    }
+
+    /// The client nodes.
+    pub fn client_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (CLIENTS_FROM..CLIENTS_FROM + self.clients).map(NodeId)
+    }
+}

@@ -1,0 +1,605 @@
+//! The simulated world: processes, network, time. One seed decides everything that happens.
+//!
+//! # Owns
+//! Virtual time and the queue of events ordered by time, then by the order in which they were
+//! planned. Nodes, their lives, and what the outside can do to them: crash, freeze, cut, restart.
+//! # Guarantees
+//! It promises to the nodes what the transport promises, no more and no less: whole messages, in
+//! order on a connection, or a lost connection that both ends are told of.
+//! # Not here
+//! Which faults strike when (`chaos`), what clients do (`workload`), what is right (`checkers`).
+
+mod clock;
+mod faults;
+mod network;
+mod process;
+mod transport;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actor::{Actor, FlightRecorder, Halt, LeaseCell};
+use model::{ClusterState, ControlIndex, Incarnation, MemberStatus, NodeId, WorkerId};
+use node::{Place, Worker};
+use stdx::{Duration, FixedHasher, Instant, Prng};
+
+use crate::checkers::Watch;
+use crate::setup::Setup;
+use clock::Clock;
+use network::{Network, Report};
+use process::{Host, Process};
+pub use process::{Kind, Status};
+use transport::Flight;
+
+/// What a client node's application is made from.
+#[derive(Clone)]
+pub struct ApplicationPlace {
+    /// The client node.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Decides the application's draws.
+    pub seed: u64,
+    /// True time, which nodes do not know.
+    pub time: Rc<Cell<Instant>>,
+}
+
+/// Makes the application of a client node, at its start and at each restart.
+pub type ApplicationFactory = Box<dyn Fn(ApplicationPlace) -> Box<dyn Actor>>;
+
+/// Something that is going to happen.
+enum Event {
+    /// A message reaches a node.
+    Arrive(Box<Flight>),
+    /// A worker has its turn.
+    Turn { node: NodeId, incarnation: Incarnation, worker: WorkerId, ticket: u64 },
+    /// An end of a connection learns that it is lost.
+    Report(Report),
+    /// Messages have waited too long for a connection.
+    SendTimeout { pair: (NodeId, NodeId), ticket: u64 },
+    /// A supervisor starts a node that is not running.
+    Restart { node: NodeId },
+}
+
+struct Planned {
+    at: Instant,
+    sequence: u64,
+    event: Event,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.sequence == other.sequence
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // The heap gives its greatest element first.
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+/// Counts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Messages and timers handled.
+    pub steps: u64,
+    /// Messages delivered between workers.
+    pub messages: u64,
+    /// Probes hit, by name.
+    pub probes: BTreeMap<&'static str, u64>,
+    /// Fault points passed while faults were armed, by name.
+    pub fault_points: BTreeMap<&'static str, u64>,
+    /// Why nodes stopped, with counts.
+    pub halts: BTreeMap<String, u64>,
+}
+
+/// All nodes, the network between them, and time.
+pub struct World {
+    setup: Setup,
+    now: Instant,
+    sequence: u64,
+    queue: BinaryHeap<Planned>,
+    processes: BTreeMap<NodeId, Process>,
+    network: Network,
+    prng: Prng,
+    incarnations: u64,
+    time: Rc<Cell<Instant>>,
+    application: ApplicationFactory,
+    watch: Watch,
+    totals: Totals,
+    hash: FixedHasher,
+    /// Nodes that stop by themselves are started again after a while.
+    supervised: bool,
+}
+
+impl World {
+    /// A world in which every node is about to start.
+    pub fn new(setup: Setup, application: ApplicationFactory) -> Self {
+        let mut prng = Prng::new(setup.seed);
+        let network = Network::new(setup.network, prng.fork());
+        let mut world = Self {
+            now: Instant::ZERO,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            processes: BTreeMap::new(),
+            network,
+            prng,
+            incarnations: 0,
+            time: Rc::new(Cell::new(Instant::ZERO)),
+            application,
+            watch: Watch::default(),
+            totals: Totals::default(),
+            hash: FixedHasher::default(),
+            supervised: true,
+            setup,
+        };
+        let config = world.setup.config.clone();
+        let data = config.data_nodes.iter().map(|node| (*node, Kind::Data));
+        let management = config.management_nodes.iter().map(|node| (*node, Kind::Management));
+        let clients = world.setup.client_nodes().map(|node| (node, Kind::Client));
+        for (node, kind) in data.chain(management).chain(clients) {
+            world.start_life(node, kind);
+        }
+        world
+    }
+
+    /// True time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// What the world was built from.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Whether nodes that stop by themselves are started again; they are unless told otherwise.
+    pub fn supervise(&mut self, supervised: bool) {
+        self.supervised = supervised;
+    }
+
+    /// Lets the world run for a span of time.
+    pub fn run_for(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.queue.peek().is_some_and(|planned| planned.at <= end) {
+            self.step();
+        }
+        self.advance(end);
+    }
+
+    /// Lets the world run until `done` is true of it, at most for `limit`; whether it became true.
+    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&World) -> bool) -> bool {
+        let end = self.now + limit;
+        while !done(self) {
+            let slice = end.min(self.now + Duration::from_millis(1));
+            if slice <= self.now {
+                return false;
+            }
+            self.run_for(slice.since(self.now));
+        }
+        true
+    }
+
+    fn advance(&mut self, to: Instant) {
+        assert!(to >= self.now, "time runs forward");
+        self.now = to;
+        self.time.set(to);
+    }
+
+    /// Lets the next event happen.
+    fn step(&mut self) {
+        let Some(Planned { at, event, .. }) = self.queue.pop() else { return };
+        self.advance(at);
+        match event {
+            Event::Arrive(flight) => self.arrive(*flight),
+            Event::Turn { node, incarnation, worker, ticket } => {
+                self.turn(node, incarnation, worker, ticket);
+            }
+            Event::Report(report) => self.report(report),
+            Event::SendTimeout { pair, ticket } => self.send_timeout(pair, ticket),
+            Event::Restart { node } => self.restart_halted(node),
+        }
+    }
+
+    fn plan(&mut self, at: Instant, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Planned { at, sequence: self.sequence, event });
+    }
+
+    fn next_incarnation(&mut self) -> Incarnation {
+        self.incarnations += 1;
+        Incarnation(self.incarnations)
+    }
+
+    /// Starts a process with nothing in memory.
+    fn start_life(&mut self, node: NodeId, kind: Kind) {
+        let incarnation = self.next_incarnation();
+        let lease = LeaseCell::default();
+        let workers = if kind == Kind::Data { self.setup.workers } else { 1 };
+        let mut hosts = Vec::new();
+        for worker in 0..workers {
+            let place = Place {
+                node,
+                incarnation,
+                worker: WorkerId(worker),
+                workers,
+                config: self.setup.config.clone(),
+                lease: lease.clone(),
+                seed: self.prng.next_u64(),
+                recorder_size: RECORDER_SIZE,
+            };
+            let mut worker = match kind {
+                Kind::Data => Worker::data_node(place),
+                Kind::Management => Worker::management_node(place),
+                Kind::Client => {
+                    let seed = self.prng.next_u64();
+                    let time = self.time.clone();
+                    let place_of = ApplicationPlace { node, incarnation, seed, time };
+                    Worker::client_node(place, (self.application)(place_of))
+                }
+            };
+            worker.shared_mut().mutation = self.setup.mutation;
+            hosts.push(Host::new(worker));
+        }
+        let origin = Instant::from_nanos(self.prng.between(1_000_000_000, 500_000_000_000));
+        let drift = self.setup.clock_drift_ppm;
+        let gain = self.prng.between(0, 2 * drift) as i64 - drift as i64;
+        let mut process = Process {
+            id: node,
+            kind,
+            incarnation,
+            status: Status::Running,
+            hosts,
+            lease,
+            clock: Clock::new(origin, gain),
+            slowness: 1,
+            frozen_until: Instant::ZERO,
+            down_since: Instant::ZERO,
+            last_words: Vec::new(),
+        };
+        if let Some(last) = self.processes.remove(&node) {
+            process.last_words = last.last_words;
+            process.clock = last.clock;
+        }
+        self.processes.insert(node, process);
+        self.begin(node);
+    }
+
+    /// Starts a halted process again with the rows it holds.
+    fn rejoin_life(&mut self, node: NodeId) {
+        let incarnation = self.next_incarnation();
+        let process = self.process_mut(node);
+        process.incarnation = incarnation;
+        process.status = Status::Running;
+        process.lease.set(Instant::ZERO);
+        for host in &mut process.hosts {
+            host.worker.rejoin(incarnation);
+            host.planned = None;
+        }
+        self.begin(node);
+    }
+
+    /// The first turn of a life.
+    fn begin(&mut self, node: NodeId) {
+        self.connect_life(node);
+        let now = self.now;
+        let process = self.process_mut(node);
+        let local = process.clock.local(now);
+        let mut sent = Vec::new();
+        for host in &mut process.hosts {
+            host.busy_until = now;
+            host.worker.start(local);
+            sent.extend(host.worker.take_outgoing());
+        }
+        let workers = process.hosts.len() as u8;
+        for outgoing in sent {
+            self.send(outgoing, now);
+        }
+        for worker in 0..workers {
+            self.plan_turn(node, WorkerId(worker));
+        }
+    }
+
+    /// Plans the next turn of a worker, unless an earlier or equal one is planned.
+    fn plan_turn(&mut self, node: NodeId, worker: WorkerId) {
+        let now = self.now;
+        let process = self.process_mut(node);
+        let Some(at) = process.next_turn(worker, now) else { return };
+        let incarnation = process.incarnation;
+        let host = &mut process.hosts[usize::from(worker.0)];
+        if host.planned.is_some_and(|planned| planned <= at) {
+            return;
+        }
+        host.planned = Some(at);
+        host.ticket += 1;
+        let ticket = host.ticket;
+        self.plan(at, Event::Turn { node, incarnation, worker, ticket });
+    }
+
+    /// A worker handles one message or timer.
+    fn turn(&mut self, node: NodeId, incarnation: Incarnation, worker: WorkerId, ticket: u64) {
+        let (now, base) = (self.now, self.setup.service_time);
+        let process = self.process_mut(node);
+        let frozen = process.is_frozen(now);
+        let local = process.clock.local(now);
+        let cost = process.service_time(base);
+        let current = process.is_running() && process.incarnation == incarnation;
+        let host = &mut process.hosts[usize::from(worker.0)];
+        if !current || host.ticket != ticket {
+            return;
+        }
+        host.planned = None;
+        if frozen {
+            return self.plan_turn(node, worker);
+        }
+        let before = host.worker.shared().cluster.index;
+        if host.worker.step(local) {
+            host.busy_until = now + cost;
+            host.unchecked += 1;
+            self.totals.steps += 1;
+            (now.as_nanos(), node, worker).hash(&mut self.hash);
+            self.after_step(node, worker, before, now + cost);
+        }
+        if self.process(node).is_running() {
+            self.plan_turn(node, worker);
+        }
+    }
+
+    /// Sends what a step has produced, and looks at what it has done.
+    fn after_step(
+        &mut self,
+        node: NodeId,
+        worker: WorkerId,
+        before: ControlIndex,
+        departure: Instant,
+    ) {
+        let check_every = self.setup.check_every;
+        let process = self.process_mut(node);
+        let host = &mut process.hosts[usize::from(worker.0)];
+        let sent = host.worker.take_outgoing();
+        let halted = host.worker.halted().cloned();
+        if host.unchecked >= check_every {
+            host.unchecked = 0;
+            host.worker.check_invariants();
+        }
+        let reached = host.worker.shared().cluster.clone();
+        for outgoing in sent {
+            self.send(outgoing, departure);
+        }
+        if reached.index != before {
+            self.watch.now = self.now;
+            self.watch.state_reached(node, &reached);
+        }
+        if let Some(why) = halted {
+            return self.stop(node, why);
+        }
+        if self.totals.steps.is_multiple_of(LEASE_CHECK_EVERY) {
+            self.check_leases();
+        }
+        if self.totals.steps.is_multiple_of(REPLICA_CHECK_EVERY) {
+            self.check_replica_order();
+        }
+    }
+
+    /// A node has stopped by itself.
+    fn stop(&mut self, node: NodeId, why: Halt) {
+        *self.totals.halts.entry(why.to_string()).or_default() += 1;
+        let fault = matches!(why, Halt::Fault(_));
+        self.end_life(node, if fault { Status::Dead } else { Status::Halted(why) }, true);
+        if self.supervised {
+            let wait = if fault { 3_000 } else { 800 };
+            let delay = Duration::from_millis(self.prng.between(20, wait));
+            self.plan(self.now + delay, Event::Restart { node });
+        }
+    }
+
+    fn restart_halted(&mut self, node: NodeId) {
+        match self.process(node).status {
+            Status::Running => {}
+            Status::Halted(Halt::Removed) if self.prng.percent(50) => self.rejoin(node),
+            _ => self.restart(node),
+        }
+    }
+
+    /// Ends a life. With `told` the peers learn of it; otherwise its host just falls silent.
+    fn end_life(&mut self, node: NodeId, status: Status, told: bool) {
+        let now = self.now;
+        self.collect(node);
+        let process = self.process_mut(node);
+        process.status = status;
+        process.down_since = now;
+        process.frozen_until = Instant::ZERO;
+        process.slowness = 1;
+        process.last_words.clear();
+        for host in &mut process.hosts {
+            let recorder = &mut host.worker.shared_mut().recorder;
+            process.last_words.push(std::mem::replace(recorder, FlightRecorder::new(1)));
+        }
+        if told {
+            self.close_connections(node);
+        }
+    }
+
+    /// Adds a life's counts to the totals.
+    fn collect(&mut self, node: NodeId) {
+        let process = self.processes.get_mut(&node).expect("nodes are fixed by the setup");
+        for host in &mut process.hosts {
+            let shared = host.worker.shared_mut();
+            for (name, count) in std::mem::take(&mut shared.probes).counts() {
+                *self.totals.probes.entry(name).or_default() += count;
+            }
+            let faults = std::mem::replace(&mut shared.faults, actor::FaultPlan::none());
+            for (name, count) in faults.passed() {
+                *self.totals.fault_points.entry(name).or_default() += count;
+            }
+        }
+    }
+
+    /// What was counted so far; ends the counting of the present lives.
+    pub fn totals(&mut self) -> &Totals {
+        let nodes: Vec<NodeId> = self.processes.keys().copied().collect();
+        for node in nodes {
+            self.collect(node);
+        }
+        &self.totals
+    }
+
+    /// A number that is the same in every run of the same seed.
+    pub fn state_hash(&self) -> u64 {
+        let mut hash = self.hash.clone();
+        for process in self.processes.values() {
+            (process.id, process.incarnation, process.is_running()).hash(&mut hash);
+            for host in &process.hosts {
+                if let Some(participant) = host.worker.participant() {
+                    for partition in participant.partitions() {
+                        (partition.id(), partition.digest()).hash(&mut hash);
+                    }
+                }
+            }
+        }
+        hash.finish()
+    }
+
+    /// The last recorded events of each worker that runs, and of each node's last life.
+    pub fn recorders(&self, lines: usize) -> String {
+        let mut text = String::new();
+        for process in self.processes.values() {
+            let workers = process.hosts.iter().map(|host| &host.worker.shared().recorder);
+            let present = if process.is_running() { "runs" } else { "is down" };
+            for (at, recorder) in workers.enumerate() {
+                let name = format!("{}{}w{at}, {present}", process.id, process.incarnation);
+                text += &tail(&name, recorder, lines);
+            }
+            for (at, recorder) in process.last_words.iter().enumerate() {
+                text += &tail(&format!("{}w{at}, life before", process.id), recorder, lines);
+            }
+        }
+        text
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        &mut self.watch
+    }
+
+    fn process(&self, node: NodeId) -> &Process {
+        &self.processes[&node]
+    }
+
+    fn process_mut(&mut self, node: NodeId) -> &mut Process {
+        self.processes.get_mut(&node).expect("nodes are fixed by the setup")
+    }
+
+    /// All nodes of a kind, in order.
+    pub fn nodes(&self, kind: Kind) -> Vec<NodeId> {
+        self.processes.values().filter(|p| p.kind == kind).map(|p| p.id).collect()
+    }
+
+    /// Whether and how the node runs.
+    pub fn status(&self, node: NodeId) -> &Status {
+        &self.process(node).status
+    }
+
+    /// Whether the node runs.
+    pub fn is_running(&self, node: NodeId) -> bool {
+        self.process(node).is_running()
+    }
+
+    /// Whether the node runs and holds a lease.
+    pub fn holds_lease(&self, node: NodeId) -> bool {
+        let process = self.process(node);
+        process.is_running() && process.holds_lease(self.now)
+    }
+
+    /// The node's life.
+    pub fn incarnation(&self, node: NodeId) -> Incarnation {
+        self.process(node).incarnation
+    }
+
+    /// The cluster state that worker 0 of a node has reached.
+    pub fn cluster_of(&self, node: NodeId) -> &Arc<ClusterState> {
+        self.process(node).cluster()
+    }
+
+    /// A worker of a node.
+    pub fn worker(&self, node: NodeId, worker: WorkerId) -> &Worker {
+        &self.process(node).hosts[usize::from(worker.0)].worker
+    }
+
+    /// The workers of a node.
+    pub fn workers(&self, node: NodeId) -> impl Iterator<Item = &Worker> {
+        self.process(node).hosts.iter().map(|host| &host.worker)
+    }
+
+    /// The newest started cluster state that any running data node or management node has reached.
+    pub fn newest_state(&self) -> Arc<ClusterState> {
+        self.processes
+            .values()
+            .filter(|process| process.is_running() && process.kind != Kind::Client)
+            .map(Process::cluster)
+            .max_by_key(|state| (state.started, state.index))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The node that leads with a lease, or else the one that leads in the newest term.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.processes
+            .values()
+            .filter(|process| process.is_running())
+            .filter_map(|process| Some((process, process.hosts[0].worker.control()?)))
+            .filter(|(_, control)| control.is_leader())
+            .max_by_key(|(_, control)| control.term())
+            .map(|(process, _)| process.id)
+    }
+
+    /// Whether every configured node is a member, complete and running, no takeover is pending and
+    /// everyone knows it.
+    pub fn all_active(&self) -> bool {
+        let newest = self.newest_state();
+        let complete = |node: &NodeId, kind: Kind| {
+            let process = self.process(*node);
+            let member = newest.member(*node, process.incarnation);
+            let fit = member.is_some_and(|member| match kind {
+                Kind::Data => member.status == MemberStatus::Active,
+                _ => true,
+            });
+            process.is_running() && fit && process.cluster().index == newest.index
+        };
+        let config = &self.setup.config;
+        newest.started
+            && newest.takeovers.is_empty()
+            && config.data_nodes.iter().all(|node| complete(node, Kind::Data))
+            && config.management_nodes.iter().all(|node| complete(node, Kind::Management))
+    }
+}
+
+fn tail(name: &str, recorder: &FlightRecorder, lines: usize) -> String {
+    let text = recorder.to_string();
+    let all: Vec<&str> = text.lines().collect();
+    let from = all.len().saturating_sub(lines);
+    format!("--- {name}\n{}\n", all[from..].join("\n"))
+}
+
+/// Events a worker's flight recorder keeps.
+const RECORDER_SIZE: usize = 512;
+/// Steps between two looks at who holds leases.
+const LEASE_CHECK_EVERY: u64 = 64;
+/// Steps between two comparisons of replicas that are in use.
+const REPLICA_CHECK_EVERY: u64 = 512;

@@ -1,0 +1,143 @@
+//! What can be done to the world from outside: the verbs of scenarios and of the fault scheduler.
+
+use actor::FaultPlan;
+use model::NodeId;
+use stdx::Duration;
+
+use super::network::Network;
+use super::process::{Kind, Status};
+use super::{World, network::Report};
+
+impl World {
+    /// Ends a node's process at once. Its peers learn of it after a moment.
+    pub fn crash(&mut self, node: NodeId) {
+        if self.is_running(node) {
+            *self.totals.halts.entry("crash".into()).or_default() += 1;
+            self.end_life(node, Status::Dead, true);
+        }
+    }
+
+    /// A host falls silent: its process is gone and nobody is told.
+    pub fn vanish(&mut self, node: NodeId) {
+        if self.is_running(node) {
+            *self.totals.halts.entry("vanished".into()).or_default() += 1;
+            self.end_life(node, Status::Vanished, false);
+        }
+    }
+
+    /// The process does nothing for a while, and then goes on as if nothing had been.
+    pub fn freeze(&mut self, node: NodeId, span: Duration) {
+        let until = self.now + span;
+        let process = self.process_mut(node);
+        process.frozen_until = process.frozen_until.max(until);
+    }
+
+    /// Whether the process is frozen now.
+    pub fn is_frozen(&self, node: NodeId) -> bool {
+        self.process(node).is_frozen(self.now)
+    }
+
+    /// Handlers of the node take `factor` times as long; 1 for the usual speed.
+    pub fn slow(&mut self, node: NodeId, factor: u64) {
+        self.process_mut(node).slowness = factor.max(1);
+    }
+
+    /// How many times as long as usual the node's handlers take.
+    pub fn slowness(&self, node: NodeId) -> u64 {
+        self.process(node).slowness
+    }
+
+    /// Every passed fault point of the node kills it with this chance in a million.
+    pub fn arm(&mut self, node: NodeId, per_million: u64) {
+        let seed = self.prng.next_u64();
+        for host in &mut self.process_mut(node).hosts {
+            let passed = std::mem::replace(
+                &mut host.worker.shared_mut().faults,
+                FaultPlan::random(seed, per_million),
+            );
+            for (name, count) in passed.passed() {
+                *self.totals.fault_points.entry(name).or_default() += count;
+            }
+        }
+    }
+
+    /// No fault point of the node fires any more.
+    pub fn disarm(&mut self, node: NodeId) {
+        for host in &mut self.process_mut(node).hosts {
+            host.worker.shared_mut().faults.set_chance(0);
+        }
+    }
+
+    /// Cuts everything between two sets of nodes.
+    pub fn partition(&mut self, left: &[NodeId], right: &[NodeId]) {
+        self.partition_one_way(left, right);
+        self.partition_one_way(right, left);
+    }
+
+    /// Cuts what goes from one set of nodes to another.
+    pub fn partition_one_way(&mut self, from: &[NodeId], to: &[NodeId]) {
+        for from in from {
+            for to in to.iter().filter(|to| *to != from) {
+                self.network.cut(*from, *to);
+            }
+        }
+    }
+
+    /// Ends all cuts.
+    pub fn heal(&mut self) {
+        for pair in self.network.heal() {
+            self.reopen(pair);
+        }
+    }
+
+    /// Whether anything is cut.
+    pub fn has_cuts(&self) -> bool {
+        self.network.has_cuts()
+    }
+
+    /// Whether the node is at an end of a cut.
+    pub fn touches_cut(&self, node: NodeId) -> bool {
+        self.network.touches_cut(node)
+    }
+
+    /// Starts a node that does not run, with nothing in its memory.
+    pub fn restart(&mut self, node: NodeId) {
+        if self.is_running(node) {
+            return;
+        }
+        self.announce_end(node);
+        let kind = self.process(node).kind;
+        self.start_life(node, kind);
+    }
+
+    /// Starts a node that has halted, with the rows it held; from nothing if it holds none.
+    pub fn rejoin(&mut self, node: NodeId) {
+        let keeps = matches!(self.status(node), Status::Halted(_))
+            && self.process(node).kind == Kind::Data;
+        if keeps { self.rejoin_life(node) } else { self.restart(node) }
+    }
+
+    /// A host that was silent answers again, so its peers learn that the old process is gone.
+    fn announce_end(&mut self, node: NodeId) {
+        if *self.status(node) != Status::Vanished {
+            return;
+        }
+        self.process_mut(node).status = Status::Dead;
+        let life = self.process(node).incarnation;
+        let peers: Vec<NodeId> = self.processes.keys().copied().filter(|n| *n != node).collect();
+        for peer in peers {
+            let (key, _) = Network::key(node, peer);
+            let running = self.is_running(peer);
+            let to = (peer, self.incarnation(peer));
+            let pair = self.network.pair(key);
+            let stood = std::mem::replace(&mut pair.established, false);
+            pair.generation += u64::from(stood);
+            pair.parked = Default::default();
+            if stood && running {
+                let report = Report { to, peer: (node, life), closed: true, counted: true };
+                let delay = Duration::from_micros(self.network.prng.between(100, 3_000));
+                self.plan_report(report, delay);
+            }
+        }
+    }
+}
