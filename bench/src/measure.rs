@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! Rates count the processor time of the main thread, so that what else the machine does disturbs
-//! them little. Single operations are measured by the clock on the wall: a pause is a pause.
+//! them little. Single operations are measured by the clock on the wall.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -36,26 +36,24 @@ impl Report {
     /// Runs `work`, which does `count` operations, and adds how many it would do in a second of
     /// processor time.
     pub fn rate(&mut self, name: &str, count: u64, work: impl FnOnce()) {
-        let start = cpu_nanos();
-        work();
-        let nanos = (cpu_nanos() - start).max(1) as f64;
+        let nanos = cpu_nanos_of(work);
+        self.rate_of(name, count, nanos);
+    }
+
+    /// Adds how many operations a second of processor time is enough for when `count` took `nanos`.
+    pub fn rate_of(&mut self, name: &str, count: u64, nanos: u64) {
+        let nanos = nanos.max(1) as f64;
         let each = format!("{:.0} ns each", nanos / count as f64);
         self.add(name, count as f64 * 1e9 / nanos, "/cpu s", &each);
     }
 
-    /// Adds the slowest operation and the quantile 99.999 % of `nanos`, the times of single ones.
-    pub fn pauses(&mut self, name: &str, mut nanos: Vec<u32>, bound: &str) {
-        nanos.sort_unstable();
-        let rank = nanos.len() - 1 - nanos.len() / 100_000;
-        let micros = |nanos: u32| f64::from(nanos) / 1e3;
-        let slowest = nanos.last().copied().unwrap_or(0);
-        self.add(&format!("{name}, p99.999"), micros(nanos[rank]), "us", bound);
-        self.add(
-            &format!("{name}, slowest"),
-            micros(slowest),
-            "us",
-            "noise of the machine included",
-        );
+    /// Adds the slowest operation and the quantile 99.999 %. `bound` says how much work one does.
+    pub fn pauses(&mut self, name: &str, pauses: Pauses, bound: &str) {
+        let mut best = pauses.best;
+        best.sort_unstable();
+        let rank = best.len() - 1 - best.len() / 100_000;
+        self.add(&format!("{name}, p99.999"), f64::from(best[rank]) / 1e3, "us", bound);
+        self.add(&format!("{name}, slowest"), f64::from(best[best.len() - 1]) / 1e3, "us", "");
     }
 
     /// The figures as text in columns.
@@ -77,11 +75,35 @@ impl Report {
     }
 }
 
-/// Runs `work` and returns the nanoseconds it took, at most about four seconds.
-pub fn nanos_of(work: impl FnOnce()) -> u32 {
-    let start = Instant::now();
+/// Times of single operations, each done in several equal runs: its best time counts, which leaves
+/// out what the machine did meanwhile.
+#[derive(Clone, Debug)]
+pub struct Pauses {
+    best: Vec<u32>,
+}
+
+impl Pauses {
+    /// For `count` operations, one at least.
+    pub fn new(count: u32) -> Self {
+        assert!(count > 0, "the slowest of none");
+        Self { best: vec![u32::MAX; count as usize] }
+    }
+
+    /// Runs operation `at` and takes its time, in nanoseconds, into account.
+    pub fn time(&mut self, at: u32, work: impl FnOnce()) {
+        let start = Instant::now();
+        work();
+        let nanos = u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX);
+        let best = &mut self.best[at as usize];
+        *best = nanos.min(*best);
+    }
+}
+
+/// Runs `work` and returns the processor time of the main thread that it took, in nanoseconds.
+pub fn cpu_nanos_of(work: impl FnOnce()) -> u64 {
+    let start = cpu_nanos();
     work();
-    u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX)
+    cpu_nanos() - start
 }
 
 /// Processor time that the main thread has used, in nanoseconds.

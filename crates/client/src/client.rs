@@ -5,8 +5,8 @@
 //! time-outs and retries, and which nodes to stay away from for a while.
 //! # Speaks
 //! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::SchemaReply`, `LinkDown`
-//! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage` (participants),
-//!      `ControlMessage::{Follow, Schema}`
+//! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage`
+//!      (participants), `ControlMessage::{Follow, Schema}`
 //! # Invariants
 //! 1. A session has at most one transaction, and one transactional request at a time.
 //! 2. Each attempt of a request has its own number, so that answers to older ones are recognised.
@@ -39,9 +39,7 @@ use model::{
     TransactionId,
 };
 use stdx::{Duration, Instant};
-use wire::{
-    ClientReply, ClientRequest, ControlMessage, CoordinatorRef, Message, ScanMessage,
-};
+use wire::{ClientReply, ClientRequest, ControlMessage, CoordinatorRef, Message, ScanMessage};
 
 use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
 use call::{Call, Work};
@@ -82,7 +80,25 @@ impl Default for ClientOptions {
 ///
 /// The actor passes messages to [`Client::handle`], `Timer::ClientTick` to [`Client::timeout`],
 /// and its cluster changes to [`Client::cluster_changed`], and drains [`Client::next_event`] after
-/// each of them and after each request. See the crate's tests for a whole actor.
+/// each of them and after each request.
+///
+/// ```ignore
+/// // In an actor's handler, once `client.ready(ctx)`; `session` from `client.open_session(ctx)`:
+/// let pay = |id, amount| {
+///     let assignments = vec![(BALANCE, Expression::add(BALANCE, amount))];
+///     ClientOperation::update(ACCOUNTS, vec![Value::Int(id)], assignments)
+/// };
+/// let token = self.client.execute(ctx, session, vec![pay(1, -5), pay(2, 5)], true);
+/// // After this and every later `client.handle(..)`, `client.timeout(..)`:
+/// while let Some(event) = self.client.next_event() {
+///     match event.result {
+///         ClientResult::Committed { epoch, .. } => self.paid(event.token, epoch),
+///         ClientResult::Aborted { refusal, .. } => self.not_paid(event.token, refusal),
+///         ClientResult::OutcomeUnknown(unsettled) => self.ask_later(unsettled),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[doc(alias = "Ndb")]
 #[derive(Debug)]
 pub struct Client {

@@ -12,7 +12,7 @@ use model::{
     Incarnation, IndexId, IndexState, Member, MemberStatus, NodeId, NodeRole, OrderedIndexDef,
     PartitionId, PartitionIndex, RowLayout, Table, TableId, UniqueIndexDef, Value, WorkerId,
 };
-use stdx::{Duration, Instant, Prng};
+use stdx::{Instant, Prng};
 use wire::{Envelope, Message};
 
 /// The base table `d.t (id, u, v)` with unique index `u` and ordered index `v`.
@@ -142,11 +142,6 @@ impl World {
         f(&mut after);
         self.shared.cluster = Arc::new(after);
         before
-    }
-
-    /// Lets time pass.
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.shared.now = self.shared.now + time;
     }
 
     /// Goes to the time of the next timer and takes it.

@@ -126,7 +126,9 @@ impl IndexBuilder {
         let wanted = if mine { first_building(&cluster) } else { None };
         let Some((table, index)) = wanted else { return };
         let opened = (self.client.open_session(ctx), self.client.open_session(ctx));
-        let (Ok(reader), Ok(writer)) = opened else { panic!("a builder has room for two sessions") };
+        let (Ok(reader), Ok(writer)) = opened else {
+            panic!("a builder has room for two sessions")
+        };
         let stage = Stage::Waiting(self.client.open_snapshot(ctx, reader));
         self.job = Some(Job { table, index, reader, writer, stage });
     }

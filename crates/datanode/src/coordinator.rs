@@ -174,6 +174,7 @@ impl Actor for Coordinator {
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.members_changed(ctx, before);
+        self.indexes_changed(ctx, before);
         self.epochs.driver_changed(ctx, before);
         self.questions_changed(ctx);
         self.takeovers_changed(ctx);

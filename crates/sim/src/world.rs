@@ -16,7 +16,7 @@ mod process;
 mod transport;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -407,10 +407,11 @@ impl World {
     }
 
     fn restart_halted(&mut self, node: NodeId) {
-        match self.process(node).status {
-            Status::Running => {}
-            Status::Halted(Halt::Removed) if self.prng.percent(50) => self.rejoin(node),
-            _ => self.restart(node),
+        let removed = self.process(node).status == Status::Halted(Halt::Removed);
+        if removed && self.prng.percent(50) {
+            self.rejoin(node);
+        } else if !self.is_running(node) {
+            self.restart(node);
         }
     }
 
@@ -567,6 +568,46 @@ impl World {
             .filter(|(_, control)| control.is_leader())
             .max_by_key(|(_, control)| control.term())
             .map(|(process, _)| process.id)
+    }
+
+    /// The running nodes that vote, each by what it knows itself.
+    pub fn voters(&self) -> BTreeSet<NodeId> {
+        let running = self.processes.values().filter(|process| process.is_running());
+        let votes = |process: &&Process| {
+            process.hosts[0].worker.control().is_some_and(control::Control::is_voter)
+        };
+        running.filter(votes).map(|process| process.id).collect()
+    }
+
+    /// How long ago the set of data nodes that are members changed.
+    pub fn since_members_changed(&self) -> Duration {
+        self.now.since(self.watch.last_change())
+    }
+
+    /// One line per node and per open transaction.
+    pub fn describe(&self) -> String {
+        let mut lines = Vec::new();
+        for process in self.processes.values() {
+            let state = process.cluster();
+            let member = state.members.get(&process.id).map(|m| (m.status, m.incarnation));
+            lines.push(format!(
+                "{}{} {:?} reached {} as {member:?}, lease {}, leads {}",
+                process.id,
+                process.incarnation,
+                process.status,
+                state.index,
+                process.holds_lease(self.now),
+                process.hosts[0].worker.control().is_some_and(control::Control::is_leader),
+            ));
+            for host in process.hosts.iter().filter(|_| process.is_running()) {
+                let coordinator = host.worker.coordinator().map(|c| c.describe());
+                let participant = host.worker.participant().map(|p| p.describe());
+                lines.extend(coordinator.into_iter().chain(participant).flatten());
+            }
+        }
+        let newest = self.newest_state();
+        lines.push(format!("takeovers {:?}, slots {:?}", newest.takeovers, newest.slots));
+        lines.join("\n")
     }
 
     /// Whether every configured node is a member, complete and running, no takeover is pending and

@@ -342,7 +342,7 @@ impl Partition {
 
     /// Moves the entries of a row in the ordered indexes from its present image to `row`.
     fn update_indexes(&mut self, row_id: RowId, row: &[u8]) {
-        let Self { table, heap, indexes, key, other_key, .. } = self;
+        let Self { table, heap, indexes, versions, key, other_key, .. } = self;
         let before = heap.row(row_id).expect("an updated row is there");
         for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
             let same =
@@ -357,6 +357,7 @@ impl Partition {
             }
             let removed = index.tree.remove(key.bytes(), row_id);
             assert!(removed, "{row_id} is not in {}", index.id);
+            versions.lose_entry(table, index.id, key.bytes(), row_id);
             let added = index.tree.insert(other_key.bytes(), row_id);
             assert!(added, "{row_id} is in {} already", index.id);
         }
@@ -370,20 +371,22 @@ impl Partition {
         }
         let Some(row) = self.heap.row(row_id) else { return };
         let old = OldImage { row_id, from: self.heap.epoch(row_id), to: epoch, row };
-        self.versions.keep(&self.table, old, retained);
+        self.versions.keep(old, retained);
     }
 
     /// Takes the slot's row, if any, out of heap and indexes.
     fn empty(&mut self, row_id: RowId, epoch: Epoch, reserved: bool) {
-        let Self { table, heap, primary, indexes, other_key, .. } = self;
+        let Self { table, heap, primary, indexes, versions, other_key, .. } = self;
         if let Some(row) = heap.row(row_id) {
             encode(table, &table.primary_key, row, other_key);
-            let removed = primary.remove(local_hash(other_key.bytes()), row_id);
-            assert!(removed, "{row_id} is not in the primary-key index");
+            let hash = local_hash(other_key.bytes());
+            assert!(primary.remove(hash, row_id), "{row_id} is not in the primary-key index");
+            versions.lose_row(table, other_key.bytes(), hash, row_id);
             for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
                 encode(table, &index.columns, row, other_key);
                 let removed = index.tree.remove(other_key.bytes(), row_id);
                 assert!(removed, "{row_id} is not in {}", index.id);
+                versions.lose_entry(table, index.id, other_key.bytes(), row_id);
             }
         }
         heap.erase(row_id, epoch, reserved);

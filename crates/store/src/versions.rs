@@ -2,15 +2,16 @@
 //!
 //! # Owns
 //! Images that a retained epoch needs, each with the epochs `[from, to)` in which it was the
-//! content of its slot; found by row id, by key hash (a key may have moved to another slot since),
-//! and by the entries of ordered indexes that were theirs.
+//! content of its slot. What indexes of the newest rows do not lead to any more: slots by the hash
+//! of a key they had, and old entries of ordered indexes. So an update that changes no key keeps
+//! an image and nothing else.
 //! # Guarantees
 //! Nothing is allocated and nothing looked at while no snapshot is open. Dropping takes bounded
 //! steps. Images of a slot never overlap in time.
 //! # Not here
 //! Which epochs are retained (`datanode::epochs`), the newest images (`heap`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use model::key::local_hash;
@@ -23,10 +24,10 @@ use crate::ordered_index::OrderedIndex;
 pub struct Versions {
     /// By slot and the epoch that ended the image.
     images: BTreeMap<(RowId, Epoch), Image>,
-    /// The same by key hash, end and slot.
-    keys: BTreeMap<(u64, Epoch, RowId), ()>,
-    /// Old entries of each ordered index: some image of the row has that key.
-    entries: Vec<OldEntries>,
+    /// Slots with an image of a key they do not hold any more, by the key's hash.
+    former_slots: BTreeSet<(u64, RowId)>,
+    /// Entries of each ordered index that rows have lost, while an image has the key.
+    former_entries: Vec<FormerEntries>,
     bytes: u64,
     sweep: Sweep,
     encoder: KeyEncoder,
@@ -35,12 +36,11 @@ pub struct Versions {
 #[derive(Debug)]
 struct Image {
     from: Epoch,
-    hash: u64,
     row: Box<[u8]>,
 }
 
 #[derive(Debug)]
-struct OldEntries {
+struct FormerEntries {
     index: IndexId,
     columns: Vec<ColumnId>,
     /// Absent while there are none.
@@ -58,8 +58,10 @@ struct Sweep {
     at: Option<(RowId, Epoch)>,
 }
 
-/// Bytes an image takes besides the row: its places in both maps.
-const IMAGE_OVERHEAD: u64 = 128;
+/// Bytes an image takes besides the row.
+const IMAGE_OVERHEAD: u64 = 80;
+/// Bytes a former slot takes.
+const FORMER_SLOT_SIZE: u64 = 32;
 
 /// An image about to be replaced or deleted.
 #[derive(Clone, Copy, Debug)]
@@ -91,56 +93,77 @@ impl Versions {
         self.images.len()
     }
 
-    /// Bytes of images and their entries; a few bytes an image are estimated.
+    /// Bytes of images and former entries; a few bytes an image are estimated.
     pub fn memory_bytes(&self) -> u64 {
-        let trees = self.entries.iter().filter_map(|entries| entries.tree.as_ref());
-        self.bytes + trees.map(|tree| tree.memory_bytes() as u64).sum::<u64>()
+        let trees = self.former_entries.iter().filter_map(|entries| entries.tree.as_ref());
+        self.bytes
+            + self.former_slots.len() as u64 * FORMER_SLOT_SIZE
+            + trees.map(|tree| tree.memory_bytes() as u64).sum::<u64>()
     }
 
-    /// Keeps entries for this ordered index from now on; those of images that are here already
-    /// are added by [`Versions::index_slot`].
+    /// Takes former entries of this ordered index from now on; those of images that are here
+    /// already are added by [`Versions::index_slot`].
     pub fn add_index(&mut self, index: IndexId, columns: &[ColumnId]) {
-        self.entries.push(OldEntries { index, columns: columns.to_vec(), tree: None });
+        self.former_entries.push(FormerEntries { index, columns: columns.to_vec(), tree: None });
     }
 
-    /// Drops the entries of an ordered index.
+    /// Drops the former entries of an ordered index.
     pub fn remove_index(&mut self, index: IndexId) {
-        self.entries.retain(|entries| entries.index != index);
+        self.former_entries.retain(|entries| entries.index != index);
     }
 
-    /// Adds the entries of a slot's images to an ordered index that is being built.
+    /// Adds the entries of all images of a slot to an ordered index that is being built.
     pub fn index_slot(&mut self, table: &Table, index: IndexId, row_id: RowId) {
-        let Self { images, entries, encoder, .. } = self;
-        let entries = entries.iter_mut().find(|entries| entries.index == index);
-        let entries = entries.expect("an index being built keeps old entries");
+        let Self { images, former_entries, encoder, .. } = self;
+        let entries = former_entries.iter_mut().find(|entries| entries.index == index);
+        let entries = entries.expect("an index being built takes former entries");
         for (_, image) in images.range((row_id, Epoch(0))..=(row_id, Epoch(u64::MAX))) {
-            entries.add(table, row_id, &image.row, encoder);
+            encoder.clear();
+            table.encode_row_key(&entries.columns, &image.row, encoder);
+            entries.add(encoder.bytes(), row_id);
         }
     }
 
     /// Keeps the image if one of the `retained` epochs needs it.
     #[inline]
-    pub fn keep(&mut self, table: &Table, old: OldImage<'_>, retained: &[Epoch]) {
-        if needed(old.from, old.to, retained) {
-            self.add(table, old);
-            if self.sweep.retained.as_deref() != Some(retained) {
-                self.sweep.retained = None;
-            }
+    pub fn keep(&mut self, old: OldImage<'_>, retained: &[Epoch]) {
+        if !needed(old.from, old.to, retained) {
+            return;
+        }
+        let image = Image { from: old.from, row: old.row.into() };
+        let before = self.images.insert((old.row_id, old.to), image);
+        assert!(before.is_none(), "{}: two images end with {}", old.row_id, old.to);
+        self.bytes += old.row.len() as u64 + IMAGE_OVERHEAD;
+        if self.sweep.retained.as_deref() != Some(retained) {
+            self.sweep.retained = None;
         }
     }
 
-    fn add(&mut self, table: &Table, old: OldImage<'_>) {
-        self.encoder.clear();
-        table.encode_row_key(&table.primary_key, old.row, &mut self.encoder);
-        let hash = local_hash(self.encoder.bytes());
-        for entries in &mut self.entries {
-            entries.add(table, old.row_id, old.row, &mut self.encoder);
+    /// The slot loses the row with this primary key; `hash` is the key's.
+    #[inline]
+    pub fn lose_row(&mut self, table: &Table, key: &[u8], hash: u64, row_id: RowId) {
+        if !self.images.is_empty() && self.has_key(table, &table.primary_key, key, row_id) {
+            self.former_slots.insert((hash, row_id));
         }
-        let image = Image { from: old.from, hash, row: old.row.into() };
-        let before = self.images.insert((old.row_id, old.to), image);
-        assert!(before.is_none(), "{}: two images end with {}", old.row_id, old.to);
-        self.keys.insert((hash, old.to, old.row_id), ());
-        self.bytes += old.row.len() as u64 + IMAGE_OVERHEAD;
+    }
+
+    /// The row in the slot loses this entry of an ordered index.
+    #[inline]
+    pub fn lose_entry(&mut self, table: &Table, index: IndexId, key: &[u8], row_id: RowId) {
+        if self.images.is_empty() {
+            return;
+        }
+        let at = self.former_entries.iter().position(|entries| entries.index == index);
+        let at = at.expect("the partition has the index");
+        if self.has_key(table, &self.former_entries[at].columns, key, row_id) {
+            self.former_entries[at].add(key, row_id);
+        }
+    }
+
+    /// Whether an image of the slot has this key.
+    fn has_key(&self, table: &Table, columns: &[ColumnId], key: &[u8], row_id: RowId) -> bool {
+        let mut images = self.images.range((row_id, Epoch(0))..=(row_id, Epoch(u64::MAX)));
+        images.any(|(_, image)| table.row_has_key(columns, &image.row, key))
     }
 
     /// The image the slot had at `snapshot`, if its newest one is newer and it had one.
@@ -151,17 +174,10 @@ impl Versions {
         (image.from <= snapshot).then_some(&*image.row)
     }
 
-    /// The image that had the primary key at `snapshot`.
-    pub fn read_at(&self, table: &Table, key: &[u8], hash: u64, snapshot: Epoch) -> Option<&[u8]> {
-        let from = (hash, snapshot.next(), RowId(0));
-        let to = (hash, Epoch(u64::MAX), RowId(u32::MAX));
-        for (_, ended, row_id) in self.keys.range(from..=to).map(|(place, ())| place) {
-            let image = &self.images[&(*row_id, *ended)];
-            if image.from <= snapshot && table.row_has_key(&table.primary_key, &image.row, key) {
-                return Some(&image.row);
-            }
-        }
-        None
+    /// Slots that may have held the row with this key hash at some time.
+    pub fn former_slots(&self, hash: u64) -> impl Iterator<Item = RowId> + '_ {
+        let slots = (hash, RowId(0))..=(hash, RowId(u32::MAX));
+        self.former_slots.range(slots).map(|(_, row_id)| *row_id)
     }
 
     /// The first slot after `after`, or at all, of which an image is kept.
@@ -173,10 +189,10 @@ impl Versions {
         self.images.range((from, Bound::Unbounded)).next().map(|((row_id, _), _)| *row_id)
     }
 
-    /// Old entries of an ordered index: some image of the row has that key, not necessarily the
+    /// Former entries of an ordered index: some image of the row has that key, not necessarily the
     /// one of the snapshot that is read. None while there are no entries.
-    pub fn entries(&self, index: IndexId) -> Option<&OrderedIndex> {
-        self.entries.iter().find(|entries| entries.index == index)?.tree.as_ref()
+    pub fn former_entries(&self, index: IndexId) -> Option<&OrderedIndex> {
+        self.former_entries.iter().find(|entries| entries.index == index)?.tree.as_ref()
     }
 
     /// Looks through up to `limit` images and drops those that no retained epoch needs. Returns
@@ -221,41 +237,49 @@ impl Versions {
         self.sweep.at.is_none() && !self.sweep.due
     }
 
+    /// Removes an image, and the ways to it that lead to no other.
     fn remove(&mut self, table: &Table, place: (RowId, Epoch)) {
+        let row_id = place.0;
         let image = self.images.remove(&place).expect("the image was listed");
-        self.keys.remove(&(image.hash, place.1, place.0));
         self.bytes -= image.row.len() as u64 + IMAGE_OVERHEAD;
-        let Self { images, entries, encoder, .. } = self;
-        let slot = (place.0, Epoch(0))..=(place.0, Epoch(u64::MAX));
-        for entries in entries {
-            let Some(tree) = &mut entries.tree else { continue };
+        let mut encoder = std::mem::take(&mut self.encoder);
+        if !self.former_slots.is_empty() {
             encoder.clear();
-            table.encode_row_key(&entries.columns, &image.row, encoder);
-            let key = encoder.bytes();
-            let has_key = |other: &Image| table.row_has_key(&entries.columns, &other.row, key);
-            if images.range(slot.clone()).any(|(_, other)| has_key(other)) {
-                continue;
-            }
-            // An index that is being built does not have all entries yet.
-            tree.remove(key, place.0);
-            if tree.is_empty() {
-                entries.tree = None;
+            table.encode_row_key(&table.primary_key, &image.row, &mut encoder);
+            if !self.has_key(table, &table.primary_key, encoder.bytes(), row_id) {
+                self.former_slots.remove(&(local_hash(encoder.bytes()), row_id));
             }
         }
+        for at in 0..self.former_entries.len() {
+            let FormerEntries { columns, tree: Some(_), .. } = &self.former_entries[at] else {
+                continue;
+            };
+            encoder.clear();
+            table.encode_row_key(columns, &image.row, &mut encoder);
+            if !self.has_key(table, columns, encoder.bytes(), row_id) {
+                self.former_entries[at].remove(encoder.bytes(), row_id);
+            }
+        }
+        self.encoder = encoder;
     }
 
     /// Forgets all images.
     pub fn clear(&mut self) {
         self.images.clear();
-        self.keys.clear();
-        self.entries.iter_mut().for_each(|entries| entries.tree = None);
+        self.former_slots.clear();
+        self.former_entries.iter_mut().for_each(|entries| entries.tree = None);
         self.bytes = 0;
         self.sweep = Sweep::default();
     }
 
-    /// Panics when maps, entries and bytes disagree. `is_built` says whether an index has the
-    /// entries of all images.
-    pub fn check(&self, table: &Table, is_built: impl Fn(IndexId) -> bool) {
+    /// Panics when images, ways to them and bytes disagree. `newest` gives the row in a slot now;
+    /// `is_built` says whether an index leads to all images.
+    pub fn check<'a>(
+        &self,
+        table: &Table,
+        newest: impl Fn(RowId) -> Option<&'a [u8]>,
+        is_built: impl Fn(IndexId) -> bool,
+    ) {
         let mut bytes = 0;
         let mut last: Option<(RowId, Epoch)> = None;
         for ((row_id, to), image) in &self.images {
@@ -265,29 +289,43 @@ impl Versions {
             }
             last = Some((*row_id, *to));
             bytes += image.row.len() as u64 + IMAGE_OVERHEAD;
-            assert!(self.keys.contains_key(&(image.hash, *to, *row_id)), "{row_id}: by key");
-            for entries in self.entries.iter().filter(|entries| is_built(entries.index)) {
+            let holds = |columns: &[ColumnId], key: &[u8]| {
+                newest(*row_id).is_some_and(|row| table.row_has_key(columns, row, key))
+            };
+            let key = table.key_of_row(&table.primary_key, &image.row);
+            let found = self.former_slots.contains(&(key.local_hash(), *row_id));
+            assert!(found || holds(&table.primary_key, key.bytes()), "{row_id}: way by key");
+            for entries in self.former_entries.iter().filter(|entries| is_built(entries.index)) {
                 let key = table.key_of_row(&entries.columns, &image.row);
                 let tree = entries.tree.as_ref();
                 let found = tree.is_some_and(|tree| tree.contains(key.bytes(), *row_id));
-                assert!(found, "{row_id}: old entry of {}", entries.index);
+                let found = found || holds(&entries.columns, key.bytes());
+                assert!(found, "{row_id}: way by {}", entries.index);
             }
         }
-        assert_eq!(self.keys.len(), self.images.len(), "images by key");
         assert_eq!(bytes, self.bytes, "bytes of images");
-        for entries in &self.entries {
+        assert!(self.former_slots.len() <= self.images.len(), "former slots");
+        for entries in &self.former_entries {
             let Some(tree) = &entries.tree else { continue };
             tree.check();
-            assert!(!tree.is_empty() && tree.len() <= self.images.len(), "old entries");
+            assert!(!tree.is_empty() && tree.len() <= self.images.len(), "former entries");
         }
     }
 }
 
-impl OldEntries {
-    fn add(&mut self, table: &Table, row_id: RowId, row: &[u8], encoder: &mut KeyEncoder) {
-        encoder.clear();
-        table.encode_row_key(&self.columns, row, encoder);
-        self.tree.get_or_insert_default().insert(encoder.bytes(), row_id);
+impl FormerEntries {
+    fn add(&mut self, key: &[u8], row_id: RowId) {
+        self.tree.get_or_insert_default().insert(key, row_id);
+    }
+
+    /// Removes the entry if it is there.
+    fn remove(&mut self, key: &[u8], row_id: RowId) {
+        if let Some(tree) = &mut self.tree {
+            tree.remove(key, row_id);
+            if tree.is_empty() {
+                self.tree = None;
+            }
+        }
     }
 }
 

@@ -122,7 +122,11 @@ impl Client {
     }
 
     /// Takes the call out that a number on the wire names, if it is its present attempt.
-    pub(super) fn take_numbered(&mut self, number: u64, session: SessionNumber) -> Option<(Token, Call)> {
+    pub(super) fn take_numbered(
+        &mut self,
+        number: u64,
+        session: SessionNumber,
+    ) -> Option<(Token, Call)> {
         let (token, attempt) = token_on_wire(number);
         let call = self.calls.get(&token)?;
         if call.attempt != attempt || call.session != session {

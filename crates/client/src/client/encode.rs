@@ -7,8 +7,8 @@ use std::sync::Arc;
 use model::row::RowError;
 use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef, ROW_SIZE_MAX};
 use model::{
-    ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber, PartitionId,
-    Refusal, Row, RowLayout, Table, TableId, Value,
+    ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber,
+    PartitionId, Refusal, Row, RowLayout, Table, TableId, Value,
 };
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 

@@ -70,12 +70,7 @@ impl Streams {
     }
 
     /// Adds a batch to a stream.
-    pub(super) fn push(
-        &mut self,
-        partition: PartitionId,
-        rows: Vec<ScanRow>,
-        progress: Progress,
-    ) {
+    pub(super) fn push(&mut self, partition: PartitionId, rows: Vec<ScanRow>, progress: Progress) {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
         stream.rows.extend(rows);
         stream.progress = progress;
@@ -188,3 +183,72 @@ impl PartialEq for Head {
 }
 
 impl Eq for Head {}
+
+#[cfg(test)]
+mod tests {
+    use model::{ActorKind, Incarnation, NodeId, PartitionIndex, TableId, WorkerId};
+    use stdx::Prng;
+
+    use super::*;
+
+    /// Feeds random batches of random streams; what comes out must be the sorted whole.
+    fn merge_randomly(seed: u64, order: ScanOrder) {
+        let mut prng = Prng::new(seed);
+        let node = NodeId(1);
+        let source = Address { node, worker: WorkerId(0), actor: ActorKind::Participant };
+        let life = Life { node, incarnation: Incarnation(1) };
+        let mut streams = Streams::new(Some(order));
+        let mut all = Vec::new();
+        let mut inputs = BTreeMap::new();
+        for index in 0..prng.between(1, 6) as u16 {
+            let partition = PartitionId { table: TableId(1), index: PartitionIndex(index) };
+            streams.open(partition, source, life);
+            let mut input: Vec<u8> = (0..prng.below(40)).map(|_| prng.below(50) as u8).collect();
+            all.extend(&input);
+            input.sort_unstable();
+            if order == ScanOrder::Descending {
+                input.reverse();
+            }
+            inputs.insert(partition, VecDeque::from(input));
+        }
+        all.sort_unstable();
+        if order == ScanOrder::Descending {
+            all.reverse();
+        }
+        let mut out = Vec::new();
+        while !streams.exhausted() {
+            let asked: Vec<PartitionId> = streams
+                .unfinished()
+                .filter(|(_, stream)| stream.progress == Progress::Asked)
+                .map(|(partition, _)| partition)
+                .collect();
+            if asked.is_empty() {
+                let taken = streams.take_ready(prng.between(1, 9));
+                out.extend(taken.iter().map(|row| row.0[0]));
+                streams.ask_empty();
+                continue;
+            }
+            let partition = *prng.pick(&asked);
+            let input = inputs.get_mut(&partition).expect("a stream");
+            let count = (prng.below(5) as usize).min(input.len());
+            let rows = input
+                .drain(..count)
+                .map(|v| ScanRow { key: Box::new([v]), row: Row(Box::new([v])) });
+            let rows = rows.collect();
+            let progress = if input.is_empty() { Progress::Finished } else { Progress::More };
+            streams.push(partition, rows, progress);
+            let taken = streams.take_ready(prng.between(1, 9));
+            out.extend(taken.iter().map(|row| row.0[0]));
+            streams.ask_empty();
+        }
+        assert_eq!(out, all, "seed {seed}");
+    }
+
+    #[test]
+    fn merged_streams_come_out_sorted() {
+        for seed in 0..200 {
+            merge_randomly(seed, ScanOrder::Ascending);
+            merge_randomly(seed, ScanOrder::Descending);
+        }
+    }
+}

@@ -288,7 +288,8 @@ impl KeyState {
 
     /// Whether a row has the unique key that is looked for.
     fn has_key(&self, table: &Table, index: IndexId, row: &[Value]) -> bool {
-        let (ReadKey::Unique { key, .. }, Some(index)) = (&self.read.key, table.unique_index(index))
+        let (ReadKey::Unique { key, .. }, Some(index)) =
+            (&self.read.key, table.unique_index(index))
         else {
             return false;
         };
@@ -301,10 +302,7 @@ impl KeyState {
 }
 
 /// What to read next for a key, and where.
-fn plan(
-    cluster: &ClusterState,
-    key: &KeyState,
-) -> Result<(PartitionId, KeyRead, Plan), Refusal> {
+fn plan(cluster: &ClusterState, key: &KeyState) -> Result<(PartitionId, KeyRead, Plan), Refusal> {
     let table = encode::table_of(cluster, key.read.table)?;
     let (read_from, values, projection, goal) = match (&key.read.key, &key.entry) {
         (ReadKey::Primary(values), _) => (table, values, &key.read.projection, Goal::Row),

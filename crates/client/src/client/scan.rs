@@ -7,9 +7,7 @@
 use std::collections::VecDeque;
 
 use actor::{Ctx, fault_point, probe};
-use model::{
-    Address, ActorKind, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId,
-};
+use model::{ActorKind, Address, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId};
 use wire::{
     ClientRequest, CoordinatorRef, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanRequest,
     ScanSource, ScanStatus,
@@ -82,7 +80,8 @@ fn work(call: &mut Call) -> &mut ScanCall {
 impl Client {
     /// Scans a table. Rows come in `ScanRows` events: the first unasked, each further one after
     /// [`Client::scan_next`], the last one marked `finished`. Ends in `Failed` when refused, or
-    /// with `ScanAborted` when a node was lost after rows had been given out.
+    /// with `ScanAborted` when a node was lost after rows had been given out. A scan in the
+    /// transaction is refused while a transactional request is under way.
     pub fn scan(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber, spec: ScanSpec) -> Token {
         let (token, admitted) = self.begin_call(ctx, session, false);
         if !admitted {
@@ -92,6 +91,10 @@ impl Client {
         let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
         if (locks && !spec.in_transaction) || (spec.in_transaction && spec.snapshot.is_some()) {
             let refusal = Refusal::new(ErrorCode::BadRequest, "scan of contrary kinds");
+            self.emit(session, token, ClientResult::Failed(refusal));
+        } else if spec.in_transaction && self.session_mut(session).call.is_some() {
+            let detail = "the session's last request is under way";
+            let refusal = Refusal::new(ErrorCode::BadRequest, detail);
             self.emit(session, token, ClientResult::Failed(refusal));
         } else if let Some(refusal) = doomed.filter(|_| spec.in_transaction) {
             self.emit(session, token, ClientResult::Failed(refusal));
@@ -199,8 +202,8 @@ impl Client {
                 Some(_) => primary_of(ctx.cluster(), partition),
                 None => self.choose_reader(ctx, partition, preference),
             };
-            let (source, life) = reader
-                .ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
+            let (source, life) =
+                reader.ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
             let request = Box::new(request(ctx, &scan.spec, &opened, id, partition));
             match opened.transaction {
                 Some((transaction, coordinator)) => {
@@ -295,13 +298,7 @@ impl Client {
     }
 
     /// A stream cannot go on: the scan is opened again, or ends.
-    fn scan_failed(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        token: Token,
-        mut call: Call,
-        refusal: Refusal,
-    ) {
+    fn scan_failed(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call, refusal: Refusal) {
         let session = call.session;
         let id = self.scan_id(session, token, call.attempt);
         let scan = work(&mut call);

@@ -142,13 +142,7 @@ impl Client {
     }
 
     /// The change is made; waits for the state that shows it.
-    fn schema_answered(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        token: Token,
-        mut call: Call,
-        table: TableId,
-    ) {
+    fn schema_answered(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call, table: TableId) {
         let session = self.session_mut(call.session).id;
         let schema = work(&mut call);
         let shown = ctx.cluster().schema_answers.get(&session);
@@ -171,9 +165,7 @@ impl Client {
         let table = ctx.cluster().tables.get(&id);
         let index = table.map(|t| t.unique_indexes.iter().find(|index| index.name == *name));
         let result = match index {
-            None => {
-                ClientResult::Failed(Refusal::new(ErrorCode::UnknownTable, id.to_string()))
-            }
+            None => ClientResult::Failed(Refusal::new(ErrorCode::UnknownTable, id.to_string())),
             Some(None) => {
                 ClientResult::Failed(Refusal::new(ErrorCode::UniqueViolation, name.clone()))
             }

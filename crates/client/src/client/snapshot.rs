@@ -102,9 +102,7 @@ impl Client {
     /// The answer will not come: asks another coordinator.
     pub(super) fn snapshot_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
         if self.may_retry(&call) {
-            let Work::Snapshot(work) = &mut call.work else {
-                panic!("{token:?} opens a snapshot")
-            };
+            let Work::Snapshot(work) = &mut call.work else { panic!("{token:?} opens a snapshot") };
             work.asked = None;
             return self.put_retry(ctx, token, call);
         }

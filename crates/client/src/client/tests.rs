@@ -7,8 +7,9 @@ mod transactions;
 
 use actor::Timer;
 use model::{ActorKind, Address, Incarnation, NodeId, Refusal};
-use stdx::Duration;
-use wire::{ClientReply, ClientRequest, ControlMessage, Message, OperationResult, TransactionState};
+use wire::{
+    ClientReply, ClientRequest, ControlMessage, Message, OperationResult, TransactionState,
+};
 
 use super::{Client, ClientOptions};
 use crate::event::{ClientResult, SessionNumber};
@@ -31,7 +32,9 @@ impl Sim {
         let mut client = Client::new(options);
         let session = client.open_session(&mut world.ctx()).expect("room");
         let follow = world.sent_one();
-        assert!(matches!(follow.1, Message::Control(ref c) if matches!(**c, ControlMessage::Follow)));
+        assert!(
+            matches!(follow.1, Message::Control(ref c) if matches!(**c, ControlMessage::Follow))
+        );
         Self { world, client, session }
     }
 
@@ -109,8 +112,6 @@ fn aborted(code: model::ErrorCode) -> TransactionState {
     TransactionState::Aborted(Refusal::from(code))
 }
 
-const PATIENT: Duration = Duration::from_secs(10);
-
 #[test]
 fn follows_the_next_node_until_the_cluster_has_started() {
     let mut world = World::new(9, ActorKind::Client);
@@ -153,5 +154,4 @@ fn sessions_have_a_limit_and_are_used_again() {
     sim.client.close_session(&mut sim.world.ctx(), second);
     let third = sim.client.open_session(&mut sim.world.ctx()).expect("room again");
     assert_eq!(sim.client.session_id(third), id);
-    assert!(PATIENT >= sim.client.options.outcome_patience);
 }

@@ -211,12 +211,16 @@ impl Client {
         Call::new(session, Work::Transaction(TransactionCall { request, question: None }))
     }
 
-    fn open_transaction(
-        &self,
-        session: SessionNumber,
-    ) -> Option<(TransactionId, CoordinatorRef)> {
+    fn open_transaction(&self, session: SessionNumber) -> Option<(TransactionId, CoordinatorRef)> {
         let transaction = self.session(session)?.transaction.as_ref()?;
         Some((transaction.id, transaction.coordinator))
+    }
+
+    /// Whether the application has been told of something in the open transaction: rows of a scan
+    /// can have come while its first batch was under way.
+    fn answered(&self, session: SessionNumber) -> bool {
+        let open = self.session(session).and_then(|record| record.transaction.as_ref());
+        open.is_some_and(|transaction| transaction.answered)
     }
 
     /// Ends a request of a transaction that is over already.
@@ -345,16 +349,14 @@ impl Client {
             let code = answer.result.as_ref().err().map(|refusal| refusal.code);
             matches!(code, Some(ErrorCode::SchemaChanged | ErrorCode::StaleRoute))
         });
-        let work = work(&mut call);
-        if stale && work.whole() && self.may_retry(&call) {
+        let whole = work(&mut call).whole();
+        if stale && whole && !self.answered(session) && self.may_retry(&call) {
             probe!(ctx, "client: first batch met a stale definition or route");
             self.abandon_transaction(ctx, session);
             return self.put_retry(ctx, token, call);
         }
         let result = match &work_of(&call).request {
-            Request::Execute { .. } => {
-                ClientResult::Executed(decode(ctx, &call, results))
-            }
+            Request::Execute { .. } => ClientResult::Executed(decode(ctx, &call, results)),
             Request::RollbackTo => ClientResult::RolledBack,
             Request::Commit | Request::Abort => {
                 let detail = "an ended transaction was called open";
@@ -397,7 +399,7 @@ impl Client {
         let temporary = refusal.code.class() == ErrorClass::Temporary
             && refusal.code != ErrorCode::LockUnavailable;
         let again = begin_elsewhere(refusal.code) || (commits && temporary);
-        if whole && again && self.may_retry(&call) {
+        if whole && again && !self.answered(session) && self.may_retry(&call) {
             probe!(ctx, "client: transaction begun anew");
             work(&mut call).question = None;
             self.end_transaction(session);

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use actor::{Ctx, Shared, probe};
-use model::{
-    ActorKind, Address, ClusterState, Epoch, SessionId, TransactionId, WorkerId,
-};
+use model::{ActorKind, Address, ClusterState, Epoch, SessionId, TransactionId, WorkerId};
 use wire::{ClientReply, EpochMessage, Message};
 
 use super::finish::epoch_of;
@@ -84,12 +82,7 @@ impl EpochSide {
     }
 
     /// A session lets go.
-    pub(super) fn close_snapshot(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        session: SessionId,
-        epoch: Epoch,
-    ) {
+    pub(super) fn close_snapshot(&mut self, ctx: &mut Ctx<'_>, session: SessionId, epoch: Epoch) {
         let Some(holders) = self.held.get_mut(&epoch) else { return };
         let Some(at) = holders.iter().position(|holder| *holder == session) else { return };
         holders.swap_remove(at);

@@ -47,16 +47,22 @@ impl Coordinator {
         let mut progress = BTreeMap::new();
         for operation in operations {
             record.last_number = operation.number;
-            progress.insert(operation.number, Progress {
-                operation,
-                sent: 0,
-                base: None,
-                leg: LegId(0),
-                index_pending: BTreeMap::new(),
-                index_done: Vec::new(),
-                failure: None,
-                undoing: 0,
-            });
+            if operation.kind.is_write() {
+                record.written.insert(operation.partition.table);
+            }
+            progress.insert(
+                operation.number,
+                Progress {
+                    operation,
+                    sent: 0,
+                    base: None,
+                    leg: LegId(0),
+                    index_pending: BTreeMap::new(),
+                    index_done: Vec::new(),
+                    failure: None,
+                    undoing: 0,
+                },
+            );
         }
         let numbers: Vec<OperationNumber> = progress.keys().copied().collect();
         record.batch = Some(Batch::Execute { request, commit, progress });
@@ -451,10 +457,8 @@ pub(super) fn route(
     // conflict. A conflict is another set or order of nodes.
     let nodes = |chain: &[Address]| chain.iter().map(|a| a.node).collect::<Vec<_>>();
     let wanted = nodes(&chain);
-    let conflicts = record
-        .legs
-        .iter()
-        .any(|leg| leg.slots.contains(&slot) && nodes(&leg.chain) != wanted);
+    let conflicts =
+        record.legs.iter().any(|leg| leg.slots.contains(&slot) && nodes(&leg.chain) != wanted);
     if conflicts {
         return Err(ErrorCode::MembershipChanged.into());
     }
@@ -516,11 +520,7 @@ fn send_rollback(ctx: &mut Ctx<'_>, record: &Record, leg: LegId, scope: Rollback
 }
 
 /// What every batch must keep to.
-fn check_batch(
-    ctx: &Ctx<'_>,
-    record: &Record,
-    operations: &[Operation],
-) -> Result<(), Refusal> {
+fn check_batch(ctx: &Ctx<'_>, record: &Record, operations: &[Operation]) -> Result<(), Refusal> {
     let config = ctx.config();
     if operations.len() > config.batch_max as usize {
         let detail = format!("{} of at most {}", operations.len(), config.batch_max);

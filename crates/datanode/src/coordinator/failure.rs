@@ -57,9 +57,8 @@ impl Coordinator {
         node: NodeId,
         incarnation: Incarnation,
     ) {
-        let of_client = |session: &SessionId| {
-            session.node == node && session.incarnation == incarnation
-        };
+        let of_client =
+            |session: &SessionId| session.node == node && session.incarnation == incarnation;
         let open: Vec<TransactionId> =
             self.records.keys().filter(|id| of_client(&id.session)).copied().collect();
         for id in open {

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
 use model::{Address, Epoch, ErrorCode, NodeId, Refusal, TransactionId};
-use wire::{
-    ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState,
-};
+use wire::{ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState};
 
 use super::state::{Batch, Leg, Phase};
 use super::{Coordinator, NO_EPOCH};

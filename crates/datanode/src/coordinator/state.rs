@@ -3,13 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use model::{
-    Address, Epoch, NodeId, OperationNumber, Refusal, TransactionId,
-};
+use model::{Address, Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId};
 use stdx::Instant;
-use wire::{
-    CoordinatorRef, LegId, Operation, OperationOutcome, OperationResult,
-};
+use wire::{CoordinatorRef, LegId, Operation, OperationOutcome, OperationResult};
 
 use super::takeover::Life;
 
@@ -145,6 +141,8 @@ pub(super) struct Record {
     pub(super) began: Epoch,
     pub(super) phase: Phase,
     pub(super) legs: Vec<Leg>,
+    /// Tables with changes of this transaction.
+    pub(super) written: BTreeSet<TableId>,
     /// The client's last operation number.
     pub(super) last_number: OperationNumber,
     /// Operations so far, for the limit.
@@ -167,6 +165,7 @@ impl Record {
             began,
             phase: Phase::Open,
             legs: Vec::new(),
+            written: BTreeSet::new(),
             last_number: OperationNumber(0),
             operation_count: 0,
             batch: None,

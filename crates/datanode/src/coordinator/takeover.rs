@@ -8,9 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use actor::{Ctx, Mutation, fault_point, probe};
-use model::{
-    ActorKind, Address, Command, Epoch, Incarnation, NodeId, TransactionId, WorkerId,
-};
+use model::{ActorKind, Address, Command, Epoch, Incarnation, NodeId, TransactionId, WorkerId};
 use wire::{
     ControlMessage, LegId, Message, ParticipantMessage, ReportedLegStatus, ReportedTransaction,
 };
@@ -66,10 +64,8 @@ struct FoundLeg {
 impl Found {
     fn add(&mut self, report: ReportedTransaction) {
         for leg in report.legs {
-            let known = self
-                .legs
-                .entry(leg.leg)
-                .or_insert(FoundLeg { chain: leg.chain, applied: false });
+            let known =
+                self.legs.entry(leg.leg).or_insert(FoundLeg { chain: leg.chain, applied: false });
             match leg.status {
                 ReportedLegStatus::Open => self.undecided_somewhere = true,
                 ReportedLegStatus::Committed(epoch) => self.decided(epoch),
@@ -191,8 +187,7 @@ impl Coordinator {
             // Legs nobody reports are complete everywhere, or were never begun.
             let known = found.legs.get(&LegId(at));
             let chain = known.map_or(Vec::new(), |leg| leg.chain.clone());
-            let chain: Vec<Address> =
-                chain.into_iter().filter(|a| is_life(&alive, *a)).collect();
+            let chain: Vec<Address> = chain.into_iter().filter(|a| is_life(&alive, *a)).collect();
             record.legs.push(Leg {
                 replicated: !chain.is_empty(),
                 committed: chain.is_empty(),
@@ -236,8 +231,7 @@ impl Coordinator {
             return;
         }
         fault_point!(ctx, "takeover: before it is reported done");
-        let control =
-            Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };
+        let control = Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };
         let command = Command::TakeoverDone { node: life.node, incarnation: life.incarnation };
         let message = ControlMessage::Propose(Arc::new(command));
         ctx.send(control, Message::Control(Box::new(message)));

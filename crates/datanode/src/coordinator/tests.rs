@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::{Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared};
 use actor::TimerQueue;
+use actor::{
+    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
+};
 use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
     ActorKind, Address, ClusterState, Column, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
@@ -16,14 +18,13 @@ use model::{
 use stdx::{Instant, Prng};
 use wire::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
-    Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation,
-    ReportedLeg, ReportedLegStatus, ReportedTransaction, TransactionState, UniqueImages,
+    Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation, ReportedLeg,
+    ReportedLegStatus, ReportedTransaction, TransactionState, UniqueImages,
 };
 
 use super::Coordinator;
 
-const CLIENT: Address =
-    Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
+const CLIENT: Address = Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
 
 struct World {
     coordinator: Coordinator,
@@ -152,12 +153,15 @@ impl World {
     fn execute(&mut self, numbers: &[u32], commit: bool) -> Vec<(Address, Message)> {
         let operations = numbers.iter().map(|n| insert(*n)).collect();
         let request = u64::from(numbers[0]);
-        self.tell(CLIENT, Message::Request(ClientRequest::Execute {
-            transaction: transaction(),
-            request,
-            operations,
-            commit,
-        }))
+        self.tell(
+            CLIENT,
+            Message::Request(ClientRequest::Execute {
+                transaction: transaction(),
+                request,
+                operations,
+                commit,
+            }),
+        )
     }
 
     fn prepared(&mut self, from: u16, leg: u16, numbers: &[u32]) -> Vec<(Address, Message)> {
@@ -334,8 +338,7 @@ fn a_committing_transaction_goes_on_with_the_survivors() {
     w.execute(&[1], true);
     w.prepared(2, 0, &[1]);
     let sent = w.kill(2);
-    let again: Vec<_> =
-        names(&sent).into_iter().filter(|name| name.ends_with(" Commit")).collect();
+    let again: Vec<_> = names(&sent).into_iter().filter(|name| name.ends_with(" Commit")).collect();
     assert_eq!(again, ["n1w0.participant Commit"]);
     assert!(w.tell(participant(1), committed(0, 1)).is_empty(), "the first round is void");
     let end = w.tell(participant(1), committed(0, 2));
@@ -421,11 +424,8 @@ fn a_takeover_aborts_what_nobody_knows_to_be_committed() {
     let Message::Participant(ParticipantMessage::Abort { attempt, .. }) = sent[0].1 else {
         panic!("expected an abort, not {:?}", names(&sent));
     };
-    let aborted = CoordinatorMessage::Aborted {
-        transaction: transaction(),
-        leg: LegId(0),
-        attempt,
-    };
+    let aborted =
+        CoordinatorMessage::Aborted { transaction: transaction(), leg: LegId(0), attempt };
     let sent = w.tell(participant(1), Message::Coordinator(aborted));
     assert_eq!(names(&sent), ["n1w0.control Propose"]);
 }
@@ -469,8 +469,7 @@ fn a_session_with_a_lost_answer_learns_that_nothing_committed_and_nothing_will()
         address: Address { actor: ActorKind::Coordinator, ..participant(1) },
         incarnation: Incarnation(1),
     };
-    let query =
-        CoordinatorMessage::OutcomeQuery { transaction: transaction(), probe: 3 };
+    let query = CoordinatorMessage::OutcomeQuery { transaction: transaction(), probe: 3 };
     let sent = w.tell(me.address, Message::Coordinator(query));
     assert!(names(&sent).contains(&"n1w0.coordinator OutcomeReport".to_string()));
     let TransactionState::Aborted(_) = state_of(&w.execute(&[3], true)) else {
@@ -484,11 +483,14 @@ fn keys_of_another_kind_are_not_needed_here() {
     let mut w = World::new();
     let mut operation = insert(1);
     operation.kind = OperationKind::Delete { key: Key(Box::from([1, 2, 3])), condition: None };
-    let sent = w.tell(CLIENT, Message::Request(ClientRequest::Execute {
-        transaction: transaction(),
-        request: 1,
-        operations: vec![operation],
-        commit: false,
-    }));
+    let sent = w.tell(
+        CLIENT,
+        Message::Request(ClientRequest::Execute {
+            transaction: transaction(),
+            request: 1,
+            operations: vec![operation],
+            commit: false,
+        }),
+    );
     assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
 }

@@ -4,14 +4,14 @@
 //! An entry's row holds the indexed columns (its primary key) and the base row's primary key.
 //! Rows with NULL in an indexed column have no entry.
 
+use std::collections::BTreeSet;
+
 use actor::{Ctx, Mutation, probe};
 use model::{
-    ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row, Table, TransactionId,
-    UniqueIndexDef, Value,
+    ClusterState, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row, Table,
+    TableId, TransactionId, UniqueIndexDef, Value,
 };
-use wire::{
-    LegId, Operation, OperationKind, OperationOutcome, UniqueImages,
-};
+use wire::{LegId, Operation, OperationKind, OperationOutcome, UniqueImages};
 
 use super::Coordinator;
 use super::execute::send_index_change;
@@ -43,6 +43,31 @@ impl Coordinator {
                 refusal.detail = name;
                 return self.abort_with(ctx, id, refusal, None);
             }
+        }
+    }
+
+    /// Aborts undecided transactions that have changed a table before it got a unique index: their
+    /// changes have no entries, and the build may have passed their rows.
+    pub(super) fn indexes_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let new_index = |table: &Table| {
+            let old = before.tables.get(&table.id);
+            old.is_some_and(|old| {
+                table.unique_indexes.iter().any(|index| old.unique_index(index.id).is_none())
+            })
+        };
+        let cluster = ctx.cluster().clone();
+        let changed: BTreeSet<TableId> =
+            cluster.tables.values().filter(|t| new_index(t)).map(|t| t.id).collect();
+        let writers: Vec<TransactionId> = self
+            .records
+            .iter()
+            .filter(|(_, r)| r.phase.undecided() && !r.written.is_disjoint(&changed))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in writers {
+            probe!(ctx, "coordinator: unique index created under a writing transaction");
+            let refusal = Refusal::new(ErrorCode::SchemaChanged, "a unique index was created");
+            self.abort_with(ctx, id, refusal, None);
         }
     }
 
@@ -100,9 +125,8 @@ fn index_changes(
     hidden: &Table,
     images: &UniqueImages,
 ) -> Vec<IndexChange> {
-    let key_of = |row: &Option<Row>| {
-        row.as_ref().and_then(|row| table.unique_key_of_row(index, &row.0))
-    };
+    let key_of =
+        |row: &Option<Row>| row.as_ref().and_then(|row| table.unique_key_of_row(index, &row.0));
     let (old, new) = (key_of(&images.before), key_of(&images.after));
     let mut changes = Vec::new();
     if old == new {
@@ -111,10 +135,7 @@ fn index_changes(
     let mut push = |row: &Row, insert: bool| {
         let entry = entry_row(table, hidden, row);
         let key = hidden.key_of_row(&hidden.primary_key, &entry.0);
-        let partition = PartitionId {
-            table: hidden.id,
-            index: hidden.partition_of_row(&entry.0),
-        };
+        let partition = PartitionId { table: hidden.id, index: hidden.partition_of_row(&entry.0) };
         let kind = if insert {
             OperationKind::Insert { row: entry }
         } else {

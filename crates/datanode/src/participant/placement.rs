@@ -44,10 +44,7 @@ impl Participant {
         node: NodeId,
         incarnation: Incarnation,
     ) {
-        for scan in self.scans.of_client(node, incarnation) {
-            probe!(ctx, "scan: client lost");
-            self.close_scan(ctx, scan);
-        }
+        self.link_down(ctx, node, incarnation);
         for handle in self.legs.of_life(node, incarnation) {
             let tickets: Vec<u64> = self.waits.of(handle).map(|(ticket, _)| ticket).collect();
             for ticket in tickets {

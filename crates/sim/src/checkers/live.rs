@@ -21,6 +21,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// When the set of data nodes that are members last changed.
+    pub(crate) fn last_change(&self) -> Instant {
+        self.last_change
+    }
+
     /// A node has reached a state: it must be the one everybody reaches at that index.
     pub(crate) fn state_reached(&mut self, node: NodeId, state: &Arc<ClusterState>) {
         if !state.started {

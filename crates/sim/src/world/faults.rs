@@ -1,8 +1,9 @@
 //! What can be done to the world from outside: the verbs of scenarios and of the fault scheduler.
 
 use actor::FaultPlan;
-use model::NodeId;
+use model::{ActorKind, Address, NodeId, WorkerId};
 use stdx::Duration;
+use wire::{ControlMessage, Envelope, Message};
 
 use super::network::Network;
 use super::process::{Kind, Status};
@@ -32,6 +33,39 @@ impl World {
         process.frozen_until = process.frozen_until.max(until);
     }
 
+    /// Ends a freeze.
+    pub fn thaw(&mut self, node: NodeId) {
+        let now = self.now;
+        let process = self.process_mut(node);
+        if !process.is_frozen(now) {
+            return;
+        }
+        process.frozen_until = now;
+        let workers = process.hosts.len() as u8;
+        for host in &mut process.hosts {
+            host.planned = None;
+        }
+        for worker in (0..workers).map(WorkerId) {
+            self.plan_turn(node, worker);
+        }
+    }
+
+    /// An operator asks a data node to leave the cluster in good order.
+    pub fn ask_to_leave(&mut self, node: NodeId) {
+        let address = Address { node, worker: WorkerId(0), actor: ActorKind::Control };
+        let incarnation = self.incarnation(node);
+        let host = &mut self.process_mut(node).hosts[0];
+        let reached = host.worker.shared().cluster.index;
+        host.worker.deliver(Envelope {
+            from: address,
+            incarnation,
+            to: address,
+            reached,
+            message: Message::Control(Box::new(ControlMessage::LeaveRequest)),
+        });
+        self.plan_turn(node, WorkerId(0));
+    }
+
     /// Whether the process is frozen now.
     pub fn is_frozen(&self, node: NodeId) -> bool {
         self.process(node).is_frozen(self.now)
@@ -50,14 +84,9 @@ impl World {
     /// Every passed fault point of the node kills it with this chance in a million.
     pub fn arm(&mut self, node: NodeId, per_million: u64) {
         let seed = self.prng.next_u64();
+        self.collect(node);
         for host in &mut self.process_mut(node).hosts {
-            let passed = std::mem::replace(
-                &mut host.worker.shared_mut().faults,
-                FaultPlan::random(seed, per_million),
-            );
-            for (name, count) in passed.passed() {
-                *self.totals.fault_points.entry(name).or_default() += count;
-            }
+            host.worker.shared_mut().faults = FaultPlan::random(seed, per_million);
         }
     }
 

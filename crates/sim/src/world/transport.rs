@@ -36,6 +36,7 @@ impl World {
         let (key, side) = Network::key(from.node, to.node);
         let target = self.process(to.node);
         let (status, life) = (target.status.clone(), target.incarnation);
+        let cut = self.network.is_cut(from.node, to.node);
         let pair = self.network.pair(key);
         if pair.unseen[side] > 0 {
             return; // It goes into a connection that is lost already.
@@ -47,7 +48,7 @@ impl World {
             return self.plan(at, Event::Arrive(Box::new(flight)));
         }
         match status {
-            Status::Dead | Status::Halted(_) if !self.network.is_cut(from.node, to.node) => {
+            Status::Dead | Status::Halted(_) if !cut => {
                 self.refuse(&outgoing, life);
             }
             _ => {

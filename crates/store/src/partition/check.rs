@@ -50,7 +50,7 @@ impl Partition {
             }
             assert_eq!(index.tree.len(), entries, "{}: entries of {}", self.id, index.id);
         }
-        let is_built = |id| self.index_ready(id);
-        self.versions.check(&self.table, is_built);
+        let newest = |row_id| self.row(row_id);
+        self.versions.check(&self.table, newest, |id| self.index_ready(id));
     }
 }

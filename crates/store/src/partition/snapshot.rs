@@ -24,8 +24,8 @@ pub struct SnapshotIndexScan<'a> {
     snapshot: Epoch,
     direction: Direction,
     newest: Source<'a>,
-    /// Entries of kept images; absent when there are none.
-    old: Option<Source<'a>>,
+    /// Entries that rows have lost since; absent when there are none.
+    former: Option<Source<'a>>,
     /// The key of the entry given last.
     key: Vec<u8>,
 }
@@ -58,12 +58,9 @@ impl Partition {
         if snapshot < self.snapshot_floor {
             return Err(SnapshotTooOld);
         }
-        if let Some(row_id) = self.find(key, hash)
-            && self.heap.epoch(row_id) <= snapshot
-        {
-            return Ok(self.heap.row(row_id));
-        }
-        Ok(self.versions.read_at(&self.table, key, hash, snapshot))
+        let slots = self.find(key, hash).into_iter().chain(self.versions.former_slots(hash));
+        let mut rows = slots.filter_map(|row_id| self.row_at(row_id, snapshot));
+        Ok(rows.find(|row| self.table.row_has_key(&self.table.primary_key, row, key)))
     }
 
     /// The row that was in the slot as of `snapshot`, which is not below the floor.
@@ -110,14 +107,12 @@ impl Partition {
     ) -> SnapshotIndexScan<'_> {
         let index = self.ready_index(index);
         let newest = Source::new(index.tree.scan(range, direction, after));
-        let old = self.versions.entries(index.id);
-        let old = old.map(|tree| Source::new(tree.scan(range, direction, after)));
-        let partition = self;
-        let key = Vec::new();
+        let former = self.versions.former_entries(index.id);
+        let former = former.map(|tree| Source::new(tree.scan(range, direction, after)));
+        let (partition, key) = (self, Vec::new());
         let mut scan =
-            SnapshotIndexScan { partition, index, snapshot, direction, newest, old, key };
-        scan.advance_newest();
-        scan.advance_old();
+            SnapshotIndexScan { partition, index, snapshot, direction, newest, former, key };
+        scan.advance(true, true);
         scan
     }
 }
@@ -146,47 +141,45 @@ impl<'a> SnapshotIndexScan<'a> {
     /// the snapshot.
     #[expect(clippy::should_implement_trait, reason = "the key is lent by the scan")]
     pub fn next(&mut self) -> Option<(&[u8], RowId, &'a [u8])> {
-        let old_head = self.old.as_ref().and_then(|old| old.head.map(|head| (&old.key, head)));
-        let take_old = match (self.newest.head, old_head) {
-            (None, None) => return None,
-            (Some(_), None) => false,
-            (None, Some(_)) => true,
-            (Some((row_id, _)), Some((old_key, (old_row_id, _)))) => {
-                let order = (old_key, old_row_id).cmp(&(&self.newest.key, row_id));
-                match self.direction {
-                    Direction::Ascending => order == Ordering::Less,
-                    Direction::Descending => order == Ordering::Greater,
-                }
+        let order = match (&self.newest.head, self.former.as_ref().map(|source| &source.head)) {
+            (None, None | Some(None)) => return None,
+            (Some(_), None | Some(None)) => Ordering::Less,
+            (None, Some(Some(_))) => Ordering::Greater,
+            (Some((row_id, _)), Some(Some((former_id, _)))) => {
+                let former_key = self.former.as_ref().map_or(&[][..], |source| &source.key);
+                let order = (&self.newest.key[..], row_id).cmp(&(former_key, former_id));
+                if self.direction == Direction::Ascending { order } else { order.reverse() }
             }
         };
-        let source = if take_old { self.old.as_mut() } else { Some(&mut self.newest) };
-        let source = source.expect("an entry was chosen");
+        let source = match order {
+            Ordering::Less | Ordering::Equal => &mut self.newest,
+            Ordering::Greater => self.former.as_mut().expect("it has the next entry"),
+        };
         std::mem::swap(&mut self.key, &mut source.key);
-        let (row_id, row) = source.head.expect("an entry was chosen");
-        if take_old {
-            self.advance_old();
-        } else {
-            self.advance_newest();
-        }
+        let (row_id, row) = source.head.expect("it has the next entry");
+        // A row that got a former entry back has it in both.
+        self.advance(order.is_le(), order.is_ge());
         Some((&self.key, row_id, row))
     }
 
-    fn advance_newest(&mut self) {
-        let (partition, snapshot) = (self.partition, self.snapshot);
-        self.newest.advance(|_, row_id| {
-            let is_visible = partition.heap.epoch(row_id) <= snapshot;
-            is_visible.then(|| partition.heap.row(row_id).expect("an indexed row is there"))
-        });
-    }
-
-    /// Entries of kept images count only when the image valid at the snapshot has the key. Its slot
-    /// has been changed since, so the newest entries do not show the row.
-    fn advance_old(&mut self) {
-        let (partition, snapshot, index) = (self.partition, self.snapshot, self.index);
-        let Some(old) = &mut self.old else { return };
-        old.advance(|key, row_id| {
-            let row = partition.versions.row_at(row_id, snapshot)?;
+    /// Moves on in one of the merged scans or both.
+    fn advance(&mut self, newest: bool, former: bool) {
+        let Self { partition, index, snapshot, .. } = *self;
+        let with_key = |key: &[u8], row_id| {
+            let row = partition.row_at(row_id, snapshot)?;
             partition.table.row_has_key(&index.columns, row, key).then_some(row)
-        });
+        };
+        if newest {
+            self.newest.advance(|key, row_id| {
+                if partition.heap.epoch(row_id) <= snapshot {
+                    // Its newest row is what the entry was made from.
+                    return partition.heap.row(row_id);
+                }
+                with_key(key, row_id)
+            });
+        }
+        if former && let Some(source) = &mut self.former {
+            source.advance(with_key);
+        }
     }
 }

@@ -1,1 +1,143 @@
-//! x
+//! Schema changes: repetition, the state that shows them, unique indexes.
+
+use std::sync::Arc;
+
+use model::{
+    Address, ClusterState, ColumnId, ErrorCode, IndexId, IndexState, SchemaChange, SessionId,
+    TableId, UniqueIndexDef,
+};
+use wire::{ControlMessage, Message};
+
+use super::Sim;
+use crate::event::ClientResult;
+use crate::harness::{BASE, HIDDEN};
+
+struct Asked {
+    to: Address,
+    session: SessionId,
+    number: u64,
+}
+
+impl Sim {
+    fn asked(&mut self) -> Asked {
+        for _ in 0..20 {
+            for envelope in self.world.sent() {
+                if let Message::Control(message) = envelope.message
+                    && let ControlMessage::Schema { session, number, .. } = *message
+                {
+                    return Asked { to: envelope.to, session, number };
+                }
+            }
+            self.tick();
+        }
+        panic!("not asked");
+    }
+
+    fn reply(&mut self, asked: &Asked, result: Result<TableId, ErrorCode>) {
+        let Asked { to, session, number } = *asked;
+        let reply = ControlMessage::SchemaReply { session, number, result };
+        self.deliver(to, Message::Control(Box::new(reply)));
+    }
+
+    fn show(&mut self, asked: &Asked, change: impl FnOnce(&mut ClusterState)) {
+        let Asked { session, number, .. } = *asked;
+        self.apply(|state| {
+            state.schema_answers.insert(session, (number, Ok(BASE)));
+            change(state);
+        });
+    }
+}
+
+fn drop_table() -> SchemaChange {
+    SchemaChange::DropTable { table: BASE }
+}
+
+fn unique() -> SchemaChange {
+    SchemaChange::CreateUniqueIndex { table: BASE, name: "w".into(), columns: vec![2] }
+}
+
+/// Puts the index `w` into a state, or removes it.
+fn set_index(state: &mut ClusterState, to: Option<IndexState>) {
+    let table = state.tables.get_mut(&BASE).expect("the table");
+    let mut changed = (**table).clone();
+    changed.unique_indexes.retain(|index| index.name != "w");
+    if let Some(state) = to {
+        changed.unique_indexes.push(UniqueIndexDef {
+            id: IndexId(20),
+            name: "w".into(),
+            columns: vec![ColumnId(2)],
+            table: HIDDEN,
+            state,
+        });
+    }
+    *table = Arc::new(changed);
+}
+
+#[test]
+fn a_change_ends_when_its_state_is_here() {
+    let mut sim = Sim::new();
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, drop_table());
+    let asked = sim.asked();
+    sim.reply(&asked, Ok(BASE));
+    sim.no_event();
+    sim.show(&asked, |_| ());
+    assert_eq!(sim.event(), ClientResult::SchemaChanged(BASE));
+    // The state can also be first.
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, drop_table());
+    let asked = sim.asked();
+    assert_eq!(asked.number, 2);
+    sim.show(&asked, |_| ());
+    assert_eq!(sim.event(), ClientResult::SchemaChanged(BASE));
+    sim.reply(&asked, Ok(BASE));
+    sim.no_event();
+}
+
+#[test]
+fn a_lost_request_is_repeated_with_its_number() {
+    let mut sim = Sim::new();
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, drop_table());
+    let first = sim.asked();
+    sim.link_down(first.to.node, true);
+    let second = sim.asked();
+    assert_ne!(second.to.node, first.to.node);
+    assert_eq!(second.number, first.number);
+    sim.reply(&second, Err(ErrorCode::NotServing));
+    let third = sim.asked();
+    assert_eq!(third.number, first.number);
+    sim.reply(&third, Err(ErrorCode::UnknownTable));
+    let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+    assert_eq!(refusal.code, ErrorCode::UnknownTable);
+}
+
+#[test]
+fn one_change_at_a_time() {
+    let mut sim = Sim::new();
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, drop_table());
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, drop_table());
+    assert!(matches!(sim.event(), ClientResult::Failed(_)));
+}
+
+#[test]
+fn a_unique_index_is_created_when_it_is_online() {
+    let mut sim = Sim::new();
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, unique());
+    let asked = sim.asked();
+    sim.show(&asked, |state| set_index(state, Some(IndexState::Building)));
+    sim.no_event();
+    sim.reply(&asked, Ok(BASE));
+    sim.apply(|_| ());
+    sim.no_event();
+    sim.apply(|state| set_index(state, Some(IndexState::Online)));
+    assert_eq!(sim.event(), ClientResult::SchemaChanged(BASE));
+}
+
+#[test]
+fn a_unique_index_that_is_gone_again_was_violated() {
+    let mut sim = Sim::new();
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, unique());
+    let asked = sim.asked();
+    sim.show(&asked, |state| set_index(state, Some(IndexState::Building)));
+    sim.apply(|state| set_index(state, None));
+    let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+    assert_eq!(refusal.code, ErrorCode::UniqueViolation);
+}

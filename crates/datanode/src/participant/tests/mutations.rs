@@ -87,8 +87,5 @@ fn a_node_without_lease_can_be_made_to_serve() {
     world.tell(CLIENT, participant(1), message);
     world.run();
     let answers = world.take_others();
-    assert!(matches!(
-        answers[..],
-        [Message::Reply(wire::ClientReply::Read { result: Ok(_), .. })]
-    ));
+    assert!(matches!(answers[..], [Message::Reply(wire::ClientReply::Read { result: Ok(_), .. })]));
 }

@@ -1,0 +1,382 @@
+//! Strikes the cluster with faults that it must survive.
+//!
+//! # Owns
+//! Which fault strikes next, and who may be struck: never the last complete replica of a slot,
+//! never the majority of the voters. Whoever is cut off, frozen or slow counts as lost.
+//! # Not here
+//! The faults themselves (`world`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{MemberStatus, NodeId};
+use stdx::{Duration, Instant, Prng};
+
+use crate::world::{Kind, Status, World};
+
+/// How hard a run is struck.
+#[derive(Clone, Copy, Debug)]
+pub struct Temper {
+    /// Longest time between two faults.
+    pub pause_max: Duration,
+    /// Chance in a hundred that the next fault waits until all nodes are complete again.
+    pub patience: u64,
+    /// Chance in a hundred of more than one victim.
+    pub greed: u64,
+    /// How long faults strike.
+    pub span: Duration,
+}
+
+/// The fault scheduler of one run.
+pub struct Chaos {
+    prng: Prng,
+    temper: Temper,
+    /// Nodes that may be lost although nothing ails them any more, and until when.
+    at_risk: BTreeMap<NodeId, Instant>,
+    /// What was done, for reports.
+    log: Vec<String>,
+    verbose: bool,
+}
+
+impl Chaos {
+    /// A scheduler decided by `seed`.
+    pub fn new(seed: u64, verbose: bool) -> Self {
+        let mut prng = Prng::new(seed ^ 0xC4A0_5000);
+        let temper = Temper {
+            pause_max: Duration::from_millis(*prng.pick(&[100, 400, 1_500])),
+            patience: *prng.pick(&[0, 30, 80]),
+            greed: *prng.pick(&[10, 40, 80]),
+            span: Duration::from_millis(*prng.pick(&[0, 3_000, 5_000, 8_000])),
+        };
+        Self { prng, temper, at_risk: BTreeMap::new(), log: Vec::new(), verbose }
+    }
+
+    /// What was done, newest last.
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    /// Strikes for as long as the temper says, then makes good what can be.
+    pub fn rage(&mut self, world: &mut World) {
+        let end = world.now() + self.temper.span;
+        while world.now() < end {
+            let pause = self.prng.between(1, self.temper.pause_max.as_millis());
+            world.run_for(Duration::from_millis(pause));
+            if self.prng.percent(self.temper.patience) {
+                world.run_until(Duration::from_secs(4), World::all_active);
+            }
+            self.strike(world);
+        }
+        self.calm(world);
+    }
+
+    /// Ends every fault and starts every node that is down.
+    pub fn calm(&mut self, world: &mut World) {
+        world.heal();
+        for kind in [Kind::Data, Kind::Management, Kind::Client] {
+            for node in world.nodes(kind) {
+                world.thaw(node);
+                world.slow(node, 1);
+                world.disarm(node);
+                self.bring_back(world, node);
+            }
+        }
+        self.note(world, "calm".into());
+    }
+
+    fn note(&mut self, world: &World, what: String) {
+        self.log.push(format!("{} {what}", world.now()));
+        if self.verbose {
+            use std::io::Write;
+            let line = self.log.last().expect("pushed above");
+            let _written = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+
+    fn bring_back(&mut self, world: &mut World, node: NodeId) {
+        if world.is_running(node) {
+            return;
+        }
+        if self.prng.percent(50) { world.rejoin(node) } else { world.restart(node) }
+        self.note(world, format!("{node} starts"));
+    }
+
+    fn strike(&mut self, world: &mut World) {
+        match self.prng.below(100) {
+            0..14 => self.crash(world),
+            14..24 => self.arm(world),
+            24..34 => self.freeze(world),
+            34..38 => self.vanish(world),
+            38..52 => self.cut_off(world),
+            52..57 => self.cut_pair(world),
+            57..62 => self.slow(world),
+            62..68 => self.strike_client(world),
+            68..71 => self.leave(world),
+            71..80 => self.recover(world),
+            _ => self.restart_some(world),
+        }
+    }
+
+    /// How long after the end of a fault its victim may still be removed.
+    fn aftermath(&self, world: &World) -> Duration {
+        let setup = world.setup();
+        setup.config.lease.times(3) + setup.network.send_timeout.times(2)
+            + Duration::from_secs(1)
+    }
+
+    fn risk(&mut self, world: &World, node: NodeId, span: Duration) {
+        let until = world.now() + span + self.aftermath(world);
+        let entry = self.at_risk.entry(node).or_insert(until);
+        *entry = until.max(*entry);
+    }
+
+    /// Whether the cluster can count on the node.
+    fn sound(&self, world: &World, node: NodeId) -> bool {
+        let state = world.newest_state();
+        let member = state.member(node, world.incarnation(node));
+        let complete = member.is_some_and(|m| match m.role {
+            model::NodeRole::Data => m.status == MemberStatus::Active,
+            model::NodeRole::Management => true,
+        });
+        complete
+            && world.is_running(node)
+            && !world.is_frozen(node)
+            && !world.touches_cut(node)
+            && world.slowness(node) < SLOW
+            && self.at_risk.get(&node).is_none_or(|until| *until < world.now())
+    }
+
+    /// Whether the cluster survives the loss of these nodes now.
+    fn may_lose(&self, world: &World, victims: &[NodeId]) -> bool {
+        let state = world.newest_state();
+        if !state.started || world.since_members_changed() < Duration::from_millis(300) {
+            return false;
+        }
+        let stays = |node: NodeId| !victims.contains(&node) && self.sound(world, node);
+        let slots_live = state
+            .slots
+            .iter()
+            .all(|slot| slot.replicas.iter().any(|r| !r.syncing && stays(r.node)));
+        let mut voters: BTreeSet<NodeId> = world.voters();
+        let dead = state.data_members().map(|(node, _)| node);
+        voters.extend(dead.filter(|node| !world.is_running(*node)));
+        let remaining = voters.iter().filter(|node| stays(**node)).count();
+        slots_live && 2 * remaining > voters.len()
+    }
+
+    /// Draws nodes that the cluster can lose together.
+    fn victims(&mut self, world: &World) -> Vec<NodeId> {
+        let mut nodes = world.nodes(Kind::Data);
+        nodes.extend(world.nodes(Kind::Management));
+        nodes.retain(|node| world.is_running(*node));
+        let mut victims = Vec::new();
+        // The one that leads, and the one that drives, are worth more than others.
+        let leader = world.leader().filter(|_| self.prng.percent(25));
+        let driver = world.newest_state().driver().filter(|_| self.prng.percent(25));
+        for node in leader.into_iter().chain(driver) {
+            if !victims.contains(&node) && self.may_lose(world, &[&victims[..], &[node]].concat()) {
+                victims.push(node);
+            }
+        }
+        while victims.is_empty() || self.prng.percent(self.temper.greed) {
+            if nodes.is_empty() {
+                break;
+            }
+            let node = nodes.swap_remove(self.prng.index(nodes.len()));
+            let wanted = [&victims[..], &[node]].concat();
+            if !victims.contains(&node) && self.may_lose(world, &wanted) {
+                victims.push(node);
+            }
+        }
+        victims
+    }
+
+    fn crash(&mut self, world: &mut World) {
+        for node in self.victims(world) {
+            world.crash(node);
+            self.note(world, format!("{node} crashes"));
+            if self.prng.percent(30) {
+                let moment = Duration::from_micros(self.prng.between(1, 3_000));
+                world.run_for(moment);
+            }
+        }
+    }
+
+    fn arm(&mut self, world: &mut World) {
+        let victims = self.victims(world);
+        let chance = *self.prng.pick(&[2_000, 20_000, 200_000]);
+        for node in &victims {
+            world.arm(*node, chance);
+            self.note(world, format!("{node} is armed with {chance}"));
+        }
+        let span = Duration::from_millis(self.prng.between(1, 400));
+        world.run_for(span);
+        for node in victims {
+            world.disarm(node);
+            self.risk(world, node, Duration::ZERO);
+        }
+    }
+
+    fn freeze(&mut self, world: &mut World) {
+        let lease = world.setup().config.lease;
+        if self.prng.percent(40) {
+            // Too short to be noticed by anyone but those who wait.
+            let mut nodes = world.nodes(Kind::Data);
+            nodes.extend(world.nodes(Kind::Client));
+            let node = *self.prng.pick(&nodes);
+            let span = Duration::from_nanos(self.prng.below(lease.as_nanos() / 4));
+            world.freeze(node, span);
+            return self.note(world, format!("{node} freezes for {span}"));
+        }
+        for node in self.victims(world) {
+            let span = Duration::from_nanos(self.prng.below(lease.as_nanos() * 4));
+            world.freeze(node, span);
+            self.risk(world, node, span);
+            self.note(world, format!("{node} freezes for {span}"));
+        }
+    }
+
+    fn vanish(&mut self, world: &mut World) {
+        for node in self.victims(world) {
+            world.vanish(node);
+            self.note(world, format!("{node} vanishes"));
+        }
+    }
+
+    /// Cuts nodes off from the others, and often leaves them their clients.
+    fn cut_off(&mut self, world: &mut World) {
+        let victims = self.victims(world);
+        if victims.is_empty() {
+            return;
+        }
+        let mut others = world.nodes(Kind::Data);
+        others.extend(world.nodes(Kind::Management));
+        let clients = world.nodes(Kind::Client);
+        if self.prng.percent(40) {
+            others.extend(clients.into_iter().filter(|_| self.prng.percent(60)));
+        }
+        others.retain(|node| !victims.contains(node));
+        let direction = self.prng.below(4);
+        match direction {
+            0 => world.partition_one_way(&victims, &others),
+            1 => world.partition_one_way(&others, &victims),
+            _ => world.partition(&victims, &others),
+        }
+        let names: Vec<String> = victims.iter().map(NodeId::to_string).collect();
+        self.note(world, format!("{} cut off, {direction}", names.join(" ")));
+        let lease = world.setup().config.lease.as_nanos();
+        let span = Duration::from_nanos(self.prng.below(lease * 5));
+        world.run_for(span);
+        self.end_cuts(world);
+    }
+
+    /// Cuts one pair of nodes that both see the others: one of them will have to go.
+    fn cut_pair(&mut self, world: &mut World) {
+        let nodes = world.nodes(Kind::Data);
+        let (a, b) = (*self.prng.pick(&nodes), *self.prng.pick(&nodes));
+        if a == b || !self.may_lose(world, &[a, b]) {
+            return;
+        }
+        if self.prng.percent(50) {
+            world.partition(&[a], &[b]);
+        } else {
+            world.partition_one_way(&[a], &[b]);
+        }
+        self.note(world, format!("{a} and {b} lose each other"));
+        let lease = world.setup().config.lease.as_nanos();
+        world.run_for(Duration::from_nanos(self.prng.below(lease * 4)));
+        self.end_cuts(world);
+    }
+
+    fn end_cuts(&mut self, world: &mut World) {
+        for kind in [Kind::Data, Kind::Management] {
+            for node in world.nodes(kind) {
+                // With a cut between few nodes anybody at its ends may be the one to go.
+                if world.touches_cut(node) {
+                    self.risk(world, node, Duration::ZERO);
+                }
+            }
+        }
+        world.heal();
+        self.note(world, "healed".into());
+    }
+
+    fn slow(&mut self, world: &mut World) {
+        let factor = *self.prng.pick(&[5, 20, 100]);
+        let victims = self.victims(world);
+        for node in &victims {
+            world.slow(*node, factor);
+            self.note(world, format!("{node} is slow by {factor}"));
+        }
+        world.run_for(Duration::from_millis(self.prng.between(20, 600)));
+        for node in victims {
+            world.slow(node, 1);
+            self.risk(world, node, Duration::ZERO);
+        }
+    }
+
+    fn strike_client(&mut self, world: &mut World) {
+        let clients = world.nodes(Kind::Client);
+        let client = *self.prng.pick(&clients);
+        match self.prng.below(3) {
+            0 => {
+                world.crash(client);
+                self.note(world, format!("{client} crashes"));
+            }
+            1 => {
+                let span = Duration::from_millis(self.prng.between(1, 3_000));
+                world.freeze(client, span);
+                self.note(world, format!("{client} freezes for {span}"));
+            }
+            _ => {
+                let data = world.nodes(Kind::Data);
+                let some: Vec<NodeId> =
+                    data.into_iter().filter(|_| self.prng.percent(50)).collect();
+                world.partition(&[client], &some);
+                self.note(world, format!("{client} loses {} nodes", some.len()));
+                world.run_for(Duration::from_millis(self.prng.between(50, 2_000)));
+                // Between a client and a data node nobody has to go.
+                world.heal();
+            }
+        }
+    }
+
+    fn leave(&mut self, world: &mut World) {
+        let victims = self.victims(world);
+        if let Some(node) = victims.first() {
+            world.ask_to_leave(*node);
+            self.risk(world, *node, Duration::from_secs(5));
+            self.note(world, format!("{node} is asked to leave"));
+        }
+    }
+
+    /// Lets the cluster come to itself.
+    fn recover(&mut self, world: &mut World) {
+        self.restart_all(world);
+        let whole = world.run_until(Duration::from_secs(5), World::all_active);
+        self.note(world, format!("waited: all nodes active is {whole}"));
+    }
+
+    fn down(world: &World) -> Vec<NodeId> {
+        let kinds = [Kind::Data, Kind::Management, Kind::Client];
+        let nodes = kinds.into_iter().flat_map(|kind| world.nodes(kind));
+        let down = |node: &NodeId| matches!(world.status(*node), Status::Dead | Status::Vanished);
+        nodes.filter(down).collect()
+    }
+
+    fn restart_all(&mut self, world: &mut World) {
+        for node in Self::down(world) {
+            self.bring_back(world, node);
+        }
+    }
+
+    fn restart_some(&mut self, world: &mut World) {
+        for node in Self::down(world) {
+            if self.prng.percent(60) {
+                self.bring_back(world, node);
+            }
+        }
+    }
+}
+
+/// A node slower than this may miss its lease.
+const SLOW: u64 = 5;

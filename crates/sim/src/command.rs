@@ -1,0 +1,236 @@
+//! The simulator's commands: many seeds, one seed, all mutations.
+
+mod summary;
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use actor::Mutation;
+use sim::{Outcome, Plan, run_seed};
+use summary::Summary;
+
+/// How to call the simulator.
+const USAGE: &str = "\
+usage: sim run --seeds N [--from S] [--jobs J] [--twice] [--mutation NAME] [--keep-going]
+       sim run --seed S [--twice] [--verbose] [--mutation NAME]
+       sim mutations [--seeds N] [--jobs J] [--only NAME]";
+
+/// What was asked for on the command line.
+#[derive(Debug, Default)]
+struct Options {
+    seed: Option<u64>,
+    seeds: Option<u64>,
+    from: u64,
+    jobs: usize,
+    twice: bool,
+    verbose: bool,
+    keep_going: bool,
+    mutation: Mutation,
+    only: Option<Mutation>,
+}
+
+/// Every rule that can be broken on purpose.
+const MUTATIONS: [Mutation; 11] = [
+    Mutation::BackupAppliesAtCommit,
+    Mutation::OneStepEpochSwitch,
+    Mutation::TakeoverForgetsCommits,
+    Mutation::AcknowledgeBeforeComplete,
+    Mutation::ReleaseLocksAtPrepare,
+    Mutation::CopyIgnoresLocks,
+    Mutation::ServeWithoutLease,
+    Mutation::RemoveBeforeLeaseEnds,
+    Mutation::DropVersionsEarly,
+    Mutation::KeepOldUniqueEntries,
+    Mutation::RollbackOnPrimaryOnly,
+];
+
+/// Runs a command. False when a seed failed, or a mutation was not noticed.
+pub(crate) fn execute(arguments: &[String], out: &mut dyn Write) -> Result<bool, String> {
+    let Some((command, rest)) = arguments.split_first() else {
+        return Err(USAGE.into());
+    };
+    let options = parse(rest)?;
+    keep_panics_for_reports();
+    match (command.as_str(), options.seed) {
+        ("run", Some(seed)) => one(&options, seed, out).map_err(|error| error.to_string()),
+        ("run", None) => many(&options, out).map_err(|error| error.to_string()),
+        ("mutations", None) => mutations(&options, out).map_err(|error| error.to_string()),
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options { from: 1, jobs: 2, ..Options::default() };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
+        let number = |text: &String| {
+            text.parse::<u64>().map_err(|_| format!("{text} is no number\n{USAGE}"))
+        };
+        match argument.as_str() {
+            "--seed" => options.seed = Some(number(value()?)?),
+            "--seeds" => options.seeds = Some(number(value()?)?),
+            "--from" => options.from = number(value()?)?,
+            "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
+            "--mutation" => options.mutation = mutation(value()?)?,
+            "--only" => options.only = Some(mutation(value()?)?),
+            "--twice" => options.twice = true,
+            "--verbose" => options.verbose = true,
+            "--keep-going" => options.keep_going = true,
+            other => return Err(format!("{other} is not known\n{USAGE}")),
+        }
+    }
+    Ok(options)
+}
+
+fn mutation(name: &str) -> Result<Mutation, String> {
+    let named = |mutation: &&Mutation| format!("{mutation:?}").eq_ignore_ascii_case(name);
+    let all: Vec<String> = MUTATIONS.iter().map(|mutation| format!("{mutation:?}")).collect();
+    let found = MUTATIONS.iter().find(named).copied();
+    found.ok_or_else(|| format!("no mutation {name}; there are {}", all.join(", ")))
+}
+
+thread_local! {
+    /// Where the last panic of this thread was.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Panics belong to the seed that caused them: they are shown with its report.
+fn keep_panics_for_reports() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        LAST_PANIC.set(place);
+    }));
+}
+
+fn run(options: &Options, seed: u64, mutation: Mutation) -> Outcome {
+    LAST_PANIC.take();
+    let plan = Plan { seed, mutation, verbose: options.verbose };
+    let mut outcome = run_seed(plan);
+    if options.twice && outcome.failure.is_none() {
+        let again = run_seed(plan);
+        if again.hash != outcome.hash {
+            outcome.failure = Some("two runs of the seed differ".into());
+        }
+    }
+    if let Some(failure) = &mut outcome.failure {
+        let place = LAST_PANIC.take();
+        if !place.is_empty() {
+            *failure += &format!(" [{place}]");
+        }
+    }
+    outcome
+}
+
+fn one(options: &Options, seed: u64, out: &mut dyn Write) -> std::io::Result<bool> {
+    let outcome = run(options, seed, options.mutation);
+    let mut summary = Summary::default();
+    summary.add(&outcome);
+    if options.verbose {
+        write!(out, "{summary}")?;
+    }
+    if let Some(failure) = &outcome.failure {
+        writeln!(out, "{}", outcome.report)?;
+        writeln!(out, "seed {seed} failed: {failure}")?;
+    }
+    writeln!(out, "seed {seed}: hash {:016x}, {} of virtual time, {} steps", outcome.hash,
+        outcome.span, outcome.totals.steps)?;
+    Ok(outcome.failure.is_none())
+}
+
+/// The line that replays a failure.
+fn replay(outcome: &Outcome, mutation: Mutation) -> String {
+    let failure = outcome.failure.as_deref().unwrap_or_default();
+    let with = match mutation {
+        Mutation::None => String::new(),
+        mutation => format!(" --mutation {mutation:?}"),
+    };
+    format!("FAILED: {failure}\n  replay: sim run --seed {}{with}", outcome.seed)
+}
+
+/// Runs seeds on several threads and hands each outcome over as it comes. `more` says whether to
+/// go on.
+fn each_seed(
+    options: &Options,
+    seeds: u64,
+    mutation: Mutation,
+    mut take: impl FnMut(Outcome) -> bool,
+) {
+    let next = AtomicU64::new(options.from);
+    let stop = AtomicBool::new(false);
+    let end = options.from + seeds;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..options.jobs {
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || sender.send(run(options, seed, mutation)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for outcome in receiver {
+            if !take(outcome) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn many(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
+    let mut summary = Summary::default();
+    let mut failures = Vec::new();
+    let mut reports = Vec::new();
+    each_seed(options, options.seeds.unwrap_or(100), options.mutation, |outcome| {
+        summary.add(&outcome);
+        if outcome.failure.is_some() {
+            failures.push(replay(&outcome, options.mutation));
+            reports.push(outcome.report);
+        }
+        failures.is_empty() || options.keep_going
+    });
+    write!(out, "{summary}")?;
+    if let Some(report) = reports.first().filter(|_| !options.keep_going) {
+        writeln!(out, "{report}")?;
+    }
+    for failure in &failures {
+        writeln!(out, "{failure}")?;
+    }
+    writeln!(out, "{} seeds, {} failures", summary.seeds(), failures.len())?;
+    Ok(failures.is_empty())
+}
+
+fn mutations(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
+    let mut all = true;
+    for mutation in MUTATIONS {
+        if options.only.is_some_and(|only| only != mutation) {
+            continue;
+        }
+        let mut caught: Option<(u64, String)> = None;
+        let mut seeds = 0;
+        each_seed(options, options.seeds.unwrap_or(300), mutation, |outcome| {
+            seeds += 1;
+            if let Some(failure) = outcome.failure {
+                let text = failure.lines().next().unwrap_or_default().to_string();
+                if caught.as_ref().is_none_or(|(seed, _)| outcome.seed < *seed) {
+                    caught = Some((outcome.seed, text));
+                }
+            }
+            caught.is_none()
+        });
+        match caught {
+            Some((seed, text)) => writeln!(out, "{mutation:?}: caught at seed {seed}: {text}")?,
+            None => {
+                all = false;
+                writeln!(out, "{mutation:?}: NOT CAUGHT in {seeds} seeds")?;
+            }
+        }
+    }
+    Ok(all)
+}

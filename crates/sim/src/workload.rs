@@ -1,0 +1,220 @@
+//! What clients do: workloads whose results can be judged.
+//!
+//! # Owns
+//! The tables of a run, who does what on which client node, the audit at the end.
+//! # Not here
+//! Faults (`chaos`), rules of the cluster itself (`checkers`).
+
+pub mod audit;
+pub mod bank;
+pub mod ledger;
+pub mod lists;
+pub mod names;
+pub mod ring;
+pub mod schema;
+
+use std::rc::Rc;
+
+use actor::Actor;
+use client::ClientOperation;
+use model::{Column, ColumnType, Refusal, SchemaChange, TableId, Value};
+use stdx::{Duration, Prng};
+
+use crate::lab::{Lab, Phase, TaskName};
+use crate::session::{Application, Ended, Session, TaskFactory, is_passing};
+use crate::world::{ApplicationFactory, ApplicationPlace};
+
+/// Sessions of each client node that work.
+const SESSIONS_MAX: u64 = 5;
+
+/// What a session may do.
+const KINDS: [&str; 6] = ["bank", "lists", "ledger", "names", "ring", "schema"];
+
+/// How much is done, and by whom.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The first client node: it also prepares and audits.
+    pub first_client: model::NodeId,
+    /// Accounts of the bank.
+    pub accounts: u64,
+    /// Nodes of the ring.
+    pub ring: u64,
+    /// Longest pause between two rounds of a session.
+    pub pause_max: Duration,
+    /// What the sessions of each client node do; drawn when empty.
+    pub kinds: Vec<&'static str>,
+}
+
+impl Load {
+    /// A load drawn from `seed`.
+    pub fn random(seed: u64, first_client: model::NodeId) -> Self {
+        let mut prng = Prng::new(seed ^ 0x10AD);
+        Self {
+            first_client,
+            accounts: *prng.pick(&[3, 10, 40]),
+            ring: prng.between(5, 12),
+            pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
+            kinds: Vec::new(),
+        }
+    }
+}
+
+/// Makes the applications of all client nodes.
+pub fn applications(lab: Rc<Lab>, load: Load) -> ApplicationFactory {
+    Box::new(move |place| application(&lab, &load, &place))
+}
+
+fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
+    let mut prng = Prng::new(place.seed);
+    let kinds: Vec<&'static str> = if load.kinds.is_empty() {
+        // Each client node begins elsewhere, so that few nodes cover all kinds.
+        let count = prng.between(3, SESSIONS_MAX);
+        let from = u64::from(place.node.0 - load.first_client.0) * 3;
+        (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]).collect()
+    } else {
+        load.kinds.clone()
+    };
+    let mut tasks: Vec<TaskFactory> = Vec::new();
+    for (at, kind) in kinds.into_iter().enumerate() {
+        let (lab, load) = (lab.clone(), load.clone());
+        let name = TaskName { node: place.node, task: at };
+        tasks.push(Box::new(move |session| Box::pin(work(session, lab, load, name, kind))));
+    }
+    if place.node == load.first_client {
+        let (lab, load) = (lab.clone(), load.clone());
+        tasks.push(Box::new(move |session| Box::pin(prepare_and_audit(session, lab, load))));
+    }
+    Box::new(Application::new(&place.time, &mut prng, tasks))
+}
+
+/// One session: waits for the tables, then does rounds until the run ends.
+async fn work(
+    session: Session,
+    lab: Rc<Lab>,
+    load: Load,
+    name: TaskName,
+    kind: &'static str,
+) {
+    lab.begin_task(name, kind);
+    while lab.phase() < Phase::Working {
+        session.sleep(Duration::from_millis(5)).await;
+    }
+    let mut ledger = ledger::Owner::new(&lab);
+    let mut schema = schema::Maker::new(&lab);
+    while lab.works() {
+        let done = match kind {
+            "bank" => bank::round(&session, &lab, &load).await,
+            "lists" => lists::round(&session, &lab).await,
+            "ledger" => ledger.round(&session, &lab).await,
+            "names" => names::round(&session, &lab).await,
+            "ring" => ring::round(&session, &lab, &load).await,
+            "schema" => schema.round(&session, &lab).await,
+            other => panic!("no such workload: {other}"),
+        };
+        match done {
+            Ok(()) => lab.round(name),
+            Err(refusal) => {
+                assert!(is_passing(&refusal), "{kind}: {refusal}");
+                session.pause(20).await;
+            }
+        }
+        session.pause(load.pause_max.as_millis().max(1)).await;
+    }
+    lab.end_task(name);
+}
+
+/// The extra session of the first client node.
+async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
+    if lab.phase() == Phase::Preparing {
+        while session.table("sim.bank").is_none() && !session.cluster().started {
+            session.sleep(Duration::from_millis(10)).await;
+        }
+        bank::prepare(&session, &lab, &load).await;
+        lists::prepare(&session, &lab).await;
+        ledger::prepare(&session, &lab).await;
+        names::prepare(&session, &lab).await;
+        ring::prepare(&session, &lab, &load).await;
+        lab.enter(Phase::Working);
+    }
+    while lab.phase() < Phase::Auditing {
+        session.sleep(Duration::from_millis(10)).await;
+    }
+    if lab.phase() == Phase::Auditing {
+        audit::audit(&session, &lab, &load).await;
+        lab.enter(Phase::Audited);
+    }
+}
+
+/// A column that allows no NULL.
+pub(crate) fn column(name: &str, column_type: ColumnType) -> Column {
+    let default = match column_type {
+        ColumnType::Int(_) => Value::Int(0),
+        ColumnType::UInt(_) => Value::UInt(0),
+        ColumnType::Float => Value::Float(0.0),
+        ColumnType::Fixed(size) => Value::Bytes(vec![0; usize::from(size)].into()),
+        ColumnType::Variable(_) => Value::text(""),
+    };
+    Column { name: name.into(), column_type, nullable: false, default }
+}
+
+/// A column that allows NULL, which is its default.
+pub(crate) fn nullable(name: &str, column_type: ColumnType) -> Column {
+    Column { name: name.into(), column_type, nullable: true, default: Value::Null }
+}
+
+/// A table with its primary key in the first `key` columns and no index.
+pub(crate) fn create_table(name: &str, columns: Vec<Column>, key: u16) -> SchemaChange {
+    SchemaChange::CreateTable {
+        name: name.into(),
+        columns,
+        primary_key: (0..key).collect(),
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+    }
+}
+
+/// Changes the catalog, however long that takes.
+pub(crate) async fn insist(session: &Session, change: SchemaChange) -> TableId {
+    loop {
+        match session.schema(change.clone()).await {
+            Ok(table) => return table,
+            Err(refusal) => assert!(is_passing(&refusal), "{change:?}: {refusal}"),
+        }
+        session.pause(100).await;
+    }
+}
+
+/// Writes rows into an empty table in one transaction, however long that takes.
+pub(crate) async fn fill(session: &Session, table: TableId, rows: &[Vec<Value>]) {
+    loop {
+        let inserts = rows.iter().map(|row| ClientOperation::insert(table, row.clone())).collect();
+        match session.autocommit(inserts).await {
+            Ended::Committed(..) => return,
+            Ended::Aborted(Some(refusal)) => {
+                assert!(is_passing(&refusal), "filling {table}: {refusal}");
+            }
+            Ended::Aborted(None) => {}
+            Ended::Unknown => panic!("filling {table}: outcome not known in a calm cluster"),
+        }
+        session.pause(100).await;
+    }
+}
+
+/// The refusal of a transaction that did not commit, if it says no more than "try again".
+pub(crate) fn passing(refusal: Option<Refusal>) -> Result<(), Refusal> {
+    match refusal {
+        Some(refusal) if is_passing(&refusal) => Err(refusal),
+        Some(refusal) => panic!("an unexplained refusal: {refusal}"),
+        None => Err(model::ErrorCode::NodeFailed.into()),
+    }
+}
+
+/// The integer in a value.
+pub(crate) fn int(value: &Value) -> i64 {
+    match value {
+        Value::Int(v) => *v,
+        other => panic!("an integer, not {other}"),
+    }
+}

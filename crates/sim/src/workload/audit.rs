@@ -1,0 +1,39 @@
+//! The last look: everything is read once more and compared with the books.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use client::ScanSpec;
+use model::Value;
+
+use super::{Load, bank, int, lists, ring};
+use crate::lab::Lab;
+use crate::session::{Session, is_passing};
+
+/// Reads all rows of a table, however long that takes.
+async fn all_rows(session: &Session, lab: &Rc<Lab>, name: &'static str) -> Vec<Vec<Value>> {
+    loop {
+        match session.scan(ScanSpec::heap(lab.table(name))).await {
+            Ok(rows) => return rows,
+            Err(refusal) => assert!(is_passing(&refusal), "reading {name}: {refusal}"),
+        }
+        session.pause(50).await;
+    }
+}
+
+/// Compares all tables with the books.
+pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
+    let accounts = all_rows(session, lab, "bank").await;
+    let balances: BTreeMap<i64, i64> =
+        accounts.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
+    let sum: i64 = balances.values().sum();
+    let opening = bank::OPENING_BALANCE * load.accounts as i64;
+    assert_eq!(sum, opening, "the sum of all balances at the end");
+    lab.bank.borrow().check(&balances);
+    let rows = all_rows(session, lab, "lists").await;
+    lists::check(&lab.lists.borrow(), &rows);
+    let rows = all_rows(session, lab, "ledger").await;
+    lab.ledger.borrow().check(&rows);
+    let rows = all_rows(session, lab, "ring").await;
+    ring::check("at the end", load, &rows);
+}

@@ -1,0 +1,227 @@
+//! Transfers between accounts: money is neither made nor lost.
+//!
+//! Judged by sums over snapshots and over locked rows while it runs, and by each balance at the
+//! end: what it was plus every transfer that committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use client::{ClientOperation, ClientRead, OperationAnswer, ScanSpec};
+use model::{ColumnId, ColumnType, Comparison, ErrorCode, Expression, Refusal, Value};
+use wire::LockMode;
+
+use super::{Load, column, create_table, fill, insist, int, nullable, passing};
+use crate::lab::Lab;
+use crate::session::{Ended, Session};
+
+const TABLE: &str = "sim.bank";
+const BALANCE: ColumnId = ColumnId(1);
+/// What each account begins with.
+pub(crate) const OPENING_BALANCE: i64 = 1_000;
+
+/// Transfers whose end is known, and those in doubt.
+#[derive(Debug, Default)]
+pub struct BankBook {
+    deltas: BTreeMap<i64, i64>,
+    /// Transfers under way, by number: their accounts cannot be predicted.
+    open: BTreeMap<u32, Vec<i64>>,
+    /// Transfers that committed.
+    pub transfers: u64,
+}
+
+impl BankBook {
+    fn begin(&mut self, number: u32, accounts: Vec<i64>) {
+        self.open.insert(number, accounts);
+    }
+
+    fn end(&mut self, number: u32, ended: &Ended, deltas: &[(i64, i64)]) {
+        match ended {
+            Ended::Committed(..) => {
+                for (account, delta) in deltas {
+                    *self.deltas.entry(*account).or_default() += delta;
+                }
+                self.transfers += 1;
+            }
+            Ended::Aborted(_) => {}
+            Ended::Unknown => return,
+        }
+        self.open.remove(&number);
+    }
+
+    /// Compares the balances at the end with what committed.
+    pub(crate) fn check(&self, balances: &BTreeMap<i64, i64>) {
+        let doubtful: BTreeSet<i64> = self.open.values().flatten().copied().collect();
+        for (account, balance) in balances.iter().filter(|(a, _)| !doubtful.contains(a)) {
+            let expected = OPENING_BALANCE + self.deltas.get(account).copied().unwrap_or_default();
+            assert_eq!(*balance, expected, "account {account}: transfers lost or doubled");
+        }
+    }
+}
+
+pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>, load: &Load) {
+    let columns = vec![
+        column("id", ColumnType::Int(8)),
+        column("balance", ColumnType::Int(8)),
+        nullable("note", ColumnType::Variable(60)),
+    ];
+    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let account = |id| vec![Value::Int(id), Value::Int(OPENING_BALANCE), Value::Null];
+    let rows: Vec<_> = (0..load.accounts as i64).map(account).collect();
+    fill(session, table, &rows).await;
+    lab.set_table("bank", table);
+}
+
+/// One transfer or one look at the sum.
+pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
+    match session.below(10) {
+        0..4 => simple_transfer(session, lab, load).await,
+        4..7 => locked_transfer(session, lab, load).await,
+        7 => sum_of_snapshot(session, lab, load).await,
+        8 => sum_of_snapshot_by_keys(session, lab, load).await,
+        _ => sum_of_locked_rows(session, lab, load).await,
+    }
+}
+
+fn two_accounts(session: &Session, load: &Load) -> (i64, i64) {
+    let from = session.below(load.accounts);
+    let to = (from + 1 + session.below(load.accounts - 1)) % load.accounts;
+    (from as i64, to as i64)
+}
+
+/// A conditional update and an update in one batch.
+async fn simple_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
+    let table = lab.table("bank");
+    let (from, to) = two_accounts(session, load);
+    let amount = session.below(400) as i64 + 1;
+    let enough =
+        Expression::compare(BALANCE, Comparison::GreaterOrEqual, Value::Int(amount));
+    let take = vec![(BALANCE, Expression::add(BALANCE, -amount))];
+    let give = vec![(BALANCE, Expression::add(BALANCE, amount))];
+    let batch = vec![
+        ClientOperation::update_if(table, vec![Value::Int(from)], enough, take),
+        ClientOperation::update(table, vec![Value::Int(to)], give),
+    ];
+    let number = lab.number();
+    lab.bank.borrow_mut().begin(number, vec![from, to]);
+    let ended = session.autocommit(batch).await;
+    lab.bank.borrow_mut().end(number, &ended, &[(from, -amount), (to, amount)]);
+    match ended {
+        Ended::Committed(..) => Ok(()),
+        Ended::Aborted(Some(refusal)) if refusal.code == ErrorCode::ConditionFalse => Ok(()),
+        Ended::Aborted(refusal) => passing(refusal),
+        Ended::Unknown => Ok(()),
+    }
+}
+
+/// Reads under locks, computes at the client, writes what it has computed; sometimes after a
+/// detour that is rolled back to a savepoint.
+async fn locked_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
+    let table = lab.table("bank");
+    let (from, to) = two_accounts(session, load);
+    let read = |id| {
+        ClientOperation::read_locked(table, vec![Value::Int(id)], LockMode::Exclusive)
+    };
+    let balances = if session.percent(50) {
+        session.run_all(vec![read(from), read(to)]).await?
+    } else {
+        let mut first = session.run_all(vec![read(from)]).await?;
+        first.extend(session.run_all(vec![read(to)]).await?);
+        first
+    };
+    let balance = |at: usize| match &balances[at] {
+        OperationAnswer::Row(row) => int(&row[1]),
+        other => panic!("a row, not {other:?}"),
+    };
+    let amount = session.below(300) as i64 - 50;
+    let set = |id: i64, value: i64| {
+        let assignments = vec![(BALANCE, Expression::Constant(Value::Int(value)))];
+        ClientOperation::update(table, vec![Value::Int(id)], assignments)
+    };
+    if session.percent(40) {
+        let savepoint = session.savepoint().await;
+        session.run_all(vec![set(from, -1), set(to, -2)]).await?;
+        session.rollback_to(savepoint).await?;
+    }
+    session.run_all(vec![set(from, balance(0) - amount)]).await?;
+    if session.percent(20) {
+        session.pause(15).await;
+    }
+    session.run_all(vec![set(to, balance(1) + amount)]).await?;
+    if session.percent(10) {
+        session.abort().await;
+        return Ok(());
+    }
+    let number = lab.number();
+    lab.bank.borrow_mut().begin(number, vec![from, to]);
+    let ended = session.commit().await;
+    lab.bank.borrow_mut().end(number, &ended, &[(from, -amount), (to, amount)]);
+    match ended {
+        Ended::Committed(..) | Ended::Unknown => Ok(()),
+        Ended::Aborted(refusal) => passing(refusal),
+    }
+}
+
+fn check_sum(what: &str, load: &Load, balances: impl Iterator<Item = i64>) {
+    let balances: Vec<i64> = balances.collect();
+    assert_eq!(balances.len() as u64, load.accounts, "{what}: {} accounts", balances.len());
+    let sum: i64 = balances.iter().sum();
+    let expected = OPENING_BALANCE * load.accounts as i64;
+    assert_eq!(sum, expected, "{what}: the sum of all balances");
+}
+
+async fn sum_of_snapshot(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
+    let epoch = session.open_snapshot().await?;
+    let times = 1 + session.below(2);
+    for _ in 0..times {
+        let spec = ScanSpec { snapshot: Some(epoch), ..ScanSpec::heap(lab.table("bank")) };
+        match session.scan(spec).await {
+            Ok(rows) => {
+                check_sum(&format!("snapshot {epoch}"), load, rows.iter().map(|row| int(&row[1])));
+            }
+            Err(refusal) => {
+                session.close_snapshot(epoch).await;
+                return Err(refusal);
+            }
+        }
+        session.pause(30).await;
+    }
+    session.close_snapshot(epoch).await;
+    Ok(())
+}
+
+async fn sum_of_snapshot_by_keys(
+    session: &Session,
+    lab: &Rc<Lab>,
+    load: &Load,
+) -> Result<(), Refusal> {
+    let table = lab.table("bank");
+    let epoch = session.open_snapshot().await?;
+    let keys = (0..load.accounts as i64).map(|id| ClientRead::primary(table, vec![Value::Int(id)]));
+    let rows = session.read(keys.collect(), Some(epoch)).await;
+    session.close_snapshot(epoch).await;
+    let rows = rows?;
+    let found = rows.iter().flatten().map(|row| int(&row[1]));
+    check_sum(&format!("keys at {epoch}"), load, found);
+    Ok(())
+}
+
+async fn sum_of_locked_rows(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
+    let spec = ScanSpec {
+        lock: LockMode::Shared,
+        in_transaction: true,
+        ..ScanSpec::heap(lab.table("bank"))
+    };
+    let rows = session.scan(spec).await;
+    let ended = match &rows {
+        Ok(_) => session.commit().await,
+        Err(_) => {
+            session.abort().await;
+            Ended::Aborted(None)
+        }
+    };
+    let rows = rows?;
+    if let Ended::Committed(..) = ended {
+        check_sum("locked rows", load, rows.iter().map(|row| int(&row[1])));
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Judges the history of the lists.
+//!
+//! # Guarantees
+//! With the final lists as version order it finds: lost and doubled appends, reads of what was
+//! aborted or half done (G1a, G1b), reads that missed what had been acknowledged, snapshots that
+//! are not exactly the epochs up to theirs, epochs that run backwards, and cycles of dependencies
+//! between transactions that locked what they read (G0, G1c, G2).
+
+use std::collections::BTreeMap;
+
+use model::Epoch;
+use stdx::Instant;
+
+use super::{Append, List, ListBook};
+use crate::session::Ended;
+
+/// The history with the final state.
+pub(super) struct Judge<'a> {
+    book: &'a ListBook,
+    lists: BTreeMap<i64, List>,
+    /// Which append put an element into a list, by element.
+    writers: BTreeMap<u32, u32>,
+    /// For each list and length: when the first element beyond that length was acknowledged.
+    first_missed: BTreeMap<i64, Vec<Option<Instant>>>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(book: &'a ListBook, lists: BTreeMap<i64, List>) -> Self {
+        let writer = |(number, append): (&u32, &Append)| {
+            let number = *number;
+            append.elements.iter().map(move |(_, e)| (*e, number)).collect::<Vec<_>>()
+        };
+        let writers = book.appends.iter().flat_map(writer).collect();
+        Self { book, lists, writers, first_missed: BTreeMap::new() }
+    }
+
+    pub(super) fn check(mut self) {
+        self.check_atomicity();
+        self.check_epochs();
+        self.note_acknowledgements();
+        self.check_reads();
+        self.check_locked_reads();
+        self.check_cycles();
+    }
+
+    fn final_list(&self, list: i64) -> &[u32] {
+        self.lists.get(&list).map_or(&[], Vec::as_slice)
+    }
+
+    fn append_of(&self, element: u32) -> &Append {
+        let number = self.writers.get(&element);
+        &self.book.appends[number.unwrap_or_else(|| panic!("element {element} out of nowhere"))]
+    }
+
+    /// Each append is in all its lists once, or in none; committed ones are, aborted ones are not.
+    fn check_atomicity(&self) {
+        for (list, items) in &self.lists {
+            let mut seen = items.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), items.len(), "list {list}: an element twice");
+        }
+        for (number, append) in &self.book.appends {
+            let there =
+                |(list, element): &(i64, u32)| self.final_list(*list).contains(element);
+            let present = append.elements.iter().filter(|element| there(element)).count();
+            let all = append.elements.len();
+            match append.ended {
+                Some(Ended::Committed(..)) => {
+                    assert_eq!(present, all, "append {number} was committed, now lost: {append:?}");
+                }
+                Some(Ended::Aborted(_)) => {
+                    assert_eq!(present, 0, "append {number} was aborted: {append:?}");
+                }
+                Some(Ended::Unknown) | None => {
+                    assert!(present == 0 || present == all, "append {number} is half done");
+                }
+            }
+        }
+    }
+
+    fn epoch_of(&self, element: u32) -> Option<Epoch> {
+        match self.append_of(element).ended {
+            Some(Ended::Committed(epoch, _)) => Some(epoch),
+            _ => None,
+        }
+    }
+
+    /// Epochs grow along each list.
+    fn check_epochs(&self) {
+        for (list, items) in &self.lists {
+            let mut last = Epoch(0);
+            for element in items {
+                if let Some(epoch) = self.epoch_of(*element) {
+                    assert!(epoch >= last, "list {list}: {element} of {epoch} after {last}");
+                    last = epoch;
+                }
+            }
+        }
+    }
+
+    fn note_acknowledgements(&mut self) {
+        for (list, items) in &self.lists {
+            let mut first: Vec<Option<Instant>> = vec![None; items.len() + 1];
+            for at in (0..items.len()).rev() {
+                let own = self.append_of(items[at]).acknowledged;
+                first[at] = own.into_iter().chain(first[at + 1]).min();
+            }
+            self.first_missed.insert(*list, first);
+        }
+    }
+
+    fn is_prefix(&self, list: i64, items: &[u32], what: &str) {
+        let whole = self.final_list(list);
+        assert!(
+            whole.starts_with(items),
+            "{what} of list {list} is no prefix of what it became: {items:?} of {whole:?}"
+        );
+    }
+
+    fn check_reads(&self) {
+        for look in &self.book.looks {
+            let what = match look.snapshot {
+                Some(epoch) => format!("snapshot {epoch}, asked for at {},", look.asked),
+                None => format!("committed read asked at {}", look.asked),
+            };
+            self.is_prefix(look.list, &look.items, &what);
+            let missed = self.first_missed.get(&look.list).and_then(|f| f[look.items.len()]);
+            assert!(
+                missed.is_none_or(|acknowledged| acknowledged > look.asked),
+                "{what} of list {} missed what was acknowledged at {missed:?}: saw {:?}",
+                look.list,
+                look.items
+            );
+            if let Some(epoch) = look.snapshot {
+                self.check_snapshot(look.list, &look.items, epoch);
+            }
+        }
+    }
+
+    /// A snapshot holds what committed up to its epoch, and nothing else.
+    fn check_snapshot(&self, list: i64, items: &[u32], snapshot: Epoch) {
+        for (at, element) in self.final_list(list).iter().enumerate() {
+            let Some(epoch) = self.epoch_of(*element) else { continue };
+            let seen = at < items.len();
+            assert_eq!(
+                seen,
+                epoch <= snapshot,
+                "list {list}: snapshot {snapshot} and element {element} of {epoch}"
+            );
+        }
+    }
+
+    /// What a transaction read under its lock is what its own element was appended to.
+    fn check_locked_reads(&self) {
+        for append in self.book.appends.values() {
+            for ((list, saw), (_, element)) in append.saw.iter().zip(&append.elements) {
+                let saw = saw.as_deref().unwrap_or_default();
+                self.is_prefix(*list, saw, "locked read");
+                let at = self.final_list(*list).iter().position(|e| e == element);
+                if let Some(at) = at {
+                    assert_eq!(at, saw.len(), "list {list}: something came between: {append:?}");
+                }
+            }
+        }
+    }
+
+    /// Dependencies of locking transactions have no cycle.
+    fn check_cycles(&self) {
+        let mut after: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for items in self.lists.values() {
+            for pair in items.windows(2) {
+                let (earlier, later) = (self.writers[&pair[0]], self.writers[&pair[1]]);
+                if earlier != later {
+                    after.entry(earlier).or_default().push(later);
+                }
+            }
+        }
+        let mut arrivals: BTreeMap<u32, usize> = BTreeMap::new();
+        for (from, to) in &after {
+            arrivals.entry(*from).or_default();
+            for to in to {
+                *arrivals.entry(*to).or_default() += 1;
+            }
+        }
+        let mut free: Vec<u32> =
+            arrivals.iter().filter(|(_, count)| **count == 0).map(|(n, _)| *n).collect();
+        let mut ordered = 0;
+        while let Some(number) = free.pop() {
+            ordered += 1;
+            for next in after.get(&number).into_iter().flatten() {
+                let count = arrivals.get_mut(next).expect("counted above");
+                *count -= 1;
+                if *count == 0 {
+                    free.push(*next);
+                }
+            }
+        }
+        let cyclic: Vec<&u32> =
+            arrivals.iter().filter(|(_, count)| **count > 0).map(|(n, _)| n).collect();
+        assert_eq!(ordered, arrivals.len(), "transactions depend on each other: {cyclic:?}");
+    }
+}

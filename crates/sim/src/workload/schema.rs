@@ -1,0 +1,153 @@
+//! Changes of the catalog while everybody works: own tables that come and go, and new columns and
+//! indexes of a table that others are changing.
+
+use std::rc::Rc;
+
+use client::{ClientOperation, ClientRead, ScanSpec};
+use model::{ColumnType, ErrorCode, IndexState, Refusal, SchemaChange, TableId, Value};
+use wire::ScanOrder;
+
+use super::{column, create_table, ledger, nullable, passing};
+use crate::lab::Lab;
+use crate::session::{Ended, Session, is_passing};
+
+/// Rows of a table that comes and goes.
+const ROWS: i64 = 15;
+/// Columns added to the shared table at most.
+const ADDED_MAX: usize = 4;
+
+/// A session that changes the catalog.
+pub(super) struct Maker {
+    number: u32,
+    tables: u32,
+}
+
+impl Maker {
+    /// A maker of no tables yet.
+    pub(super) fn new(lab: &Rc<Lab>) -> Self {
+        Self { number: lab.number(), tables: 0 }
+    }
+
+    /// One table's life, or one change of the shared table.
+    pub(super) async fn round(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+        session.pause(60).await;
+        if session.percent(50) { self.own_table(session, lab).await } else { shared(session, lab).await }
+    }
+
+    /// Creates a table, fills it, changes it, looks, drops it.
+    async fn own_table(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+        self.tables += 1;
+        let name = format!("sim.extra_{}_{}", self.number, self.tables);
+        let columns = vec![
+            column("id", ColumnType::UInt(4)),
+            column("a", ColumnType::Int(4)),
+            nullable("b", ColumnType::Float),
+        ];
+        let created = session.schema(create_table(&name, columns, 1)).await;
+        let table = match created {
+            Ok(table) => table,
+            Err(refusal) => match session.table(&name) {
+                // Its answer was lost.
+                Some(table) => table.id,
+                None => return Err(refusal),
+            },
+        };
+        let lived = live(session, lab, table).await;
+        let dropped = change(session, SchemaChange::DropTable { table }, &[ErrorCode::UnknownTable]);
+        dropped.await?;
+        lived
+    }
+}
+
+/// A change that may have been made already by a request whose answer was lost.
+async fn change(
+    session: &Session,
+    change: SchemaChange,
+    done: &[ErrorCode],
+) -> Result<(), Refusal> {
+    match session.schema(change.clone()).await {
+        Ok(_) => Ok(()),
+        Err(refusal) if done.contains(&refusal.code) => Ok(()),
+        Err(refusal) if is_passing(&refusal) => Err(refusal),
+        Err(refusal) => panic!("{change:?}: {refusal}"),
+    }
+}
+
+/// Inserts rows one by one; whether all are there.
+async fn insert_rows(session: &Session, table: TableId, from: i64) -> Result<(), Refusal> {
+    for id in from..from + ROWS {
+        let Some(definition) = session.definition(table) else { return Ok(()) };
+        let mut row: Vec<Value> =
+            definition.columns.iter().map(|column| column.default.clone()).collect();
+        row[0] = Value::UInt(id as u64);
+        row[1] = Value::Int(id % 4);
+        match session.autocommit(vec![ClientOperation::insert(table, row)]).await {
+            Ended::Committed(..) => {}
+            Ended::Aborted(refusal) => return passing(refusal),
+            Ended::Unknown => return Err(ErrorCode::OutcomeUnknown.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), Refusal> {
+    insert_rows(session, table, 0).await?;
+    let columns = vec![column("late", ColumnType::Int(8))];
+    let add = SchemaChange::AddColumns { table, columns };
+    change(session, add, &[ErrorCode::BadDefinition, ErrorCode::TableExists]).await?;
+    insert_rows(session, table, ROWS).await?;
+    let (name, columns) = ("by_a".to_string(), vec![1]);
+    let index = SchemaChange::CreateOrderedIndex { table, name, columns };
+    change(session, index, &[ErrorCode::TableExists]).await?;
+    let (name, columns) = ("by_id".to_string(), vec![0]);
+    let index = SchemaChange::CreateUniqueIndex { table, name, columns };
+    change(session, index, &[ErrorCode::TableExists]).await?;
+    let Some(definition) = session.definition(table) else { return Ok(()) };
+    let rows = session.scan(ScanSpec::heap(table)).await?;
+    assert_eq!(rows.len() as i64, 2 * ROWS, "rows of {}", definition.name);
+    if let Some(index) = definition.ordered_indexes.first() {
+        let rows = session.scan(ScanSpec::index(table, index.id, ScanOrder::Ascending)).await?;
+        assert_eq!(rows.len() as i64, 2 * ROWS, "{} by its ordered index", definition.name);
+        assert!(rows.is_sorted_by_key(|row| super::int(&row[1])), "in the order of the index");
+    }
+    if let Some(index) = definition.unique_indexes.first()
+        && index.state == IndexState::Online
+    {
+        let key = |id: i64| vec![Value::UInt(id as u64)];
+        let reads = (0..2 * ROWS).map(|id| ClientRead::unique(table, index.id, key(id)));
+        for (id, row) in session.read(reads.collect(), None).await?.into_iter().enumerate() {
+            let row = row.unwrap_or_else(|| panic!("{}: no entry for {id}", definition.name));
+            assert_eq!(row[0], Value::UInt(id as u64), "found by its unique key");
+        }
+    }
+    Ok(())
+}
+
+/// Adds a column, or makes and drops a unique index, of the table that others write.
+async fn shared(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+    let table = lab.table("ledger");
+    let Some(definition) = session.definition(table) else { return Ok(()) };
+    assert_eq!(definition.name, ledger::TABLE, "the shared table");
+    let number = lab.number();
+    if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
+        let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
+        return change(session, SchemaChange::AddColumns { table, columns }, &[]).await;
+    }
+    let ordered = session.percent(30);
+    let name = format!("late_{number}");
+    let (index_name, columns) = (name.clone(), vec![0, 1]);
+    let create = if ordered {
+        SchemaChange::CreateOrderedIndex { table, name: index_name, columns }
+    } else {
+        SchemaChange::CreateUniqueIndex { table, name: index_name, columns }
+    };
+    let created = change(session, create, &[ErrorCode::TableExists]).await;
+    let Some(definition) = session.definition(table) else { return Ok(()) };
+    let unique = definition.unique_indexes.iter().find(|i| i.name == name).map(|i| i.id);
+    let ordered = definition.ordered_indexes.iter().find(|i| i.name == name).map(|i| i.id);
+    if let Some(index) = unique.or(ordered) {
+        let done = [ErrorCode::UnknownIndex];
+        change(session, SchemaChange::DropIndex { table, index }, &done).await?;
+    }
+    created
+}
