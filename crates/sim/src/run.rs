@@ -101,6 +101,9 @@ fn report(world: &World, chaos: &Chaos, lab: &Rc<Lab>) -> String {
     for line in chaos.log() {
         let _written = writeln!(text, "fault: {line}");
     }
+    for line in world.diary() {
+        let _written = writeln!(text, "node: {line}");
+    }
     for (name, progress) in lab.progress() {
         let _written = writeln!(text, "session {} {}: {progress:?}", name.node, name.task);
     }

@@ -123,6 +123,8 @@ pub struct World {
     hash: FixedHasher,
     /// Nodes that stop by themselves are started again after a while.
     supervised: bool,
+    /// Beginnings and ends of lives, for reports.
+    diary: Vec<String>,
 }
 
 impl World {
@@ -144,6 +146,7 @@ impl World {
             totals: Totals::default(),
             hash: FixedHasher::default(),
             supervised: true,
+            diary: Vec::new(),
             setup,
         };
         let config = world.setup.config.clone();
@@ -224,9 +227,19 @@ impl World {
         Incarnation(self.incarnations)
     }
 
+    /// What happened to nodes, newest last.
+    pub fn diary(&self) -> &[String] {
+        &self.diary
+    }
+
+    fn note(&mut self, what: String) {
+        self.diary.push(format!("{} {what}", self.now));
+    }
+
     /// Starts a process with nothing in memory.
     fn start_life(&mut self, node: NodeId, kind: Kind) {
         let incarnation = self.next_incarnation();
+        self.note(format!("{node}{incarnation} starts with nothing"));
         let lease = LeaseCell::default();
         let workers = if kind == Kind::Data { self.setup.workers } else { 1 };
         let mut hosts = Vec::new();
@@ -281,6 +294,7 @@ impl World {
     /// Starts a halted process again with the rows it holds.
     fn rejoin_life(&mut self, node: NodeId) {
         let incarnation = self.next_incarnation();
+        self.note(format!("{node}{incarnation} starts with its rows"));
         let process = self.process_mut(node);
         process.incarnation = incarnation;
         process.status = Status::Running;
@@ -418,6 +432,7 @@ impl World {
     /// Ends a life. With `told` the peers learn of it; otherwise its host just falls silent.
     fn end_life(&mut self, node: NodeId, status: Status, told: bool) {
         let now = self.now;
+        self.note(format!("{node} ends: {status:?}"));
         self.collect(node);
         let process = self.process_mut(node);
         process.status = status;

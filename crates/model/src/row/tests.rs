@@ -134,9 +134,8 @@ fn a_key_is_recognised_in_its_row_alone() {
     let columns = columns();
     let layout = RowLayout::new(0, &columns);
     let mut prng = Prng::new(3);
-    let mut draw = || -> Vec<Value> {
-        columns.iter().map(|c| random_value(&mut prng, c)).collect()
-    };
+    let mut draw =
+        || -> Vec<Value> { columns.iter().map(|c| random_value(&mut prng, c)).collect() };
     let encode = |values: &[Value]| {
         let mut encoder = KeyEncoder::new();
         for (column, value) in columns.iter().zip(values) {
