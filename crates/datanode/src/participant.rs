@@ -19,7 +19,8 @@
 //!    change of the same row proves to be applied there.
 //! # Failure
 //! Own death: the other replicas of each chain have every staged change. Death of a coordinator:
-//! legs stay until a takeover settles them. Death of a replica: coordinators settle what it touched.
+//! legs stay until a takeover settles them. Death of a replica: coordinators settle what it
+//! touched.
 //! # Not here
 //! Commit decisions (`coordinator`), row storage (`store`), who holds which slot (`control`).
 

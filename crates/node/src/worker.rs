@@ -339,6 +339,12 @@ impl Worker {
         if state.index <= self.shared.cluster.index {
             return;
         }
+        // A new life is told the log from before its admission, where an older life of the node
+        // may be a member with duties and replicas: none of that is for this life.
+        let data_node = self.actors.participant.is_some();
+        if data_node && state.member(self.shared.node, self.shared.incarnation).is_none() {
+            return;
+        }
         let before = std::mem::replace(&mut self.shared.cluster, state);
         let members = &self.shared.cluster;
         self.severed.retain(|(node, life)| {

@@ -260,7 +260,10 @@ impl Control {
 
     /// Whether the leader may lend to this member. Not any more once its removal is on its way.
     pub(super) fn may_hold_lease(&self, node: NodeId) -> bool {
-        let removal = |command: &Arc<Command>| matches!(**command, Command::RemoveMember { node: removed, .. } if removed == node);
+        let removal = |command: &Arc<Command>| {
+            // Of whichever life: a node is a member once.
+            matches!(**command, Command::RemoveMember { node: removed, .. } if removed == node)
+        };
         !self.is_doomed(node) && !self.consensus.pending().any(removal)
     }
 
