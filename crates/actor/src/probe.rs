@@ -31,18 +31,26 @@ pub struct FaultPlan {
     prng: Prng,
     /// Chance in a million that a passed fault point fires.
     per_million: u64,
+    /// The only point that fires, if one is chosen.
+    only: Option<&'static str>,
     passed: BTreeMap<&'static str, u64>,
 }
 
 impl FaultPlan {
     /// No fault ever.
     pub fn none() -> Self {
-        Self { prng: Prng::new(0), per_million: 0, passed: BTreeMap::new() }
+        Self { prng: Prng::new(0), per_million: 0, only: None, passed: BTreeMap::new() }
     }
 
     /// Every passed point fires with this chance in a million.
     pub fn random(seed: u64, per_million: u64) -> Self {
-        Self { prng: Prng::new(seed), per_million, passed: BTreeMap::new() }
+        Self { prng: Prng::new(seed), per_million, only: None, passed: BTreeMap::new() }
+    }
+
+    /// The point `name` fires when it is passed, and no other.
+    pub fn at(name: &'static str) -> Self {
+        let only = Some(name);
+        Self { prng: Prng::new(0), per_million: 1_000_000, only, passed: BTreeMap::new() }
     }
 
     /// Changes the chance, in a million.
@@ -56,7 +64,7 @@ impl FaultPlan {
             return false;
         }
         *self.passed.entry(name).or_default() += 1;
-        self.prng.below(1_000_000) < self.per_million
+        self.only.is_none_or(|only| only == name) && self.prng.below(1_000_000) < self.per_million
     }
 
     /// Name and count of each fault point passed while faults were on.

@@ -183,8 +183,10 @@ impl Worker {
         if let Message::LinkDown { node, incarnation, closed } = envelope.message {
             *self.closing.entry((node, incarnation)).or_default() += 1;
             self.inbox.drop_from(node, incarnation);
+            // Nothing was exchanged with a life that this worker does not know as a member yet.
             let both_hold_rows = self.actors.participant.is_some()
-                && self.shared.config.data_nodes.contains(&node);
+                && self.shared.config.data_nodes.contains(&node)
+                && self.shared.cluster.member(node, incarnation).is_some();
             if both_hold_rows && !closed {
                 self.severed.insert((node, incarnation));
             }

@@ -96,7 +96,11 @@ impl Chaos {
         if world.is_running(node) {
             return;
         }
-        if self.prng.percent(50) { world.rejoin(node) } else { world.restart(node) }
+        if self.prng.percent(50) {
+            world.rejoin(node)
+        } else {
+            world.restart(node)
+        }
         self.note(world, format!("{node} starts"));
     }
 
@@ -119,8 +123,7 @@ impl Chaos {
     /// How long after the end of a fault its victim may still be removed.
     fn aftermath(&self, world: &World) -> Duration {
         let setup = world.setup();
-        setup.config.lease.times(3) + setup.network.send_timeout.times(2)
-            + Duration::from_secs(1)
+        setup.config.lease.times(3) + setup.network.send_timeout.times(2) + Duration::from_secs(1)
     }
 
     fn risk(&mut self, world: &World, node: NodeId, span: Duration) {

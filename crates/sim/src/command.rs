@@ -135,8 +135,11 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> std::io::Result<boo
         writeln!(out, "{}", outcome.report)?;
         writeln!(out, "seed {seed} failed: {failure}")?;
     }
-    writeln!(out, "seed {seed}: hash {:016x}, {} of virtual time, {} steps", outcome.hash,
-        outcome.span, outcome.totals.steps)?;
+    writeln!(
+        out,
+        "seed {seed}: hash {:016x}, {} of virtual time, {} steps",
+        outcome.hash, outcome.span, outcome.totals.steps
+    )?;
     Ok(outcome.failure.is_none())
 }
 

@@ -14,12 +14,14 @@ pub mod chaos;
 pub mod checkers;
 pub mod lab;
 pub mod run;
+pub mod scenario;
 pub mod session;
 pub mod setup;
 pub mod workload;
 pub mod world;
 
 pub use lab::{Lab, Phase};
+pub use scenario::Scenario;
 pub use run::{Outcome, Plan, run_seed};
 pub use setup::Setup;
 pub use workload::Load;

@@ -125,7 +125,8 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     })?;
     lab.enter(Phase::Auditing);
     reach(world, "the audit ends", 90, |_| lab.phase() == Phase::Audited)?;
-    reach(world, "all is settled", 30, |world| world.all_active() && world.is_at_rest())?;
+    reach(world, "all nodes are active at the end", 30, World::all_active)?;
+    world.run_until(Duration::from_secs(30), World::is_at_rest);
     // What is on its way between workers arrives.
     world.run_for(Duration::from_millis(50));
     world.check_at_rest();

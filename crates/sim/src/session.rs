@@ -7,7 +7,7 @@
 //! # Not here
 //! What tasks do (`workload`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -27,6 +27,8 @@ use model::{
 use stdx::{Duration, Instant, Prng};
 use wire::{Message, TransactionState};
 
+use crate::world::Ambient;
+
 /// What a task asks for.
 enum Ask {
     Execute { operations: Vec<ClientOperation>, commit: bool },
@@ -43,6 +45,28 @@ enum Ask {
     Outcome(UnsettledTransaction),
     Savepoint,
     Sleep(Duration),
+}
+
+impl Ask {
+    fn name(&self) -> &'static str {
+        match self {
+            Ask::Execute { commit: true, .. } => "execute and commit",
+            Ask::Execute { .. } => "execute",
+            Ask::Commit => "commit",
+            Ask::Abort => "abort",
+            Ask::RollbackTo(_) => "rollback",
+            Ask::Read { .. } => "read",
+            Ask::Scan(_) => "scan",
+            Ask::ScanNext => "more of a scan",
+            Ask::ScanClose => "end of a scan",
+            Ask::OpenSnapshot => "open snapshot",
+            Ask::CloseSnapshot(_) => "close snapshot",
+            Ask::Schema(_) => "schema change",
+            Ask::Outcome(_) => "outcome",
+            Ask::Savepoint => "savepoint",
+            Ask::Sleep(_) => "sleep",
+        }
+    }
 }
 
 /// What a task is told.
@@ -74,14 +98,14 @@ pub enum Ended {
 /// A client session, as a task sees it.
 pub struct Session {
     slot: Rc<RefCell<Slot>>,
-    time: Rc<Cell<Instant>>,
+    ambient: Rc<Ambient>,
     prng: RefCell<Prng>,
 }
 
 impl Session {
     /// True time, for histories.
     pub fn now(&self) -> Instant {
-        self.time.get()
+        self.ambient.now.get()
     }
 
     /// Draws from the task's generator.
@@ -337,19 +361,21 @@ struct Task {
 pub struct Application {
     client: Client,
     tasks: Vec<Task>,
+    ambient: Rc<Ambient>,
 }
 
 impl Application {
     /// An application that runs these tasks, each with a session of its own.
-    pub fn new(time: &Rc<Cell<Instant>>, prng: &mut Prng, tasks: Vec<TaskFactory>) -> Self {
+    pub fn new(ambient: &Rc<Ambient>, prng: &mut Prng, tasks: Vec<TaskFactory>) -> Self {
         let start = |make: TaskFactory| {
             let slot = Rc::<RefCell<Slot>>::default();
             let prng = RefCell::new(prng.fork());
-            let session = Session { slot: slot.clone(), time: time.clone(), prng };
+            let session = Session { slot: slot.clone(), ambient: ambient.clone(), prng };
             Task { future: make(session), slot, session: None, token: None, over: false }
         };
         let tasks = tasks.into_iter().map(start).collect();
-        Self { client: Client::new(ClientOptions::default()), tasks }
+        let client = Client::new(ClientOptions::default());
+        Self { client, tasks, ambient: ambient.clone() }
     }
 
     fn begin(&mut self, ctx: &mut Ctx<'_>) {
@@ -397,6 +423,8 @@ impl Application {
 
     /// Starts what a task asks for; some of it is answered at once.
     fn perform(&mut self, ctx: &mut Ctx<'_>, at: usize, ask: Ask) -> Option<Answer> {
+        let doing = (self.ambient.now.get(), ask.name());
+        self.ambient.doing.borrow_mut().insert((ctx.node(), at), doing);
         let client = &mut self.client;
         let session = self.tasks[at].session.expect("tasks run after the start");
         let token = match ask {

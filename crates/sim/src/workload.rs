@@ -33,6 +33,8 @@ const KINDS: [&str; 6] = ["bank", "lists", "ledger", "names", "ring", "schema"];
 /// How much is done, and by whom.
 #[derive(Clone, Debug)]
 pub struct Load {
+    /// Decides who does what.
+    pub seed: u64,
     /// The first client node: it also prepares and audits.
     pub first_client: model::NodeId,
     /// Accounts of the bank.
@@ -50,6 +52,7 @@ impl Load {
     pub fn random(seed: u64, first_client: model::NodeId) -> Self {
         let mut prng = Prng::new(seed ^ 0x10AD);
         Self {
+            seed,
             first_client,
             accounts: *prng.pick(&[3, 10, 40]),
             ring: prng.between(5, 12),
@@ -67,9 +70,11 @@ pub fn applications(lab: Rc<Lab>, load: Load) -> ApplicationFactory {
 fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
     let mut prng = Prng::new(place.seed);
     let kinds: Vec<&'static str> = if load.kinds.is_empty() {
-        // Each client node begins elsewhere, so that few nodes cover all kinds.
-        let count = prng.between(3, SESSIONS_MAX);
-        let from = u64::from(place.node.0 - load.first_client.0) * 3;
+        // Each client node begins elsewhere, so that few nodes cover all kinds; in each of its
+        // lives it does the same.
+        let position = u64::from(place.node.0 - load.first_client.0);
+        let count = Prng::new(load.seed ^ position).between(3, SESSIONS_MAX);
+        let from = position * 3;
         (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]).collect()
     } else {
         load.kinds.clone()
@@ -84,17 +89,11 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let (lab, load) = (lab.clone(), load.clone());
         tasks.push(Box::new(move |session| Box::pin(prepare_and_audit(session, lab, load))));
     }
-    Box::new(Application::new(&place.time, &mut prng, tasks))
+    Box::new(Application::new(&place.ambient, &mut prng, tasks))
 }
 
 /// One session: waits for the tables, then does rounds until the run ends.
-async fn work(
-    session: Session,
-    lab: Rc<Lab>,
-    load: Load,
-    name: TaskName,
-    kind: &'static str,
-) {
+async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'static str) {
     lab.begin_task(name, kind);
     while lab.phase() < Phase::Working {
         session.sleep(Duration::from_millis(5)).await;

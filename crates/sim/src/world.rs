@@ -15,7 +15,7 @@ mod network;
 mod process;
 mod transport;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -34,6 +34,15 @@ use process::{Host, Process};
 pub use process::{Kind, Status};
 use transport::Flight;
 
+/// What applications and the world tell each other beside messages.
+#[derive(Debug, Default)]
+pub struct Ambient {
+    /// True time, which nodes do not know.
+    pub now: Cell<Instant>,
+    /// What each session last asked for, and when; for reports.
+    pub doing: RefCell<BTreeMap<(NodeId, usize), (Instant, &'static str)>>,
+}
+
 /// What a client node's application is made from.
 #[derive(Clone)]
 pub struct ApplicationPlace {
@@ -43,8 +52,8 @@ pub struct ApplicationPlace {
     pub incarnation: Incarnation,
     /// Decides the application's draws.
     pub seed: u64,
-    /// True time, which nodes do not know.
-    pub time: Rc<Cell<Instant>>,
+    /// Beside messages.
+    pub ambient: Rc<Ambient>,
 }
 
 /// Makes the application of a client node, at its start and at each restart.
@@ -116,7 +125,7 @@ pub struct World {
     network: Network,
     prng: Prng,
     incarnations: u64,
-    time: Rc<Cell<Instant>>,
+    ambient: Rc<Ambient>,
     application: ApplicationFactory,
     watch: Watch,
     totals: Totals,
@@ -140,7 +149,7 @@ impl World {
             network,
             prng,
             incarnations: 0,
-            time: Rc::new(Cell::new(Instant::ZERO)),
+            ambient: Rc::default(),
             application,
             watch: Watch::default(),
             totals: Totals::default(),
@@ -199,7 +208,7 @@ impl World {
     fn advance(&mut self, to: Instant) {
         assert!(to >= self.now, "time runs forward");
         self.now = to;
-        self.time.set(to);
+        self.ambient.now.set(to);
     }
 
     /// Lets the next event happen.
@@ -259,8 +268,8 @@ impl World {
                 Kind::Management => Worker::management_node(place),
                 Kind::Client => {
                     let seed = self.prng.next_u64();
-                    let time = self.time.clone();
-                    let place_of = ApplicationPlace { node, incarnation, seed, time };
+                    let ambient = self.ambient.clone();
+                    let place_of = ApplicationPlace { node, incarnation, seed, ambient };
                     Worker::client_node(place, (self.application)(place_of))
                 }
             };
@@ -615,10 +624,21 @@ impl World {
                 process.hosts[0].worker.control().is_some_and(control::Control::is_leader),
             ));
             for host in process.hosts.iter().filter(|_| process.is_running()) {
+                let worker = host.worker.shared().worker;
+                lines.push(format!(
+                    "  {worker}: {} messages, planned {:?}, could run at {:?}, last ran {}",
+                    host.worker.message_count(),
+                    host.planned,
+                    process.next_turn(worker, self.now),
+                    host.worker.shared().now,
+                ));
                 let coordinator = host.worker.coordinator().map(|c| c.describe());
                 let participant = host.worker.participant().map(|p| p.describe());
                 lines.extend(coordinator.into_iter().chain(participant).flatten());
             }
+        }
+        for ((node, task), (since, what)) in self.ambient.doing.borrow().iter() {
+            lines.push(format!("{node} session {task}: {what} since {since}"));
         }
         let newest = self.newest_state();
         lines.push(format!("takeovers {:?}, slots {:?}", newest.takeovers, newest.slots));

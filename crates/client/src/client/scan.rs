@@ -364,15 +364,23 @@ impl Client {
         let mut call = self.take(token).expect("listed above");
         let id = self.scan_id(session, token, call.attempt);
         work(&mut call).close_streams(ctx, id);
-        self.end_transaction(session);
+        self.end_transaction(ctx, session);
         self.put_reopen(ctx, token, call);
         true
     }
 
-    /// Ends the scans of a session's transaction: the participants forget them with it.
-    pub(super) fn fail_scans_of(&mut self, session: SessionNumber, refusal: &Refusal) {
+    /// Ends the scans of a session's transaction. The participants forget with it only those that
+    /// take locks.
+    pub(super) fn fail_scans_of(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionNumber,
+        refusal: &Refusal,
+    ) {
         for token in self.scans_in_transaction(session) {
-            self.take(token);
+            let mut call = self.take(token).expect("listed above");
+            let id = self.scan_id(session, token, call.attempt);
+            work(&mut call).close_streams(ctx, id);
             self.finish(token, session, ClientResult::Failed(refusal.clone()));
         }
     }

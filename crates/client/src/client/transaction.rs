@@ -113,7 +113,7 @@ impl Client {
             self.emit(session, token, ClientResult::Failed(refusal));
         } else if operations.is_empty() {
             self.emit(session, token, ClientResult::Executed(vec![]));
-        } else if !self.end_doomed(session, token) {
+        } else if !self.end_doomed(ctx, session, token) {
             let whole = self.session_mut(session).transaction.is_none();
             let request = Request::Execute { operations, decoders: vec![], commit, whole };
             let call = self.transaction_call(session, token, request);
@@ -126,7 +126,7 @@ impl Client {
     /// Commits the session's transaction. Ends in `Committed`, `Aborted` or `OutcomeUnknown`.
     pub fn commit(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber) -> Token {
         let (token, admitted) = self.begin_call(ctx, session, true);
-        if admitted && !self.end_doomed(session, token) {
+        if admitted && !self.end_doomed(ctx, session, token) {
             match self.open_transaction(session) {
                 Some((transaction, coordinator)) => {
                     let call = self.transaction_call(session, token, Request::Commit);
@@ -164,7 +164,7 @@ impl Client {
                 self.put_sent(ctx, token, call);
             }
             open => {
-                self.end_transaction(session);
+                self.end_transaction(ctx, session);
                 let transaction = open.map(|(transaction, _)| transaction);
                 let (refusal, answers) = (None, vec![]);
                 let result = ClientResult::Aborted { transaction, refusal, answers };
@@ -184,7 +184,7 @@ impl Client {
         savepoint: Savepoint,
     ) -> Token {
         let (token, admitted) = self.begin_call(ctx, session, true);
-        if admitted && !self.end_doomed(session, token) {
+        if admitted && !self.end_doomed(ctx, session, token) {
             let last = self.savepoint(session);
             match self.open_transaction(session) {
                 _ if savepoint > last => {
@@ -224,12 +224,12 @@ impl Client {
     }
 
     /// Ends a request of a transaction that is over already.
-    fn end_doomed(&mut self, session: SessionNumber, token: Token) -> bool {
+    fn end_doomed(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber, token: Token) -> bool {
         let open = self.session_mut(session).transaction.as_mut();
         let Some(refusal) = open.and_then(|transaction| transaction.doomed.take()) else {
             return false;
         };
-        self.end_aborted(token, session, Some(refusal), vec![]);
+        self.end_aborted(ctx, token, session, Some(refusal), vec![]);
         true
     }
 
@@ -377,7 +377,7 @@ impl Client {
         epoch: Epoch,
         results: Vec<OperationResult>,
     ) {
-        let transaction = self.end_transaction(call.session);
+        let transaction = self.end_transaction(ctx, call.session);
         let answers = decode(ctx, &call, results);
         let result = ClientResult::Committed { transaction, epoch, answers };
         self.finish(token, call.session, result);
@@ -402,22 +402,23 @@ impl Client {
         if whole && again && !self.answered(session) && self.may_retry(&call) {
             probe!(ctx, "client: transaction begun anew");
             work(&mut call).question = None;
-            self.end_transaction(session);
+            self.end_transaction(ctx, session);
             return self.put_retry(ctx, token, call);
         }
         let requested = matches!(work(&mut call).request, Request::Abort);
         let answers = decode(ctx, &call, results);
-        self.end_aborted(token, session, Some(refusal).filter(|_| !requested), answers);
+        self.end_aborted(ctx, token, session, Some(refusal).filter(|_| !requested), answers);
     }
 
     fn end_aborted(
         &mut self,
+        ctx: &mut Ctx<'_>,
         token: Token,
         session: SessionNumber,
         refusal: Option<Refusal>,
         answers: Answers,
     ) {
-        let transaction = self.end_transaction(session);
+        let transaction = self.end_transaction(ctx, session);
         let result = ClientResult::Aborted { transaction, refusal, answers };
         self.finish(token, session, result);
     }
@@ -442,7 +443,7 @@ impl Client {
         }
         if matches!(work.request, Request::Abort) {
             // Its coordinator aborts it without being told again, or whoever settles for it does.
-            return self.end_aborted(token, session, None, vec![]);
+            return self.end_aborted(ctx, token, session, None, vec![]);
         }
         self.send_abort(ctx, transaction, coordinator);
         let detail = coordinator.address.node.to_string();
@@ -485,7 +486,7 @@ impl Client {
             panic!("{token:?} asks for an outcome")
         };
         let unsettled = question.unsettled;
-        self.end_transaction(call.session);
+        self.end_transaction(ctx, call.session);
         self.finish(token, call.session, ClientResult::OutcomeUnknown(unsettled));
     }
 
@@ -514,14 +515,18 @@ impl Client {
         }
         let open = self.session_mut(session).transaction.as_mut().expect("an open transaction");
         open.doomed = Some(refusal.clone());
-        self.fail_scans_of(session, &refusal);
+        self.fail_scans_of(ctx, session, &refusal);
     }
 
     /// Forgets the session's transaction, if any, and ends its scans.
-    pub(super) fn end_transaction(&mut self, session: SessionNumber) -> Option<TransactionId> {
+    pub(super) fn end_transaction(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        session: SessionNumber,
+    ) -> Option<TransactionId> {
         let open = self.session_mut(session).transaction.take()?;
         let refusal = Refusal::new(ErrorCode::ScanAborted, "its transaction has ended");
-        self.fail_scans_of(session, &refusal);
+        self.fail_scans_of(ctx, session, &refusal);
         Some(open.id)
     }
 
@@ -529,7 +534,7 @@ impl Client {
     pub(super) fn abandon_transaction(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber) {
         if let Some((transaction, coordinator)) = self.open_transaction(session) {
             self.send_abort(ctx, transaction, coordinator);
-            self.end_transaction(session);
+            self.end_transaction(ctx, session);
         }
     }
 

@@ -93,8 +93,7 @@ async fn simple_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
     let table = lab.table("bank");
     let (from, to) = two_accounts(session, load);
     let amount = session.below(400) as i64 + 1;
-    let enough =
-        Expression::compare(BALANCE, Comparison::GreaterOrEqual, Value::Int(amount));
+    let enough = Expression::compare(BALANCE, Comparison::GreaterOrEqual, Value::Int(amount));
     let take = vec![(BALANCE, Expression::add(BALANCE, -amount))];
     let give = vec![(BALANCE, Expression::add(BALANCE, amount))];
     let batch = vec![
@@ -118,9 +117,7 @@ async fn simple_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
 async fn locked_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
     let table = lab.table("bank");
     let (from, to) = two_accounts(session, load);
-    let read = |id| {
-        ClientOperation::read_locked(table, vec![Value::Int(id)], LockMode::Exclusive)
-    };
+    let read = |id| ClientOperation::read_locked(table, vec![Value::Int(id)], LockMode::Exclusive);
     let balances = if session.percent(50) {
         session.run_all(vec![read(from), read(to)]).await?
     } else {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, ScanSpec};
-use model::{ColumnId, ColumnType, ErrorCode, Expression, IndexState, Refusal, SchemaChange, Value};
+use model::{
+    ColumnId, ColumnType, ErrorCode, Expression, IndexState, Refusal, SchemaChange, Value,
+};
 
 use super::{column, insist, nullable, passing};
 use crate::lab::Lab;
@@ -49,11 +51,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
     let row = || vec![key().remove(0), name(), Value::Int(1)];
     let rename = || {
         let count = (COUNT, Expression::add(COUNT, 1));
-        ClientOperation::update(
-            table,
-            key(),
-            vec![(NAME, Expression::Constant(name())), count],
-        )
+        ClientOperation::update(table, key(), vec![(NAME, Expression::Constant(name())), count])
     };
     let batch = match session.below(9) {
         0..2 => vec![ClientOperation::insert(table, row())],

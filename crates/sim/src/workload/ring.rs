@@ -28,7 +28,11 @@ pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>, load: &Load) {
 
 /// One change of order, or one look at the ring.
 pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
-    if session.percent(25) { look(session, lab, load).await } else { turn(session, lab, load).await }
+    if session.percent(25) {
+        look(session, lab, load).await
+    } else {
+        turn(session, lab, load).await
+    }
 }
 
 async fn next_of(session: &Session, lab: &Rc<Lab>, id: i64) -> Result<i64, Refusal> {

@@ -31,7 +31,11 @@ impl Maker {
     /// One table's life, or one change of the shared table.
     pub(super) async fn round(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         session.pause(60).await;
-        if session.percent(50) { self.own_table(session, lab).await } else { shared(session, lab).await }
+        if session.percent(50) {
+            self.own_table(session, lab).await
+        } else {
+            shared(session, lab).await
+        }
     }
 
     /// Creates a table, fills it, changes it, looks, drops it.
@@ -53,7 +57,8 @@ impl Maker {
             },
         };
         let lived = live(session, lab, table).await;
-        let dropped = change(session, SchemaChange::DropTable { table }, &[ErrorCode::UnknownTable]);
+        let dropped =
+            change(session, SchemaChange::DropTable { table }, &[ErrorCode::UnknownTable]);
         dropped.await?;
         lived
     }

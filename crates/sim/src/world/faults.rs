@@ -90,6 +90,14 @@ impl World {
         }
     }
 
+    /// The node dies when it next passes the fault point `name`.
+    pub fn arm_at(&mut self, node: NodeId, name: &'static str) {
+        self.collect(node);
+        for host in &mut self.process_mut(node).hosts {
+            host.worker.shared_mut().faults = FaultPlan::at(name);
+        }
+    }
+
     /// No fault point of the node fires any more.
     pub fn disarm(&mut self, node: NodeId) {
         for host in &mut self.process_mut(node).hosts {
@@ -141,8 +149,8 @@ impl World {
 
     /// Starts a node that has halted, with the rows it held; from nothing if it holds none.
     pub fn rejoin(&mut self, node: NodeId) {
-        let keeps = matches!(self.status(node), Status::Halted(_))
-            && self.process(node).kind == Kind::Data;
+        let keeps =
+            matches!(self.status(node), Status::Halted(_)) && self.process(node).kind == Kind::Data;
         if keeps { self.rejoin_life(node) } else { self.restart(node) }
     }
 

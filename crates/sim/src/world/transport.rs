@@ -266,8 +266,7 @@ impl World {
                 let closed = !self.network.is_cut(node, peer);
                 let report = Report { to, peer: (node, life), closed, counted: true };
                 let late = Duration::from_micros(self.network.prng.between(1, 3_000));
-                let silence =
-                    if closed { Duration::ZERO } else { self.network.setup.send_timeout };
+                let silence = if closed { Duration::ZERO } else { self.network.setup.send_timeout };
                 self.plan_report(report, until.since(self.now) + late + silence);
             }
         }

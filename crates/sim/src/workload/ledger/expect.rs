@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use client::{ClientOperation, OperationAction, OperationAnswer};
-use model::{
-    ColumnId, Comparison, ErrorCode, Expression, Table, Value,
-};
+use model::{ColumnId, Comparison, ErrorCode, Expression, Table, Value};
 use wire::LockMode;
 
 use super::{AMOUNT, BODY, CATEGORY, KEYS, Rows, TAG, key, put};
@@ -137,7 +135,11 @@ impl Draft {
             }
             8 => {
                 let body = constant(Self::draw_body(session));
-                ClientOperation::update(table.id, key, vec![(BODY, body), (TAG, constant(Value::Null))])
+                ClientOperation::update(
+                    table.id,
+                    key,
+                    vec![(BODY, body), (TAG, constant(Value::Null))],
+                )
             }
             9 => ClientOperation::delete(table.id, key),
             _ => {

@@ -9,11 +9,7 @@ use super::{CATEGORY, COLUMNS, KEYS, key};
 use crate::session::{Session, is_passing};
 
 /// One way of reading committed rows.
-pub(super) async fn round(
-    session: &Session,
-    table: &Table,
-    draft: &Draft,
-) -> Result<(), Refusal> {
+pub(super) async fn round(session: &Session, table: &Table, draft: &Draft) -> Result<(), Refusal> {
     match session.below(6) {
         0 | 1 => by_key(session, table, draft, None).await,
         2 => by_tag(session, table, draft, None).await,
@@ -120,11 +116,8 @@ async fn ordered(
     }
     let ascending = session.percent(50);
     let order = if ascending { ScanOrder::Ascending } else { ScanOrder::Descending };
-    let lock = if in_transaction && session.percent(30) {
-        LockMode::Shared
-    } else {
-        LockMode::Committed
-    };
+    let lock =
+        if in_transaction && session.percent(30) { LockMode::Shared } else { LockMode::Committed };
     let spec = ScanSpec {
         range: ScanRange::Index {
             index,
@@ -151,11 +144,8 @@ async fn ordered(
             value => Some(super::super::int(value)),
         })
         .collect();
-    let sorted = if ascending {
-        categories.is_sorted()
-    } else {
-        categories.iter().rev().is_sorted()
-    };
+    let sorted =
+        if ascending { categories.is_sorted() } else { categories.iter().rev().is_sorted() };
     assert!(sorted, "{categories:?} is not {order:?}");
     Ok(())
 }

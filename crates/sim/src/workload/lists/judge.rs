@@ -61,8 +61,7 @@ impl<'a> Judge<'a> {
             assert_eq!(seen.len(), items.len(), "list {list}: an element twice");
         }
         for (number, append) in &self.book.appends {
-            let there =
-                |(list, element): &(i64, u32)| self.final_list(*list).contains(element);
+            let there = |(list, element): &(i64, u32)| self.final_list(*list).contains(element);
             let present = append.elements.iter().filter(|element| there(element)).count();
             let all = append.elements.len();
             match append.ended {

@@ -1,0 +1,140 @@
+//! Stories told by hand: a small cluster under load, the two or three faults that matter, and what
+//! must come of them.
+
+use std::rc::Rc;
+
+use model::{MemberStatus, NodeId};
+use stdx::Duration;
+
+use crate::lab::{Lab, Phase};
+use crate::setup::Setup;
+use crate::workload::{Load, applications};
+use crate::world::{Kind, Status, World};
+
+/// The data node with this number, from 1.
+pub const fn data(number: u16) -> NodeId {
+    NodeId(number)
+}
+
+/// The management node with this number, from 1.
+pub const fn management(number: u16) -> NodeId {
+    NodeId(50 + number)
+}
+
+/// The client node with this number, from 1.
+pub const fn client(number: u16) -> NodeId {
+    NodeId(100 + number)
+}
+
+/// A cluster under load, in the hands of a test.
+pub struct Scenario {
+    /// Everything that can be done to the cluster.
+    pub world: World,
+    lab: Rc<Lab>,
+}
+
+impl Scenario {
+    /// A complete cluster with its tables, on which all kinds of sessions work. Nodes that stop
+    /// stay down until the test starts them.
+    pub fn start(setup: Setup) -> Self {
+        let kinds = vec!["bank", "lists", "ledger", "names", "ring"];
+        let first_client = setup.client_nodes().next().expect("a scenario has clients");
+        let load = Load {
+            seed: setup.seed,
+            first_client,
+            accounts: 10,
+            ring: 7,
+            pause_max: Duration::from_millis(3),
+            kinds,
+        };
+        let lab = Lab::new();
+        let mut world = World::new(setup, applications(lab.clone(), load));
+        world.supervise(false);
+        let mut scenario = Self { world, lab };
+        scenario.within(20, "the cluster starts", World::all_active);
+        let lab = scenario.lab.clone();
+        scenario.within(20, "tables are made", move |_| lab.phase() == Phase::Working);
+        scenario.run(Duration::from_millis(100));
+        scenario
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, span: Duration) {
+        self.world.run_for(span);
+    }
+
+    /// Lets time pass until something is true; fails when it takes longer than `seconds`.
+    pub fn within(&mut self, seconds: u64, what: &str, done: impl Fn(&World) -> bool) {
+        let reached = self.world.run_until(Duration::from_secs(seconds), done);
+        assert!(reached, "not within {seconds} s: {what}\n{}", self.world.describe());
+    }
+
+    /// Lets time pass until the cluster has gone on without these nodes and settled what they
+    /// left.
+    pub fn until_removed(&mut self, nodes: &[NodeId]) {
+        self.within(10, "they are removed", |world| {
+            let state = world.newest_state();
+            let gone = |node: &NodeId| !state.members.contains_key(node);
+            nodes.iter().all(gone) && state.takeovers.is_empty()
+        });
+    }
+
+    /// Lets time pass until these nodes have stopped themselves.
+    pub fn until_halted(&mut self, nodes: &[NodeId]) {
+        self.within(30, "they halt", |world| {
+            nodes.iter().all(|node| matches!(world.status(*node), Status::Halted(_)))
+        });
+    }
+
+    /// Starts nodes and waits until all nodes are complete.
+    pub fn bring_back(&mut self, nodes: &[NodeId]) {
+        for node in nodes {
+            self.world.restart(*node);
+        }
+        self.within(30, "all nodes are active", World::all_active);
+    }
+
+    /// Every session does something that succeeds.
+    pub fn progress(&mut self) {
+        let (before, lab) = (self.lab.progress(), self.lab.clone());
+        self.within(30, "every session makes progress", move |_| {
+            let now = lab.progress();
+            now.iter().all(|(name, now)| now.rounds > before[name].rounds)
+        });
+    }
+
+    /// Rounds of work that succeeded so far, of all sessions.
+    pub fn rounds(&self) -> u64 {
+        self.lab.progress().values().map(|progress| progress.rounds).sum()
+    }
+
+    /// Nodes that hold a lease and belong to the cluster by what they know.
+    pub fn serving(&self) -> Vec<NodeId> {
+        let nodes = self.world.nodes(Kind::Data).into_iter();
+        let serves = |node: &NodeId| {
+            let state = self.world.cluster_of(*node);
+            let member = state.member(*node, self.world.incarnation(*node));
+            self.world.holds_lease(*node) && member.is_some()
+        };
+        nodes.filter(serves).collect()
+    }
+
+    /// The status of a node as the cluster has it.
+    pub fn member_status(&self, node: NodeId) -> Option<MemberStatus> {
+        self.world.newest_state().members.get(&node).map(|member| member.status)
+    }
+
+    /// Ends the load; compares everything with the books; checks the cluster at rest. The nodes
+    /// that are members now must be all that is left to look at, or all be active.
+    pub fn finish(mut self) {
+        self.lab.enter(Phase::Ending);
+        let lab = self.lab.clone();
+        self.within(60, "sessions end", move |_| lab.progress().values().all(|p| p.over));
+        self.lab.enter(Phase::Auditing);
+        let lab = self.lab.clone();
+        self.within(60, "the audit ends", move |_| lab.phase() == Phase::Audited);
+        self.within(30, "nothing is under way", World::is_at_rest);
+        self.run(Duration::from_millis(50));
+        self.world.check_at_rest();
+    }
+}

@@ -1,0 +1,242 @@
+//! Deaths in the middle of a protocol, one at a time.
+
+use model::MemberStatus;
+use sim::scenario::{data, management};
+use sim::{Scenario, Setup, Status};
+use stdx::Duration;
+
+/// Lets `node` die at a fault point, and the cluster go on without it.
+fn dies_at(scenario: &mut Scenario, node: model::NodeId, point: &'static str) {
+    scenario.world.arm_at(node, point);
+    scenario.within(20, point, |world| *world.status(node) == Status::Dead);
+    scenario.until_removed(&[node]);
+    scenario.progress();
+}
+
+#[test]
+fn a_coordinator_dies_at_each_step_of_a_commit() {
+    let points = [
+        "coordinator: after a prepare is sent",
+        "coordinator: at the commit point",
+        "coordinator: after a commit is sent",
+        "coordinator: all primaries have applied",
+        "coordinator: after a complete is sent",
+        "coordinator: after an abort is sent",
+    ];
+    for (at, point) in points.into_iter().enumerate() {
+        let mut scenario = Scenario::start(Setup::new(2, 1).seed(at as u64));
+        dies_at(&mut scenario, data(1), point);
+        scenario.bring_back(&[data(1)]);
+        scenario.finish();
+    }
+}
+
+#[test]
+fn a_replica_dies_at_each_step_of_a_commit() {
+    let points = [
+        "participant: staged, before it replicates",
+        "participant: staged at a backup",
+        "participant: commit noted, before it passes it on",
+        "participant: applied, before it answers",
+        "participant: completed, before it answers",
+        "participant: abort passed on, before it undoes",
+    ];
+    for (at, point) in points.into_iter().enumerate() {
+        let mut scenario = Scenario::start(Setup::new(3, 1).seed(at as u64));
+        dies_at(&mut scenario, data(2), point);
+        scenario.bring_back(&[data(2)]);
+        scenario.finish();
+    }
+}
+
+#[test]
+fn a_coordinator_and_the_first_to_know_of_a_commit_die_together() {
+    let mut scenario = Scenario::start(Setup::new(4, 1));
+    scenario.world.arm_at(data(4), "participant: commit noted, before it passes it on");
+    scenario.within(10, "it dies", |world| *world.status(data(4)) == Status::Dead);
+    scenario.world.crash(data(1));
+    scenario.until_removed(&[data(1), data(4)]);
+    scenario.progress();
+    scenario.bring_back(&[data(1), data(4)]);
+    scenario.finish();
+}
+
+#[test]
+fn the_one_who_takes_over_dies_at_each_step_of_it() {
+    let points = [
+        "takeover: after the question is sent",
+        "takeover: before a transaction is driven",
+        "takeover: before it is reported done",
+    ];
+    for (at, point) in points.into_iter().enumerate() {
+        let mut scenario = Scenario::start(Setup::new(4, 1).seed(at as u64));
+        // The oldest node drives; the next one takes over what it leaves.
+        let driver = scenario.world.newest_state().driver().expect("somebody drives");
+        scenario.world.crash(driver);
+        scenario.within(5, "another drives", |world| {
+            world.newest_state().driver().is_some_and(|next| next != driver)
+        });
+        let next = scenario.world.newest_state().driver().expect("somebody drives");
+        scenario.world.arm_at(next, point);
+        let third = [data(1), data(2), data(3), data(4)]
+            .into_iter()
+            .find(|node| *node != driver && *node != next)
+            .expect("there are four");
+        // What the second death leaves open makes the driver take over.
+        scenario.run(Duration::from_millis(200));
+        scenario.world.crash(third);
+        scenario.run(Duration::from_secs(3));
+        let mut down = vec![driver, third];
+        if !scenario.world.is_running(next) {
+            down.push(next);
+        }
+        scenario.until_removed(&down);
+        scenario.progress();
+        scenario.bring_back(&down);
+        scenario.finish();
+    }
+}
+
+#[test]
+fn the_driver_dies_at_each_step_of_an_epoch_switch() {
+    let points = [
+        "epochs: after a prepare is sent",
+        "epochs: after a switch is sent",
+        "epochs: after a completion is sent",
+    ];
+    for (at, point) in points.into_iter().enumerate() {
+        let mut scenario = Scenario::start(Setup::new(3, 1).seed(at as u64));
+        let driver = scenario.world.newest_state().driver().expect("somebody drives");
+        dies_at(&mut scenario, driver, point);
+        scenario.bring_back(&[driver]);
+        scenario.finish();
+    }
+}
+
+#[test]
+fn the_leader_dies_before_it_tells_what_was_agreed() {
+    let mut scenario = Scenario::start(Setup::new(3, 1));
+    let leader = scenario.world.leader().expect("somebody leads");
+    scenario.world.arm_at(leader, "control: state applied, followers not told");
+    // Something to agree on.
+    let other = [data(1), data(2), data(3)].into_iter().find(|node| *node != leader);
+    let other = other.expect("there are three");
+    scenario.world.crash(other);
+    scenario.within(10, "the leader dies", |world| !world.is_running(leader));
+    scenario.bring_back(&[leader, other]);
+    scenario.progress();
+    scenario.finish();
+}
+
+#[test]
+fn a_joining_node_is_lost_in_the_middle_of_its_copy() {
+    let setup = Setup::new(2, 1).configure(|config| {
+        config.copy_batch_rows = 1;
+        config.copy_window = 1;
+    });
+    let mut scenario = Scenario::start(setup);
+    scenario.world.crash(data(2));
+    scenario.until_removed(&[data(2)]);
+    scenario.world.restart(data(2));
+    scenario.world.arm_at(data(2), "copy: rows taken, before they are acknowledged");
+    scenario.within(10, "it dies", |world| !world.is_running(data(2)));
+    assert_ne!(scenario.member_status(data(2)), Some(MemberStatus::Active));
+    scenario.until_removed(&[data(2)]);
+    scenario.progress();
+    scenario.bring_back(&[data(2)]);
+    scenario.finish();
+}
+
+#[test]
+fn the_source_of_a_copy_is_lost_in_the_middle_of_it() {
+    let setup = Setup::new(3, 1).configure(|config| config.copy_batch_rows = 1);
+    let mut scenario = Scenario::start(setup);
+    scenario.world.crash(data(3));
+    scenario.until_removed(&[data(3)]);
+    scenario.world.arm_at(data(1), "copy: rows sent");
+    scenario.world.restart(data(3));
+    scenario.within(10, "the source dies", |world| !world.is_running(data(1)));
+    scenario.until_removed(&[data(1)]);
+    scenario.within(20, "the copy ends all the same", |world| {
+        let member = world.newest_state().members.get(&data(3)).cloned();
+        member.is_some_and(|member| member.status == MemberStatus::Active)
+    });
+    scenario.progress();
+    scenario.bring_back(&[data(1)]);
+    scenario.finish();
+}
+
+#[test]
+fn a_frozen_node_loses_its_lease_and_stops() {
+    let mut scenario = Scenario::start(Setup::new(2, 1));
+    scenario.world.freeze(data(1), Duration::from_secs(4));
+    scenario.until_removed(&[data(1)]);
+    assert_eq!(scenario.serving(), [data(2)]);
+    scenario.progress();
+    scenario.until_halted(&[data(1)]);
+    scenario.world.rejoin(data(1));
+    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.finish();
+}
+
+#[test]
+fn a_node_that_was_cut_off_with_its_clients_answers_nothing_stale() {
+    let mut scenario = Scenario::start(Setup::new(3, 1));
+    // Its clients still reach it: what it tells them is judged against what the others commit.
+    scenario.world.partition(&[data(1)], &[data(2), data(3), management(1)]);
+    scenario.until_removed(&[data(1)]);
+    scenario.run(Duration::from_secs(1));
+    scenario.world.heal();
+    scenario.until_halted(&[data(1)]);
+    scenario.world.rejoin(data(1));
+    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.progress();
+    scenario.finish();
+}
+
+#[test]
+fn two_data_nodes_that_lose_each_other_do_not_both_stay() {
+    let mut scenario = Scenario::start(Setup::new(3, 1));
+    scenario.world.partition(&[data(2)], &[data(3)]);
+    scenario.within(20, "one of them goes", |world| {
+        [data(2), data(3)].iter().any(|node| matches!(world.status(*node), Status::Halted(_)))
+    });
+    scenario.progress();
+    scenario.world.heal();
+    let gone = [data(2), data(3)].into_iter().filter(|node| !scenario.world.is_running(*node));
+    let gone: Vec<_> = gone.collect();
+    assert_eq!(gone.len(), 1, "one is enough");
+    scenario.world.rejoin(gone[0]);
+    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.finish();
+}
+
+#[test]
+fn a_vanished_host_is_noticed_by_its_silence() {
+    let mut scenario = Scenario::start(Setup::new(2, 2));
+    scenario.world.vanish(data(2));
+    scenario.until_removed(&[data(2)]);
+    scenario.progress();
+    scenario.bring_back(&[data(2)]);
+    scenario.finish();
+}
+
+#[test]
+fn a_node_leaves_in_good_order() {
+    let mut scenario = Scenario::start(Setup::new(2, 1));
+    scenario.world.ask_to_leave(data(2));
+    scenario.within(20, "it has left", |world| {
+        *world.status(data(2)) == Status::Halted(actor::Halt::Left)
+    });
+    scenario.progress();
+    scenario.bring_back(&[data(2)]);
+    scenario.finish();
+}
+
+#[test]
+fn a_run_is_decided_by_its_seed() {
+    let plan = sim::Plan { seed: 3, mutation: actor::Mutation::None, verbose: false };
+    let (first, second) = (sim::run_seed(plan), sim::run_seed(plan));
+    assert_eq!(first.failure, None);
+    assert_eq!(first.hash, second.hash);
+}
