@@ -1,8 +1,9 @@
 //! Two data nodes in one thread, without sockets: the actors' own cost per operation.
 //!
 //! # Owns
-//! The coordinators and participants of two nodes with one worker each, one table with two replicas, and a queue that
-//! carries messages between them in order. Epochs are switched by hand; there is no control plane.
+//! The coordinators and participants of two nodes with one worker each, one table with two
+//! replicas, and a queue that carries messages between them in order. The epoch stands still;
+//! there is no control plane.
 //! # Not here
 //! Failures, latency, encoding: this counts processor time only.
 
@@ -27,8 +28,7 @@ use wire::{
     ParticipantMessage, Projection, ReadRequest, TransactionState,
 };
 
-const CLIENT: Address =
-    Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
+const CLIENT: Address = Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
 
 struct Node {
     shared: Shared,
@@ -158,7 +158,7 @@ impl Replicas {
     }
 }
 
-/// One session per transaction in turn, so that outcomes do not pile up.
+/// One session does all, one transaction after the other.
 fn transaction(number: u64) -> TransactionId {
     let session = SessionId { node: CLIENT.node, incarnation: Incarnation(1), number: 1 };
     TransactionId { session, number }

@@ -81,8 +81,7 @@ impl Worker {
     /// A worker of a data node. Worker 0 also hosts the control plane, the epoch driver and the
     /// index builder.
     pub fn data_node(place: Place) -> Self {
-        let mut actors = Actors::default();
-        actors.participant = Some(Participant::new());
+        let actors = Actors { participant: Some(Participant::new()), ..Actors::default() };
         let mut worker = Self::with(place, actors);
         worker.begin_life();
         worker
@@ -91,16 +90,15 @@ impl Worker {
     /// The only worker of a management node.
     pub fn management_node(place: Place) -> Self {
         assert_eq!(place.workers, 1, "a management node has one worker");
-        let mut actors = Actors::default();
-        actors.control = Some(control_of(&place, NodeRole::Management));
+        let control = Some(control_of(&place, NodeRole::Management));
+        let actors = Actors { control, ..Actors::default() };
         Self::with(place, actors)
     }
 
     /// A worker of a client node: hosts an application. [`Worker::start`] wakes it with the timer
     /// `Application(0)`.
     pub fn client_node(place: Place, application: Box<dyn Actor>) -> Self {
-        let mut actors = Actors::default();
-        actors.client = Some(application);
+        let actors = Actors { client: Some(application), ..Actors::default() };
         Self::with(place, actors)
     }
 

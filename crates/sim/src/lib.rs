@@ -21,8 +21,8 @@ pub mod workload;
 pub mod world;
 
 pub use lab::{Lab, Phase};
-pub use scenario::Scenario;
 pub use run::{Outcome, Plan, run_seed};
+pub use scenario::Scenario;
 pub use setup::Setup;
 pub use workload::Load;
 pub use world::{Kind, Status, World};

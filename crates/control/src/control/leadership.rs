@@ -336,31 +336,44 @@ impl Control {
 
     /// Two live data members that have lost messages between them cannot both go on: condemns the
     /// one with more broken links, the younger if equal, once neither turned out to be dead.
+    ///
+    /// A node that is cut off loses many links within a short time, and which of them is told of
+    /// first says nothing: judges one member at a time, and only when no new break has been told
+    /// of for a lease, or the oldest has waited for three.
     fn judge_breaks(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         let leadership = self.leadership.as_ref().expect("the duties of a leader");
-        let pairs: Vec<(NodeId, NodeId)> = leadership
+        let settled = |node| leadership.condemned.contains(&node) || !self.is_heard(now, node);
+        let open: Vec<((NodeId, NodeId), Instant)> = leadership
             .breaks
             .iter()
-            .filter(|(_, first)| now.since(**first) >= self.config.lease)
-            .map(|(pair, _)| *pair)
+            .filter(|((a, b), _)| !settled(*a) && !settled(*b))
+            .map(|(pair, at)| (*pair, *at))
             .collect();
-        for (a, b) in pairs {
-            let leadership = self.leadership.as_ref().expect("the duties of a leader");
-            let settled = |node| leadership.condemned.contains(&node) || !self.is_heard(now, node);
-            if settled(a) || settled(b) {
-                continue;
-            }
-            let degree =
-                |node| leadership.breaks.keys().filter(|(a, b)| *a == node || *b == node).count();
-            let rank = |node: NodeId| (degree(node), self.state.members[&node].joined_at);
-            let (first, second) = if rank(a) > rank(b) { (a, b) } else { (b, a) };
-            let victim = [first, second].into_iter().find(|node| self.can_spare(*node));
-            if let Some(victim) = victim {
-                probe!(ctx, "control: member condemned for a broken link");
-                let leadership = self.leadership.as_mut().expect("the duties of a leader");
-                leadership.condemned.insert(victim);
-            }
+        let (Some(oldest), Some(newest)) =
+            (open.iter().map(|(_, at)| *at).min(), open.iter().map(|(_, at)| *at).max())
+        else {
+            return;
+        };
+        let lease = self.config.lease;
+        if now.since(newest) < lease && now.since(oldest) < lease.times(3) {
+            return;
+        }
+        let mut degrees: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for ((a, b), _) in &open {
+            *degrees.entry(*a).or_default() += 1;
+            *degrees.entry(*b).or_default() += 1;
+        }
+        let rank = |(node, degree): (&NodeId, &usize)| {
+            (*degree, self.state.members[node].joined_at, *node)
+        };
+        let mut ranked: Vec<_> = degrees.iter().map(rank).collect();
+        ranked.sort_unstable();
+        let victim = ranked.into_iter().rev().map(|(_, _, node)| node).find(|n| self.can_spare(*n));
+        if let Some(victim) = victim {
+            probe!(ctx, "control: member condemned for a broken link");
+            let leadership = self.leadership.as_mut().expect("the duties of a leader");
+            leadership.condemned.insert(victim);
         }
     }
 
