@@ -21,7 +21,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
   test [--seeds N] [--keep-going]   everything a change must pass: formatting, clippy, tidy, tests,
-                                    simulation (300 seeds unless --seeds says otherwise)
+                                    simulation (150 seeds unless --seeds says otherwise)
   ci [--seeds N] [--keep-going]     the same; the name continuous integration calls it by
   tidy [--write]                    the project's own rules; --write refreshes generated tables
   sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;
@@ -107,7 +107,7 @@ mod tests {
     fn options_of_test() {
         let options = test_options(&strings(&["--seeds", "12", "--keep-going"])).unwrap();
         assert_eq!(options, TestOptions { seeds: 12, keep_going: true });
-        assert_eq!(test_options(&[]).unwrap().seeds, 300);
+        assert_eq!(test_options(&[]).unwrap().seeds, 150);
     }
 
     #[test]

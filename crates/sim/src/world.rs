@@ -34,13 +34,16 @@ use process::{Host, Process};
 pub use process::{Kind, Status};
 use transport::Flight;
 
+/// What a task asked for last, and when.
+pub type Doing = (Instant, &'static str);
+
 /// What applications and the world tell each other beside messages.
 #[derive(Debug, Default)]
 pub struct Ambient {
     /// True time, which nodes do not know.
     pub now: Cell<Instant>,
     /// What each session last asked for, and when; for reports.
-    pub doing: RefCell<BTreeMap<(NodeId, usize), (Instant, &'static str)>>,
+    pub doing: RefCell<BTreeMap<(NodeId, usize), Doing>>,
 }
 
 /// What a client node's application is made from.
@@ -484,7 +487,7 @@ impl World {
 
     /// A number that is the same in every run of the same seed.
     pub fn state_hash(&self) -> u64 {
-        let mut hash = self.hash.clone();
+        let mut hash = self.hash;
         for process in self.processes.values() {
             (process.id, process.incarnation, process.is_running()).hash(&mut hash);
             for host in &process.hosts {
