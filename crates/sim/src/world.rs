@@ -652,20 +652,16 @@ impl World {
     /// everyone knows it.
     pub fn all_active(&self) -> bool {
         let newest = self.newest_state();
-        let complete = |node: &NodeId, kind: Kind| {
+        let complete = |node: &NodeId| {
             let process = self.process(*node);
             let member = newest.member(*node, process.incarnation);
-            let fit = member.is_some_and(|member| match kind {
-                Kind::Data => member.status == MemberStatus::Active,
-                _ => true,
-            });
+            let fit = member.is_some_and(|member| member.status == MemberStatus::Active);
             process.is_running() && fit && process.cluster().index == newest.index
         };
         let config = &self.setup.config;
         newest.started
             && newest.takeovers.is_empty()
-            && config.data_nodes.iter().all(|node| complete(node, Kind::Data))
-            && config.management_nodes.iter().all(|node| complete(node, Kind::Management))
+            && config.data_nodes.iter().chain(&config.management_nodes).all(complete)
     }
 }
 

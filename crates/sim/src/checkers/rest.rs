@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ClusterState, NodeId, PartitionId, RowId, Table, UniqueIndexDef, Value};
+use node::Worker;
 use store::partition::Partition;
 
 use crate::world::{Kind, World};
@@ -10,7 +11,11 @@ use crate::world::{Kind, World};
 impl World {
     /// Whether nothing is under way in the cluster any more.
     pub fn is_at_rest(&self) -> bool {
-        self.nodes_at_work().into_iter().all(|node| self.open_work(node).is_none())
+        let newest = self.newest_state().index;
+        self.nodes_at_work().into_iter().all(|node| {
+            let reached = |worker: &Worker| worker.shared().cluster.index == newest;
+            self.workers(node).all(reached) && self.open_work(node).is_none()
+        })
     }
 
     /// The data nodes that run.
