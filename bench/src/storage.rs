@@ -91,6 +91,8 @@ pub fn table() -> Table {
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         ordered_indexes: vec![k],
         unique_indexes: Vec::new(),
+        writes_blocked: false,
+        description: Default::default(),
         columns,
     }
 }

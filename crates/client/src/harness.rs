@@ -48,6 +48,8 @@ pub(crate) fn table(id: TableId, name: &str, columns: Vec<Column>) -> Table {
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        writes_blocked: false,
+        description: Default::default(),
         columns,
     }
 }

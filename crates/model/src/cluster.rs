@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{
-    ActorKind, Address, ControlIndex, Incarnation, IndexId, NodeId, PartitionId, PartitionIndex,
-    SessionId, TableId, WorkerId,
+    ActorKind, Address, ColumnId, ControlIndex, Incarnation, IndexId, NodeId, PartitionId,
+    PartitionIndex, SessionId, TableId, WorkerId,
 };
-use crate::schema::{Column, Table};
+use crate::schema::{Column, Description, Table};
 
 /// What a node does in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +110,9 @@ pub struct ClusterState {
     pub tables: BTreeMap<TableId, Arc<Table>>,
     /// Tables by name, hidden ones excluded.
     pub table_names: BTreeMap<String, TableId>,
+    /// Databases by name, with what the SQL layer keeps about each. A table belongs to the database
+    /// whose name and a dot its own name begins with.
+    pub databases: BTreeMap<String, Description>,
     /// Source of table and index identities.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
@@ -137,6 +140,8 @@ pub enum SchemaChange {
         ordered_indexes: Vec<(String, Vec<u16>)>,
         /// Unique indexes: name and columns; complete from the start, as the table is empty.
         unique_indexes: Vec<(String, Vec<u16>)>,
+        /// What the SQL layer keeps about the table.
+        description: Description,
     },
     /// Adds columns at the end; each must be nullable or have a default that is not NULL.
     AddColumns {
@@ -144,6 +149,62 @@ pub enum SchemaChange {
         table: TableId,
         /// New columns.
         columns: Vec<Column>,
+        /// The table's description from now on; none keeps it.
+        description: Option<Description>,
+    },
+    /// Replaces what the SQL layer keeps about a table.
+    Describe {
+        /// The table.
+        table: TableId,
+        /// The version of the definition it was made from; refused when there is a newer one.
+        version: u32,
+        /// Columns that get another name.
+        renamed: Vec<(ColumnId, String)>,
+        /// The new description.
+        description: Description,
+    },
+    /// Gives tables new names, one after the other, all or none.
+    RenameTables {
+        /// Tables with their new full names.
+        names: Vec<(TableId, String)>,
+    },
+    /// Refuses writes to a table while its rows are copied to a new one, or allows them again.
+    BlockWrites {
+        /// The table.
+        table: TableId,
+        /// Whether writes are refused from now on.
+        blocked: bool,
+    },
+    /// Puts a table in the place and under the name of another, which is dropped.
+    ReplaceTable {
+        /// The table that goes.
+        old: TableId,
+        /// The table that takes its name.
+        new: TableId,
+    },
+    /// Removes all rows of a table at once, by giving it a new identity.
+    TruncateTable {
+        /// The table.
+        table: TableId,
+    },
+    /// A new database.
+    CreateDatabase {
+        /// Its name, without a dot.
+        name: String,
+        /// What the SQL layer keeps about it.
+        description: Description,
+    },
+    /// Replaces what the SQL layer keeps about a database.
+    AlterDatabase {
+        /// Its name.
+        name: String,
+        /// The new description.
+        description: Description,
+    },
+    /// Removes a database with its tables.
+    DropDatabase {
+        /// Its name.
+        name: String,
     },
     /// Removes a table with its indexes and rows.
     DropTable {

@@ -22,5 +22,7 @@ pub use expression::{Arithmetic, Comparison, EvalError, Expression};
 pub use ids::*;
 pub use key::{Key, KeyEncoder};
 pub use row::{Row, RowLayout, RowView};
-pub use schema::{Column, ColumnType, IndexState, OrderedIndexDef, Table, UniqueIndexDef};
+pub use schema::{
+    Column, ColumnType, Description, IndexState, OrderedIndexDef, Table, UniqueIndexDef,
+};
 pub use value::{Value, ValueRef};

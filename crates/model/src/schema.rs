@@ -86,6 +86,9 @@ pub struct UniqueIndexDef {
     pub state: IndexState,
 }
 
+/// What the SQL layer keeps in the catalog about a table or a database; opaque bytes to the kernel.
+pub type Description = Arc<[u8]>;
+
 /// One version of a table's definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -111,6 +114,10 @@ pub struct Table {
     pub ordered_indexes: Vec<OrderedIndexDef>,
     /// Unique indexes.
     pub unique_indexes: Vec<UniqueIndexDef>,
+    /// Writes are refused: the rows are being copied into the table that will replace this one.
+    pub writes_blocked: bool,
+    /// What the SQL layer keeps about the table.
+    pub description: Description,
 }
 
 impl Table {

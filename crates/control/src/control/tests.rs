@@ -412,6 +412,7 @@ fn create(name: &str) -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        description: Default::default(),
     }
 }
 

@@ -8,16 +8,20 @@
 //! # Not here
 //! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
 
+mod names;
+
 use std::sync::Arc;
 
 use model::schema::{BUCKET_COUNT, COLUMNS_MAX, INDEXES_MAX, KEY_SIZE_MAX, ROW_SIZE_MAX};
 use model::{
-    ClusterState, Column, ColumnId, ColumnType, ErrorCode, IndexId, IndexState, KeyEncoder,
-    OrderedIndexDef, RowLayout, SchemaChange, Table, TableId, UniqueIndexDef,
+    ClusterState, Column, ColumnId, ColumnType, Description, ErrorCode, IndexId, IndexState,
+    KeyEncoder, OrderedIndexDef, RowLayout, SchemaChange, Table, TableId, UniqueIndexDef,
 };
 
 /// Longest name of a table, column or index, in bytes.
 const NAME_SIZE_MAX: usize = 512;
+/// Longest description of a table or a database, in bytes.
+const DESCRIPTION_SIZE_MAX: usize = 4 << 20;
 /// Most tables, hidden ones included.
 const TABLES_MAX: usize = 20_320;
 /// Most row layouts of a table: the row carries the number in one byte.
@@ -30,8 +34,24 @@ pub(super) fn change(
 ) -> Result<TableId, ErrorCode> {
     match change {
         SchemaChange::CreateTable { .. } => create_table(state, change),
-        SchemaChange::AddColumns { table, columns } => add_columns(state, *table, columns),
+        SchemaChange::AddColumns { table, columns, description } => {
+            add_columns(state, *table, columns, description.as_ref())
+        }
+        SchemaChange::Describe { table, version, renamed, description } => {
+            describe(state, *table, *version, renamed, description)
+        }
+        SchemaChange::BlockWrites { table, blocked } => block_writes(state, *table, *blocked),
         SchemaChange::DropTable { table } => drop_table(state, *table),
+        SchemaChange::RenameTables { names } => names::rename_tables(state, names),
+        SchemaChange::ReplaceTable { old, new } => names::replace_table(state, *old, *new),
+        SchemaChange::TruncateTable { table } => names::truncate_table(state, *table),
+        SchemaChange::CreateDatabase { name, description } => {
+            names::create_database(state, name, description)
+        }
+        SchemaChange::AlterDatabase { name, description } => {
+            names::alter_database(state, name, description)
+        }
+        SchemaChange::DropDatabase { name } => names::drop_database(state, name),
         SchemaChange::CreateOrderedIndex { table, name, columns } => {
             create_ordered_index(state, *table, name, columns)
         }
@@ -52,14 +72,12 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         partition_count,
         ordered_indexes,
         unique_indexes,
+        description,
     } = change
     else {
         unreachable!("the caller has matched the kind of change");
     };
-    check_name(name)?;
-    if state.table_names.contains_key(name) {
-        return Err(ErrorCode::TableExists);
-    }
+    names::check_new_table_name(state, name)?;
     check_columns(columns)?;
     let primary_key = check_key(columns, primary_key, false)?;
     let distribution_key = match distribution_key.as_slice() {
@@ -80,6 +98,7 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         names.push(name);
     }
     check_table_count(state, 1 + unique_indexes.len())?;
+    check_description(description)?;
     let partition_count = partition_count_of(state, *partition_count)?;
     let mut table = Table {
         id: TableId(take_id(state)),
@@ -93,6 +112,8 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         layouts: vec![Arc::new(RowLayout::new(0, columns))],
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),
+        writes_blocked: false,
+        description: description.clone(),
     };
     for (name, key) in ordered_indexes {
         let id = IndexId(take_id(state));
@@ -110,6 +131,7 @@ fn add_columns(
     state: &mut ClusterState,
     id: TableId,
     added: &[Column],
+    description: Option<&Description>,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;
     // Rows that exist read as the default, so there must be one they may have.
@@ -121,18 +143,64 @@ fn add_columns(
     check_columns(&table.columns)?;
     let layout = RowLayout::new(table.layouts.len() as u8, &table.columns);
     table.layouts.push(Arc::new(layout));
+    if let Some(description) = description {
+        check_description(description)?;
+        table.description = description.clone();
+    }
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn describe(
+    state: &mut ClusterState,
+    id: TableId,
+    version: u32,
+    renamed: &[(ColumnId, String)],
+    description: &Description,
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    if table.version != version {
+        return Err(ErrorCode::SchemaChanged);
+    }
+    for (column, name) in renamed {
+        let column = table.columns.get_mut(usize::from(column.0));
+        column.ok_or(ErrorCode::BadDefinition)?.name.clone_from(name);
+    }
+    check_columns(&table.columns)?;
+    check_description(description)?;
+    table.description = description.clone();
+    table.version += 1;
+    Ok(publish(state, table))
+}
+
+fn block_writes(
+    state: &mut ClusterState,
+    id: TableId,
+    blocked: bool,
+) -> Result<TableId, ErrorCode> {
+    let mut table = base_table(state, id)?;
+    if table.writes_blocked == blocked {
+        // Two who copy the same table would replace each other's result.
+        return if blocked { Err(ErrorCode::SchemaChanged) } else { Ok(id) };
+    }
+    table.writes_blocked = blocked;
     table.version += 1;
     Ok(publish(state, table))
 }
 
 fn drop_table(state: &mut ClusterState, id: TableId) -> Result<TableId, ErrorCode> {
     let table = base_table(state, id)?;
+    state.table_names.remove(&table.name);
+    remove(state, &table);
+    Ok(id)
+}
+
+/// Takes a table and the hidden ones behind it out of the catalog; its name is the caller's.
+fn remove(state: &mut ClusterState, table: &Table) {
     for index in &table.unique_indexes {
         state.tables.remove(&index.table);
     }
-    state.table_names.remove(&table.name);
-    state.tables.remove(&id);
-    Ok(id)
+    state.tables.remove(&table.id);
 }
 
 fn create_ordered_index(
@@ -254,6 +322,8 @@ fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> 
         partition_count: base.partition_count,
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),
+        writes_blocked: false,
+        description: Arc::from([]),
     }
 }
 
@@ -265,6 +335,11 @@ fn partition_count_of(state: &ClusterState, asked: u16) -> Result<u16, ErrorCode
     let workers = state.data_members().map(|(_, m)| usize::from(m.workers)).max().unwrap_or(1);
     let count = (state.slots.len() * workers).clamp(1, usize::from(BUCKET_COUNT));
     Ok(count as u16)
+}
+
+fn check_description(description: &Description) -> Result<(), ErrorCode> {
+    let fits = description.len() <= DESCRIPTION_SIZE_MAX;
+    if fits { Ok(()) } else { Err(ErrorCode::BadDefinition) }
 }
 
 fn check_name(name: &str) -> Result<(), ErrorCode> {

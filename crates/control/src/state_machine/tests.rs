@@ -260,6 +260,7 @@ fn table(name: &str) -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        description: Default::default(),
     }
 }
 

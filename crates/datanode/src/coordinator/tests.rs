@@ -56,6 +56,8 @@ fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> 
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         ordered_indexes: vec![],
         unique_indexes: unique,
+        writes_blocked: false,
+        description: Default::default(),
         columns,
     })
 }

@@ -47,12 +47,14 @@ impl Coordinator {
     }
 
     /// Aborts undecided transactions that have changed a table before it got a unique index: their
-    /// changes have no entries, and the build may have passed their rows.
+    /// changes have no entries, and the build may have passed their rows. Likewise those that have
+    /// changed a table whose writes are blocked: whoever copies its rows must not miss theirs.
     pub(super) fn indexes_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         let new_index = |table: &Table| {
             let old = before.tables.get(&table.id);
             old.is_some_and(|old| {
-                table.unique_indexes.iter().any(|index| old.unique_index(index.id).is_none())
+                let new = |index: &UniqueIndexDef| old.unique_index(index.id).is_none();
+                table.writes_blocked && !old.writes_blocked || table.unique_indexes.iter().any(new)
             })
         };
         let cluster = ctx.cluster().clone();
@@ -66,7 +68,7 @@ impl Coordinator {
             .collect();
         for id in writers {
             probe!(ctx, "coordinator: unique index created under a writing transaction");
-            let refusal = Refusal::new(ErrorCode::SchemaChanged, "a unique index was created");
+            let refusal = Refusal::new(ErrorCode::SchemaChanged, "a table it wrote to was altered");
             self.abort_with(ctx, id, refusal, None);
         }
     }

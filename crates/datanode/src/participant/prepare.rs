@@ -134,7 +134,9 @@ impl Participant {
         if !routed_here(cluster, me, partition, chain) || !self.replicas.contains_key(&partition) {
             return Err(Refusal::new(ErrorCode::StaleRoute, partition.to_string()));
         }
-        if operation.table_version != table.version {
+        if operation.table_version != table.version
+            || table.writes_blocked && operation.kind.is_write()
+        {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
         evaluate::check_operation(table, partition, &operation.kind)

@@ -75,6 +75,8 @@ fn table() -> Table {
             columns: vec![ColumnId(1)],
         }],
         unique_indexes: vec![],
+        writes_blocked: false,
+        description: Default::default(),
         columns,
     }
 }

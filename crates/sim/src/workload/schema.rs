@@ -98,7 +98,7 @@ async fn insert_rows(session: &Session, table: TableId, from: i64) -> Result<(),
 async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), Refusal> {
     insert_rows(session, table, 0).await?;
     let columns = vec![column("late", ColumnType::Int(8))];
-    let add = SchemaChange::AddColumns { table, columns };
+    let add = SchemaChange::AddColumns { table, columns, description: None };
     change(session, add, &[ErrorCode::BadDefinition, ErrorCode::TableExists]).await?;
     insert_rows(session, table, ROWS).await?;
     let (name, columns) = ("by_a".to_string(), vec![1]);
@@ -136,7 +136,12 @@ async fn shared(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     let number = lab.number();
     if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
         let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
-        return change(session, SchemaChange::AddColumns { table, columns }, &[]).await;
+        return change(
+            session,
+            SchemaChange::AddColumns { table, columns, description: None },
+            &[],
+        )
+        .await;
     }
     let ordered = session.percent(30);
     let name = format!("late_{number}");

@@ -43,6 +43,8 @@ fn table() -> Table {
         layouts: vec![Arc::new(layout)],
         ordered_indexes: vec![index(10, &[2]), index(11, &[1, 2])],
         unique_indexes: Vec::new(),
+        writes_blocked: false,
+        description: Default::default(),
     }
 }
 

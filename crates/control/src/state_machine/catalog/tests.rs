@@ -27,6 +27,7 @@ impl Catalog {
         if result.is_err() {
             assert_eq!(state.tables, before.tables);
             assert_eq!(state.table_names, before.table_names);
+            assert_eq!(state.databases, before.databases);
             assert_eq!(state.next_id, before.next_id);
         }
         result
@@ -41,6 +42,7 @@ impl Catalog {
             partition_count: draft.partition_count,
             ordered_indexes: named(draft.ordered),
             unique_indexes: named(draft.unique),
+            description: Description::default(),
         })
     }
 
@@ -66,7 +68,7 @@ struct Draft {
 
 fn draft() -> Draft {
     Draft {
-        name: "shop.items",
+        name: "items",
         columns: vec![
             column("id", ColumnType::Int(8), false),
             column("shelf", ColumnType::UInt(4), false),
@@ -96,9 +98,9 @@ fn a_table_gets_partitions_for_all_workers() {
     assert_eq!(catalog.table(id).partition_count, 4);
     assert_eq!(catalog.table(id).version, 1);
     assert_eq!(catalog.table(id).distribution_key, [ColumnId(0)]);
-    assert_eq!(catalog.log.state.table_named("shop.items").unwrap().id, id);
+    assert_eq!(catalog.log.state.table_named("items").unwrap().id, id);
     assert_eq!(catalog.create(draft()), Err(ErrorCode::TableExists));
-    let other = catalog.create(Draft { name: "shop.b", partition_count: 7, ..draft() }).unwrap();
+    let other = catalog.create(Draft { name: "b", partition_count: 7, ..draft() }).unwrap();
     assert_eq!(catalog.table(other).partition_count, 7);
     assert!(other > id);
 }
@@ -183,13 +185,13 @@ fn a_unique_index_has_a_hidden_table() {
     let index = catalog.table(id).unique_indexes[0].clone();
     assert_eq!(index.state, IndexState::Online);
     let hidden = catalog.table(index.table);
-    assert_eq!(hidden.name, "shop.items/by_label");
+    assert_eq!(hidden.name, "items/by_label");
     assert_eq!(hidden.unique_index_of, Some(id));
     let names: Vec<&str> = hidden.columns.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["label", "shelf", "id"]);
     assert!(hidden.columns.iter().all(|c| !c.nullable));
     assert_eq!(hidden.primary_key, [ColumnId(0), ColumnId(1)]);
-    assert!(!catalog.log.state.table_names.contains_key("shop.items/by_label"));
+    assert!(!catalog.log.state.table_names.contains_key("items/by_label"));
     // Only its base table's name leads to it.
     let hidden = index.table;
     let drop = SchemaChange::DropTable { table: hidden };
@@ -259,7 +261,7 @@ fn the_number_of_indexes_is_limited() {
 fn added_columns_make_a_layout() {
     let mut catalog = Catalog::new();
     let table = catalog.create(draft()).unwrap();
-    let add = |columns| SchemaChange::AddColumns { table, columns };
+    let add = |columns| SchemaChange::AddColumns { table, columns, description: None };
     let plain = column("weight", ColumnType::UInt(2), false);
     assert_eq!(catalog.run(add(vec![plain.clone()])), Err(ErrorCode::BadDefinition));
     assert_eq!(catalog.run(add(vec![])), Err(ErrorCode::BadDefinition));
@@ -274,4 +276,87 @@ fn added_columns_make_a_layout() {
         let result = catalog.run(add(vec![column(&format!("n{i}"), ColumnType::Float, true)]));
         assert_eq!(result.is_ok(), i < LAYOUTS_MAX, "layout {i}");
     }
+}
+
+fn describes(text: &str) -> Description {
+    text.as_bytes().into()
+}
+
+#[test]
+fn a_table_with_a_dot_in_its_name_needs_its_database_and_goes_with_it() {
+    let mut catalog = Catalog::new();
+    let create =
+        || SchemaChange::CreateDatabase { name: "shop".into(), description: describes("x") };
+    let named = |name| Draft { name, ..draft() };
+    assert_eq!(catalog.create(named("shop.items")), Err(ErrorCode::UnknownDatabase));
+    catalog.run(create()).unwrap();
+    assert_eq!(catalog.run(create()), Err(ErrorCode::DatabaseExists));
+    let id = catalog.create(Draft { unique: vec![("u", vec![1])], ..named("shop.items") }).unwrap();
+    let other = catalog.create(named("shopping")).unwrap();
+    assert_eq!(catalog.log.state.tables.len(), 3);
+    let alter = SchemaChange::AlterDatabase { name: "shop".into(), description: describes("y") };
+    catalog.run(alter).unwrap();
+    assert_eq!(catalog.log.state.databases["shop"], describes("y"));
+    let drop = || SchemaChange::DropDatabase { name: "shop".into() };
+    catalog.run(drop()).unwrap();
+    assert_eq!(catalog.run(drop()), Err(ErrorCode::UnknownDatabase));
+    assert!(!catalog.log.state.tables.contains_key(&id));
+    assert_eq!(catalog.log.state.tables.keys().collect::<Vec<_>>(), [&other]);
+}
+
+#[test]
+fn two_tables_swap_their_names_or_none_is_renamed() {
+    let mut catalog = Catalog::new();
+    let a = catalog.create(Draft { name: "a", ..draft() }).unwrap();
+    let b = catalog.create(Draft { name: "b", ..draft() }).unwrap();
+    let rename = |names: &[(TableId, &str)]| SchemaChange::RenameTables {
+        names: names.iter().map(|(id, name)| (*id, (*name).to_owned())).collect(),
+    };
+    catalog.run(rename(&[(a, "t"), (b, "a"), (a, "b")])).unwrap();
+    assert_eq!(catalog.log.state.table_names["a"], b);
+    assert_eq!(catalog.log.state.table_names["b"], a);
+    assert_eq!((catalog.table(a).name.as_str(), catalog.table(a).version), ("b", 2));
+    assert_eq!(catalog.run(rename(&[(a, "c"), (b, "c")])), Err(ErrorCode::TableExists));
+    assert_eq!(catalog.run(rename(&[(a, "no.c")])), Err(ErrorCode::UnknownDatabase));
+    assert_eq!(catalog.run(rename(&[])), Err(ErrorCode::BadDefinition));
+}
+
+#[test]
+fn a_replacement_takes_the_name_and_truncation_gives_new_identities() {
+    let mut catalog = Catalog::new();
+    let old = catalog.create(Draft { name: "t", unique: vec![("u", vec![1])], ..draft() }).unwrap();
+    let new = catalog.create(Draft { name: "copy", ..draft() }).unwrap();
+    catalog.run(SchemaChange::BlockWrites { table: old, blocked: true }).unwrap();
+    let again = SchemaChange::BlockWrites { table: old, blocked: true };
+    assert_eq!(catalog.run(again), Err(ErrorCode::SchemaChanged));
+    catalog.run(SchemaChange::ReplaceTable { old, new }).unwrap();
+    assert_eq!(catalog.log.state.table_names.len(), 1);
+    assert_eq!(catalog.log.state.table_names["t"], new);
+    assert_eq!(catalog.log.state.tables.len(), 1, "the old one's hidden table is gone too");
+    let key = SchemaChange::CreateUniqueIndex { table: new, name: "u".into(), columns: vec![1] };
+    catalog.run(key).unwrap();
+    let before = catalog.table(new).clone();
+    let fresh = catalog.run(SchemaChange::TruncateTable { table: new }).unwrap();
+    let after = catalog.table(fresh).clone();
+    assert_ne!(before.unique_indexes[0].table, after.unique_indexes[0].table);
+    assert_eq!(after.unique_indexes[0].state, IndexState::Online);
+    assert_eq!(catalog.table(after.unique_indexes[0].table).unique_index_of, Some(fresh));
+    assert_eq!(catalog.log.state.tables.len(), 2);
+}
+
+#[test]
+fn a_description_is_replaced_only_by_one_who_knows_the_newest() {
+    let mut catalog = Catalog::new();
+    let id = catalog.create(draft()).unwrap();
+    let describe = |version, name: &str| SchemaChange::Describe {
+        table: id,
+        version,
+        renamed: vec![(ColumnId(2), name.to_owned())],
+        description: describes("d"),
+    };
+    catalog.run(describe(1, "tag")).unwrap();
+    assert_eq!(catalog.table(id).columns[2].name, "tag");
+    assert_eq!(catalog.table(id).description, describes("d"));
+    assert_eq!(catalog.run(describe(1, "other")), Err(ErrorCode::SchemaChanged));
+    assert_eq!(catalog.run(describe(2, "id")), Err(ErrorCode::BadDefinition));
 }
