@@ -261,6 +261,11 @@ impl Client {
         self.events.pop_front()
     }
 
+    /// Whether a request is under way.
+    pub fn is_open(&self, token: Token) -> bool {
+        self.calls.contains_key(&token)
+    }
+
     /// Requests under way.
     pub fn open_requests(&self) -> usize {
         self.calls.len()

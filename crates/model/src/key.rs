@@ -4,8 +4,10 @@
 //! are big-endian, signed ones with the sign bit flipped. Floats are big-endian with all bits
 //! flipped when negative, the sign bit otherwise. Fixed bytes are as they are. Variable bytes
 //! escape 0x00 as 0x00 0xFF and end with 0x00 0x00, so that a key of fewer columns is a byte
-//! prefix of exactly the keys that begin with those column values.
+//! prefix of exactly the keys that begin with those column values. Text is encoded like variable
+//! bytes, but by the weights its collation gives it: equal keys are equal text, not equal bytes.
 
+use collation::CollationId;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::schema::ColumnType;
@@ -79,8 +81,30 @@ pub fn strip_value<'k>(
             }
             key.strip_prefix(&[0, 0])
         }
+        (ColumnType::Text { max_bytes, collation }, ValueRef::Bytes(bytes)) => {
+            let mut encoded = Vec::new();
+            push_text(&mut encoded, max_bytes.into(), collation, bytes);
+            key.strip_prefix(encoded.as_slice())
+        }
         _ => None,
     }
+}
+
+/// Appends the weights of `text`, escaped and ended as variable bytes are.
+fn push_text(key: &mut Vec<u8>, max: usize, collation: CollationId, text: &[u8]) {
+    let mut weights = Vec::with_capacity(2 * text.len());
+    collation::sort_key(collation, text, &mut weights);
+    let end = key.len() + max;
+    for byte in weights {
+        if key.len() + 1 + usize::from(byte == 0) > end {
+            break;
+        }
+        key.push(byte);
+        if byte == 0 {
+            key.push(0xFF);
+        }
+    }
+    key.extend_from_slice(&[0, 0]);
 }
 
 /// The bits of a float as a number with the same order.
@@ -164,6 +188,11 @@ impl KeyEncoder {
                     }
                 }
                 self.bytes.extend_from_slice(&[0, 0]);
+            }
+            (ColumnType::Text { max_bytes, collation }, ValueRef::Bytes(bytes))
+                if bytes.len() <= max_bytes.into() =>
+            {
+                push_text(&mut self.bytes, max_bytes.into(), collation, bytes);
             }
             _ => return None,
         }

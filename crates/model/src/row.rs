@@ -74,9 +74,9 @@ impl RowLayout {
                 }
                 ColumnType::Float => 8,
                 ColumnType::Fixed(size) => size,
-                ColumnType::Variable(_) => 0,
+                ColumnType::Variable(_) | ColumnType::Text { .. } => 0,
             };
-            let variable = matches!(column.column_type, ColumnType::Variable(_));
+            let variable = column.column_type.variable_max().is_some();
             let place = if variable { variable_count } else { at };
             fields.push(Field { column_type: column.column_type, null_bit, at: place });
             variable_count += u16::from(variable);
@@ -120,7 +120,7 @@ impl RowLayout {
             ColumnType::UInt(_) => ValueRef::UInt(u64::from_le_bytes(bytes(row, at))),
             ColumnType::Float => ValueRef::Float(f64::from_le_bytes(bytes(row, at))),
             ColumnType::Fixed(size) => ValueRef::Bytes(&row[at..at + usize::from(size)]),
-            ColumnType::Variable(_) => {
+            ColumnType::Variable(_) | ColumnType::Text { .. } => {
                 let (from, to) = self.variable_range(row, at);
                 ValueRef::Bytes(&row[from..to])
             }
@@ -150,7 +150,7 @@ impl RowLayout {
             } else {
                 self.put(&mut row, field, *value).ok_or(RowError::OutOfRange(column))?;
             }
-            if let ColumnType::Variable(_) = field.column_type {
+            if field.column_type.variable_max().is_some() {
                 let end = row.len() - self.fixed_size();
                 let end = u16::try_from(end).map_err(|_| RowError::TooLarge)?;
                 let at = usize::from(self.offsets_at) + 2 * usize::from(field.at);
@@ -188,7 +188,10 @@ impl RowLayout {
             (ColumnType::Fixed(size), ValueRef::Bytes(v)) if v.len() == usize::from(size) => {
                 row[at..at + v.len()].copy_from_slice(v);
             }
-            (ColumnType::Variable(max), ValueRef::Bytes(v)) if v.len() <= usize::from(max) => {
+            (
+                ColumnType::Variable(max) | ColumnType::Text { max_bytes: max, .. },
+                ValueRef::Bytes(v),
+            ) if v.len() <= usize::from(max) => {
                 row.extend_from_slice(v);
             }
             _ => return None,
@@ -212,7 +215,7 @@ impl RowLayout {
             last = end;
         }
         let within = |field: &Field| match field.column_type {
-            ColumnType::Variable(max) => {
+            ColumnType::Variable(max) | ColumnType::Text { max_bytes: max, .. } => {
                 let (from, to) = self.variable_range(row, usize::from(field.at));
                 to - from <= usize::from(max)
             }

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use collation::CollationId;
+
 use crate::ids::{ColumnId, IndexId, PartitionIndex, TableId};
 use crate::key::{Key, KeyEncoder, strip_value};
 use crate::row::RowLayout;
@@ -35,6 +37,24 @@ pub enum ColumnType {
     Fixed(u16),
     /// At most this many bytes.
     Variable(u16),
+    /// Text of at most this many bytes of UTF-8; its keys compare by the collation. The weights of
+    /// a value take at most `max_bytes` of a key: what would come after does not count.
+    Text {
+        /// Longest value in bytes.
+        max_bytes: u16,
+        /// How keys compare.
+        collation: CollationId,
+    },
+}
+
+impl ColumnType {
+    /// The longest value, if values differ in length: they are stored behind the fixed columns.
+    pub fn variable_max(self) -> Option<u16> {
+        match self {
+            ColumnType::Variable(max) | ColumnType::Text { max_bytes: max, .. } => Some(max),
+            _ => None,
+        }
+    }
 }
 
 /// A column of a table.

@@ -92,6 +92,13 @@ pub enum Message {
     Coordinator(CoordinatorMessage),
     /// Scans, both ways.
     Scan(ScanMessage),
+    /// From an SQL worker to another one of its node: KILL.
+    Kill {
+        /// The connection, which the receiver hosts.
+        connection: u32,
+        /// Only the statement it is running.
+        query_only: bool,
+    },
 }
 
 /// Work that an actor does in steps.
@@ -132,6 +139,7 @@ impl Message {
             Message::Participant(message) => message.name(),
             Message::Coordinator(message) => message.name(),
             Message::Scan(message) => message.name(),
+            Message::Kill { .. } => "Kill",
         }
     }
 }

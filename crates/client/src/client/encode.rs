@@ -191,7 +191,7 @@ fn fits_a_row(columns: &[Column]) -> bool {
         ColumnType::Float => 8,
         ColumnType::Fixed(size) => usize::from(size),
         // The end offset.
-        ColumnType::Variable(_) => 2,
+        ColumnType::Variable(_) | ColumnType::Text { .. } => 2,
     };
     // One NULL bit each, rounded up to a byte, and the layout's number.
     let fixed: usize = columns.iter().map(|column| size(column) + 1).sum();

@@ -391,7 +391,7 @@ fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
             }
             ColumnType::Float => 8,
             ColumnType::Fixed(size) => usize::from(size),
-            ColumnType::Variable(_) => 2,
+            ColumnType::Variable(_) | ColumnType::Text { .. } => 2,
         };
         // The key encoder knows which values a type takes; NULL stands for "no default".
         let default = column.default.as_ref();
@@ -430,6 +430,7 @@ fn key_size(column_type: ColumnType) -> usize {
         ColumnType::Fixed(size) => usize::from(size),
         // Each zero byte is escaped to two, and two end the value.
         ColumnType::Variable(max) => 2 * usize::from(max) + 2,
+        ColumnType::Text { max_bytes, .. } => usize::from(max_bytes) + 2,
     }
 }
 

@@ -3,7 +3,7 @@
 use stdx::Prng;
 
 use super::*;
-use crate::key::KeyEncoder;
+use crate::key::{Key, KeyEncoder};
 
 fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
     Column { name: name.into(), column_type, nullable, default: Value::Null }
@@ -29,7 +29,7 @@ fn random_value(prng: &mut Prng, column: &Column) -> Value {
         ColumnType::UInt(_) => Value::UInt(prng.next_u64() >> prng.below(64)),
         ColumnType::Float => Value::Float(prng.next_u64() as i32 as f64 / 7.0),
         ColumnType::Fixed(n) => Value::Bytes((0..n).map(|_| prng.below(3) as u8).collect()),
-        ColumnType::Variable(n) => {
+        ColumnType::Variable(n) | ColumnType::Text { max_bytes: n, .. } => {
             let len = prng.below(u64::from(n.min(5)) + 1);
             Value::Bytes((0..len).map(|_| prng.below(3) as u8).collect())
         }
@@ -164,4 +164,25 @@ fn a_key_is_recognised_in_its_row_alone() {
         assert!(has_key(&row.0, encode(&a).bytes()));
         assert_eq!(has_key(&row.0, encode(&b).bytes()), encode(&a) == encode(&b));
     }
+}
+
+#[test]
+fn keys_of_text_are_its_weights() {
+    let binary = collation::CollationId::BINARY;
+    let text = ColumnType::Text { max_bytes: 4, collation: binary };
+    let key = |bytes: &[u8]| {
+        let mut encoder = KeyEncoder::new();
+        encoder.push(text, false, ValueRef::Bytes(bytes))?;
+        Some(encoder.finish())
+    };
+    assert_eq!(key(b"ab").unwrap().bytes(), b"ab\0\0");
+    assert_eq!(key(b"a\0b").unwrap().bytes(), b"a\0\xFFb\0\0");
+    // The weights of a value take at most as many bytes as the longest value.
+    assert_eq!(key(b"abc\0").unwrap().bytes(), b"abc\0\0");
+    assert_eq!(key(b"abcde"), None);
+    let stripped = |key: &Key, bytes: &[u8]| {
+        crate::key::strip_value(key.bytes(), text, false, ValueRef::Bytes(bytes)).map(<[u8]>::len)
+    };
+    assert_eq!(stripped(&key(b"ab").unwrap(), b"ab"), Some(0));
+    assert_eq!(stripped(&key(b"ab").unwrap(), b"a"), None);
 }

@@ -92,7 +92,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             _ => false,
         },
         ActorKind::Client | ActorKind::IndexBuilder => match message {
-            Message::Reply(_) | Message::Continue(_) => true,
+            Message::Reply(_) | Message::Continue(_) | Message::Kill { .. } => true,
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Control(message) => matches!(**message, ControlMessage::SchemaReply { .. }),
             _ => false,

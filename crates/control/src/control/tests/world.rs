@@ -151,6 +151,7 @@ impl World {
             lease: LeaseCell::default(),
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
+            connections: Default::default(),
             timers: TimerQueue::default(),
             prng: self.prng.fork(),
             recorder: FlightRecorder::new(16),

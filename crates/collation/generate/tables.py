@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Generates the tables of `crates/collation/src/tables` from public Unicode data.
+
+Run it as `crates/collation/generate/tables.py WORK`, where WORK is an empty folder for what is
+fetched; it needs Python 3.8 or later, `pip` and `npm` (with `node`), and writes into the crate.
+
+Sources
+  pyuca 1.2 (PyPI)             allkeys-9.0.0.txt and allkeys-5.2.0.txt, Unicode licence
+  @unicode/unicode-X (npm)     simple case mappings and assigned code points of Unicode X
+  unicodedata.ucd_3_2_0        canonical decompositions, from Python itself
+
+Rules, where MySQL's collations are not the plain data
+  * Contractions are not applied, and variable elements are weights like others.
+  * At most eight elements of an expansion count (only U+FDFA has more).
+  * `general_ci` has one weight per character: the upper case (Unicode 3.0) of the base letter.
+  * `unicode_ci` is UCA 4.0.0, whose table is not in any registry. Its order is that of 5.2.0 for
+    the characters of Unicode 4.0, but for the differences listed in LETTERS_4_0 and EQUAL_4_0.
+    The numbers are ranks: only their order means something.
+"""
+
+import json
+import re
+import struct
+import subprocess
+import sys
+import unicodedata
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+PAGE = 64
+DIRECTORY_END = 0x30000
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parent / "src" / "tables"
+
+# Letters with a weight of their own in UCA 4.0.0: (letters, the letter they follow directly).
+LETTERS_4_0 = [
+    ("\u2132", "\u212e"), ("\u2183", "\u2182"), ("ÆæǢǣǼǽᴭ", "ᴀ"), ("Đđ", "ᴅ"), ("Ðð", "ȡ"),
+    ("ᴆ", "Ð"), ("Ħħℏ", "ƕ"), ("Łł", "ʟ"), ("ØøǾǿ", "ᴔ"), ("\u03fa\u03fb", "\u03f7"),
+    ("\u0ab3", "\u0ab2"), ("\u0b83", "\u0b57"), ("\u0b9c", "\u0b9a"), ("\u0ba9", "\u0ba8"),
+    ("\u0bb1", "\u0bb0"), ("\u0bb4", "\u0bb3"), ("\u0bb5", "\u0bb4"), ("\u0c33", "\u0c32"),
+    ("\u0cbd", "\u0cb9"), ("\u0d31", "\u0d30"), ("\u0d33", "\u0d32"), ("\u0d34", "\u0d33"),
+    ("\u0d57", "\u0d4d"), ("\u0dca", "\u0dc6"), ("\u0ddf", "\u0dde"), ("\u0df2", "\u0ddf"),
+    ("\u0df3", "\u0df2"), ("\u0e4c", "\u0e45"), ("\u0e4d", "\u0e4c"), ("\u0eaa", "\u0ea7"),
+    ("\u0ecc", "\u0ec4"), ("\u0ecd", "\u0ecc"), ("\u1027", "\u1026"), ("\u1029", "\u1027"),
+    ("\u102a", "\u1029"), ("\u1031", "\u1030"), ("\u1032", "\u1031"),
+]
+# Characters that UCA 4.0.0 makes equal to others.
+EQUAL_4_0 = [("\u013f", "L\u00b7"), ("\u0140", "l\u00b7"), ("\u180e", ""), ("\uffff", "")]
+EQUAL_4_0 += [(chr(0x09F4 + n), chr(0x31 + n)) for n in range(4)]
+EQUAL_4_0 += [(chr(0x10D0 + n), chr(0x10A0 + n)) for n in range(0x26)]
+# Han characters among the compatibility ideographs: implicit weights in 4.0.0; and U+FDFA.
+IMPLICIT_4_0 = {0xFA0E, 0xFA0F, 0xFA11, 0xFA13, 0xFA14, 0xFA1F, 0xFA21, 0xFA23, 0xFA24}
+IMPLICIT_4_0 |= {0xFA27, 0xFA28, 0xFA29, 0xFDFA}
+
+# Marks of a 16-bit entry that is not a weight.
+IMPLICIT = 0xFFFF
+SEQUENCE = 0x8000
+# Marks in place of a shade (the pair of secondary and tertiary weight).
+SHADE_IMPLICIT = 255
+SHADE_SEQUENCE = 254
+
+
+def fetch(work):
+    """Downloads the sources; gives back the two tables and the character data."""
+    run = lambda *command: subprocess.run(command, cwd=work, check=True, capture_output=True)
+    run(sys.executable, "-m", "pip", "download", "pyuca==1.2", "--no-deps", "-d", str(work))
+    with zipfile.ZipFile(next(work.glob("pyuca-*.whl"))) as wheel:
+        keys = {v: wheel.read(f"pyuca/allkeys-{v}.txt").decode() for v in ("9.0.0", "5.2.0")}
+    for version in ("3.0.0", "4.0.0", "5.2.0", "9.0.0"):
+        run("npm", "pack", f"@unicode/unicode-{version}@2.0.7")
+        (work / version).mkdir(exist_ok=True)
+        archive = f"unicode-unicode-{version}-2.0.7.tgz"
+        run("tar", "xzf", archive, "-C", version, "--strip-components=1")
+    data = subprocess.run(
+        ["node", str(HERE / "unicode_data.mjs"), str(work)], check=True, capture_output=True
+    )
+    return keys, json.loads(data.stdout)
+
+
+def parse_keys(text):
+    """The elements (primary, secondary, tertiary) of each single code point."""
+    table = {}
+    for line in text.splitlines():
+        found = re.match(r"([0-9A-F]+)\s*;\s*((?:\[[^\]]*\])+)", line)
+        if found:
+            elements = re.findall(r"\[[.*]([0-9A-F]+)\.([0-9A-F]+)\.([0-9A-F]+)", found[2])
+            table[int(found[1], 16)] = [tuple(int(w, 16) for w in e) for e in elements][:8]
+    return table
+
+
+def pages(entries, encode):
+    """The two-level array: a directory of page numbers, and the pages, each only once."""
+    numbers, directory = {}, []
+    for start in range(0, DIRECTORY_END, PAGE):
+        page = encode([entries.get(code) for code in range(start, start + PAGE)])
+        directory.append(numbers.setdefault(page, len(numbers)))
+    return struct.pack(f"<{len(directory)}H", *directory), b"".join(numbers)
+
+
+def write(name, *sections):
+    """A file: the size of each section but the last as a 32-bit number, then the sections."""
+    head = struct.pack(f"<{len(sections) - 1}I", *(len(s) for s in sections[:-1]))
+    (OUT / name).write_bytes(head + b"".join(sections))
+    print(f"{name}: {len(head) + sum(map(len, sections))} bytes")
+
+
+def check_beyond_directory(table):
+    """What lies beyond the directory is ignorable, as the code assumes."""
+    for code, elements in table.items():
+        if code >= DIRECTORY_END:
+            assert all(not any(e) for e in elements), hex(code)
+            assert 0xE0000 < code < 0xE01F0, hex(code)
+    beyond = sorted(code for code in table if code >= DIRECTORY_END)
+    runs = [c for c in beyond if c - 1 not in table], [c for c in beyond if c + 1 not in table]
+    print("ignorable beyond the directory:", [(hex(a), hex(b)) for a, b in zip(*runs)])
+
+
+def three_level(table):
+    """UCA 9.0.0: per code point a primary weight and the number of its shade."""
+    check_beyond_directory(table)
+    used = Counter((e[1], e[2]) for elements in table.values() for e in elements)
+    shades = {pair: n for n, (pair, _) in enumerate(used.most_common(SHADE_SEQUENCE))}
+    pool, places = [], {}
+    entries = {}
+    for code, elements in sorted(table.items()):
+        if len(elements) == 1 and elements[0][1:] in shades:
+            entries[code] = (elements[0][0], shades[elements[0][1:]])
+            continue
+        sequence = tuple(elements)
+        if sequence not in places:
+            places[sequence] = len(pool)
+            pool.append((len(sequence), 0, 0))
+            pool.extend(sequence)
+        entries[code] = (places[sequence], SHADE_SEQUENCE)
+    assert len(pool) < 0x10000
+
+    def encode(page):
+        page = [entry or (0, SHADE_IMPLICIT) for entry in page]
+        return struct.pack(f"<{PAGE}H", *(e[0] for e in page)) + bytes(e[1] for e in page)
+
+    directory, body = pages(entries, encode)
+    shade_bytes = b"".join(struct.pack("<HH", *pair) for pair in shades)
+    pool_bytes = b"".join(struct.pack("<HHH", *element) for element in pool)
+    write("uca0900.bin", directory, body, shade_bytes, pool_bytes)
+
+
+def one_level(name, table):
+    """Primary weights only: per code point a weight, zero (ignorable) or the place of several."""
+    pool, places, entries = [], {}, {}
+    for code, weights in sorted(table.items()):
+        if code >= DIRECTORY_END:
+            continue
+        if len(weights) == 1 and weights[0] < SEQUENCE:
+            entries[code] = weights[0]
+        elif not weights:
+            entries[code] = 0
+        else:
+            sequence = tuple(weights)
+            if sequence not in places:
+                places[sequence] = len(pool)
+                pool.extend((len(sequence), *sequence))
+            entries[code] = SEQUENCE + places[sequence]
+    assert len(pool) < IMPLICIT - SEQUENCE
+
+    def encode(page):
+        return struct.pack(f"<{PAGE}H", *(IMPLICIT if e is None else e for e in page))
+
+    directory, body = pages(entries, encode)
+    write(name, directory, body, struct.pack(f"<{len(pool)}H", *pool))
+
+
+def primaries_4_0(table_5_2, data):
+    """UCA 4.0.0 as ranks; see the head of this file."""
+    unassigned = data["4.0.0"]["unassigned"]
+    skip = lambda code: code in IMPLICIT_4_0 or any(a <= code < b for a, b in unassigned)
+    old = {
+        code: [e[0] for e in elements if e[0]]
+        for code, elements in table_5_2.items()
+        if code < 0x10000 and not skip(code)
+    }
+    own = {letter for letters, _ in LETTERS_4_0 for letter in letters}
+    own |= {letter for letter, _ in EQUAL_4_0}
+    order = sorted({w for code, weights in old.items() if chr(code) not in own for w in weights})
+    # A place in the order: (weight of 5.2.0, position among the letters inserted behind it).
+    place = {code: [(w, 0) for w in weights] for code, weights in old.items()}
+    known = {(w, 0) for w in order}
+    for letters, before in LETTERS_4_0:
+        weight, step = place[ord(before)][0]
+        assert len(place[ord(before)]) == 1 and (weight, step + 1) not in known, letters
+        known.add((weight, step + 1))
+        for letter in letters:
+            place[ord(letter)] = [(weight, step + 1)]
+    for letter, same in EQUAL_4_0:
+        place[ord(letter)] = [p for char in same for p in place[ord(char)]]
+    ranks = {p: rank for rank, p in enumerate(sorted(known), start=0x200)}
+    return {code: [ranks[p] for p in weights] for code, weights in place.items()}
+
+
+def general(data):
+    """`general_ci`: the weight of each character of the first plane that is not its code point."""
+    upper = dict(map(tuple, data["3.0.0"]["upper"]))
+
+    def base(code):
+        blocks = [(0xC0, 0x250), (0x370, 0x530), (0x1E00, 0x2000)]
+        if not any(a <= code < b for a, b in blocks) or code in (0x419, 0x439):
+            return code
+        parts = unicodedata.ucd_3_2_0.decomposition(chr(code)).split()
+        if len(parts) != 2 or parts[0].startswith("<"):
+            return code
+        first, mark = (int(part, 16) for part in parts)
+        if not 0x300 <= mark < 0x370 or not chr(first).isalpha():
+            return code
+        return base(first)
+
+    weights = {0xDF: ord("S")}
+    for code in range(0x10000):
+        letter = base(code)
+        weight = base(upper.get(letter, letter))
+        if code not in weights and weight != code:
+            weights[code] = weight
+
+    def encode(page):
+        return struct.pack(f"<{PAGE}H", *(w or 0 for w in page))
+
+    numbers, directory = {}, []
+    for start in range(0, 0x10000, PAGE):
+        page = encode([weights.get(code) for code in range(start, start + PAGE)])
+        directory.append(numbers.setdefault(page, len(numbers)))
+    assert len(numbers) < 256
+    write("general.bin", bytes(directory), b"".join(numbers))
+
+
+def case_runs(mapping):
+    """Runs of code points with one distance to their mapping: (first, last, step, distance)."""
+    runs = []
+    for code, target in sorted(mapping):
+        distance = target - code
+        for run in reversed(runs[-2:]):
+            step = code - run[1]
+            single = run[0] == run[1]
+            if run[3] == distance and step in (1, 2) and (single or run[2] == step):
+                run[1], run[2] = code, step
+                break
+        else:
+            runs.append([code, code, 1, distance])
+    # Two runs interleaved (upper and lower alternate) are told apart by their steps.
+    return b"".join(struct.pack("<IIIi", *run) for run in sorted(runs))
+
+
+def cases(data):
+    """Simple case mappings of the three Unicode versions in use."""
+    sections = []
+    for version in ("3.0.0", "5.2.0", "9.0.0"):
+        for direction in ("lower", "upper"):
+            mapping = [
+                (code, target)
+                for code, target in data[version][direction]
+                if version != "3.0.0" or code < 0x10000
+            ]
+            sections.append(case_runs(mapping))
+    write("case.bin", *sections)
+
+
+def main():
+    work = Path(sys.argv[1]).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    OUT.mkdir(exist_ok=True)
+    keys, data = fetch(work)
+    table_9_0, table_5_2 = parse_keys(keys["9.0.0"]), parse_keys(keys["5.2.0"])
+    three_level(table_9_0)
+    primaries = {c: [e[0] for e in elements if e[0]] for c, elements in table_5_2.items()}
+    one_level("uca0520.bin", primaries)
+    one_level("uca0400.bin", primaries_4_0(table_5_2, data))
+    general(data)
+    cases(data)
+
+
+if __name__ == "__main__":
+    main()
