@@ -1,0 +1,165 @@
+//! The protocol against its documentation, and against nonsense.
+
+use stdx::Prng;
+
+use crate::constants::{capability, column};
+use crate::*;
+
+#[test]
+fn packets_come_out_as_they_went_in_however_they_were_cut() {
+    let mut server = Channel::new(64 << 20);
+    let mut bytes = Vec::new();
+    server.write(&mut bytes, |out| out.extend_from_slice(b"first"));
+    server.write(&mut bytes, |_| {});
+    for cut in 0..=bytes.len() {
+        let mut client = Channel::new(64 << 20);
+        client.feed(&bytes[..cut]);
+        let early = client.next_packet().unwrap();
+        client.feed(&bytes[cut..]);
+        let first = early.or_else(|| client.next_packet().unwrap());
+        assert_eq!(first.as_deref(), Some(b"first".as_slice()));
+        assert_eq!(client.next_packet(), Ok(Some(vec![])));
+        assert_eq!(client.next_packet(), Ok(None));
+    }
+}
+
+#[test]
+fn long_payloads_are_several_packets() {
+    for size in [0xFF_FFFE, 0xFF_FFFF, 0x100_0000, 2 * 0xFF_FFFF, 2 * 0xFF_FFFF + 1] {
+        let mut bytes = Vec::new();
+        Channel::new(0).write(&mut bytes, |out| out.resize(out.len() + size, 7));
+        let mut client = Channel::new(64 << 20);
+        client.feed(&bytes);
+        assert_eq!(client.next_packet().unwrap().unwrap().len(), size);
+        let mut strict = Channel::new(size - 1);
+        strict.feed(&bytes);
+        assert_eq!(strict.next_packet(), Err(PacketError::TooLarge));
+    }
+    let mut client = Channel::new(100);
+    client.feed(&[1, 0, 0, 9, 0]);
+    assert_eq!(client.next_packet(), Err(PacketError::OutOfOrder));
+    // An announced length alone reserves nothing.
+    let mut client = Channel::new(1 << 30);
+    client.feed(&[0xFF, 0xFF, 0xFF, 0]);
+    assert_eq!(client.next_packet(), Ok(None));
+}
+
+#[test]
+fn a_handshake_response_is_taken_apart() {
+    let capabilities = capability::OFFERED;
+    let mut payload = capabilities.to_le_bytes().to_vec();
+    payload.extend_from_slice(&(16u32 << 20).to_le_bytes());
+    payload.push(45);
+    payload.extend_from_slice(&[0; 23]);
+    payload.extend_from_slice(b"root\0\x03abcshop\0caching_sha2_password\0");
+    payload.extend_from_slice(b"\x0a\x03key\x05value");
+    let response = Response::parse(&payload).unwrap();
+    assert_eq!((response.user.as_str(), response.auth.as_slice()), ("root", b"abc".as_slice()));
+    assert_eq!(response.database.as_deref(), Some("shop"));
+    assert_eq!(response.plugin, "caching_sha2_password");
+    assert_eq!(response.attributes, [("key".to_owned(), "value".to_owned())]);
+    let mut ssl = (capabilities | capability::SSL).to_le_bytes().to_vec();
+    ssl.resize(32, 0);
+    assert!(Response::parse(&ssl).unwrap().tls_wanted);
+    assert_eq!(Response::parse(&[0; 40]), Err(Malformed), "before 4.1");
+}
+
+#[test]
+fn passwords_are_proven() {
+    let nonce = *b"abcdefghijklmnopqrst";
+    let stored = auth::native_hash(b"secret");
+    // The client's side: SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password))).
+    use sha1::Digest;
+    let stage = sha1::Sha1::digest(b"secret");
+    let mask = sha1::Sha1::new().chain_update(nonce).chain_update(stored).finalize();
+    let answer: Vec<u8> = stage.iter().zip(mask).map(|(a, b)| a ^ b).collect();
+    assert!(auth::native_matches(&answer, &nonce, &stored));
+    assert!(!auth::native_matches(&answer, b"another nonce.......", &stored));
+    assert!(!auth::native_matches(&[], &nonce, &stored));
+    let verifier = auth::sha2_verifier(b"secret");
+    let stage = sha2::Sha256::digest(b"secret");
+    let mask = sha2::Sha256::new().chain_update(verifier).chain_update(nonce).finalize();
+    let answer: Vec<u8> = stage.iter().zip(mask).map(|(a, b)| a ^ b).collect();
+    assert!(auth::sha2_matches(&answer, &nonce, &verifier));
+    assert!(!auth::sha2_matches(&answer[1..], &nonce, &verifier));
+}
+
+#[test]
+fn parameters_of_an_execution() {
+    let mut types = Vec::new();
+    let mut payload = vec![0b0000_0010, 1];
+    for (kind, flags) in [
+        (column::LONGLONG, 0u8),
+        (column::VAR_STRING, 0),
+        (column::TINY, 0x80),
+        (column::DATETIME, 0),
+        (column::TIME, 0),
+        (column::DOUBLE, 0),
+    ] {
+        payload.extend_from_slice(&[kind, flags]);
+    }
+    payload.extend_from_slice(&(-5i64).to_le_bytes());
+    payload.push(200);
+    payload.extend_from_slice(&[7, 0xE8, 0x07, 5, 6, 7, 8, 9]);
+    payload.extend_from_slice(&[8, 1, 1, 0, 0, 0, 2, 3, 4]);
+    payload.extend_from_slice(&1.5f64.to_le_bytes());
+    let parsed = parse_execute(&payload, 6, 0, &mut types, &[], true).unwrap();
+    assert_eq!(parsed[0], Parameter::Int(-5));
+    assert_eq!(parsed[1], Parameter::Null);
+    assert_eq!(parsed[2], Parameter::UInt(200));
+    let (year, month, day, hour, minute, second) = (2024, 5, 6, 7, 8, 9);
+    let date_only = false;
+    let expected =
+        Parameter::DateTime { date_only, year, month, day, hour, minute, second, micros: 0 };
+    assert_eq!(parsed[3], expected);
+    let (negative, days, hours, minutes, seconds) = (true, 1, 2, 3, 4);
+    assert_eq!(parsed[4], Parameter::Time { negative, days, hours, minutes, seconds, micros: 0 });
+    assert_eq!(parsed[5], Parameter::Double(1.5));
+    // The next execution repeats the types, and the text came in pieces.
+    let mut again = vec![0b0011_1100, 0];
+    again.extend_from_slice(&9i64.to_le_bytes());
+    let long = [None, Some(b"pieces".to_vec())];
+    let parsed = parse_execute(&again, 6, 0, &mut types, &long, false).unwrap();
+    assert_eq!(parsed[..2], [Parameter::Int(9), Parameter::Bytes(b"pieces".to_vec())]);
+    assert_eq!(parse_execute(&[0, 0], 6, 0, &mut Vec::new(), &[], false), Err(Malformed));
+}
+
+#[test]
+fn integers_and_ends_of_rows() {
+    let mut out = Vec::new();
+    for value in [0, 250, 251, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, u64::MAX] {
+        answer::lenenc(&mut out, value);
+    }
+    let mut reader = reader::Reader(&out);
+    for value in [0, 250, 251, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, u64::MAX] {
+        assert_eq!(reader.lenenc(), Ok(value));
+    }
+    let mut row = Vec::new();
+    answer::text_int(&mut row, i64::MIN);
+    answer::text_uint(&mut row, u64::MAX);
+    answer::text_int(&mut row, 0);
+    assert_eq!(row, b"\x14-9223372036854775808\x1418446744073709551615\x010");
+    let mut end = Vec::new();
+    answer::end_of_rows(&mut end, &answer::Ok::default(), 0);
+    assert_eq!(end, [0xFE, 0, 0, 0, 0]);
+}
+
+#[test]
+fn nonsense_is_refused_and_never_panics() {
+    let mut prng = Prng::new(3);
+    for _ in 0..100_000 {
+        let length = prng.below(60);
+        let bytes: Vec<u8> = (0..length).map(|_| prng.next_u64() as u8).collect();
+        let mut channel = Channel::new(1 << 20);
+        channel.feed(&bytes);
+        while let Ok(Some(_)) = channel.next_packet() {}
+        let _ = Response::parse(&bytes);
+        let _ = Response::parse_change_user(&bytes, capability::OFFERED);
+        let command = Command::parse(&bytes, prng.percent(50));
+        if let Ok(Command::Execute { flags, payload, .. }) = command {
+            let count = prng.below(20) as usize;
+            let _ = parse_execute(&payload, count, flags, &mut Vec::new(), &[], true);
+        }
+        let _ = parse_execute(&bytes, 3, 8, &mut Vec::new(), &[], true);
+    }
+}

@@ -1,0 +1,306 @@
+//! Rows of one table by key or scan, in whichever way the transaction must read them.
+//!
+//! # Owns
+//! [`Reader`]: where a read goes (a replica, a snapshot, the transaction's coordinator), batching of
+//! keys, lookups by unique key with the recheck that locking needs.
+//! # Guarantees
+//! In a transaction that has changed the table its own changes are seen. A locked row has the key
+//! it was looked up by at the moment of the lock.
+//! # Not here
+//! Which path is taken (`plan`), conditions the kernel cannot evaluate (`execute`).
+
+use std::sync::Arc;
+
+use client::{
+    ClientOperation, ClientRead, OperationAction, OperationAnswer, ReadKey, ScanRange, ScanSpec,
+};
+use model::{ColumnId, Epoch, ErrorCode, Expression, IndexId, Refusal, Table, UniqueIndexDef, Value};
+use wire::{LockMode, Projection, WaitPolicy};
+
+use crate::kernel::{Failure, Kernel, Scan};
+
+/// A row's projected columns.
+pub(crate) type Values = Vec<Value>;
+
+/// How rows are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMode {
+    /// As committed now, from any replica; nothing is remembered.
+    Committed,
+    /// As of a snapshot the connection holds.
+    Snapshot(Epoch),
+    /// As committed, with the transaction's own changes.
+    Own,
+    /// Locked until the transaction ends, with the transaction's own changes.
+    Locking(LockMode, WaitPolicy),
+}
+
+/// Keys in one request, at most: well below `batch_max` of any configuration.
+const KEYS_MAX: usize = 128;
+/// How often a lookup by unique key starts anew because its row had changed.
+const RECHECKS_MAX: u32 = 8;
+
+/// Reads one table in one way.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    pub(crate) kernel: Kernel,
+    pub(crate) table: Arc<Table>,
+    pub(crate) mode: ReadMode,
+    pub(crate) projection: Projection,
+}
+
+impl Reader {
+    /// The rows with these primary keys, one or none per key, in order. A locked row that is
+    /// skipped counts as none.
+    pub(crate) async fn by_primary_key(
+        &self,
+        keys: Vec<Values>,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        let read = |key| ClientRead {
+            table: self.table.id,
+            key: ReadKey::Primary(key),
+            projection: self.projection.clone(),
+        };
+        match self.mode {
+            ReadMode::Committed => self.read(keys.into_iter().map(read).collect(), None).await,
+            ReadMode::Snapshot(at) => {
+                self.read(keys.into_iter().map(read).collect(), Some(at)).await
+            }
+            ReadMode::Own => {
+                let (lock, wait) = (LockMode::Committed, WaitPolicy::Wait);
+                self.operate(self.table.id, keys, lock, wait, &self.projection).await
+            }
+            ReadMode::Locking(lock, wait) => {
+                self.operate(self.table.id, keys, lock, wait, &self.projection).await
+            }
+        }
+    }
+
+    /// The rows with these values of a unique index, one or none per key, in order; none of the
+    /// values is NULL.
+    pub(crate) async fn by_unique_key(
+        &self,
+        index: IndexId,
+        keys: Vec<Values>,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        let read = |key| ClientRead {
+            table: self.table.id,
+            key: ReadKey::Unique { index, key },
+            projection: self.projection.clone(),
+        };
+        match self.mode {
+            ReadMode::Committed => self.read(keys.into_iter().map(read).collect(), None).await,
+            ReadMode::Snapshot(at) => {
+                self.read(keys.into_iter().map(read).collect(), Some(at)).await
+            }
+            ReadMode::Own | ReadMode::Locking(..) => self.by_entry(index, keys).await,
+        }
+    }
+
+    /// Scans a range of an index, or the heap.
+    pub(crate) fn scan(
+        &self,
+        range: ScanRange,
+        filter: Option<Expression>,
+        limit: Option<u64>,
+        partition_key: Option<Values>,
+    ) -> Scan {
+        let (lock, wait, in_transaction, snapshot) = match self.mode {
+            ReadMode::Committed => (LockMode::Committed, WaitPolicy::Wait, false, None),
+            ReadMode::Snapshot(at) => (LockMode::Committed, WaitPolicy::Wait, false, Some(at)),
+            ReadMode::Own => (LockMode::Committed, WaitPolicy::Wait, true, None),
+            ReadMode::Locking(lock, wait) => (lock, wait, true, None),
+        };
+        self.kernel.scan(ScanSpec {
+            table: self.table.id,
+            range,
+            filter,
+            projection: self.projection.clone(),
+            limit,
+            lock,
+            wait,
+            partition_key,
+            snapshot,
+            in_transaction,
+        })
+    }
+
+    async fn read(
+        &self,
+        mut reads: Vec<ClientRead>,
+        snapshot: Option<Epoch>,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        if reads.len() <= KEYS_MAX {
+            return self.kernel.read(reads, snapshot).await;
+        }
+        let mut rows = Vec::with_capacity(reads.len());
+        while !reads.is_empty() {
+            let rest = reads.split_off(reads.len().min(KEYS_MAX));
+            rows.append(&mut self.kernel.read(reads, snapshot).await?);
+            reads = rest;
+        }
+        Ok(rows)
+    }
+
+    /// Reads by primary key in the transaction.
+    async fn operate(
+        &self,
+        table: model::TableId,
+        keys: Vec<Values>,
+        lock: LockMode,
+        wait: WaitPolicy,
+        projection: &Projection,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        let mut rows = Vec::with_capacity(keys.len());
+        let mut keys = keys.into_iter().peekable();
+        while keys.peek().is_some() {
+            let operation = |key| ClientOperation {
+                table,
+                action: OperationAction::Read { key, lock, wait, projection: projection.clone() },
+            };
+            let batch = keys.by_ref().take(KEYS_MAX).map(operation).collect();
+            for answer in self.kernel.execute(batch).await? {
+                rows.push(match answer {
+                    Ok(OperationAnswer::Row(row)) => Some(row),
+                    Err(refusal) if absent(&refusal, wait) => None,
+                    Err(refusal) => return Err(Failure::Refused(refusal)),
+                    Ok(OperationAnswer::Written { .. }) => {
+                        return Err(Failure::Refused(ErrorCode::Internal.into()));
+                    }
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Reads by unique key in the transaction: entries of the index's hidden table, then the rows
+    /// they name. A row that has another key by then has been changed by somebody: it is looked up
+    /// anew.
+    async fn by_entry(
+        &self,
+        index: IndexId,
+        keys: Vec<Values>,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        let unknown = || Failure::Refused(Refusal::from(ErrorCode::UnknownIndex));
+        let index = self.table.unique_index(index).ok_or_else(unknown)?;
+        let (lock, wait) = match self.mode {
+            ReadMode::Locking(lock, wait) => (lock, wait),
+            _ => (LockMode::Committed, WaitPolicy::Wait),
+        };
+        let mut found: Vec<Option<Values>> = vec![None; keys.len()];
+        let mut wanted: Vec<usize> = (0..keys.len()).collect();
+        for _ in 0..RECHECKS_MAX {
+            let of_round = wanted.iter().map(|at| keys[*at].clone()).collect();
+            let (none, patient) = (LockMode::Committed, WaitPolicy::Wait);
+            let entries =
+                self.operate(index.table, of_round, none, patient, &Projection::All).await?;
+            let named: Vec<(usize, Values)> = wanted
+                .iter()
+                .zip(entries)
+                .filter_map(|(at, entry)| Some((*at, primary_key_of(&self.table, index, &entry?))))
+                .collect();
+            let primary_keys = named.iter().map(|(_, key)| key.clone()).collect();
+            let all = Projection::All;
+            let rows = self.operate(self.table.id, primary_keys, lock, wait, &all).await?;
+            wanted.clear();
+            for ((at, _), row) in named.into_iter().zip(rows) {
+                match row {
+                    Some(row) if self.has_key(index, &row, &keys[at]) => {
+                        found[at] = Some(self.project(&row));
+                    }
+                    // Skipped, or gone and perhaps made anew.
+                    _ if wait == WaitPolicy::Skip => {}
+                    _ => wanted.push(at),
+                }
+            }
+            if wanted.is_empty() {
+                return Ok(found);
+            }
+        }
+        Err(Failure::Refused(Refusal::new(ErrorCode::LockTimeout, index.name.clone())))
+    }
+
+    fn has_key(&self, index: &UniqueIndexDef, row: &[Value], key: &[Value]) -> bool {
+        let of_row: Option<Values> =
+            index.columns.iter().map(|c| row.get(usize::from(c.0)).cloned()).collect();
+        let Some(of_row) = of_row else { return false };
+        if of_row.contains(&Value::Null) {
+            return false;
+        }
+        let encoded = |values: &[Value]| self.table.key_of_values(&index.columns, values);
+        encoded(&of_row) == encoded(key)
+    }
+
+    fn project(&self, row: &[Value]) -> Values {
+        match &self.projection {
+            Projection::All => row.to_vec(),
+            Projection::Nothing => Vec::new(),
+            Projection::Columns(columns) => {
+                columns.iter().map(|c| row[usize::from(c.0)].clone()).collect()
+            }
+        }
+    }
+}
+
+/// Whether a refused read means that there is no such row for the statement.
+fn absent(refusal: &Refusal, wait: WaitPolicy) -> bool {
+    refusal.code == ErrorCode::RowNotFound
+        || refusal.code == ErrorCode::LockUnavailable && wait == WaitPolicy::Skip
+}
+
+/// The primary key that an entry of a unique index names: the entry holds the indexed columns, then
+/// those columns of the primary key that are not among them.
+fn primary_key_of(table: &Table, index: &UniqueIndexDef, entry: &[Value]) -> Values {
+    let rest: Vec<ColumnId> =
+        table.primary_key.iter().copied().filter(|c| !index.columns.contains(c)).collect();
+    let place = |column: &ColumnId| {
+        let indexed = index.columns.iter().position(|c| c == column);
+        let after = || rest.iter().position(|c| c == column).map(|at| index.columns.len() + at);
+        indexed.or_else(after).expect("a key column is indexed or among the rest")
+    };
+    table.primary_key.iter().map(|column| entry[place(column)].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Column, ColumnType, IndexState, RowLayout, TableId};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_names_its_primary_key_in_key_order() {
+        let column = |name: &str| Column {
+            name: name.into(),
+            column_type: ColumnType::Int(8),
+            nullable: false,
+            default: Value::Null,
+        };
+        let columns: Vec<Column> = ["a", "b", "c", "d"].map(column).into();
+        let index = UniqueIndexDef {
+            id: IndexId(5),
+            name: "u".into(),
+            columns: vec![ColumnId(2), ColumnId(1)],
+            table: TableId(6),
+            state: IndexState::Online,
+        };
+        let table = Table {
+            id: TableId(1),
+            name: "t".into(),
+            version: 1,
+            unique_index_of: None,
+            layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+            columns,
+            primary_key: vec![ColumnId(3), ColumnId(1), ColumnId(0)],
+            distribution_key: vec![ColumnId(3)],
+            partition_count: 2,
+            ordered_indexes: vec![],
+            unique_indexes: vec![index.clone()],
+            writes_blocked: false,
+            description: Default::default(),
+        };
+        // c, b, then d and a in the order of the primary key.
+        let entry = [2, 1, 3, 0].map(Value::Int);
+        let key = primary_key_of(&table, &index, &entry);
+        assert_eq!(key, [3, 1, 0].map(Value::Int));
+    }
+}

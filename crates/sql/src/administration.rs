@@ -1,0 +1,176 @@
+//! Statements about the session and the server: USE, KILL, PREPARE, LOCK TABLES, FLUSH, maintenance.
+//!
+//! # Owns
+//! Their effects, and the refusal by name of what is not there yet.
+//! # Not here
+//! SET and SHOW (`variables`, `show`), accounts: until they exist there is `root` alone.
+
+use sql_expression::SqlError;
+use sql_parser::ast::{self, Statement};
+use sqltype::{Datum, SqlType};
+
+use crate::dispatch::unsupported;
+use crate::execute;
+use crate::prepared::Prepared;
+use crate::result::{Outcome, ResultColumn, ResultWriter};
+use crate::session::Session;
+
+/// Runs one of these statements.
+pub(crate) async fn run(
+    session: &mut Session,
+    statement: &Statement,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    match statement {
+        Statement::Use(database) => use_database(session, database.as_str())?,
+        Statement::Kill(kill) => kill_connection(session, kill, parameters).await?,
+        Statement::Prepare(prepare) => prepare_named(session, prepare)?,
+        Statement::Execute(run) => return Box::pin(execute_named(session, run, out)).await,
+        Statement::Deallocate(name) => {
+            if session.prepared.remove(&name.as_str().to_lowercase()).is_none() {
+                return Err(unknown_handler(name.as_str(), "DEALLOCATE PREPARE"));
+            }
+        }
+        Statement::LockTables(_) => {
+            // Row locks make them unnecessary; tools that dump ask for them all the same.
+            let note = "LOCK TABLES has no effect: use transactions and locking reads";
+            session.note(SqlError::new(1235, "42000", note));
+        }
+        Statement::UnlockTables | Statement::LockInstance | Statement::UnlockInstance => {}
+        Statement::Flush(_) => {}
+        Statement::TableMaintenance(maintenance) => {
+            return maintain(session, maintenance, out).await;
+        }
+        Statement::Help(_) => return Ok(no_help(out)),
+        Statement::Unsupported { feature } => return Err(unsupported(feature)),
+        other => return Err(unsupported(feature_of(other))),
+    }
+    Ok(Outcome::default())
+}
+
+/// USE, COM_INIT_DB, the database of a handshake.
+pub(crate) fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
+    if !session.database_exists(name) {
+        return Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'")));
+    }
+    session.database = Some(session.database_name(name));
+    session.show_process(|process, session| process.database.clone_from(&session.database));
+    Ok(())
+}
+
+async fn kill_connection(
+    session: &mut Session,
+    kill: &ast::Kill,
+    parameters: &[Datum],
+) -> Result<(), SqlError> {
+    let id = execute::value(session, &kill.id, parameters).await?;
+    let number = id.to_u64().and_then(|id| u32::try_from(id).ok());
+    let known = |id: &u32| session.shared.directory.lock().processes.contains_key(id);
+    let Some(number) = number.filter(known) else {
+        let shown = id.to_string();
+        return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));
+    };
+    session.shared.kills.borrow_mut().push((number, kill.query));
+    Ok(())
+}
+
+fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), SqlError> {
+    let text = match &prepare.source {
+        ast::PrepareSource::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ast::PrepareSource::Variable(name) => {
+            let value = session.user_variables.get(&name.as_str().to_lowercase());
+            value.map_or_else(|| "NULL".to_owned(), ToString::to_string)
+        }
+    };
+    let prepared = Prepared::parse(session, &text)?;
+    session.prepared.insert(prepare.name.as_str().to_lowercase(), prepared);
+    Ok(())
+}
+
+async fn execute_named(
+    session: &mut Session,
+    run: &ast::Execute,
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let name = run.name.as_str().to_lowercase();
+    let prepared = session.prepared.get(&name).cloned();
+    let prepared = prepared.ok_or_else(|| unknown_handler(run.name.as_str(), "EXECUTE"))?;
+    if prepared.parameter_count() != run.variables.len() {
+        return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE"));
+    }
+    if matches!(prepared.statement(), Statement::Execute(_) | Statement::Prepare(_)) {
+        return Err(unsupported("EXECUTE of EXECUTE"));
+    }
+    let value = |variable: &ast::Ident| {
+        let name = variable.as_str().to_lowercase();
+        session.user_variables.get(&name).cloned().unwrap_or(Datum::Null)
+    };
+    let parameters: Vec<Datum> = run.variables.iter().map(value).collect();
+    prepared.run(session, &parameters, out).await
+}
+
+fn unknown_handler(name: &str, action: &str) -> SqlError {
+    let text = format!("Unknown prepared statement handler ({name}) given to {action}");
+    SqlError::new(1243, "HY000", text)
+}
+
+/// ANALYZE, CHECK, OPTIMIZE, REPAIR, CHECKSUM: nothing is ever out of order; the answer says so for
+/// each table, as MySQL's does.
+async fn maintain(
+    session: &mut Session,
+    maintenance: &ast::TableMaintenance,
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let operation = match maintenance.operation {
+        ast::MaintenanceOperation::Analyze => "analyze",
+        ast::MaintenanceOperation::Check => "check",
+        ast::MaintenanceOperation::Optimize => "optimize",
+        ast::MaintenanceOperation::Repair => "repair",
+        ast::MaintenanceOperation::Checksum => return Err(unsupported("CHECKSUM TABLE")),
+    };
+    out.columns(
+        &["Table", "Op", "Msg_type", "Msg_text"]
+            .map(|name| ResultColumn::new(name, SqlType::text(512))),
+    );
+    for table in &maintenance.tables {
+        let full = session.full_name(table)?;
+        let (kind, text) = match session.definition(table) {
+            Ok(_) => ("status", "OK".to_owned()),
+            Err(error) => ("Error", error.message().to_owned()),
+        };
+        let row = [full.as_str(), operation, kind, &text].map(Datum::text);
+        out.row(&row);
+        out.drain().await;
+    }
+    Ok(Outcome::Rows)
+}
+
+fn no_help(out: &mut ResultWriter) -> Outcome {
+    let columns = ["name", "is_it_category"];
+    out.columns(&columns.map(|name| ResultColumn::new(name, SqlType::text(64))));
+    Outcome::Rows
+}
+
+fn feature_of(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::Call(_) => "CALL",
+        Statement::CreateView(_) | Statement::DropView(_) => "VIEW",
+        Statement::CreateTrigger(_) | Statement::DropTrigger(_) => "TRIGGER",
+        Statement::CreateRoutine(_) | Statement::DropRoutine(_) => "stored routines",
+        Statement::CreateEvent(_) | Statement::DropEvent(_) => "EVENT",
+        Statement::CreateUser(_)
+        | Statement::AlterUser(_)
+        | Statement::DropUser(_)
+        | Statement::RenameUser(_)
+        | Statement::SetPassword(_) => "accounts",
+        Statement::CreateRole(_)
+        | Statement::DropRole(_)
+        | Statement::SetRole(_)
+        | Statement::SetDefaultRole(_) => "roles",
+        Statement::Grant(_) | Statement::Revoke(_) => "GRANT",
+        Statement::Shutdown => "SHUTDOWN",
+        Statement::Restart => "RESTART",
+        _ => "this statement",
+    }
+}

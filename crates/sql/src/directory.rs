@@ -1,0 +1,86 @@
+//! What the SQL workers of a process share: who is connected, global variables, counters.
+//!
+//! # Owns
+//! [`Directory`], a handle to one registry per process, and the records in it.
+//! # Guarantees
+//! Locked for a moment at a time and never across an await. Nothing here decides what a statement
+//! does, but for the global values of variables that new sessions start with.
+//! # Not here
+//! Connections themselves: each belongs to one worker (`node`); to end one on another worker is a
+//! message to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stdx::Instant;
+
+/// A connection as SHOW PROCESSLIST lists it.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// CONNECTION_ID().
+    pub id: u32,
+    /// Account name.
+    pub user: String,
+    /// Where from: `host:port`, or `localhost`.
+    pub host: String,
+    /// Default database.
+    pub database: Option<String>,
+    /// `Sleep`, `Query`, `Execute`, …
+    pub command: &'static str,
+    /// Since when it is in this command.
+    pub since: Instant,
+    /// What it is doing: `executing`, empty when idle.
+    pub state: &'static str,
+    /// The statement.
+    pub info: Option<String>,
+}
+
+/// Counters of SHOW GLOBAL STATUS, over all connections since the start.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Statements executed, by command name as in `Com_select`.
+    pub commands: BTreeMap<&'static str, u64>,
+    /// Statements and protocol commands.
+    pub questions: u64,
+    /// Connection attempts.
+    pub connections: u64,
+    /// Connections that ended without COM_QUIT.
+    pub aborted_clients: u64,
+    /// Attempts to connect that failed.
+    pub aborted_connects: u64,
+    /// Bytes from clients.
+    pub bytes_received: u64,
+    /// Bytes to clients.
+    pub bytes_sent: u64,
+    /// Most connections at a time.
+    pub connections_peak: u32,
+    /// Statements that ran longer than `long_query_time`.
+    pub slow_queries: u64,
+}
+
+/// What the registry holds.
+#[derive(Debug, Default)]
+pub struct Registry {
+    /// Connections by identifier.
+    pub processes: BTreeMap<u32, Process>,
+    /// Totals.
+    pub counters: Counters,
+    /// Values given by SET GLOBAL, by lower-case name, as text.
+    pub globals: BTreeMap<String, String>,
+    /// Counts changes of `globals`.
+    pub globals_version: u64,
+    /// When the process began to serve.
+    pub started: Instant,
+}
+
+/// A handle to the registry of the process.
+#[derive(Clone, Debug, Default)]
+pub struct Directory(Arc<Mutex<Registry>>);
+
+impl Directory {
+    /// The registry, locked. Not to be held across an await.
+    pub fn lock(&self) -> MutexGuard<'_, Registry> {
+        // A worker that panicked takes the process down; what it left is counts and texts.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,283 @@
+//! From a statement to the module that runs it; what is common to all of them.
+//!
+//! # Owns
+//! Which statements commit implicitly, the undoing of a statement that fails, running an autocommit
+//! statement again after a temporary refusal, counters and diagnostics.
+//! # Guarantees
+//! A statement is answered once. It is run again only when nobody has seen anything of it and it
+//! was a transaction of its own.
+//! # Not here
+//! Packets (`connection`).
+
+use sql_expression::SqlError;
+use sql_parser::ast::{self, Statement};
+use sqltype::Datum;
+use stdx::Duration;
+
+use crate::kernel::Interrupt;
+use crate::result::{Outcome, ResultWriter};
+use crate::session::{Level, Session};
+use crate::{administration, ddl, execute, show, variables};
+
+/// How often an autocommit statement is run again.
+const RERUNS_MAX: u32 = 10;
+/// The pause before a statement is run again; it doubles.
+const RERUN_PAUSE: Duration = Duration::from_millis(1);
+
+/// Runs a statement to its end.
+pub(crate) async fn run(
+    session: &mut Session,
+    statement: &Statement,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    begin(session, statement);
+    let mut attempt = 0;
+    let result = loop {
+        let mark = session.mark();
+        let autocommit = session.autocommits();
+        let result = attempt_once(session, statement, parameters, out).await;
+        let Err(error) = result else { break result };
+        if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
+            // A request of it may be under way in the kernel: the whole transaction goes.
+            session.abandon();
+        } else {
+            session.undo(mark).await;
+        }
+        let again = autocommit && !mark.is_in_transaction() && !out.is_started();
+        if !(again && is_temporary(&error) && attempt < RERUNS_MAX) {
+            break Err(error);
+        }
+        attempt += 1;
+        session.diagnostics.clear();
+        if session.kernel.sleep(RERUN_PAUSE * (1 << attempt.min(6))).await.is_err() {
+            break Err(error);
+        }
+    };
+    finish(session, &result);
+    result
+}
+
+fn begin(session: &mut Session, statement: &Statement) {
+    session.kernel.clear_interrupt();
+    if !is_diagnostic(statement) {
+        session.diagnostics.clear();
+    }
+    let mut registry = session.shared.directory.lock();
+    *registry.counters.commands.entry(command_name(statement)).or_default() += 1;
+}
+
+fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
+    match result {
+        Ok(Outcome::Rows) => session.row_count = -1,
+        Ok(Outcome::Done { affected, last_insert_id, .. }) => {
+            session.row_count = i64::try_from(*affected).unwrap_or(i64::MAX);
+            if *last_insert_id != 0 {
+                session.last_insert_id = *last_insert_id;
+            }
+        }
+        Err(error) => {
+            session.row_count = -1;
+            let kept = session.variables.max_error_count as usize;
+            session.diagnostics.push(Level::Error, error.clone(), kept);
+        }
+    }
+}
+
+/// Codes after which the same statement may succeed: a deadlock's victim, a lost node, a changed
+/// definition. A lock that was not granted in time has cost the user's patience already.
+fn is_temporary(error: &SqlError) -> bool {
+    matches!(error.code(), 1213 | 1297 | 1412)
+}
+
+async fn attempt_once(
+    session: &mut Session,
+    statement: &Statement,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    if commits_implicitly(statement) {
+        session.commit().await?;
+    }
+    if session.transaction.read_only && changes_rows(statement) {
+        let text = "Cannot execute statement in a READ ONLY transaction.";
+        return Err(SqlError::new(1792, "25006", text));
+    }
+    let outcome = dispatch(session, statement, parameters, out).await?;
+    if let Some(why) = session.kernel.interrupted()
+        && why == Interrupt::TimedOut
+    {
+        return Err(crate::kernel::Failure::Interrupted(why).into());
+    }
+    if session.autocommits() && session.kernel.transaction().is_some() {
+        session.commit().await?;
+    }
+    Ok(outcome)
+}
+
+async fn dispatch(
+    session: &mut Session,
+    statement: &Statement,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    match statement {
+        Statement::Query(query) => execute::query(session, query, parameters, out).await,
+        Statement::Insert(insert) => execute::insert(session, insert, parameters).await,
+        Statement::Update(update) => execute::update(session, update, parameters).await,
+        Statement::Delete(delete) => execute::delete(session, delete, parameters).await,
+        Statement::LoadData(load) => execute::load_data(session, load, out).await,
+        Statement::Do(expressions) => execute::do_(session, expressions, parameters).await,
+        Statement::Explain(explain) => execute::explain(session, explain, parameters, out).await,
+        Statement::Show(show) => show::run(session, show, out).await,
+        Statement::Describe(describe) => show::describe(session, describe, out).await,
+        Statement::Set(items) => variables::set(session, items, parameters).await,
+        Statement::SetTransaction(set) => variables::set_transaction(session, set),
+        Statement::StartTransaction(_)
+        | Statement::Commit(_)
+        | Statement::Rollback(_)
+        | Statement::Savepoint(_)
+        | Statement::RollbackToSavepoint(_)
+        | Statement::ReleaseSavepoint(_) => transaction(session, statement).await,
+        Statement::Truncate(_)
+        | Statement::CreateTable(_)
+        | Statement::AlterTable(_)
+        | Statement::DropTable(_)
+        | Statement::RenameTable(_)
+        | Statement::CreateIndex(_)
+        | Statement::DropIndex(_)
+        | Statement::CreateDatabase(_)
+        | Statement::AlterDatabase(_)
+        | Statement::DropDatabase(_) => ddl::run(session, statement).await,
+        _ => administration::run(session, statement, parameters, out).await,
+    }
+}
+
+async fn transaction(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
+    match statement {
+        Statement::StartTransaction(start) => {
+            let read_only = start.read_only.unwrap_or(session.variables.transaction_read_only);
+            session.begin(read_only, start.consistent_snapshot).await?;
+        }
+        Statement::Commit(end) => {
+            session.commit().await?;
+            chain(session, *end).await?;
+        }
+        Statement::Rollback(end) => {
+            session.rollback().await;
+            chain(session, *end).await?;
+        }
+        Statement::Savepoint(name) => session.set_savepoint(name.as_str()),
+        Statement::RollbackToSavepoint(name) => {
+            session.rollback_to_savepoint(name.as_str()).await?;
+        }
+        Statement::ReleaseSavepoint(name) => session.release_savepoint(name.as_str())?,
+        _ => return Err(unsupported("this statement")),
+    }
+    Ok(Outcome::default())
+}
+
+/// AND CHAIN begins the next transaction; RELEASE ends the connection.
+async fn chain(session: &mut Session, end: ast::TransactionEnd) -> Result<(), SqlError> {
+    if end.chain == Some(true) {
+        let read_only = session.variables.transaction_read_only;
+        session.begin(read_only, false).await?;
+    }
+    session.released |= end.release == Some(true);
+    Ok(())
+}
+
+/// Error 1235: what the grammar knows and the engine does not do yet.
+pub(crate) fn unsupported(feature: &str) -> SqlError {
+    let text = format!("This version of Nines doesn't yet support '{feature}'");
+    SqlError::new(1235, "42000", text)
+}
+
+/// Statements that report on the last one, and therefore do not begin a new diagnostics area.
+fn is_diagnostic(statement: &Statement) -> bool {
+    match statement {
+        Statement::Show(show) => matches!(
+            **show,
+            ast::Show::Warnings(_)
+                | ast::Show::Errors(_)
+                | ast::Show::WarningCount
+                | ast::Show::ErrorCount
+        ),
+        _ => false,
+    }
+}
+
+fn commits_implicitly(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Truncate(_)
+            | Statement::CreateTable(_)
+            | Statement::AlterTable(_)
+            | Statement::DropTable(_)
+            | Statement::RenameTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::DropIndex(_)
+            | Statement::CreateDatabase(_)
+            | Statement::AlterDatabase(_)
+            | Statement::DropDatabase(_)
+            | Statement::LockTables(_)
+            | Statement::CreateUser(_)
+            | Statement::AlterUser(_)
+            | Statement::DropUser(_)
+            | Statement::Grant(_)
+            | Statement::Revoke(_)
+            | Statement::TableMaintenance(_)
+    )
+}
+
+fn changes_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::LoadData(_)
+            | Statement::Truncate(_)
+    )
+}
+
+/// The name a statement is counted under, as in `Com_select`.
+fn command_name(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::Query(_) => "select",
+        Statement::Insert(insert) if insert.replace => "replace",
+        Statement::Insert(_) => "insert",
+        Statement::Update(_) => "update",
+        Statement::Delete(_) => "delete",
+        Statement::LoadData(_) => "load",
+        Statement::Truncate(_) => "truncate",
+        Statement::CreateTable(_) => "create_table",
+        Statement::AlterTable(_) => "alter_table",
+        Statement::DropTable(_) => "drop_table",
+        Statement::RenameTable(_) => "rename_table",
+        Statement::CreateIndex(_) => "create_index",
+        Statement::DropIndex(_) => "drop_index",
+        Statement::CreateDatabase(_) => "create_db",
+        Statement::AlterDatabase(_) => "alter_db",
+        Statement::DropDatabase(_) => "drop_db",
+        Statement::StartTransaction(_) => "begin",
+        Statement::Commit(_) => "commit",
+        Statement::Rollback(_) => "rollback",
+        Statement::Savepoint(_) => "savepoint",
+        Statement::RollbackToSavepoint(_) => "rollback_to_savepoint",
+        Statement::ReleaseSavepoint(_) => "release_savepoint",
+        Statement::Set(_) | Statement::SetTransaction(_) => "set_option",
+        Statement::Show(_) | Statement::Describe(_) => "show",
+        Statement::Explain(_) => "explain_other",
+        Statement::Use(_) => "change_db",
+        Statement::Kill(_) => "kill",
+        Statement::Prepare(_) => "prepare_sql",
+        Statement::Execute(_) => "execute_sql",
+        Statement::Deallocate(_) => "dealloc_sql",
+        Statement::LockTables(_) => "lock_tables",
+        Statement::UnlockTables => "unlock_tables",
+        Statement::Flush(_) => "flush",
+        Statement::Do(_) => "do",
+        _ => "other",
+    }
+}

@@ -1,0 +1,474 @@
+//! The kernel as a statement sees it: asked with calls that are awaited.
+//!
+//! # Owns
+//! [`Kernel`], the handle through which the tasks of a connection reach the cluster; the exchange
+//! of asks and answers between those tasks and the actor that embeds the [`Client`].
+//! # Guarantees
+//! A task runs when an answer for it is there, or it has been interrupted, and at no other time:
+//! nothing here knows a thread or a clock, so a run stays decided by its seed. An ask is answered
+//! once; what a task gives up by being dropped is closed by the actor.
+//! # Not here
+//! Retries and routing (`client`), errors in the dialect's words (`error`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use client::{
+    Client, ClientOperation, ClientRead, ClientResult, OperationAnswer, Savepoint, ScanSpec,
+    SessionNumber, Token,
+};
+use model::{
+    ClusterState, Epoch, ErrorCode, Refusal, SchemaChange, TableId, TransactionId, Value,
+};
+use stdx::{Duration, Instant};
+
+/// Names an ask of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// Which of a connection's two client sessions an ask belongs to: what a user's transaction does,
+/// and what is done beside it and ends at once (sequences, definitions).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    /// The user's transaction.
+    User,
+    /// Short transactions beside it.
+    Beside,
+}
+
+/// What is asked of the client library.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Execute { operations: Vec<ClientOperation>, commit: bool },
+    Commit,
+    Abort,
+    RollbackTo(Savepoint),
+    Read { reads: Vec<ClientRead>, snapshot: Option<Epoch> },
+    Scan(Box<ScanSpec>),
+    ScanNext(Ticket),
+    ScanClose(Ticket),
+    OpenSnapshot,
+    CloseSnapshot(Epoch),
+    Schema(SchemaChange),
+    Sleep(Duration),
+    /// Gives up the lane's session with all that is under way in it.
+    Abandon,
+}
+
+/// Why a task must end its statement early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// KILL QUERY, or Ctrl-C in the command-line client.
+    Killed,
+    /// The statement has run for longer than `max_execution_time`.
+    TimedOut,
+}
+
+/// Between the tasks of a connection and the actor.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    pub(crate) asks: VecDeque<(Ticket, Lane, Ask)>,
+    answers: BTreeMap<Ticket, VecDeque<ClientResult>>,
+    tickets: u64,
+    pub(crate) cluster: Arc<ClusterState>,
+    pub(crate) now: Instant,
+    pub(crate) savepoint: Savepoint,
+    pub(crate) transaction: Option<TransactionId>,
+    interrupt: Option<Interrupt>,
+}
+
+impl Exchange {
+    /// Hands a task its answer. Ignored when the task has gone on without it.
+    pub(crate) fn answer(&mut self, ticket: Ticket, result: ClientResult) {
+        if let Some(queue) = self.answers.get_mut(&ticket) {
+            queue.push_back(result);
+        }
+    }
+
+    /// Tells the statement under way to end.
+    pub(crate) fn interrupt(&mut self, why: Interrupt) {
+        self.interrupt = Some(why);
+    }
+
+    fn ask(&mut self, lane: Lane, ask: Ask) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.asks.push_back((ticket, lane, ask));
+        ticket
+    }
+}
+
+/// Why the kernel did not do what was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// The statement was told to end; what it has done must be undone.
+    Interrupted(Interrupt),
+    /// One request was refused; the transaction stays as it was.
+    Refused(Refusal),
+    /// The whole transaction is gone.
+    Aborted(Refusal),
+    /// The transaction is over, and nobody could say how it ended.
+    OutcomeUnknown(TransactionId),
+}
+
+/// The answers to a batch: one per operation; a refused one has left no effect.
+pub type Answers = Vec<Result<OperationAnswer, Refusal>>;
+
+/// A connection's way to the cluster. Cheap to clone; all clones share one transaction.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    exchange: Rc<RefCell<Exchange>>,
+    lane: Lane,
+}
+
+impl Kernel {
+    pub(crate) fn new(exchange: Rc<RefCell<Exchange>>) -> Self {
+        Self { exchange, lane: Lane::User }
+    }
+
+    /// The same connection's way to short transactions beside the user's.
+    pub fn beside(&self) -> Self {
+        Self { exchange: self.exchange.clone(), lane: Lane::Beside }
+    }
+
+    /// The cluster as this process knows it.
+    pub fn cluster(&self) -> Arc<ClusterState> {
+        self.exchange.borrow().cluster.clone()
+    }
+
+    /// The clock of this turn.
+    pub fn now(&self) -> Instant {
+        self.exchange.borrow().now
+    }
+
+    /// The user's open transaction, once it has asked for something.
+    pub fn transaction(&self) -> Option<TransactionId> {
+        self.exchange.borrow().transaction
+    }
+
+    /// The point the user's transaction has reached.
+    pub fn savepoint(&self) -> Savepoint {
+        self.exchange.borrow().savepoint
+    }
+
+    /// Forgets an interruption: a new statement begins, or one has been undone.
+    pub fn clear_interrupt(&self) {
+        self.exchange.borrow_mut().interrupt = None;
+    }
+
+    /// Whether the statement has been told to end.
+    pub fn interrupted(&self) -> Option<Interrupt> {
+        self.exchange.borrow().interrupt
+    }
+
+    async fn result(&self, ask: Ask) -> Result<ClientResult, Failure> {
+        let waiting = Waiting::new(self, ask);
+        waiting.next(true).await
+    }
+
+    /// Runs operations in the transaction, beginning one if none is open.
+    pub async fn execute(&self, operations: Vec<ClientOperation>) -> Result<Answers, Failure> {
+        match self.result(Ask::Execute { operations, commit: false }).await? {
+            ClientResult::Executed(answers) => Ok(answers),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Runs operations and commits when all have succeeded. When one was refused the whole
+    /// transaction is aborted, and its refusal is the answer.
+    pub async fn execute_and_commit(
+        &self,
+        operations: Vec<ClientOperation>,
+    ) -> Result<Answers, Failure> {
+        // Whether it committed must be known: an interruption comes too late once it is sent.
+        let waiting = Waiting::new(self, Ask::Execute { operations, commit: true });
+        match waiting.next(false).await? {
+            ClientResult::Committed { answers, .. } => Ok(answers),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Commits the transaction; nothing happens when none is open.
+    pub async fn commit(&self) -> Result<Epoch, Failure> {
+        match Waiting::new(self, Ask::Commit).next(false).await? {
+            ClientResult::Committed { epoch, .. } => Ok(epoch),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Aborts the transaction; nothing happens when none is open.
+    pub async fn abort(&self) {
+        // It ends in any case: a coordinator that does not answer aborts by itself.
+        let _ = Waiting::new(self, Ask::Abort).next(false).await;
+    }
+
+    /// Gives up the transaction while a request of it may be under way: the kernel aborts it, and
+    /// snapshots held by the connection go with it.
+    pub fn abandon(&self) {
+        let mut exchange = self.exchange.borrow_mut();
+        exchange.ask(self.lane, Ask::Abandon);
+        if self.lane == Lane::User {
+            exchange.transaction = None;
+            exchange.savepoint = Savepoint::default();
+        }
+    }
+
+    /// Undoes the operations after `savepoint`; locks stay.
+    pub async fn rollback_to(&self, savepoint: Savepoint) -> Result<(), Failure> {
+        match Waiting::new(self, Ask::RollbackTo(savepoint)).next(false).await? {
+            ClientResult::RolledBack => Ok(()),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Reads rows by key as committed, or as of a snapshot the connection holds.
+    pub async fn read(
+        &self,
+        reads: Vec<ClientRead>,
+        snapshot: Option<Epoch>,
+    ) -> Result<Vec<Option<Vec<Value>>>, Failure> {
+        match self.result(Ask::Read { reads, snapshot }).await? {
+            ClientResult::Read(rows) => Ok(rows),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Opens a scan; its first rows are asked for at once.
+    pub fn scan(&self, spec: ScanSpec) -> Scan {
+        let waiting = Waiting::new(self, Ask::Scan(Box::new(spec)));
+        Scan { waiting, asked: true, finished: false }
+    }
+
+    /// Opens a snapshot at the newest complete epoch; it is held until closed.
+    pub async fn open_snapshot(&self) -> Result<Epoch, Failure> {
+        match self.result(Ask::OpenSnapshot).await? {
+            ClientResult::SnapshotOpened(epoch) => Ok(epoch),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Gives a snapshot back.
+    pub fn close_snapshot(&self, epoch: Epoch) {
+        self.exchange.borrow_mut().ask(self.lane, Ask::CloseSnapshot(epoch));
+    }
+
+    /// Changes the catalog; the new definition is in use here when this ends.
+    pub async fn change_schema(&self, change: SchemaChange) -> Result<TableId, Failure> {
+        match Waiting::new(self, Ask::Schema(change)).next(false).await? {
+            ClientResult::SchemaChanged(table) => Ok(table),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Does nothing for a while.
+    pub async fn sleep(&self, span: Duration) -> Result<(), Failure> {
+        self.result(Ask::Sleep(span)).await.map(|_| ())
+    }
+
+    /// Lets others have the worker: to be awaited now and then by long computations.
+    pub async fn breathe(&self) -> Result<(), Failure> {
+        self.sleep(Duration::ZERO).await
+    }
+}
+
+fn failure(result: ClientResult) -> Failure {
+    match result {
+        ClientResult::Failed(refusal) => Failure::Refused(refusal),
+        ClientResult::Aborted { refusal, .. } => {
+            Failure::Aborted(refusal.unwrap_or_else(|| ErrorCode::UnknownTransaction.into()))
+        }
+        ClientResult::OutcomeUnknown(unsettled) => Failure::OutcomeUnknown(unsettled.transaction),
+        other => {
+            let detail = format!("unexpected answer {other:?}");
+            Failure::Refused(Refusal::new(ErrorCode::Internal, detail))
+        }
+    }
+}
+
+/// An ask whose answers are awaited; forgets them when dropped.
+#[derive(Debug)]
+struct Waiting {
+    exchange: Rc<RefCell<Exchange>>,
+    lane: Lane,
+    ticket: Ticket,
+}
+
+impl Waiting {
+    fn new(kernel: &Kernel, ask: Ask) -> Self {
+        let mut exchange = kernel.exchange.borrow_mut();
+        let ticket = exchange.ask(kernel.lane, ask);
+        exchange.answers.insert(ticket, VecDeque::new());
+        Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket }
+    }
+
+    /// The next answer; an interruption when `interruptible` and there is one.
+    async fn next(&self, interruptible: bool) -> Result<ClientResult, Failure> {
+        poll_fn(|_| {
+            let mut exchange = self.exchange.borrow_mut();
+            if let Some(why) = exchange.interrupt.filter(|_| interruptible) {
+                return Poll::Ready(Err(Failure::Interrupted(why)));
+            }
+            let queue = exchange.answers.get_mut(&self.ticket).expect("listed until dropped");
+            match queue.pop_front() {
+                Some(result) => Poll::Ready(Ok(result)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.exchange.borrow_mut().answers.remove(&self.ticket);
+    }
+}
+
+/// A scan under way. Closed when dropped.
+#[derive(Debug)]
+pub struct Scan {
+    waiting: Waiting,
+    asked: bool,
+    finished: bool,
+}
+
+impl Scan {
+    /// The next rows, never none; nothing when the scan has ended.
+    pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>, Failure> {
+        while !self.finished {
+            if !std::mem::replace(&mut self.asked, false) {
+                let ask = Ask::ScanNext(self.waiting.ticket);
+                self.waiting.exchange.borrow_mut().ask(self.waiting.lane, ask);
+            }
+            match self.waiting.next(true).await? {
+                ClientResult::ScanRows { rows, finished } => {
+                    self.finished = finished;
+                    if !rows.is_empty() {
+                        return Ok(Some(rows));
+                    }
+                }
+                other => {
+                    self.finished = true;
+                    return Err(failure(other));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// All remaining rows.
+    pub async fn collect(mut self) -> Result<Vec<Vec<Value>>, Failure> {
+        let mut all = Vec::new();
+        while let Some(mut rows) = self.next().await? {
+            all.append(&mut rows);
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if !self.finished {
+            let ask = Ask::ScanClose(self.waiting.ticket);
+            self.waiting.exchange.borrow_mut().ask(self.waiting.lane, ask);
+        }
+    }
+}
+
+/// What a connection has asked the client for: tickets by token, and its two sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    sessions: BTreeMap<Lane, SessionNumber>,
+    tokens: BTreeMap<Ticket, Token>,
+}
+
+impl Desk {
+    /// The sessions in use, to be closed with the connection.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionNumber> + '_ {
+        self.sessions.values().copied()
+    }
+
+    /// The session of the user's transaction, if it has asked for something.
+    pub(crate) fn user_session(&self) -> Option<SessionNumber> {
+        self.sessions.get(&Lane::User).copied()
+    }
+
+    /// Passes an ask on. Gives the token under which the answer comes, if one does; a refusal to
+    /// open a session, or a pause, is for the caller to answer.
+    pub(crate) fn pass(
+        &mut self,
+        ctx: &mut actor::Ctx<'_>,
+        client: &mut Client,
+        (ticket, lane, ask): (Ticket, Lane, Ask),
+    ) -> Passed {
+        if matches!(ask, Ask::Abandon) {
+            return self.sessions.remove(&lane).map_or(Passed::Done, Passed::Abandoned);
+        }
+        let session = match self.sessions.get(&lane) {
+            Some(session) => *session,
+            None => match client.open_session(ctx) {
+                Ok(session) => *self.sessions.entry(lane).or_insert(session),
+                Err(refusal) => return Passed::Answered(ClientResult::Failed(refusal)),
+            },
+        };
+        let token = match ask {
+            Ask::Sleep(span) => return Passed::Sleeps(span),
+            Ask::Abandon => unreachable!("matched above"),
+            Ask::ScanNext(scan) => {
+                if let Some(token) = self.tokens.get(&scan) {
+                    client.scan_next(ctx, *token);
+                }
+                return Passed::Done;
+            }
+            Ask::ScanClose(scan) => {
+                if let Some(token) = self.tokens.remove(&scan) {
+                    client.scan_close(ctx, token);
+                }
+                return Passed::Done;
+            }
+            Ask::CloseSnapshot(epoch) => {
+                client.close_snapshot(ctx, session, epoch);
+                return Passed::Done;
+            }
+            Ask::Execute { operations, commit } => {
+                client.execute(ctx, session, operations, commit)
+            }
+            Ask::Commit => client.commit(ctx, session),
+            Ask::Abort => client.abort(ctx, session),
+            Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),
+            Ask::Read { reads, snapshot } => client.read(ctx, session, reads, snapshot),
+            Ask::OpenSnapshot => client.open_snapshot(ctx, session),
+            Ask::Schema(change) => client.change_schema(ctx, session, change),
+            Ask::Scan(spec) => {
+                let token = client.scan(ctx, session, *spec);
+                self.tokens.insert(ticket, token);
+                token
+            }
+        };
+        Passed::Asked(token)
+    }
+
+    /// A scan has ended: its ticket names nothing any more.
+    pub(crate) fn ended(&mut self, ticket: Ticket) {
+        self.tokens.remove(&ticket);
+    }
+}
+
+/// What became of an ask.
+#[derive(Debug)]
+pub(crate) enum Passed {
+    /// The client will answer under this token.
+    Asked(Token),
+    /// It needs no answer.
+    Done,
+    /// It is answered already.
+    Answered(ClientResult),
+    /// It is to be answered after this pause.
+    Sleeps(Duration),
+    /// This session is to be closed; its answers will not come.
+    Abandoned(SessionNumber),
+}

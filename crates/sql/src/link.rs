@@ -1,0 +1,148 @@
+//! A connection's bytes as its task sees them.
+//!
+//! # Owns
+//! [`Link`], the task's handle to what has come in and what is to go out; its other side is moved
+//! by the actor (`node`).
+//! # Guarantees
+//! A task that writes faster than its client reads waits in [`Link::drain`]; one that reads waits
+//! until its client has sent something, or has gone.
+//! # Not here
+//! Packets (`mysql-wire`).
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use stdx::Instant;
+
+/// Output of one task that is not moved to the host yet, above which it should be.
+const OUTPUT_MAX: usize = 32 << 10;
+
+/// What the task and the actor share.
+#[derive(Debug, Default)]
+pub(crate) struct LinkState {
+    /// Bytes come in and not looked at yet.
+    pub(crate) received: Vec<u8>,
+    /// The peer sends no more.
+    pub(crate) input_ended: bool,
+    /// Bytes for the peer; the actor empties it.
+    pub(crate) output: Vec<u8>,
+    /// The host holds so much for the peer that no more should be written.
+    pub(crate) congested: bool,
+    /// Encryption is wanted; with the bytes of it that have come already.
+    pub(crate) start_tls: Option<Vec<u8>>,
+    /// Encryption is established: protocol and cipher.
+    pub(crate) secured: Option<(&'static str, &'static str)>,
+    /// Somebody wants the connection ended.
+    pub(crate) killed: Option<Goodbye>,
+    /// When the task gives up waiting for its peer.
+    pub(crate) deadline: Option<Instant>,
+    /// The time of this turn.
+    pub(crate) now: Instant,
+}
+
+impl LinkState {
+    /// Whether the task should wait before it writes more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.congested || self.output.len() > OUTPUT_MAX
+    }
+}
+
+/// Why a connection is ended from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goodbye {
+    /// KILL CONNECTION.
+    Killed,
+    /// The server stops.
+    ShuttingDown,
+}
+
+/// Why nothing more comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputEnd {
+    /// The peer has gone.
+    Ended,
+    /// It sent nothing for too long.
+    TimedOut,
+    /// It is ended from here.
+    Goodbye(Goodbye),
+}
+
+/// A task's handle to its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    state: Rc<RefCell<LinkState>>,
+}
+
+impl Link {
+    pub(crate) fn new(state: Rc<RefCell<LinkState>>) -> Self {
+        Self { state }
+    }
+
+    /// Waits for bytes and moves them to the end of `buffer`. Not after `deadline`.
+    pub(crate) async fn receive(
+        &self,
+        deadline: Option<Instant>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), InputEnd> {
+        self.state.borrow_mut().deadline = deadline;
+        let result = poll_fn(|_| {
+            let mut state = self.state.borrow_mut();
+            if let Some(goodbye) = state.killed {
+                return Poll::Ready(Err(InputEnd::Goodbye(goodbye)));
+            }
+            if !state.received.is_empty() {
+                take(&state.received);
+                state.received.clear();
+                return Poll::Ready(Ok(()));
+            }
+            if state.input_ended {
+                return Poll::Ready(Err(InputEnd::Ended));
+            }
+            if deadline.is_some_and(|deadline| deadline <= state.now) {
+                return Poll::Ready(Err(InputEnd::TimedOut));
+            }
+            Poll::Pending
+        })
+        .await;
+        self.state.borrow_mut().deadline = None;
+        result
+    }
+
+    /// The output, to append to.
+    pub(crate) fn with_output<T>(&self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        write(&mut self.state.borrow_mut().output)
+    }
+
+    /// Waits until the peer has taken enough of the output. An end of the connection ends the wait
+    /// too: the task is dropped, or finds it when it reads.
+    pub(crate) async fn drain(&self) {
+        poll_fn(|_| {
+            let state = self.state.borrow();
+            if state.is_full() && state.killed.is_none() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    /// Encrypts the connection; `received` are its first bytes.
+    pub(crate) async fn start_tls(&self, received: &[u8]) {
+        self.state.borrow_mut().start_tls = Some(received.to_vec());
+        poll_fn(|_| {
+            let state = self.state.borrow();
+            let over = state.secured.is_some() || state.input_ended || state.killed.is_some();
+            if over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Protocol and cipher, when the connection is encrypted.
+    pub(crate) fn secured(&self) -> Option<(&'static str, &'static str)> {
+        self.state.borrow().secured
+    }
+
+    /// Why the connection is to end, if somebody wants it to.
+    pub(crate) fn goodbye(&self) -> Option<Goodbye> {
+        self.state.borrow().killed
+    }
+}

@@ -1,0 +1,397 @@
+//! The SQL node's actor: one per worker, with the connections of that worker.
+//!
+//! # Owns
+//! A task per connection, the client library they share, and what passes between them: bytes, asks,
+//! answers, pauses, interruptions.
+//! # Speaks
+//! in:  what `Client` takes; `Kill`; connection events
+//! out: what `Client` sends; `Kill` to the worker that hosts the connection
+//! # Invariants
+//! 1. A task is polled only inside a handler, and only when something it may wait for has come.
+//! 2. An answer goes to the ask that caused it or to nobody.
+//! # Failure
+//! A connection that ends drops its task; the kernel aborts what its sessions left open.
+//! # Not here
+//! The protocol (`connection`), statements (`dispatch`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use actor::{Actor, Closing, ConnectionEvent, ConnectionId, Ctx, Shared as WorkerShared, Timer};
+use client::{Client, ClientOptions, ClientResult, Token};
+use model::{Address, ClusterState, WorkerId};
+use stdx::Instant;
+use wire::Message;
+
+use crate::connection::{self, Greeting};
+use crate::directory::Directory;
+use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
+use crate::link::{Goodbye, Link, LinkState};
+use crate::sequences::Sequences;
+use crate::session::Shared;
+
+/// What an SQL worker is told when it is made.
+#[derive(Clone, Debug)]
+pub struct SqlOptions {
+    /// The registry of the process, shared by its SQL workers.
+    pub directory: Directory,
+    /// AUTO_INCREMENT ranges of the process, shared likewise.
+    pub sequences: Sequences,
+    /// Microseconds since 1970 UTC when the worker's clock stood at zero.
+    pub clock_base: i64,
+    /// The time zone of the host, in minutes east of UTC; `@@system_time_zone`.
+    pub host_offset: i32,
+    /// What `@@port`, `@@socket`, `@@hostname` say.
+    pub address: ServerAddress,
+}
+
+/// Where the server listens, for variables and status.
+#[derive(Clone, Debug, Default)]
+pub struct ServerAddress {
+    /// TCP port.
+    pub port: u16,
+    /// Path of the Unix socket.
+    pub socket: String,
+    /// Name of the host.
+    pub hostname: String,
+    /// The data directory.
+    pub directory: String,
+}
+
+/// The timer of pauses and deadlines.
+const ALARM: Timer = Timer::Application(0);
+
+/// A worker's share of the SQL connections.
+pub struct SqlNode {
+    client: Client,
+    options: SqlOptions,
+    shared: Rc<Shared>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    by_number: BTreeMap<u32, ConnectionId>,
+    tokens: BTreeMap<Token, (ConnectionId, Ticket)>,
+    alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
+    armed: Option<Instant>,
+    opened: u32,
+    shutting_down: bool,
+}
+
+/// One connection.
+struct Connection {
+    number: u32,
+    task: Pin<Box<dyn Future<Output = ()>>>,
+    link: Rc<RefCell<LinkState>>,
+    exchange: Rc<RefCell<Exchange>>,
+    desk: Desk,
+    /// The deadline that is among the alarms.
+    deadline: Option<Instant>,
+}
+
+impl SqlNode {
+    /// A worker without connections.
+    pub fn new(options: SqlOptions) -> Self {
+        // Two sessions for each connection: its transaction, and what is done beside it.
+        let client_options = ClientOptions { sessions_max: 1 << 17, ..ClientOptions::default() };
+        let shared = Shared::new(&options);
+        Self {
+            client: Client::new(client_options),
+            options,
+            shared: Rc::new(shared),
+            connections: BTreeMap::new(),
+            by_number: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            armed: None,
+            opened: 0,
+            shutting_down: false,
+        }
+    }
+
+    /// Whether the cluster can be used: the host says `ready` then.
+    pub fn ready(&self, ctx: &Ctx<'_>) -> bool {
+        self.client.ready(ctx)
+    }
+
+    fn open(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, peer: actor::ConnectionPeer) {
+        let workers = u32::from(ctx.view().workers.max(1));
+        let worker = u32::from(ctx.me().worker.0);
+        // The number tells which worker hosts the connection.
+        self.opened = self.opened.wrapping_add(1).max(1);
+        let number = self.opened.wrapping_mul(workers).wrapping_add(worker);
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        let mut nonce = [0; 20];
+        for byte in &mut nonce {
+            // No zero bytes and nothing above ASCII: old clients read it as a C string.
+            *byte = 33 + ctx.prng().below(94) as u8;
+        }
+        let greeting = Greeting {
+            number,
+            nonce,
+            seed: ctx.prng().next_u64(),
+            peer,
+            clock_base: self.options.clock_base,
+            address: self.options.address.clone(),
+            shutting_down: self.shutting_down,
+        };
+        let kernel = Kernel::new(exchange.clone());
+        let task = connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
+        let task = Box::pin(task);
+        let desk = Desk::default();
+        let connection = Connection { number, task, link, exchange, desk, deadline: None };
+        self.connections.insert(id, connection);
+        self.by_number.insert(number, id);
+    }
+
+    /// Runs a connection's task as far as it comes.
+    fn run(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            connection.show(ctx, &self.client);
+            let mut context = Context::from_waker(Waker::noop());
+            let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
+            let output_moved = connection.pass_output(ctx, id);
+            let answered = self.pass_asks(ctx, id);
+            if over {
+                return self.end(ctx, id, Some(Closing::AfterFlush));
+            }
+            if !output_moved && !answered {
+                break;
+            }
+        }
+        self.watch_deadline(id);
+    }
+
+    /// Passes a task's asks to the client. True when one of them is answered already.
+    fn pass_asks(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> bool {
+        let mut answered = false;
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return answered };
+            let ask = connection.exchange.borrow_mut().asks.pop_front();
+            let Some(ask) = ask else { return answered };
+            let ticket = ask.0;
+            match connection.desk.pass(ctx, &mut self.client, ask) {
+                Passed::Done => {}
+                Passed::Asked(token) => {
+                    self.tokens.insert(token, (id, ticket));
+                }
+                Passed::Answered(result) => {
+                    connection.exchange.borrow_mut().answer(ticket, result);
+                    answered = true;
+                }
+                Passed::Sleeps(span) => {
+                    self.alarms.insert((ctx.now() + span, id, Some(ticket)));
+                }
+                Passed::Abandoned(session) => {
+                    self.tokens.retain(|_, (owner, _)| *owner != id);
+                    self.client.close_session(ctx, session);
+                }
+            }
+        }
+    }
+
+    /// Hands the client's events to those who asked, and runs them.
+    fn pass_events(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(event) = self.client.next_event() {
+            let more = matches!(event.result, ClientResult::ScanRows { finished: false, .. });
+            let asker = match more {
+                true => self.tokens.get(&event.token).copied(),
+                false => self.tokens.remove(&event.token),
+            };
+            let Some((id, ticket)) = asker else { continue };
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if !more {
+                connection.desk.ended(ticket);
+            }
+            connection.exchange.borrow_mut().answer(ticket, event.result);
+            self.run(ctx, id);
+        }
+        self.arm(ctx);
+    }
+
+    /// Forgets a connection; the kernel undoes what it left open.
+    fn end(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, closing: Option<Closing>) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if let Some(closing) = closing {
+            ctx.close(id, closing);
+        }
+        self.by_number.remove(&connection.number);
+        self.shared.directory.lock().processes.remove(&connection.number);
+        if let Some(deadline) = connection.deadline {
+            self.alarms.remove(&(deadline, id, None));
+        }
+        for session in connection.desk.sessions() {
+            self.client.close_session(ctx, session);
+        }
+    }
+
+    /// KILL, from a connection of this worker or from another worker.
+    fn kill(&mut self, ctx: &mut Ctx<'_>, number: u32, query_only: bool) {
+        let Some(id) = self.by_number.get(&number).copied() else { return };
+        let connection = self.connections.get_mut(&id).expect("listed by number");
+        connection.exchange.borrow_mut().interrupt(Interrupt::Killed);
+        if !query_only {
+            connection.link.borrow_mut().killed = Some(Goodbye::Killed);
+        }
+        self.run(ctx, id);
+    }
+
+    /// Sends on the KILLs that tasks of this worker have asked for.
+    fn pass_kills(&mut self, ctx: &mut Ctx<'_>) {
+        let kills = std::mem::take(&mut *self.shared.kills.borrow_mut());
+        let workers = u32::from(ctx.view().workers.max(1));
+        for (connection, query_only) in kills {
+            let worker = WorkerId((connection % workers) as u8);
+            let to = Address { worker, ..ctx.me() };
+            ctx.send(to, Message::Kill { connection, query_only });
+        }
+    }
+
+    /// Keeps a connection's deadline among the alarms.
+    fn watch_deadline(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let deadline = connection.link.borrow().deadline;
+        if deadline != connection.deadline {
+            if let Some(old) = connection.deadline {
+                self.alarms.remove(&(old, id, None));
+            }
+            if let Some(new) = deadline {
+                self.alarms.insert((new, id, None));
+            }
+            connection.deadline = deadline;
+        }
+    }
+
+    fn ring_alarms(&mut self, ctx: &mut Ctx<'_>) {
+        // Those due now and no others: a task that pauses again gets its next turn later.
+        let mut due = Vec::new();
+        while let Some(alarm) = self.alarms.first().copied()
+            && alarm.0 <= ctx.now()
+        {
+            self.alarms.remove(&alarm);
+            due.push(alarm);
+        }
+        for (_, id, ticket) in due {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            match ticket {
+                // Any answer will do: it was a pause.
+                Some(ticket) => {
+                    connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
+                }
+                None => connection.deadline = None,
+            }
+            self.run(ctx, id);
+        }
+    }
+
+    /// Sets the timer to the earliest alarm.
+    fn arm(&mut self, ctx: &mut Ctx<'_>) {
+        self.pass_kills(ctx);
+        let next = self.alarms.first().map(|(due, _, _)| *due);
+        if next == self.armed {
+            return;
+        }
+        self.armed = next;
+        match next {
+            Some(due) => ctx.set_timer(ALARM, due.since(ctx.now())),
+            None => ctx.stop_timer(ALARM),
+        }
+    }
+}
+
+impl Connection {
+    /// Shows the task the world of this turn.
+    fn show(&mut self, ctx: &Ctx<'_>, client: &Client) {
+        let mut exchange = self.exchange.borrow_mut();
+        exchange.now = ctx.now();
+        if !std::sync::Arc::ptr_eq(&exchange.cluster, ctx.cluster()) {
+            exchange.cluster = ctx.cluster().clone();
+        }
+        if let Some(session) = self.desk.user_session() {
+            exchange.savepoint = client.savepoint(session);
+            exchange.transaction = client.transaction(session);
+        } else {
+            exchange.savepoint = Default::default();
+            exchange.transaction = None;
+        }
+        self.link.borrow_mut().now = ctx.now();
+    }
+
+    /// Moves what the task wrote to the host. True when the task had waited for that.
+    fn pass_output(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> bool {
+        let mut link = self.link.borrow_mut();
+        let was_full = link.is_full();
+        if !link.output.is_empty() {
+            ctx.write_from(id, &mut link.output);
+        }
+        link.congested = ctx.is_congested(id);
+        if let Some(received) = link.start_tls.take() {
+            ctx.start_tls(id, &received);
+        }
+        was_full && !link.is_full()
+    }
+}
+
+impl Actor for SqlNode {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        if let Message::Kill { connection, query_only } = message {
+            self.kill(ctx, connection, query_only);
+            return self.arm(ctx);
+        }
+        // What is none for a client is none for anybody here.
+        let _ = self.client.handle(ctx, from, message);
+        self.pass_events(ctx);
+    }
+
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
+        match timer {
+            Timer::ClientTick => self.client.timeout(ctx),
+            _ => {
+                self.armed = None;
+                self.client.start(ctx);
+                self.ring_alarms(ctx);
+            }
+        }
+        self.pass_events(ctx);
+    }
+
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        self.client.cluster_changed(ctx, before);
+        self.pass_events(ctx);
+    }
+
+    fn connection(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, event: ConnectionEvent<'_>) {
+        if let ConnectionEvent::Opened(peer) = event {
+            self.open(ctx, id, peer);
+        } else if let Some(connection) = self.connections.get_mut(&id) {
+            let mut link = connection.link.borrow_mut();
+            match event {
+                ConnectionEvent::Opened(_) => unreachable!("matched above"),
+                ConnectionEvent::Received(bytes) => link.received.extend_from_slice(bytes),
+                ConnectionEvent::InputEnded => link.input_ended = true,
+                ConnectionEvent::Writable => link.congested = false,
+                ConnectionEvent::Secured { protocol, cipher } => {
+                    link.secured = Some((protocol, cipher));
+                }
+                ConnectionEvent::ShuttingDown => link.killed = Some(Goodbye::ShuttingDown),
+                ConnectionEvent::Closed => {
+                    drop(link);
+                    self.end(ctx, id, None);
+                    return self.pass_events(ctx);
+                }
+            }
+        }
+        self.run(ctx, id);
+        self.pass_events(ctx);
+    }
+
+    fn check_invariants(&self, _shared: &WorkerShared) {
+        self.client.check_invariants();
+        for (token, (id, _)) in &self.tokens {
+            assert!(self.client.is_open(*token) || !self.connections.contains_key(id), "{token:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Transactions as the user sees them: BEGIN, COMMIT, savepoints, autocommit, isolation.
+//!
+//! # Owns
+//! When a kernel transaction ends, and which snapshot reads use.
+//! # Guarantees
+//! A statement that fails leaves the transaction as it was before it; where the kernel has aborted
+//! the transaction as a whole (deadlock, lost node), the session has none afterwards.
+//! # Not here
+//! What statements do in it (`execute`).
+
+use client::Savepoint;
+use model::{Epoch, TableId};
+use sql_expression::SqlError;
+
+use crate::kernel::Failure;
+use crate::session::{Isolation, Session, SessionTransaction};
+
+/// Where a statement began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    savepoint: Savepoint,
+    began: bool,
+}
+
+impl Mark {
+    /// Whether the statement began inside a transaction that had done something.
+    pub(crate) fn is_in_transaction(self) -> bool {
+        self.began
+    }
+}
+
+impl Session {
+    /// Whether a statement is a transaction of its own.
+    pub fn autocommits(&self) -> bool {
+        self.variables.autocommit && !self.transaction.explicit
+    }
+
+    /// Whether the user is in a transaction: SERVER_STATUS_IN_TRANS.
+    pub fn in_transaction(&self) -> bool {
+        self.transaction.explicit || self.kernel.transaction().is_some()
+    }
+
+    /// The isolation level of the running transaction.
+    pub fn isolation(&self) -> Isolation {
+        self.transaction.isolation_once.unwrap_or(self.variables.isolation)
+    }
+
+    /// START TRANSACTION, BEGIN: commits what is open first, as MySQL does.
+    pub(crate) async fn begin(
+        &mut self,
+        read_only: bool,
+        consistent_snapshot: bool,
+    ) -> Result<(), SqlError> {
+        let once = self.transaction.isolation_once;
+        self.commit().await?;
+        self.transaction.isolation_once = once;
+        self.transaction.explicit = true;
+        self.transaction.read_only = read_only;
+        if consistent_snapshot {
+            self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
+        }
+        Ok(())
+    }
+
+    /// Commits and ends the transaction.
+    pub(crate) async fn commit(&mut self) -> Result<(), SqlError> {
+        let result = self.kernel.commit().await;
+        self.end_transaction();
+        result.map(|_| ()).map_err(SqlError::from)
+    }
+
+    /// Undoes and ends the transaction.
+    pub(crate) async fn rollback(&mut self) {
+        self.kernel.abort().await;
+        self.end_transaction();
+    }
+
+    /// Forgets a transaction that is over.
+    pub(crate) fn end_transaction(&mut self) {
+        let ended = std::mem::take(&mut self.transaction);
+        if let Some(epoch) = ended.snapshot {
+            self.kernel.close_snapshot(epoch);
+        }
+    }
+
+    /// The snapshot that plain reads of `tables` use; none for the newest committed rows. The
+    /// first read of a REPEATABLE READ transaction opens it. A table the transaction has changed
+    /// is read as committed, with the transaction's own changes.
+    pub async fn read_snapshot(&mut self, tables: &[TableId]) -> Result<Option<Epoch>, Failure> {
+        if self.transaction.snapshot.is_none()
+            && self.isolation() == Isolation::RepeatableRead
+            && !self.autocommits()
+        {
+            self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
+        }
+        let own = tables.iter().any(|table| self.transaction.written.contains(table));
+        Ok(self.transaction.snapshot.filter(|_| !own))
+    }
+
+    /// Remembers that the transaction has changed a table.
+    pub fn wrote(&mut self, table: TableId) {
+        if !self.transaction.written.contains(&table) {
+            self.transaction.written.push(table);
+        }
+    }
+
+    /// The place to come back to if the statement that begins now fails.
+    pub(crate) fn mark(&self) -> Mark {
+        let began = self.kernel.transaction().is_some();
+        Mark { savepoint: self.kernel.savepoint(), began }
+    }
+
+    /// Gives up the transaction as a whole: a statement of it was interrupted while it waited for
+    /// the kernel.
+    pub(crate) fn abandon(&mut self) {
+        self.kernel.abandon();
+        // The snapshot went with the kernel's session.
+        self.transaction = SessionTransaction::default();
+    }
+
+    /// Undoes what the statement since `mark` has done.
+    pub(crate) async fn undo(&mut self, mark: Mark) {
+        if self.kernel.transaction().is_none() {
+            // The kernel has aborted all of it, or nothing was done.
+            if mark.began {
+                self.end_transaction();
+            }
+        } else if self.autocommits() {
+            self.rollback().await;
+        } else if self.kernel.rollback_to(mark.savepoint).await.is_err() {
+            self.rollback().await;
+        }
+    }
+
+    /// SAVEPOINT: an older one of the same name goes.
+    pub(crate) fn set_savepoint(&mut self, name: &str) {
+        if self.autocommits() {
+            return;
+        }
+        let name = name.to_lowercase();
+        let savepoint = self.kernel.savepoint();
+        let savepoints = &mut self.transaction.savepoints;
+        savepoints.retain(|(other, _)| *other != name);
+        savepoints.push((name, savepoint));
+    }
+
+    /// ROLLBACK TO SAVEPOINT: later savepoints go, this one stays.
+    pub(crate) async fn rollback_to_savepoint(&mut self, name: &str) -> Result<(), SqlError> {
+        let at = self.savepoint_position(name)?;
+        let savepoint = self.transaction.savepoints[at].1;
+        self.kernel.rollback_to(savepoint).await?;
+        self.transaction.savepoints.truncate(at + 1);
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT: this one and later ones go.
+    pub(crate) fn release_savepoint(&mut self, name: &str) -> Result<(), SqlError> {
+        let at = self.savepoint_position(name)?;
+        self.transaction.savepoints.truncate(at);
+        Ok(())
+    }
+
+    fn savepoint_position(&self, name: &str) -> Result<usize, SqlError> {
+        let lower = name.to_lowercase();
+        let position = self.transaction.savepoints.iter().position(|(other, _)| *other == lower);
+        position.ok_or_else(|| {
+            SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist"))
+        })
+    }
+
+    /// The state a new connection, or a reset one, begins with.
+    pub(crate) fn fresh_transaction(&mut self) {
+        self.transaction = SessionTransaction::default();
+    }
+}

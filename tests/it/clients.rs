@@ -1,0 +1,118 @@
+//! The command-line client: status, completion, interruption, what it prints.
+
+use std::process::Stdio;
+
+use tests::{Server, run, succeed};
+
+#[test]
+fn a_first_session() {
+    let server = Server::start(&[]);
+    let found = server.sql(
+        "CREATE DATABASE shop; USE shop;
+         CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50), price DECIMAL(8,2), \
+         KEY (name));
+         INSERT INTO items (name, price) VALUES ('apple', 0.5), ('pear', 0.75), ('plum', 0.2);
+         SELECT name, price * 2 FROM items WHERE price > 0.3 ORDER BY name DESC;
+         UPDATE items SET price = price + 1 WHERE name = 'plum';
+         DELETE FROM items WHERE name = 'pear';
+         SELECT COUNT(*), SUM(price), MAX(name) FROM items;",
+    );
+    assert_eq!(found, "pear\t1.50\napple\t1.00\n2\t1.70\tplum\n");
+}
+
+#[test]
+fn status_databases_and_completion() {
+    let server = Server::start(&[]);
+    server.sql("CREATE DATABASE one; CREATE TABLE one.t (a INT, b INT)");
+    let mut client = server.client("mysql");
+    // With completion on, the client asks for all tables and columns when it connects.
+    client.args([
+        "--auto-rehash",
+        "--table",
+        "one",
+        "-e",
+        "\\s; SHOW TABLES; SHOW DATABASES; DESC t",
+    ]);
+    let text = succeed(client);
+    for part in ["Current user:", "root@", "Server version:", "Uptime:", "| t ", "| one ", "| a "] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let mut socket = std::process::Command::new("mysql");
+    socket.args([
+        "--no-defaults",
+        "--user=root",
+        "--batch",
+        "--skip-column-names",
+        "-e",
+        "SELECT 42",
+    ]);
+    socket.arg(format!("--socket={}", server.socket.display()));
+    assert_eq!(succeed(socket), "42\n");
+}
+
+#[test]
+fn errors_have_their_numbers_and_the_connection_goes_on() {
+    let server = Server::start(&[]);
+    let cases = [
+        ("SELEC 1", "ERROR 1064 (42000)"),
+        ("SELECT * FROM nowhere.t", "ERROR 1049 (42000)"),
+        ("CREATE DATABASE d; SELECT * FROM d.t", "ERROR 1146 (42S02)"),
+        ("SELECT 1 FROM d.t", "ERROR 1146 (42S02)"),
+        ("SELECT", "ERROR 1064 (42000)"),
+        ("USE nowhere", "ERROR 1049 (42000)"),
+        ("SET nothing = 1", "ERROR 1193 (HY000)"),
+        ("CREATE VIEW d.v AS SELECT 1", "ERROR 1235 (42000)"),
+    ];
+    for (statement, expected) in cases {
+        let output = server.try_sql(statement);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains(expected), "{statement}: {errors}");
+    }
+    let mut forced = server.client("mysql");
+    forced.args(["--force", "--batch", "--skip-column-names", "-e", "SELEC 1; SELECT 7"]);
+    assert_eq!(String::from_utf8_lossy(&run(forced).stdout), "7\n");
+}
+
+#[test]
+fn a_statement_can_be_killed() {
+    let server = Server::start(&[]);
+    let mut client = server.client("mysql");
+    client.args(["--batch", "--skip-column-names", "-e", "SELECT SLEEP(600)"]);
+    let sleeper = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut id = String::new();
+    for _ in 0..500 {
+        id = server
+            .sql("SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'");
+        if !id.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    server.sql(&format!("KILL QUERY {id}"));
+    let output = sleeper.wait_with_output().unwrap();
+    // SLEEP answers 1 when it is interrupted and is the whole statement.
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(text == "1\n" || errors.contains("ERROR 1317"), "{text} {errors}");
+}
+
+#[test]
+fn load_data_local_reads_the_clients_file() {
+    let server = Server::start(&[]);
+    let path = std::env::temp_dir().join(format!("nines-load-{}.csv", std::process::id()));
+    let mut text = String::from("id,name\n");
+    for id in 1..=5000 {
+        text.push_str(&format!("{id},\"name, {id}\"\n"));
+    }
+    std::fs::write(&path, text).unwrap();
+    let mut client = server.client("mysql");
+    client.args(["--local-infile=1", "--batch", "--skip-column-names", "-e"]);
+    client.arg(format!(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, name VARCHAR(40));
+         LOAD DATA LOCAL INFILE '{}' INTO TABLE d.t FIELDS TERMINATED BY ',' ENCLOSED BY '\"'
+         IGNORE 1 LINES; SELECT COUNT(*), SUM(id), MIN(name) FROM d.t",
+        path.display()
+    ));
+    assert_eq!(succeed(client), "5000\t12502500\tname, 1\n");
+    let _ = std::fs::remove_file(path);
+}

@@ -1,0 +1,64 @@
+//! The drivers of applications, each running its own script in `tests/connectors`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tests::{Server, succeed, workspace};
+
+/// Where `cargo xtask test` has put the drivers.
+fn tools() -> PathBuf {
+    let default = || workspace().join("target").join("connectors");
+    std::env::var_os("NINES_CONNECTORS").map_or_else(default, PathBuf::from)
+}
+
+fn script(name: &str) -> PathBuf {
+    workspace().join("tests").join("connectors").join(name)
+}
+
+fn python(driver: &str) {
+    let server = Server::start(&[]);
+    let mut command = Command::new(tools().join("python/bin/python"));
+    command.arg(script("python.py")).args([driver, "127.0.0.1", &server.port.to_string()]);
+    command.arg(&server.socket);
+    assert!(succeed(command).contains("ok"));
+}
+
+#[test]
+fn pymysql() {
+    python("pymysql");
+}
+
+#[test]
+fn mysqlclient() {
+    python("mysqlclient");
+}
+
+#[test]
+fn connector_python() {
+    python("mysql.connector");
+}
+
+#[test]
+fn mysql2_for_node() {
+    let server = Server::start(&[]);
+    let mut command = Command::new("node");
+    command.arg(tools().join("node/connector.mjs")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}
+
+#[test]
+fn go_sql_driver() {
+    let server = Server::start(&[]);
+    let mut command = Command::new(tools().join("go/connector"));
+    command.args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}
+
+#[test]
+fn connector_j() {
+    let server = Server::start(&[]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(tools().join("java/mysql-connector-j.jar"));
+    command.arg(script("java/Connector.java")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}

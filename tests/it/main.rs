@@ -1,0 +1,8 @@
+//! Tests against the real server with real clients.
+
+mod clients;
+mod connectors;
+mod differential;
+mod dump;
+mod server;
+mod sysbench;

@@ -1,0 +1,222 @@
+//! Real processes and real clients: starts the server's binary, runs programs against it.
+//!
+//! # Owns
+//! [`Server`], a running `nines dev` with its directory, ended when dropped; running outside
+//! programs with their output in the failure's text.
+//! # Guarantees
+//! Nothing is left behind: no process, no directory. A test that misses a program fails and names
+//! the package; `cargo xtask test` installs it beforehand.
+//! # Not here
+//! What is tested (`it/`).
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything outside may take before a test gives up: liveness, not speed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where the workspace lies.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace")
+}
+
+/// The server's binary: built by the caller beside the test's own executable.
+pub fn binary() -> PathBuf {
+    let mut path = std::env::current_exe().expect("a test knows its executable");
+    // target/PROFILE/deps/it-HASH
+    path.pop();
+    path.pop();
+    path.push("nines");
+    assert!(path.exists(), "{} is missing: cargo build -p nines", path.display());
+    path
+}
+
+/// A free TCP port of the loopback address.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback address has ports");
+    listener.local_addr().expect("a bound listener has an address").port()
+}
+
+/// A running `nines dev`.
+pub struct Server {
+    process: Child,
+    directory: PathBuf,
+    /// Its TCP port.
+    pub port: u16,
+    /// Its Unix socket.
+    pub socket: PathBuf,
+    /// What it printed until it was ready.
+    pub greeting: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server with more `options` and waits until it says `ready`.
+    pub fn start(options: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nines-test-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+        let (port, socket) = (free_port(), directory.join("nines.sock"));
+        let mut process = Command::new(binary())
+            .arg("dev")
+            .arg(format!("--port={port}"))
+            .arg(format!("--dir={}", directory.display()))
+            .arg(format!("--socket={}", socket.display()))
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the binary starts");
+        let output = process.stdout.take().expect("its output is piped");
+        let greeting = read_until_ready(output);
+        assert!(!greeting.is_empty(), "the server ended before it was ready");
+        Self { process, directory, port, socket, greeting }
+    }
+
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Memory the process holds, in bytes.
+    pub fn resident_memory(&self) -> u64 {
+        let status = self.proc("status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS is listed");
+        let kilobytes: u64 =
+            line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
+        kilobytes * 1024
+    }
+
+    /// CPU time the process has used, user and system.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = self.proc("stat");
+        // The name, in parentheses, may hold anything; the numbers follow it.
+        let numbers: Vec<u64> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_whitespace().filter_map(|n| n.parse().ok()).collect())
+            .unwrap_or_default();
+        // The state letter is no number: utime and stime are fields 14 and 15.
+        let ticks = numbers.get(10).unwrap_or(&0) + numbers.get(11).unwrap_or(&0);
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Open file descriptors of the process.
+    pub fn descriptors(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.process.id());
+        std::fs::read_dir(path).map(Iterator::count).unwrap_or(0)
+    }
+
+    fn proc(&self, file: &str) -> String {
+        let path = format!("/proc/{}/{file}", self.process.id());
+        std::fs::read_to_string(path).expect("the server runs")
+    }
+
+    /// Runs SQL with the command-line client over TCP; what it prints, tab-separated.
+    pub fn sql(&self, statements: &str) -> String {
+        let output = self.try_sql(statements);
+        text_of(&output, "mysql")
+    }
+
+    /// Runs SQL that may fail.
+    pub fn try_sql(&self, statements: &str) -> Output {
+        let mut client = self.client("mysql");
+        client.args(["--batch", "--skip-column-names", "--default-character-set=utf8mb4"]);
+        client.arg("-e").arg(statements);
+        run(client)
+    }
+
+    /// A program of the MySQL family that connects to this server by TCP.
+    pub fn client(&self, program: &str) -> Command {
+        let mut client = Command::new(program);
+        client.args(["--no-defaults", "--host=127.0.0.1", "--user=root"]);
+        client.arg(format!("--port={}", self.port));
+        client
+    }
+
+    /// Asks the server to stop by a signal and waits; its exit code.
+    pub fn stop(&mut self, signal: &str) -> Option<i32> {
+        let process = self.process.id().to_string();
+        let killed = Command::new("kill").args([signal, &process]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "kill {signal}");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().expect("it is our child") {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "the server does not stop on {signal}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Reads lines up to the one that begins with `ready`; then keeps reading, so that the server never
+/// waits for us.
+fn read_until_ready(output: impl Read + Send + 'static) -> Vec<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // The other side may have heard enough.
+            let _ = sender.send(line);
+        }
+    });
+    let mut greeting = Vec::new();
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        let ready = line.starts_with("ready");
+        greeting.push(line);
+        if ready {
+            return greeting;
+        }
+    }
+    Vec::new()
+}
+
+/// Runs a program to its end.
+pub fn run(mut command: Command) -> Output {
+    let program = command.get_program().to_owned();
+    match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            panic!("{}: {error}; run `cargo xtask test`, which installs it", show(&program))
+        }
+    }
+}
+
+/// Runs a program that must succeed; what it printed.
+pub fn succeed(command: Command) -> String {
+    let name = show(command.get_program()).into_owned();
+    let output = run(command);
+    text_of(&output, &name)
+}
+
+fn show(program: &OsStr) -> std::borrow::Cow<'_, str> {
+    program.to_string_lossy()
+}
+
+/// What a program printed, if it succeeded.
+pub fn text_of(output: &Output, name: &str) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} failed: {}\n{text}\n{errors}", output.status);
+    text
+}
