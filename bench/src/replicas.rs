@@ -68,15 +68,18 @@ impl Replicas {
     pub fn insert(&mut self, values: &[Value]) {
         let row = self.table.layout().encode_values(values).expect("the row fits");
         let partition = self.partition(&values[0]);
-        self.run(partition, OperationKind::Insert { row });
+        self.run(vec![(partition, OperationKind::Insert { row })]);
     }
 
-    /// Adds one to `column` of the row with this key, as an autocommit transaction.
-    pub fn update(&mut self, id: i64, column: ColumnId) {
-        let assignments = vec![(column, Expression::add(column, 1))];
-        let key = self.key(id);
-        let partition = self.partition(&Value::Int(id));
-        self.run(partition, OperationKind::Update { key, condition: None, assignments });
+    /// Assigns to `column` of the rows with these keys, in one autocommit transaction.
+    pub fn update(&mut self, ids: &[i64], column: ColumnId, value: &Expression) {
+        let operation = |id: &i64| {
+            let assignments = vec![(column, value.clone())];
+            let key = self.key(*id);
+            let kind = OperationKind::Update { key, condition: None, assignments };
+            (self.partition(&Value::Int(*id)), kind)
+        };
+        self.run(ids.iter().map(operation).collect());
     }
 
     /// Reads the committed row with this key at its primary.
@@ -105,21 +108,20 @@ impl Replicas {
         PartitionId { table: self.table.id, index }
     }
 
-    /// One operation as a whole transaction, coordinated where the primary is.
-    fn run(&mut self, partition: PartitionId, kind: OperationKind) {
+    /// Operations as a whole transaction, coordinated where the first one's primary is.
+    fn run(&mut self, kinds: Vec<(PartitionId, OperationKind)>) {
         self.transactions += 1;
-        let operation = Operation {
-            number: OperationNumber(1),
-            partition,
-            table_version: self.table.version,
-            kind,
-        };
-        let primary = self.nodes[0].shared.cluster.primary(partition).expect("a live partition");
+        let primary = self.nodes[0].shared.cluster.primary(kinds[0].0).expect("a live partition");
         let to = Address { actor: ActorKind::Coordinator, ..primary };
+        let table_version = self.table.version;
+        let operation = |(at, (partition, kind))| {
+            let number = OperationNumber(at as u32 + 1);
+            Operation { number, partition, table_version, kind }
+        };
         let request = ClientRequest::Execute {
             transaction: transaction(self.transactions),
             request: 1,
-            operations: vec![operation],
+            operations: kinds.into_iter().enumerate().map(operation).collect(),
             commit: true,
         };
         self.send(to, Message::Request(request));
@@ -178,6 +180,7 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
         lease,
         epochs: EpochView { current: Epoch(1), ..EpochView::default() },
         outbox: VecDeque::new(),
+        connections: Default::default(),
         timers: TimerQueue::default(),
         prng: Prng::new(1),
         recorder: FlightRecorder::new(16),

@@ -41,11 +41,16 @@ pub fn measure(report: &mut Report, rows: u64) {
     measure_reads(report, &mut loaded);
     measure_scans(report, &mut loaded);
     measure_changes(report, &mut loaded);
-    measure_partition_pauses(report, &loaded.table, rows);
+    if report.wants("pauses of a partition") {
+        measure_partition_pauses(report, &loaded.table, rows);
+    }
 }
 
 /// Measures the slowest single change of a hash index that grows to `rows` and shrinks to nothing.
 pub fn measure_hash_index_pauses(report: &mut Report, rows: u32) {
+    if !report.wants("pauses of a hash index") {
+        return;
+    }
     let bound = "a segment of 1,536 entries is moved at most, and 4 bytes per 1,000 rows";
     let hash = |row: u32| Prng::new(u64::from(row)).next_u64();
     let (mut inserts, mut removes) = (Pauses::new(rows), Pauses::new(rows));
@@ -61,8 +66,8 @@ pub fn measure_hash_index_pauses(report: &mut Report, rows: u32) {
         }
     }
     let size = format!("{:.1} M", f64::from(rows) / 1e6);
-    report.pauses(&format!("hash index of {size}: insert"), inserts, bound);
-    report.pauses(&format!("hash index of {size}: remove"), removes, bound);
+    report.pauses(&format!("pauses of a hash index of {size}: insert"), inserts, bound);
+    report.pauses(&format!("pauses of a hash index of {size}: remove"), removes, bound);
 }
 
 /// The benched table, with one partition.
@@ -120,14 +125,21 @@ fn load(report: &mut Report, rows: u64) -> Loaded {
         let ids = first..(first + BATCH).min(rows);
         batch.clear();
         batch.extend(ids.map(|id| row_of(&table, id, prng.below(rows))));
-        nanos += cpu_nanos_of(|| {
+        let mut insert = || {
             for row in &batch {
                 let row_id = partition.allocate();
                 partition.put(row_id, &row.0, Epoch(1), &[]);
             }
-        });
+        };
+        if report.wants("insert") {
+            nanos += cpu_nanos_of(insert);
+        } else {
+            insert();
+        }
     }
-    report.rate_of("insert", rows, nanos);
+    if report.wants("insert") {
+        report.rate_of("insert", rows, nanos);
+    }
     Loaded { partition, table, rows, prng, encoder: KeyEncoder::new() }
 }
 
@@ -233,12 +245,12 @@ fn measure_changes(report: &mut Report, loaded: &mut Loaded) {
         let bytes = loaded.partition.row(row_id).expect("the row is there").to_vec();
         loaded.partition.put(row_id, &bytes, epoch, &snapshot);
     };
-    report.rate("update of c by key, keeping old images", count, || {
+    report.rate_of_setup("update of c by key, keeping old images", count, || {
         (0..count).for_each(|_| update(loaded));
     });
     report.rate("dropping old images", count, || while !loaded.partition.drop_versions(&[]) {});
     let count = loaded.rows / 2;
-    report.rate("delete by row id", count, || {
+    report.rate_of_setup("delete by row id", count, || {
         for id in 0..count {
             loaded.partition.delete(RowId(id as u32 * 2), Epoch(4), &[]);
         }
@@ -273,6 +285,6 @@ fn measure_partition_pauses(report: &mut Report, table: &Arc<Table>, rows: u64) 
         }
     }
     let bound = "one page of 64 KiB or one chunk of 4,096 slots, and the indexes";
-    report.pauses("partition: insert", inserts, bound);
-    report.pauses("partition: delete", deletes, bound);
+    report.pauses("pauses of a partition: insert", inserts, bound);
+    report.pauses("pauses of a partition: delete", deletes, bound);
 }

@@ -24,7 +24,7 @@ impl MariaDb {
         let name = format!("nines-mariadb-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let data = directory.join("data");
-        std::fs::create_dir_all(&data).unwrap();
+        std::fs::create_dir_all(&data).expect("the temporary directory is writable");
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
         install.arg(format!("--datadir={}", data.display()));
@@ -337,16 +337,16 @@ fn answers(mut client: Command, statements: &[String]) -> Vec<String> {
     let mut script = String::from(SCHEMA);
     for (number, statement) in statements.iter().enumerate() {
         // One line each, so that errors can be told by their line.
-        writeln!(script, "SELECT '@@{number}'; {statement};").unwrap();
+        writeln!(script, "SELECT '@@{number}'; {statement};").expect("a String takes any text");
     }
     let first_line = SCHEMA.lines().count();
     client.args(["--batch", "--skip-column-names", "--force", "--default-character-set=utf8mb4"]);
     client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = client.spawn().expect("the mysql client is installed by `cargo xtask test`");
-    let mut input = child.stdin.take().unwrap();
+    let mut input = child.stdin.take().expect("its input is piped");
     let writer = thread::spawn(move || input.write_all(script.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
+    let output = child.wait_with_output().expect("it is our child");
+    writer.join().expect("writing does not panic").expect("the client reads all statements");
     let mut all = vec![String::new(); statements.len()];
     let mut current = None;
     for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -118,7 +118,12 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         Action::Skip("there is no crate `tests` yet")
     };
     let simulation = if has_simulator(workspace) {
-        Action::Cargo(sim_command(&words(&["--seeds", &seeds.to_string()])))
+        Action::Cargo(sim_command(&words(&["--twice", "--seeds", &seeds.to_string()])))
+    } else {
+        Action::Skip("the crate `sim` has no binary `sim` yet")
+    };
+    let mutations = if has_simulator(workspace) {
+        Action::Cargo(sim_command(&words(&["mutations", "--known"])))
     } else {
         Action::Skip("the crate `sim` has no binary `sim` yet")
     };
@@ -128,6 +133,7 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         Step { name: "clippy", action: Action::Cargo(words(&clippy.concat())) },
         Step { name: "tests", action: Action::Cargo(words(&[&unit[..], &PROFILE].concat())) },
         Step { name: "simulation", action: simulation },
+        Step { name: "mutations", action: mutations },
         Step { name: "processes", action: processes },
     ]
 }
@@ -255,8 +261,10 @@ mod tests {
     #[test]
     fn steps_follow_the_workspace() {
         let all = workspace(&["sim", "tests"]);
-        let simulation = "run -p sim --bin sim --profile ci -- run --seeds 7";
+        let simulation = "run -p sim --bin sim --profile ci -- run --twice --seeds 7";
         assert_eq!(command(&all, "simulation").as_deref(), Some(simulation));
+        let mutations = "run -p sim --bin sim --profile ci -- mutations --known";
+        assert_eq!(command(&all, "mutations").as_deref(), Some(mutations));
         assert!(command(&all, "tests").unwrap().contains("--exclude tests"));
         let young = workspace(&["stdx"]);
         assert_eq!(command(&young, "simulation"), None);

@@ -2,19 +2,25 @@
 //!
 //! An actor is a state machine that handles one message or timer to completion. It reaches the
 //! world through [`Ctx`] alone: it can send, set timers, draw random numbers, read the clock of
-//! this turn, stop the node. Hosts (the runtime, the simulation) own everything else.
+//! this turn, write to client connections, stop the node. Hosts (the runtime, the simulation) own
+//! everything else.
 //!
 //! # Owns
-//! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, the flight
-//! recorder, probes and fault points.
+//! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client
+//! connections as seen from inside, the flight recorder, probes and fault points.
 //! # Architecture Invariant
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
 
+mod connection;
 mod probe;
 mod recorder;
 mod shared;
 mod timer;
 
+pub use connection::{
+    Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Connections, OUTPUT_HIGH, OUTPUT_LOW,
+    Outlet, Transport,
+};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};
 pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, Shared};
@@ -38,6 +44,11 @@ pub trait Actor {
     /// The node has reached a newer cluster state, which `ctx.cluster()` already shows; `before`
     /// is the one it replaces.
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState);
+
+    /// Something has happened to a client connection. Only for actors whose host gives them any.
+    fn connection(&mut self, _ctx: &mut Ctx<'_>, id: ConnectionId, event: ConnectionEvent<'_>) {
+        panic!("{event:?} of {id:?} for an actor without connections");
+    }
 
     /// Panics when a rule that holds between messages is broken. The simulation calls it often.
     fn check_invariants(&self, _shared: &Shared) {}

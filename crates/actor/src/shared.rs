@@ -9,6 +9,7 @@ use model::{ActorKind, Address, ClusterState, Config, Epoch, Incarnation, NodeId
 use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 
+use crate::connection::Connections;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
 use crate::timer::{Timer, TimerQueue};
@@ -117,6 +118,8 @@ pub struct Shared {
     pub epochs: EpochView,
     /// Messages to send, in order.
     pub outbox: VecDeque<Envelope>,
+    /// Client connections: what is to be done with them.
+    pub connections: Connections,
     /// Pending timers.
     pub timers: TimerQueue,
     /// Random draws of this worker.

@@ -2,7 +2,7 @@
 """Generates the tables of `crates/collation/src/tables` from public Unicode data.
 
 Run it as `crates/collation/generate/tables.py WORK`, where WORK is an empty folder for what is
-fetched; it needs Python 3.8 or later, `pip` and `npm` (with `node`), and writes into the crate.
+fetched; it needs Python 3.9 or later, `pip` and `npm` (with `node`), and writes into the crate.
 
 Sources
   pyuca 1.2 (PyPI)             allkeys-9.0.0.txt and allkeys-5.2.0.txt, Unicode licence
@@ -140,8 +140,10 @@ def three_level(table):
         return struct.pack(f"<{PAGE}H", *(e[0] for e in page)) + bytes(e[1] for e in page)
 
     directory, body = pages(entries, encode)
-    shade_bytes = b"".join(struct.pack("<HH", *pair) for pair in shades)
-    pool_bytes = b"".join(struct.pack("<HHH", *element) for element in pool)
+    # Secondary and tertiary weight share 16 bits.
+    assert max(e[1] for e in pool) < 1 << 11 and max(e[2] for e in pool) < 1 << 5
+    shade_bytes = b"".join(struct.pack("<H", second << 5 | third) for second, third in shades)
+    pool_bytes = b"".join(struct.pack("<HH", p, s << 5 | t) for p, s, t in pool)
     write("uca0900.bin", directory, body, shade_bytes, pool_bytes)
 
 
@@ -181,10 +183,9 @@ def primaries_4_0(table_5_2, data):
     }
     own = {letter for letters, _ in LETTERS_4_0 for letter in letters}
     own |= {letter for letter, _ in EQUAL_4_0}
-    order = sorted({w for code, weights in old.items() if chr(code) not in own for w in weights})
     # A place in the order: (weight of 5.2.0, position among the letters inserted behind it).
     place = {code: [(w, 0) for w in weights] for code, weights in old.items()}
-    known = {(w, 0) for w in order}
+    known = {p for code, places in place.items() if chr(code) not in own for p in places}
     for letters, before in LETTERS_4_0:
         weight, step = place[ord(before)][0]
         assert len(place[ord(before)]) == 1 and (weight, step + 1) not in known, letters
@@ -193,7 +194,10 @@ def primaries_4_0(table_5_2, data):
             place[ord(letter)] = [(weight, step + 1)]
     for letter, same in EQUAL_4_0:
         place[ord(letter)] = [p for char in same for p in place[ord(char)]]
-    ranks = {p: rank for rank, p in enumerate(sorted(known), start=0x200)}
+    # Implicit weights in expansions keep their numbers: they follow from code points.
+    ranks = {p: rank for rank, p in enumerate(sorted(known), start=0x200) if p[0] < SEQUENCE}
+    ranks |= {p: p[0] for p in known if p[0] >= SEQUENCE}
+    assert max(ranks[p] for p in known if p[0] < SEQUENCE) < SEQUENCE
     return {code: [ranks[p] for p in weights] for code, weights in place.items()}
 
 

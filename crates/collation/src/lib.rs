@@ -1,19 +1,35 @@
-//! Character sets and collations: how MySQL compares text.
+//! Character sets and collations: how text is ordered, matched, folded and converted.
+//!
+//! # Owns
+//! The registry of collations under MySQL's numbers and names, weight tables generated from Unicode
+//! data, comparison, sort keys, hashes, LIKE, searching, letter case, conversion of character sets.
+//! # Invariants
+//! 1. Text is UTF-8 everywhere inside, whatever the character set of its column: that set bounds
+//!    which characters may occur and by which bytes clients see them. The one exception is the set
+//!    `binary`, whose text is bytes.
+//! 2. `compare`, the byte order of `sort_key`, and equality of `hash` never disagree.
+//! 3. No input panics: a byte that is not part of well-formed UTF-8 sorts as a character of its own
+//!    behind all others.
+//! # Not here
+//! Which collation an expression has (`sqltype`, `sql-expression`).
+//!
+//! How the tables are made: `crates/collation/generate/tables.py`.
 
-/// MySQL's number of a collation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CollationId(pub u16);
+mod convert;
+mod eight_bit;
+mod general;
+mod letter_case;
+mod order;
+mod pattern;
+mod registry;
+mod sort_key;
+mod uca;
+mod utf8;
 
-impl CollationId {
-    /// `binary`.
-    pub const BINARY: Self = Self(63);
-    /// `utf8mb4_0900_ai_ci`, the default.
-    pub const UTF8MB4_0900_AI_CI: Self = Self(255);
-    /// `utf8mb4_bin`.
-    pub const UTF8MB4_BIN: Self = Self(46);
-}
-
-/// Appends the weights of `text`: they compare byte by byte as the texts do.
-pub fn sort_key(_collation: CollationId, text: &[u8], key: &mut Vec<u8>) {
-    key.extend_from_slice(text);
-}
+pub use convert::{Converted, from_utf8, invalid_utf8_at, to_utf8, unrepresentable_at};
+pub use letter_case::{lower, upper};
+pub use order::{compare, equal, hash, weight_string};
+pub use pattern::{find, like};
+pub use registry::{COLLATIONS, Charset, Collation, CollationId, Pad};
+pub use sort_key::sort_key;
+pub use utf8::{char_count, char_size, chars_size};

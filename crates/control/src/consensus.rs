@@ -10,14 +10,15 @@
 //! 2. A vote goes to a candidate whose log is at least as new as the voter's, by the term of the
 //!    last entry and then by its index. (The library compares indexes alone, which would lose
 //!    committed entries; see [`Consensus::receive_vote_call`].)
-//! 3. A leader is recognised by everyone in its term, whoever they voted for.
+//! 3. Members of different clusters never mix their logs, whatever reaches them late.
+//! 4. A leader is recognised by everyone in its term, whoever they voted for.
 //! # Not here
 //! What the commands mean (`state_machine`), when to propose them (`control`), timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Command, Incarnation, NodeId};
+use model::{ClusterId, Command, Incarnation, NodeId};
 use raftbare::{
     Action, ClusterConfig, LogEntries, LogEntry, LogIndex, LogPosition, Message, MessageHeader,
     MessageSeqNo, Node, NodeId as Voter, Role, Term,
@@ -56,6 +57,8 @@ pub(crate) enum Output {
 #[derive(Debug)]
 pub(crate) struct Consensus {
     me: Voter,
+    /// Whose log this is, or will be if the leader heard last sends it; zero before.
+    cluster: ClusterId,
     node: Node,
     /// Commands by log index, for the part of the log that is kept.
     commands: BTreeMap<u64, Arc<Command>>,
@@ -80,6 +83,7 @@ impl Consensus {
     pub(crate) fn new(me: Voter, election_timeout: Duration) -> Self {
         Self {
             me,
+            cluster: ClusterId(0),
             node: Node::start(me),
             commands: BTreeMap::new(),
             applied: 0,
@@ -94,14 +98,24 @@ impl Consensus {
     }
 
     /// Founds a cluster of this member alone.
-    pub(crate) fn found(&mut self) {
+    pub(crate) fn found(&mut self, cluster: ClusterId) {
+        self.cluster = cluster;
         let position = self.node.create_cluster(&[self.me]);
         assert!(!position.is_invalid(), "only a member without log founds a cluster");
         self.collect(&BTreeMap::new());
     }
 
     /// Takes a message of the library with the commands that belong to its entries.
-    pub(crate) fn receive(&mut self, now: Instant, message: Message, commands: &[Arc<Command>]) {
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        cluster: ClusterId,
+        message: Message,
+        commands: &[Arc<Command>],
+    ) {
+        if !self.may_belong_to(cluster) {
+            return;
+        }
         match &message {
             Message::RequestVoteCall { header, last_position } => {
                 self.receive_vote_call(now, *header, *last_position);
@@ -111,6 +125,7 @@ impl Consensus {
                 let Some(arrived) = pair(entries, commands) else {
                     return; // Not a well-formed message; the leader repeats what is missing.
                 };
+                self.cluster = cluster;
                 self.follow(header);
                 self.node.handle_message(message);
                 self.collect(&arrived);
@@ -360,17 +375,22 @@ impl Consensus {
     pub(crate) fn install(
         &mut self,
         now: Instant,
+        cluster: ClusterId,
         from: Voter,
         term: Term,
         last: LogPosition,
         config: ClusterConfig,
     ) -> bool {
-        if term < self.node.current_term() || last.index.get() <= self.applied {
+        if !self.may_belong_to(cluster)
+            || term < self.node.current_term()
+            || last.index.get() <= self.applied
+        {
             return false;
         }
         if self.is_leader() || !self.node.handle_snapshot_installed(last, config) {
             return false;
         }
+        self.cluster = cluster;
         self.applied = last.index.get();
         self.commands = self.commands.split_off(&(self.applied + 1));
         self.collect(&BTreeMap::new());
@@ -413,6 +433,16 @@ impl Consensus {
     /// The newest configuration of the consensus.
     pub(crate) fn config(&self) -> &ClusterConfig {
         self.node.config()
+    }
+
+    /// The cluster whose log this is, once there is any.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// Whether a log of this cluster is, or may become, this member's.
+    fn may_belong_to(&self, cluster: ClusterId) -> bool {
+        self.cluster == cluster || !self.has_log()
     }
 
     /// The current term.
@@ -502,7 +532,7 @@ impl Consensus {
                 }
             }
         }
-        ControlMessage::Raft { message, commands }
+        ControlMessage::Raft { cluster: self.cluster, message, commands }
     }
 }
 

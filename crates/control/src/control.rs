@@ -33,7 +33,7 @@ use model::{
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, Message};
 
-use crate::consensus::{Consensus, Output, node_of, voter_of};
+use crate::consensus::{Consensus, Output, node_of, voter_of, voters};
 use forming::HelloAnswer;
 use leadership::Leadership;
 use links::BrokenLink;
@@ -158,6 +158,11 @@ impl Control {
         self.consensus.is_voter()
     }
 
+    /// Whose vote counts, now or after the change under way, in the configuration it knows.
+    pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        voters(self.consensus.config()).map(node_of)
+    }
+
     /// Why this actor has stopped the node, if it has.
     pub fn halted(&self) -> Option<&Halt> {
         self.halted.as_ref()
@@ -177,6 +182,8 @@ impl Control {
         }
         if self.own_member().is_none() && self.state.index == ControlIndex(0) {
             self.seek(ctx);
+        } else if self.consensus.is_leader() && !self.state.started {
+            self.say_hello(ctx);
         }
         self.lead(ctx);
         self.report_links(ctx);
@@ -296,7 +303,7 @@ impl Control {
             }
             ControlMessage::HelloReply { incarnation, role, in_cluster, leader, .. } => {
                 let answer = HelloAnswer { incarnation, role, in_cluster, leader, at: ctx.now() };
-                self.receive_hello_reply(from, answer);
+                self.receive_hello_reply(ctx, from, answer);
             }
             ControlMessage::Join { incarnation, role, workers } => {
                 self.receive_join(ctx, from, incarnation, role, workers);
@@ -329,10 +336,10 @@ impl Control {
 
     fn receive_consensus(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
         match message {
-            ControlMessage::Raft { message, commands } => {
+            ControlMessage::Raft { cluster, message, commands } => {
                 if self.listens_to(ctx, message.from()) {
                     let append = matches!(message, raftbare::Message::AppendEntriesCall { .. });
-                    self.consensus.receive(ctx.now(), message, &commands);
+                    self.consensus.receive(ctx.now(), cluster, message, &commands);
                     if append && self.leader() == Some(from.node) {
                         self.leader_heard_at = ctx.now();
                     }

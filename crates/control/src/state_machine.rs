@@ -12,8 +12,8 @@
 mod catalog;
 
 use model::{
-    ClusterState, Command, ControlIndex, ErrorCode, Incarnation, Member, MemberStatus, NodeId,
-    NodeRole, SchemaChange, SessionId, cluster,
+    ClusterId, ClusterState, Command, ControlIndex, ErrorCode, Incarnation, Member, MemberStatus,
+    NodeId, NodeRole, SchemaChange, SessionId, cluster,
 };
 
 /// Most sessions whose last schema answer is remembered.
@@ -25,6 +25,11 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
     let mut next = state.clone();
     next.index = index;
     match command {
+        Command::Found { cluster } => {
+            if next.id == ClusterId(0) {
+                next.id = *cluster;
+            }
+        }
         Command::AddMember { node, incarnation, role, workers } => {
             let member = Member {
                 incarnation: *incarnation,
@@ -65,7 +70,7 @@ fn add_member(state: &mut ClusterState, node: NodeId, member: Member) {
     // participants tell coordinators apart by node and life, but a takeover asks for a node's.
     let unsettled = state.takeovers.iter().any(|t| t.node == node);
     let newest = state.incarnations.get(&node).is_none_or(|last| member.incarnation > *last);
-    let free = !state.members.contains_key(&node);
+    let free = !state.members.contains_key(&node) && state.id != ClusterId(0);
     if state.stopped || unsettled || !newest || !free || member.workers == 0 {
         return;
     }

@@ -25,20 +25,23 @@ mod execute;
 mod failure;
 mod finish;
 mod outcome;
+mod records;
 mod state;
 mod takeover;
 #[cfg(test)]
 mod tests;
 mod unique;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use actor::{Actor, Ctx, Shared, Timer};
 use model::{Address, ClusterState, Epoch, SessionId, TransactionId};
+use stdx::HashMap;
 use wire::{ClientRequest, CoordinatorMessage, Message};
 
 use epoch::EpochSide;
 use outcome::Questions;
+use records::Records;
 use state::{Phase, Record};
 use takeover::Takeovers;
 
@@ -46,14 +49,22 @@ use takeover::Takeovers;
 #[doc(alias = "DBTC")]
 #[derive(Debug, Default)]
 pub struct Coordinator {
-    records: BTreeMap<TransactionId, Record>,
+    records: Records,
     /// Records that reached their commit point while no epoch could be assigned.
     deciding: VecDeque<TransactionId>,
-    /// The number of each session's last transaction that has ended here or may not begin here.
-    ended: BTreeMap<SessionId, u64>,
+    sessions: HashMap<SessionId, Session>,
     epochs: EpochSide,
     questions: Questions,
     takeovers: Takeovers,
+}
+
+/// What is known of the transactions of a session.
+#[derive(Clone, Copy, Debug, Default)]
+struct Session {
+    /// The number of the last one that has ended here or may not begin here.
+    ended: u64,
+    /// The number of the last one that has begun here.
+    begun: u64,
 }
 
 impl Coordinator {
@@ -69,7 +80,7 @@ impl Coordinator {
 
     /// One line per open transaction, for traces and system tables.
     pub fn describe(&self) -> Vec<String> {
-        self.records.values().map(Record::to_string).collect()
+        self.records.iter().map(Record::to_string).collect()
     }
 
     /// Snapshots held for sessions.
@@ -182,10 +193,8 @@ impl Actor for Coordinator {
 
     fn check_invariants(&self, shared: &Shared) {
         self.epochs.check(&self.records, shared);
-        for (id, record) in &self.records {
-            assert_eq!(*id, record.id, "record filed under its own name");
-            record.check();
-        }
+        self.records.check();
+        self.records.iter().for_each(Record::check);
         for id in &self.deciding {
             let phase = self.records.get(id).map(|r| &r.phase);
             assert!(

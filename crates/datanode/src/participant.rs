@@ -28,6 +28,7 @@ mod copy;
 mod evaluate;
 mod finish;
 mod leg;
+mod memory;
 mod outcomes;
 mod placement;
 mod prepare;
@@ -50,8 +51,8 @@ use wire::{Continue, Message, ParticipantMessage};
 use copy::Copies;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
+use memory::Memory;
 use outcomes::Outcomes;
-use prepare::Answers;
 use replica::Replica;
 use scan::Scans;
 use waits::{Waiting, Waits};
@@ -66,12 +67,11 @@ pub struct Participant {
     scans: Scans,
     copies: Copies,
     outcomes: Outcomes,
-    /// Found out in this turn, sent at its end.
-    answers: BTreeMap<LegHandle, Answers>,
+    /// Legs for which something was found out in this turn; it is sent at its end.
+    answered: Vec<LegHandle>,
     /// Granted in this turn, taken up at its end.
     grants: Vec<(PartitionId, Grant)>,
-    /// Bytes of rows and indexes, once counted in this turn.
-    row_bytes_of_turn: Option<u64>,
+    memory: Memory,
     /// Epochs as last seen: current, complete, retained.
     current: Epoch,
     completed: Epoch,
@@ -130,8 +130,8 @@ impl Participant {
                 leg.leg.0,
                 leg.status,
                 leg.began,
-                leg.chain.iter().map(Address::to_string).collect::<Vec<_>>().join(" "),
-                leg.staged.len(),
+                leg.chain,
+                leg.rows.iter().filter(|row| row.is_staged()).count(),
                 self.waits.of(handle).count(),
                 leg.coordinator.address,
             )
@@ -197,13 +197,13 @@ impl Participant {
 
     /// What every turn begins with.
     fn begin_turn(&mut self, ctx: &mut Ctx<'_>) {
-        self.row_bytes_of_turn = None;
+        self.memory.begin_turn();
         self.observe_epochs(ctx);
     }
 
     /// What every turn ends with: goes on with granted waits, sends what was found out.
     fn end_turn(&mut self, ctx: &mut Ctx<'_>) {
-        while !self.grants.is_empty() || !self.answers.is_empty() {
+        while !self.grants.is_empty() || !self.answered.is_empty() {
             for (partition, grant) in std::mem::take(&mut self.grants) {
                 if grant.owner.0 >= FOREIGN_OWNERS {
                     self.copy_granted(ctx, partition, grant);
@@ -229,23 +229,19 @@ impl Participant {
                     .iter()
                     .any(|t| t.node == node && t.incarnation == life.incarnation);
             assert!(settles, "{}: nobody settles it any more", leg.transaction);
-            for (place, row) in &leg.staged {
-                let replica = &self.replicas[&place.0];
+            for row in leg.rows.iter() {
+                let (partition, row_id) = row.place;
+                let replica = &self.replicas[&partition];
                 assert_eq!(
-                    replica.claims.get(&place.1),
+                    replica.claims.get(&row_id),
                     Some(&handle),
-                    "{} {}: staged by {}, claimed by another",
-                    place.0,
-                    place.1,
+                    "{partition} {row_id}: touched by {}, claimed by another",
                     leg.transaction
                 );
                 let mode = replica.locks.mode_of(LockKey(row.hash), LockOwner(handle.0));
-                assert_eq!(
-                    mode,
-                    Some(LockMode::Exclusive),
-                    "{} {}: staged by {} without a lock",
-                    place.0,
-                    place.1,
+                assert!(
+                    mode == Some(LockMode::Exclusive) || !row.is_staged(),
+                    "{partition} {row_id}: staged by {} without a lock",
                     leg.transaction
                 );
             }
@@ -297,13 +293,13 @@ impl Actor for Participant {
     }
 
     fn check_invariants(&self, shared: &Shared) {
-        assert!(self.grants.is_empty() && self.answers.is_empty(), "a turn ends with all sent");
+        assert!(self.grants.is_empty() && self.answered.is_empty(), "a turn ends with all sent");
         self.legs.check();
         self.waits.check();
         self.outcomes.check();
         self.check_legs(shared);
         self.check_waits();
-        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.claims.len()).sum();
+        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.rows.len()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
         // A whole partition is looked at now and then only, as that takes long.

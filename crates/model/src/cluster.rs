@@ -8,14 +8,15 @@
 //! 1. A placement slot lists its active replicas in order; the first is the primary. A syncing
 //!    replica never is first.
 //! 2. A node is in a slot only while it is a member.
-//! 3. Every slot of a started cluster has an active replica, or the cluster is stopped.
+//! 3. A cluster with members has its identity.
+//! 4. Every slot of a started cluster has an active replica, or the cluster is stopped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{
-    ActorKind, Address, ColumnId, ControlIndex, Incarnation, IndexId, NodeId, PartitionId,
-    PartitionIndex, SessionId, TableId, WorkerId,
+    ActorKind, Address, ClusterId, ColumnId, ControlIndex, Incarnation, IndexId, NodeId,
+    PartitionId, PartitionIndex, SessionId, TableId, WorkerId,
 };
 use crate::schema::{Column, Description, Table};
 
@@ -92,6 +93,8 @@ pub struct Takeover {
 pub struct ClusterState {
     /// The last applied entry.
     pub index: ControlIndex,
+    /// Which cluster this is: the same in all its states from its first entry on.
+    pub id: ClusterId,
     /// Node groups are formed and clients are welcome.
     pub started: bool,
     /// Some slot has lost all its active replicas: nothing is served any more.
@@ -248,6 +251,11 @@ pub enum SchemaChange {
 /// An entry of the control log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// Gives the cluster its identity; the first entry of its log.
+    Found {
+        /// Drawn by the founder.
+        cluster: ClusterId,
+    },
     /// Admits a node in status `Joining`. An older life of it must be gone.
     AddMember {
         /// The node.
@@ -402,6 +410,7 @@ impl ClusterState {
 
     /// Checks what holds in every reachable state; panics with the broken rule.
     pub fn check(&self) {
+        assert!(self.members.is_empty() || self.id != ClusterId(0), "members of no cluster");
         for (at, slot) in self.slots.iter().enumerate() {
             let mut seen = Vec::new();
             for (order, replica) in slot.replicas.iter().enumerate() {

@@ -100,12 +100,14 @@ impl Config {
         self.epoch_interval = ms(prng, 3, 100);
         self.deadlock_check_after = ms(prng, 1, 30);
         self.lock_timeout = ms(prng, 300, 2_000);
+        self.inactive_timeout = Duration::from_millis(*prng.pick(&[700, 3_600_000, 3_600_000]));
         self.transactions_max = *prng.pick(&[6, 64, 1_024]);
         self.scans_max = *prng.pick(&[4, 32, 1_024]);
         self.scan_batch_rows = *prng.pick(&[1, 7, 64]);
         self.scan_step_rows = *prng.pick(&[1, 5, 256]);
-        self.outcomes_max = *prng.pick(&[256, 4_096]);
+        self.outcomes_max = *prng.pick(&[16, 256, 4_096]);
         self.copy_batch_rows = *prng.pick(&[1, 5, 64]);
         self.copy_window = *prng.pick(&[1, 3, 16]);
+        self.version_memory = *prng.pick(&[16 << 10, 512 << 20, 512 << 20]);
     }
 }

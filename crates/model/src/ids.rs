@@ -26,6 +26,11 @@ id!(
     Incarnation(u64), "i"
 );
 id!(
+    /// A cluster from its founding to its end, drawn by its founder. Rows and control log belong to
+    /// one; a cluster that is founded anew among the same nodes is another. Zero for none.
+    ClusterId(u64), "cluster "
+);
+id!(
     /// A worker thread of a process, from 0.
     WorkerId(u8), "w"
 );

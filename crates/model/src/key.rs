@@ -90,11 +90,15 @@ pub fn strip_value<'k>(
     }
 }
 
+/// A text's weights take at most so many times its longest length in a key. No collation comes
+/// near it but for texts of rare characters that expand to many; what comes after is not compared.
+const TEXT_WEIGHTS_FACTOR: usize = 2;
+
 /// Appends the weights of `text`, escaped and ended as variable bytes are.
 fn push_text(key: &mut Vec<u8>, max: usize, collation: CollationId, text: &[u8]) {
     let mut weights = Vec::with_capacity(2 * text.len());
     collation::sort_key(collation, text, &mut weights);
-    let end = key.len() + max;
+    let end = key.len() + TEXT_WEIGHTS_FACTOR * max;
     for byte in weights {
         if key.len() + 1 + usize::from(byte == 0) > end {
             break;

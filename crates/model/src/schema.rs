@@ -38,7 +38,7 @@ pub enum ColumnType {
     /// At most this many bytes.
     Variable(u16),
     /// Text of at most this many bytes of UTF-8; its keys compare by the collation. The weights of
-    /// a value take at most `max_bytes` of a key: what would come after does not count.
+    /// a value take at most twice `max_bytes` of a key: what would come after does not count.
     Text {
         /// Longest value in bytes.
         max_bytes: u16,

@@ -78,10 +78,6 @@ fn ok_body(out: &mut Vec<u8>, ok: &Ok<'_>, capabilities: u32) {
     let flags = ok.status | if changed { status::SESSION_STATE_CHANGED } else { 0 };
     out.extend_from_slice(&flags.to_le_bytes());
     out.extend_from_slice(&ok.warnings.to_le_bytes());
-    if !tracks {
-        out.extend_from_slice(ok.info.as_bytes());
-        return;
-    }
     if !ok.info.is_empty() || changed {
         lenenc_bytes(out, ok.info.as_bytes());
     }

@@ -1,90 +1,77 @@
-//! Reads the protocol's integers and strings from a payload.
+//! Reading the protocol's basic types from a packet.
 
-/// The part of a payload that has not been read. Every method gives `None`, and reads nothing that
-/// matters, when the payload is too short.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
-    rest: &'a [u8],
+use std::fmt;
+
+/// A packet is not what the protocol says: error 1835, and the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Malformed communication packet.")
+    }
 }
 
+/// Reads a packet from front to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
 impl<'a> Reader<'a> {
-    pub(crate) fn new(payload: &'a [u8]) -> Self {
-        Self { rest: payload }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    pub(crate) fn rest(self) -> &'a [u8] {
-        self.rest
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
     }
 
-    pub(crate) fn len(self) -> usize {
-        self.rest.len()
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    pub(crate) fn is_empty(self) -> bool {
-        self.rest.is_empty()
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(count)?;
-        self.rest = rest;
-        Some(bytes)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.rest.split_first_chunk()?;
-        self.rest = rest;
-        Some(*bytes)
-    }
-
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length-encoded integer. The marks of NULL and of errors are none.
-    pub(crate) fn length(&mut self) -> Option<u64> {
+    /// An integer of one, three, four or nine bytes.
+    pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
-            small @ 0..=0xFA => Some(small.into()),
-            0xFC => self.u16().map(u64::from),
-            0xFD => {
+            small @ 0..=250 => Ok(small.into()),
+            252 => self.u16().map(u64::from),
+            253 => {
                 let [a, b, c] = self.array()?;
-                Some(u32::from_le_bytes([a, b, c, 0]).into())
+                Ok(u64::from(u32::from_le_bytes([a, b, c, 0])))
             }
-            0xFE => self.u64(),
-            0xFB | 0xFF => None,
+            254 => self.u64(),
+            _ => Err(Malformed),
         }
     }
 
-    /// A string after its length-encoded length.
-    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
-        let len = self.length()?;
-        self.bytes(usize::try_from(len).ok()?)
+    /// Bytes behind their length.
+    pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let count = usize::try_from(self.lenenc()?).map_err(|_| Malformed)?;
+        self.take(count)
     }
 
-    /// A string before a zero byte, which must be there.
-    pub(crate) fn string_to_zero(&mut self) -> Option<&'a [u8]> {
-        let len = self.rest.iter().position(|byte| *byte == 0)?;
-        let string = self.bytes(len)?;
-        self.bytes(1)?;
-        Some(string)
-    }
-
-    /// A string before a zero byte or the end of the payload.
-    pub(crate) fn string_to_zero_or_end(&mut self) -> &'a [u8] {
-        match self.string_to_zero() {
-            Some(string) => string,
-            None => std::mem::take(&mut self.rest),
-        }
+    /// Bytes up to a zero byte, or to the end.
+    pub(crate) fn until_zero(&mut self) -> &'a [u8] {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        let text = &self.0[..end.unwrap_or(self.0.len())];
+        self.0 = &self.0[end.map_or(self.0.len(), |end| end + 1)..];
+        text
     }
 }

@@ -10,6 +10,7 @@
 //!    sent over a new one by an actor that has not heard of it.
 //! 4. Two data nodes whose link broke while both lived exchange nothing but control messages any
 //!    more: something between them may be lost, so one of them has to go (`control`).
+//! 5. Rows that a life has kept of the last one count only in the cluster they are of.
 //! # Not here
 //! Order between workers and latency: the host's.
 
@@ -20,15 +21,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{
-    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, Halt, LeaseCell, Mutation, Probes, Recorded,
-    Shared, Timer, TimerQueue,
+    Actor, ConnectionEvent, ConnectionId, Connections, Ctx, EpochView, FaultPlan, FlightRecorder,
+    Halt, LeaseCell, Mutation, Probes, Recorded, Shared, Timer, TimerQueue,
 };
 use client::IndexBuilder;
 use control::Control;
 use datanode::coordinator::Coordinator;
 use datanode::epochs::Epochs;
 use datanode::participant::Participant;
-use model::{ActorKind, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
+use model::{ActorKind, ClusterId, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
 use stdx::{Instant, Prng};
 use wire::{Envelope, Message};
 
@@ -75,6 +76,8 @@ pub struct Worker {
     closing: BTreeMap<(NodeId, Incarnation), u32>,
     /// Data nodes' lives of which messages may have been lost.
     severed: BTreeSet<(NodeId, Incarnation)>,
+    /// The cluster whose rows the participant holds, if any.
+    rows_of: ClusterId,
 }
 
 impl Worker {
@@ -114,6 +117,7 @@ impl Worker {
             lease: place.lease,
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
+            connections: Connections::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
@@ -129,6 +133,7 @@ impl Worker {
             out: VecDeque::new(),
             closing: BTreeMap::new(),
             severed: BTreeSet::new(),
+            rows_of: ClusterId::default(),
         }
     }
 
@@ -157,7 +162,8 @@ impl Worker {
     }
 
     /// Begins a new life of a data node's worker with the rows of the last one, after that has
-    /// halted. The host resets the process's lease; then [`Worker::start`].
+    /// halted. They are dropped if the new life is admitted to another cluster. The host resets
+    /// the process's lease; then [`Worker::start`].
     pub fn rejoin(&mut self, incarnation: Incarnation) {
         assert!(incarnation > self.shared.incarnation, "a new life is a larger incarnation");
         let participant = self.actors.participant.as_mut().expect("only data nodes rejoin");
@@ -237,7 +243,26 @@ impl Worker {
         false
     }
 
-    /// Takes what the actors have sent to other workers, in order.
+    /// Tells the application what has happened to one of its connections, which the host has
+    /// registered in [`Worker::connections`]. What it sends is then in [`Worker::take_outgoing`].
+    pub fn connection(&mut self, now: Instant, id: ConnectionId, event: ConnectionEvent<'_>) {
+        assert!(now >= self.shared.now, "time runs forward");
+        self.shared.now = now;
+        self.turn(ActorKind::Client, |actor, ctx| actor.connection(ctx, id, event));
+        self.route();
+    }
+
+    /// What the application wants done with its connections.
+    pub fn connections(&mut self) -> &mut Connections {
+        &mut self.shared.connections
+    }
+
+    /// Takes the next message that the actors have sent to other workers, in order.
+    pub fn pop_outgoing(&mut self) -> Option<Outgoing> {
+        self.out.pop_front()
+    }
+
+    /// Takes all that the actors have sent to other workers, in order.
     pub fn take_outgoing(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.out)
     }
@@ -344,6 +369,13 @@ impl Worker {
         let data_node = self.actors.participant.is_some();
         if data_node && state.member(self.shared.node, self.shared.incarnation).is_none() {
             return;
+        }
+        if data_node && self.rows_of != state.id {
+            if self.rows_of != ClusterId::default() {
+                // Nothing but their names makes these rows resemble those of the new cluster.
+                self.actors.participant = Some(Participant::new());
+            }
+            self.rows_of = state.id;
         }
         let before = std::mem::replace(&mut self.shared.cluster, state);
         let members = &self.shared.cluster;

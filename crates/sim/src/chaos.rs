@@ -32,6 +32,8 @@ pub struct Chaos {
     temper: Temper,
     /// Nodes that may be lost although nothing ails them any more, and until when.
     at_risk: BTreeMap<NodeId, Instant>,
+    /// Nodes that may die at fault points, and until when.
+    armed: BTreeMap<NodeId, Instant>,
     /// What was done, for reports.
     log: Vec<String>,
     verbose: bool,
@@ -47,7 +49,8 @@ impl Chaos {
             greed: *prng.pick(&[10, 40, 80]),
             span: Duration::from_millis(*prng.pick(&[0, 3_000, 5_000, 8_000])),
         };
-        Self { prng, temper, at_risk: BTreeMap::new(), log: Vec::new(), verbose }
+        let (at_risk, armed) = (BTreeMap::new(), BTreeMap::new());
+        Self { prng, temper, at_risk, armed, log: Vec::new(), verbose }
     }
 
     /// What was done, newest last.
@@ -64,6 +67,7 @@ impl Chaos {
             if self.prng.percent(self.temper.patience) {
                 world.run_until(Duration::from_secs(4), World::all_active);
             }
+            self.disarm_due(world);
             self.strike(world);
         }
         self.calm(world);
@@ -80,6 +84,7 @@ impl Chaos {
                 self.bring_back(world, node);
             }
         }
+        self.armed.clear();
         self.note(world, "calm".into());
     }
 
@@ -104,10 +109,62 @@ impl Chaos {
         self.note(world, format!("{node} starts"));
     }
 
+    /// Lets a node die for a while: at one of these fault points when it passes it, or at any with
+    /// some chance.
+    fn arm_for(
+        &mut self,
+        world: &mut World,
+        node: NodeId,
+        span: Duration,
+        points: &[&'static str],
+    ) {
+        let with = if self.prng.percent(60) {
+            let point = *self.prng.pick(points);
+            world.arm_at(node, point);
+            point.to_string()
+        } else {
+            let chance = *self.prng.pick(&[2_000, 20_000, 200_000]);
+            world.arm(node, chance);
+            chance.to_string()
+        };
+        self.armed.insert(node, world.now() + span);
+        self.risk(world, node, span);
+        self.note(world, format!("{node} is armed with {with} for {span}"));
+    }
+
+    fn disarm_due(&mut self, world: &mut World) {
+        let now = world.now();
+        for (node, _) in self.armed.extract_if(.., |_, until| *until <= now) {
+            world.disarm(node);
+        }
+    }
+
+    /// Starts a node again, sometimes to lose it or the source of its rows on its way back.
+    fn restart(&mut self, world: &mut World, node: NodeId) {
+        self.bring_back(world, node);
+        let data = world.nodes(Kind::Data).contains(&node);
+        if data && self.prng.percent(30) && self.may_lose(world, &[node]) {
+            let span = Duration::from_millis(self.prng.between(100, 1_500));
+            self.arm_for(world, node, span, &AT_RETURN);
+        } else if data && self.prng.percent(40) {
+            let state = world.newest_state();
+            let group = state.groups.iter().find(|group| group.contains(&node));
+            let peers = group.into_iter().flatten().copied().filter(|peer| *peer != node);
+            let peers: Vec<NodeId> = peers.collect();
+            if !peers.is_empty() {
+                let peer = *self.prng.pick(&peers);
+                if world.is_running(peer) && self.may_lose(world, &[peer]) {
+                    self.arm_for(world, peer, Duration::from_millis(1_000), &AT_COPYING);
+                }
+            }
+        }
+    }
+
     fn strike(&mut self, world: &mut World) {
         match self.prng.below(100) {
             0..14 => self.crash(world),
-            14..24 => self.arm(world),
+            14..19 => self.arm(world, &AT_WORK),
+            19..24 => self.arm(world, &AT_DECISION),
             24..34 => self.freeze(world),
             34..38 => self.vanish(world),
             38..52 => self.cut_off(world),
@@ -160,8 +217,13 @@ impl Chaos {
             .iter()
             .all(|slot| slot.replicas.iter().any(|r| !r.syncing && stays(r.node)));
         let mut voters: BTreeSet<NodeId> = world.voters();
-        let dead = state.data_members().map(|(node, _)| node);
-        voters.extend(dead.filter(|node| !world.is_running(*node)));
+        // A dead life keeps its vote until it is removed, also when the next one runs already.
+        let lives = |node: NodeId, life| world.is_running(node) && world.incarnation(node) == life;
+        let dead = state.data_members().filter(|(node, m)| !lives(*node, m.incarnation));
+        voters.extend(dead.map(|(node, _)| node));
+        // Whoever is on its way back is given its vote before it can be counted on.
+        let doomed = victims.iter().chain(self.armed.keys()).copied();
+        voters.extend(doomed.filter(|node| world.setup().config.data_nodes.contains(node)));
         let remaining = voters.iter().filter(|node| stays(**node)).count();
         slots_live && 2 * remaining > voters.len()
     }
@@ -202,21 +264,19 @@ impl Chaos {
                 world.run_for(moment);
             }
         }
+        if self.prng.percent(30) {
+            // Those who take over what it has left may die of it.
+            self.arm(world, &AT_TAKEOVER);
+        }
     }
 
-    fn arm(&mut self, world: &mut World) {
-        let victims = self.victims(world);
-        let chance = *self.prng.pick(&[2_000, 20_000, 200_000]);
-        for node in &victims {
-            world.arm(*node, chance);
-            self.note(world, format!("{node} is armed with {chance}"));
-        }
+    fn arm(&mut self, world: &mut World, points: &[&'static str]) {
         let span = Duration::from_millis(self.prng.between(1, 400));
-        world.run_for(span);
-        for node in victims {
-            world.disarm(node);
-            self.risk(world, node, Duration::ZERO);
+        for node in self.victims(world) {
+            self.arm_for(world, node, span, points);
         }
+        world.run_for(span);
+        self.disarm_due(world);
     }
 
     fn freeze(&mut self, world: &mut World) {
@@ -349,6 +409,9 @@ impl Chaos {
             world.ask_to_leave(*node);
             self.risk(world, *node, Duration::from_secs(5));
             self.note(world, format!("{node} is asked to leave"));
+            if self.prng.percent(40) {
+                self.arm_for(world, *node, Duration::from_secs(5), &AT_LEAVING);
+            }
         }
     }
 
@@ -368,14 +431,14 @@ impl Chaos {
 
     fn restart_all(&mut self, world: &mut World) {
         for node in Self::down(world) {
-            self.bring_back(world, node);
+            self.restart(world, node);
         }
     }
 
     fn restart_some(&mut self, world: &mut World) {
         for node in Self::down(world) {
             if self.prng.percent(60) {
-                self.bring_back(world, node);
+                self.restart(world, node);
             }
         }
     }
@@ -383,3 +446,53 @@ impl Chaos {
 
 /// A node slower than this may miss its lease.
 const SLOW: u64 = 5;
+/// Moments of the protocols that run all the time. Passed rarely or often, each is struck as often.
+const AT_WORK: [&str; 18] = [
+    "coordinator: after a prepare is sent",
+    "coordinator: at the commit point",
+    "coordinator: after a commit is sent",
+    "coordinator: all primaries have applied",
+    "coordinator: after a complete is sent",
+    "coordinator: after an abort is sent",
+    "participant: staged, before it replicates",
+    "participant: staged at a backup",
+    "participant: commit noted, before it passes it on",
+    "participant: applied, before it answers",
+    "participant: completed, before it answers",
+    "participant: abort passed on, before it undoes",
+    "participant: rolled back, before it passes it on",
+    "epochs: after a prepare is sent",
+    "epochs: after a switch is sent",
+    "epochs: after a completion is sent",
+    "builder: before entries are committed",
+    "builder: before an index is proposed online",
+];
+/// Moments at which some know of a decision.
+const AT_DECISION: [&str; 4] = [
+    "coordinator: at the commit point",
+    "coordinator: after a commit is sent",
+    "coordinator: all primaries have applied",
+    "participant: commit noted, before it passes it on",
+];
+/// Moments of a node that feeds another one.
+const AT_COPYING: [&str; 1] = ["copy: rows sent"];
+/// Moments after a death.
+const AT_TAKEOVER: [&str; 8] = [
+    "takeover: after the question is sent",
+    "takeover: before a transaction is driven",
+    "takeover: before it is reported done",
+    "control: elected, nobody told",
+    "control: between lease grants",
+    "control: change of voters proposed",
+    "control: state applied, followers not told",
+    "coordinator: after an abort is sent",
+];
+/// Moments of a node that comes back.
+const AT_RETURN: [&str; 3] = [
+    "copy: rows taken, before they are acknowledged",
+    "participant: staged at a backup",
+    "control: state applied, followers not told",
+];
+/// Moments of a node that leaves.
+const AT_LEAVING: [&str; 2] =
+    ["control: lease given up, not yet confirmed", "coordinator: after a complete is sent"];

@@ -111,6 +111,11 @@ impl Lab {
         self.tables.borrow()[name]
     }
 
+    /// All tables made known.
+    pub fn tables(&self) -> Vec<TableId> {
+        self.tables.borrow().values().copied().collect()
+    }
+
     /// A session has begun to do `what`.
     pub fn begin_task(&self, name: TaskName, what: &'static str) {
         let mut progress = self.progress.borrow_mut();

@@ -95,7 +95,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
 /// One session: waits for the tables, then does rounds until the run ends.
 async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'static str) {
     lab.begin_task(name, kind);
-    while lab.phase() < Phase::Working {
+    // The client must have heard of the tables itself: another one has made them.
+    while lab.phase() < Phase::Working || !knows_tables(&session, &lab) {
         session.sleep(Duration::from_millis(5)).await;
     }
     let mut ledger = ledger::Owner::new(&lab);
@@ -122,12 +123,19 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
     lab.end_task(name);
 }
 
+fn knows_tables(session: &Session, lab: &Lab) -> bool {
+    lab.tables().into_iter().all(|table| session.definition(table).is_some())
+}
+
 /// The extra session of the first client node.
 async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
     if lab.phase() == Phase::Preparing {
         while session.table("sim.bank").is_none() && !session.cluster().started {
             session.sleep(Duration::from_millis(10)).await;
         }
+        let database =
+            SchemaChange::CreateDatabase { name: "sim".into(), description: Default::default() };
+        insist(&session, database).await;
         bank::prepare(&session, &lab, &load).await;
         lists::prepare(&session, &lab).await;
         ledger::prepare(&session, &lab).await;
@@ -151,7 +159,7 @@ pub(crate) fn column(name: &str, column_type: ColumnType) -> Column {
         ColumnType::UInt(_) => Value::UInt(0),
         ColumnType::Float => Value::Float(0.0),
         ColumnType::Fixed(size) => Value::Bytes(vec![0; usize::from(size)].into()),
-        ColumnType::Variable(_) => Value::text(""),
+        ColumnType::Variable(_) | ColumnType::Text { .. } => Value::text(""),
     };
     Column { name: name.into(), column_type, nullable: false, default }
 }

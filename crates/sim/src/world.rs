@@ -433,8 +433,7 @@ impl World {
     }
 
     fn restart_halted(&mut self, node: NodeId) {
-        let removed = self.process(node).status == Status::Halted(Halt::Removed);
-        if removed && self.prng.percent(50) {
+        if matches!(self.status(node), Status::Halted(_)) && self.prng.percent(50) {
             self.rejoin(node);
         } else if !self.is_running(node) {
             self.restart(node);
@@ -597,13 +596,20 @@ impl World {
             .map(|(process, _)| process.id)
     }
 
-    /// The running nodes that vote, each by what it knows itself.
+    /// The running nodes that vote by what they know themselves, and whoever votes by what the
+    /// leader knows: a change of the voters binds it before anybody else has heard of it.
     pub fn voters(&self) -> BTreeSet<NodeId> {
         let running = self.processes.values().filter(|process| process.is_running());
         let votes = |process: &&Process| {
             process.hosts[0].worker.control().is_some_and(control::Control::is_voter)
         };
-        running.filter(votes).map(|process| process.id).collect()
+        let mut voters: BTreeSet<NodeId> =
+            running.filter(votes).map(|process| process.id).collect();
+        if let Some(leader) = self.leader() {
+            let control = self.process(leader).hosts[0].worker.control();
+            voters.extend(control.expect("a leader has one").voters());
+        }
+        voters
     }
 
     /// How long ago the set of data nodes that are members changed.

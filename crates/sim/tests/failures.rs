@@ -1,7 +1,7 @@
 //! Deaths in the middle of a protocol, one at a time.
 
 use model::MemberStatus;
-use sim::scenario::{data, management};
+use sim::scenario::{client, data, management};
 use sim::{Scenario, Setup, Status};
 use stdx::Duration;
 
@@ -221,6 +221,26 @@ fn a_node_leaves_in_good_order() {
     scenario.progress();
     scenario.bring_back(&[data(2)]);
     scenario.finish();
+}
+
+#[test]
+fn a_client_that_cannot_reach_some_data_nodes_waits_for_nothing_for_ever() {
+    for seed in 0..2 {
+        let setup = Setup::new(2, 2).seed(seed).configure(|config| {
+            config.scan_batch_rows = 1;
+            config.request_timeout = Duration::from_secs(1);
+        });
+        let mut scenario = Scenario::start(setup);
+        // It reaches the coordinators of its transactions, which pass its scans on to nodes that
+        // cannot answer it.
+        for lost in [[data(2), data(3)], [data(1), data(4)]] {
+            scenario.world.partition(&[client(1)], &lost);
+            scenario.run(Duration::from_secs(3));
+            scenario.world.heal();
+            scenario.progress();
+        }
+        scenario.finish();
+    }
 }
 
 #[test]

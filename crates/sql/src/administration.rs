@@ -65,10 +65,15 @@ async fn kill_connection(
     parameters: &[Datum],
 ) -> Result<(), SqlError> {
     let id = execute::value(session, &kill.id, parameters).await?;
-    let number = id.to_u64().and_then(|id| u32::try_from(id).ok());
+    let number = match &id {
+        Datum::Int(id) => u32::try_from(*id).ok(),
+        Datum::UInt(id) => u32::try_from(*id).ok(),
+        Datum::Bytes(text) => String::from_utf8_lossy(text).trim().parse().ok(),
+        _ => None,
+    };
     let known = |id: &u32| session.shared.directory.lock().processes.contains_key(id);
     let Some(number) = number.filter(known) else {
-        let shown = id.to_string();
+        let shown = crate::execute::row::shown(&id, &SqlType::big_int());
         return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));
     };
     session.shared.kills.borrow_mut().push((number, kill.query));
@@ -80,7 +85,10 @@ fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), Sq
         ast::PrepareSource::Text(text) => String::from_utf8_lossy(text).into_owned(),
         ast::PrepareSource::Variable(name) => {
             let value = session.user_variables.get(&name.as_str().to_lowercase());
-            value.map_or_else(|| "NULL".to_owned(), ToString::to_string)
+            match value.map(|variable| &variable.value) {
+                Some(Datum::Bytes(text)) => String::from_utf8_lossy(text).into_owned(),
+                _ => "NULL".to_owned(),
+            }
         }
     };
     let prepared = Prepared::parse(session, &text)?;
@@ -104,7 +112,7 @@ async fn execute_named(
     }
     let value = |variable: &ast::Ident| {
         let name = variable.as_str().to_lowercase();
-        session.user_variables.get(&name).cloned().unwrap_or(Datum::Null)
+        session.user_variables.get(&name).map_or(Datum::Null, |variable| variable.value.clone())
     };
     let parameters: Vec<Datum> = run.variables.iter().map(value).collect();
     prepared.run(session, &parameters, out).await

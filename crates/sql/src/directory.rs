@@ -69,6 +69,8 @@ pub struct Registry {
     pub globals: BTreeMap<String, String>,
     /// Counts changes of `globals`.
     pub globals_version: u64,
+    /// Named locks: the connection that holds each, and how often.
+    pub locks: BTreeMap<String, (u32, u32)>,
     /// When the process began to serve.
     pub started: Instant,
 }

@@ -9,13 +9,17 @@
 //! # Not here
 //! Packets (`connection`).
 
+use std::rc::Rc;
+
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::Datum;
 use stdx::Duration;
 
 use crate::kernel::Interrupt;
-use crate::result::{Outcome, ResultWriter};
+use crate::plan::{PlanCache, PlanKind};
+use crate::prepared::Prepared;
+use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::{administration, ddl, execute, show, variables};
 
@@ -24,19 +28,20 @@ const RERUNS_MAX: u32 = 10;
 /// The pause before a statement is run again; it doubles.
 const RERUN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Runs a statement to its end.
+/// Runs a prepared statement to its end.
 pub(crate) async fn run(
     session: &mut Session,
-    statement: &Statement,
+    prepared: &Prepared,
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
+    let statement = prepared.statement();
     begin(session, statement);
     let mut attempt = 0;
     let result = loop {
         let mark = session.mark();
         let autocommit = session.autocommits();
-        let result = attempt_once(session, statement, parameters, out).await;
+        let result = attempt_once(session, prepared, parameters, out).await;
         let Err(error) = result else { break result };
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
             // A request of it may be under way in the kernel: the whole transaction goes.
@@ -49,13 +54,78 @@ pub(crate) async fn run(
             break Err(error);
         }
         attempt += 1;
+        // A table that is being rebuilt takes no writes: when it does again, its definition is new.
+        if let Err(late) = ddl::wait_for_writes(session, &error).await {
+            break Err(late);
+        }
         session.diagnostics.clear();
-        if session.kernel.sleep(RERUN_PAUSE * (1 << attempt.min(6))).await.is_err() {
+        let pause = Duration::from_nanos(RERUN_PAUSE.as_nanos() << attempt.min(6));
+        if session.kernel.sleep(pause).await.is_err() {
             break Err(error);
         }
     };
     finish(session, &result);
     result
+}
+
+/// Runs the statement at a place of a text; where the next one begins.
+pub(crate) async fn run_text(
+    session: &mut Session,
+    text: &[u8],
+    at: usize,
+    out: &mut ResultWriter,
+) -> (Result<Outcome, SqlError>, Option<usize>) {
+    if at == 0
+        && let Some((prepared, parameters)) = PlanCache::find(session, text)
+    {
+        session.show_statement(prepared.text());
+        return (run(session, &prepared, &parameters, out).await, None);
+    }
+    match sql_parser::parse_at(text, at, session.variables.parser_mode()) {
+        Ok(parsed) => {
+            let own = String::from_utf8_lossy(&text[at..parsed.end]);
+            session.show_statement(own.trim());
+            if parsed.parameter_count > 0 {
+                let marker = own.find('?').map_or(0, |place| at + place);
+                return (Err(unexpected(&text[marker..])), None);
+            }
+            let prepared = Prepared::new(parsed.statement, &own, 0);
+            (run(session, &prepared, &[], out).await, parsed.next)
+        }
+        Err(error) => {
+            let error = of_parser(&error);
+            session.diagnostics.clear();
+            finish(session, &Err(error.clone()));
+            (Err(error), None)
+        }
+    }
+}
+
+/// The columns of a statement's result; none when it has no rows, or what they are is known only
+/// when it is run.
+pub(crate) async fn describe(
+    session: &mut Session,
+    prepared: &Prepared,
+) -> Result<Vec<ResultColumn>, SqlError> {
+    match prepared.statement() {
+        Statement::Query(query) if query.into.is_none() => {
+            let (plan, _) = execute::plan_query(session, query, &[])?;
+            Ok(plan.columns.clone())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A parser's error.
+pub(crate) fn of_parser(error: &sql_parser::ParseError) -> SqlError {
+    SqlError::new(error.code(), error.sqlstate(), error.message())
+}
+
+/// Error 1064 at this text.
+pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
+    let near: String = String::from_utf8_lossy(rest).chars().take(80).collect();
+    SqlError::of(1064, &[&"You have an error in your SQL syntax; check the manual that corresponds \
+        to your MySQL server version for the right syntax to use", &near, &1])
 }
 
 fn begin(session: &mut Session, statement: &Statement) {
@@ -92,10 +162,11 @@ fn is_temporary(error: &SqlError) -> bool {
 
 async fn attempt_once(
     session: &mut Session,
-    statement: &Statement,
+    prepared: &Prepared,
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
+    let statement = prepared.statement();
     if commits_implicitly(statement) {
         session.commit().await?;
     }
@@ -103,7 +174,10 @@ async fn attempt_once(
         let text = "Cannot execute statement in a READ ONLY transaction.";
         return Err(SqlError::new(1792, "25006", text));
     }
-    let outcome = dispatch(session, statement, parameters, out).await?;
+    let outcome = match statement {
+        Statement::Query(query) => planned(session, prepared, query, parameters, out).await?,
+        _ => dispatch(session, statement, parameters, out).await?,
+    };
     if let Some(why) = session.kernel.interrupted()
         && why == Interrupt::TimedOut
     {
@@ -113,6 +187,41 @@ async fn attempt_once(
         session.commit().await?;
     }
     Ok(outcome)
+}
+
+/// Runs a query by its kept plan, or makes one.
+async fn planned(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let plan = match prepared.plan(session) {
+        Some(plan) => plan,
+        None => {
+            // The types of parameters may differ from one execution to the next: a plan that is
+            // kept is made without them.
+            let (_, kept) = execute::plan_query(session, query, &[])?;
+            match kept {
+                Some(plan) => {
+                    let plan = Rc::new(plan);
+                    prepared.keep(plan.clone());
+                    plan
+                }
+                None => return execute::query(session, query, parameters, out).await,
+            }
+        }
+    };
+    if let PlanKind::Point(point) = &plan.kind
+        && let Some(outcome) = point.run(session, parameters, out).await?
+    {
+        return Ok(outcome);
+    }
+    match &plan.kind {
+        PlanKind::Query(query) => execute::run_query(session, query, parameters, out).await,
+        PlanKind::Point(_) => execute::query(session, query, parameters, out).await,
+    }
 }
 
 async fn dispatch(
@@ -156,7 +265,9 @@ async fn dispatch(
 async fn transaction(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
     match statement {
         Statement::StartTransaction(start) => {
-            let read_only = start.read_only.unwrap_or(session.variables.transaction_read_only);
+            let once = session.transaction.read_only_once;
+            let read_only = start.read_only.or(once);
+            let read_only = read_only.unwrap_or(session.variables.transaction_read_only);
             session.begin(read_only, start.consistent_snapshot).await?;
         }
         Statement::Commit(end) => {

@@ -115,6 +115,16 @@ pub enum Failure {
     OutcomeUnknown(TransactionId),
 }
 
+/// A batch that did not succeed as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejected {
+    /// The first operation that was refused, if one was.
+    pub at: Option<usize>,
+    /// Why. After [`Failure::Aborted`] the transaction is gone; otherwise the other operations
+    /// have taken effect.
+    pub failure: Failure,
+}
+
 /// The answers to a batch: one per operation; a refused one has left no effect.
 pub type Answers = Vec<Result<OperationAnswer, Refusal>>;
 
@@ -190,6 +200,40 @@ impl Kernel {
             ClientResult::Committed { answers, .. } => Ok(answers),
             other => Err(failure(other)),
         }
+    }
+
+    /// Runs operations that must all succeed, and with `commit` commits.
+    pub async fn execute_all(
+        &self,
+        operations: Vec<ClientOperation>,
+        commit: bool,
+    ) -> Result<Vec<OperationAnswer>, Rejected> {
+        let waiting = Waiting::new(self, Ask::Execute { operations, commit });
+        let rejected = |failure| Rejected { at: None, failure };
+        let result = waiting.next(!commit).await.map_err(rejected)?;
+        let (answers, aborted) = match result {
+            ClientResult::Executed(answers) | ClientResult::Committed { answers, .. } => {
+                (answers, false)
+            }
+            ClientResult::Aborted { ref answers, .. } if answers.iter().any(Result::is_err) => {
+                (answers.clone(), true)
+            }
+            other => return Err(rejected(failure(other))),
+        };
+        let mut all = Vec::with_capacity(answers.len());
+        for (at, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(answer) => all.push(answer),
+                Err(refusal) => {
+                    let failure = match aborted {
+                        true => Failure::Aborted(refusal),
+                        false => Failure::Refused(refusal),
+                    };
+                    return Err(Rejected { at: Some(at), failure });
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Commits the transaction; nothing happens when none is open.

@@ -110,6 +110,11 @@ impl Link {
         result
     }
 
+    /// The time of this turn.
+    pub(crate) fn now(&self) -> Instant {
+        self.state.borrow().now
+    }
+
     /// The output, to append to.
     pub(crate) fn with_output<T>(&self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         write(&mut self.state.borrow_mut().output)

@@ -45,6 +45,8 @@ pub struct SqlOptions {
     pub clock_base: i64,
     /// The time zone of the host, in minutes east of UTC; `@@system_time_zone`.
     pub host_offset: i32,
+    /// Encrypted connections are offered.
+    pub tls_offered: bool,
     /// What `@@port`, `@@socket`, `@@hostname` say.
     pub address: ServerAddress,
 }
@@ -219,7 +221,10 @@ impl SqlNode {
             ctx.close(id, closing);
         }
         self.by_number.remove(&connection.number);
-        self.shared.directory.lock().processes.remove(&connection.number);
+        let mut registry = self.shared.directory.lock();
+        registry.processes.remove(&connection.number);
+        registry.locks.retain(|_, (owner, _)| *owner != connection.number);
+        drop(registry);
         if let Some(deadline) = connection.deadline {
             self.alarms.remove(&(deadline, id, None));
         }
@@ -339,7 +344,7 @@ impl Actor for SqlNode {
     fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
         if let Message::Kill { connection, query_only } = message {
             self.kill(ctx, connection, query_only);
-            return self.arm(ctx);
+            return self.pass_events(ctx);
         }
         // What is none for a client is none for anybody here.
         let _ = self.client.handle(ctx, from, message);

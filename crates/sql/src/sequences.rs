@@ -23,7 +23,7 @@ use wire::LockMode;
 use crate::kernel::{Failure, Kernel};
 
 /// Name of the kernel table; without a database, so no user sees it.
-const TABLE: &str = "#sequences";
+pub(crate) const TABLE: &str = "#sequences";
 const NEXT: ColumnId = ColumnId(1);
 /// Values reserved at a time, at least: a restart leaves at most such a gap.
 const RESERVED_MIN: u64 = 64;
@@ -130,6 +130,12 @@ impl Sequences {
         Ok(())
     }
 
+    /// The value that would be given out next, if it is reserved by this process.
+    pub(crate) fn at_hand(&self, table: TableId) -> Option<u64> {
+        let ranges = self.lock();
+        ranges.get(&table).filter(|range| range.next < range.end).map(|range| range.next)
+    }
+
     /// The value that would be given out next, for SHOW TABLE STATUS.
     pub async fn peek(
         &self,
@@ -137,10 +143,8 @@ impl Sequences {
         table: TableId,
         start: u64,
     ) -> Result<u64, Failure> {
-        if let Some(range) = self.lock().get(&table)
-            && range.next < range.end
-        {
-            return Ok(range.next);
+        if let Some(next) = self.at_hand(table) {
+            return Ok(next);
         }
         let sequences = self.table(kernel).await?;
         let read = client::ClientRead::primary(sequences, vec![Value::UInt(table.0.into())]);

@@ -12,15 +12,19 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use client::Savepoint;
 use model::{Epoch, TableId};
-use sql_expression::SqlError;
-use sqltype::Datum;
+use sql_expression::{SessionFacts, SqlError, UserVariable};
+use stdx::Prng;
 
 use crate::catalog::Definitions;
 use crate::directory::Directory;
 use crate::kernel::Kernel;
+use crate::node::ServerAddress;
+use crate::plan::PlanCache;
+use crate::prepared::Prepared;
 use crate::sequences::Sequences;
 use crate::variables::SessionVariables;
 
@@ -35,7 +39,16 @@ pub struct Shared {
     pub definitions: Definitions,
     /// Ranges of AUTO_INCREMENT values at hand.
     pub sequences: Sequences,
+    /// Encrypted connections are offered.
+    pub tls_offered: bool,
+    /// Where the server listens.
+    pub address: ServerAddress,
+    /// Statements seen before, by digest.
+    pub(crate) plans: PlanCache,
 }
+
+/// Facts for expressions, with the version of variables and the database they are of.
+type KeptFacts = (u64, Option<String>, Arc<SessionFacts>);
 
 /// One connection's state.
 #[derive(Debug)]
@@ -53,7 +66,7 @@ pub struct Session {
     /// System variables with this session's values.
     pub variables: SessionVariables,
     /// `@name` variables, by lower-case name.
-    pub user_variables: BTreeMap<String, Datum>,
+    pub user_variables: BTreeMap<String, UserVariable>,
     /// The transaction as the user sees it.
     pub transaction: SessionTransaction,
     /// Warnings and errors of the last statement.
@@ -68,6 +81,20 @@ pub struct Session {
     pub released: bool,
     /// CLIENT_FOUND_ROWS: UPDATE counts rows that matched, not rows that changed.
     pub count_matched: bool,
+    /// The client said that it is a person: `interactive_timeout` counts.
+    pub interactive: bool,
+    /// Statements of PREPARE, by lower-case name.
+    pub(crate) prepared: BTreeMap<String, Prepared>,
+    /// Protocol and cipher of an encrypted connection.
+    pub tls: Option<(&'static str, &'static str)>,
+    /// Attributes the client gave of itself.
+    pub attributes: Vec<(String, String)>,
+    /// Random draws of the session.
+    pub(crate) prng: Prng,
+    /// The default database the client knows of.
+    pub(crate) told_database: Option<String>,
+    /// Facts for expressions, with the version of variables and the database they are of.
+    pub(crate) facts: RefCell<Option<KeptFacts>>,
     /// When the statement began: microseconds since 1970 UTC. NOW() of the whole statement.
     pub statement_time: i64,
 }
@@ -83,6 +110,8 @@ pub struct SessionTransaction {
     pub snapshot: Option<Epoch>,
     /// The isolation level of this transaction only, set by SET TRANSACTION before it.
     pub isolation_once: Option<Isolation>,
+    /// READ ONLY or READ WRITE of the next transaction only, likewise.
+    pub read_only_once: Option<bool>,
     /// Tables changed so far: reads of them see the transaction's own rows.
     pub written: Vec<TableId>,
     /// SAVEPOINTs by lower-case name, oldest first.

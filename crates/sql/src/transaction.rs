@@ -51,11 +51,12 @@ impl Session {
         read_only: bool,
         consistent_snapshot: bool,
     ) -> Result<(), SqlError> {
-        let once = self.transaction.isolation_once;
+        let (level, access) =
+            (self.transaction.isolation_once, self.transaction.read_only_once);
         self.commit().await?;
-        self.transaction.isolation_once = once;
+        self.transaction.isolation_once = level;
         self.transaction.explicit = true;
-        self.transaction.read_only = read_only;
+        self.transaction.read_only = access.unwrap_or(read_only);
         if consistent_snapshot {
             self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
         }

@@ -4,8 +4,8 @@
 //! Arithmetic as MySQL rounds it (half away from zero), text, conversions, and the encoding whose
 //! bytes compare as the numbers do.
 //! # Guarantees
-//! A result that fits 65 digits is exact, or rounded to the scale MySQL gives it; one that does not
-//! fit is an error, never a wrong number.
+//! A result that fits 65 digits is exact, or rounded to the scale MySQL gives it; one that does
+//! not fit is an error, never a wrong number.
 //! # Not here
 //! Which scale an operator's result has beyond what its operands say (`sql-expression`).
 
@@ -45,7 +45,8 @@ impl Decimal {
         Self { magnitude, negative: negative && !magnitude.is_zero(), scale }
     }
 
-    /// Rounds to at most 65 digits and 30 after the point; an error if the whole digits are too many.
+    /// Rounds to at most 65 digits and 30 after the point; an error if the whole digits are too
+    /// many.
     fn fit(negative: bool, magnitude: Wide, scale: u32) -> Result<Self, DecimalOverflow> {
         let mut decimal = (magnitude, scale);
         if scale > Self::SCALE_MAX.into() {
@@ -67,6 +68,12 @@ impl Decimal {
     pub fn largest(precision: u32, scale: u8) -> Self {
         let magnitude = Wide::power_of_ten(precision).minus(Wide::ONE);
         Self::new(false, magnitude, scale)
+    }
+
+    /// `value * 10^-scale`; `None` when a number of at most 65 digits is not enough.
+    pub fn from_unscaled(value: i128, scale: u8) -> Option<Self> {
+        let valid = scale <= Self::SCALE_MAX;
+        valid.then(|| Self::new(value < 0, Wide::from(value.unsigned_abs()), scale))
     }
 
     /// Digits after the point.
@@ -104,8 +111,8 @@ impl Decimal {
         Self::new(!self.negative, self.magnitude, self.scale)
     }
 
-    /// Reads the longest number at the beginning of `text`, after white space: sign, digits, point,
-    /// digits, exponent. Gives it with the bytes read; `None` when there is no digit.
+    /// Reads the longest number at the beginning of `text`, after white space: sign, digits,
+    /// point, digits, exponent. Gives it with the bytes read; `None` when there is no digit.
     /// Digits after the 30th behind the point are rounded.
     pub fn parse_prefix(text: &[u8]) -> Option<(Result<Self, DecimalOverflow>, usize)> {
         let mut at = text.iter().take_while(|b| b.is_ascii_whitespace()).count();
@@ -199,8 +206,8 @@ impl Decimal {
         if self.negative { order.reverse() } else { order }
     }
 
-    /// Rounds half away from zero to `scale` digits after the point; `scale` may be larger than the
-    /// number's own, which adds zeros as far as 65 digits allow.
+    /// Rounds half away from zero to `scale` digits after the point; `scale` may be larger than
+    /// the number's own, which adds zeros as far as 65 digits allow.
     pub fn round(self, scale: u8) -> Self {
         self.rescale(scale, Wide::divide_rounded)
     }
@@ -257,6 +264,7 @@ impl Decimal {
     }
 
     /// The sum; its scale is the larger one.
+    #[expect(clippy::should_implement_trait, reason = "the sum may be no decimal; a trait's is")]
     pub fn add(self, other: Self) -> Result<Self, DecimalOverflow> {
         let (a, b, scale) = align(self, other);
         if self.negative == other.negative {
@@ -322,13 +330,14 @@ impl Decimal {
 
     /// Bytes of the order-preserving encoding of a DECIMAL(precision, …).
     pub fn encoded_size(precision: u32) -> u16 {
-        // 28 digits fit 12 bytes less a sign bit, and so on: log256(10) bytes a digit, and the bit.
+        // 28 digits fit 12 bytes less a sign bit, and so on: log256(10) bytes a digit, and the
+        // bit.
         ((f64::from(precision) * 0.415_241_011_860_92 + 0.125).ceil() as u16).max(1)
     }
 
-    /// Encodes as a DECIMAL(precision, scale): big-endian two's complement with the sign flipped, so
-    /// that bytes compare as numbers. `None` when it has too many whole digits; digits behind the
-    /// scale are rounded.
+    /// Encodes as a DECIMAL(precision, scale): big-endian two's complement with the sign flipped,
+    /// so that bytes compare as numbers. `None` when it has too many whole digits; digits behind
+    /// the scale are rounded.
     pub fn encode(self, precision: u32, scale: u8) -> Option<Box<[u8]>> {
         let rounded = self.round(scale);
         let exact = if rounded.scale == scale { rounded } else { return None };
@@ -350,7 +359,8 @@ impl Decimal {
         Some(encoded)
     }
 
-    /// Reads what [`Decimal::encode`] has written for the same scale; other bytes give some number.
+    /// Reads what [`Decimal::encode`] has written for the same scale; other bytes give some
+    /// number.
     pub fn decode(encoded: &[u8], scale: u8) -> Self {
         let size = encoded.len().min(32);
         let negative = encoded.first().is_some_and(|byte| byte & 0x80 == 0);
@@ -376,8 +386,7 @@ fn exponent_of(text: &[u8]) -> (i64, usize) {
         return (0, 0);
     }
     let sign = usize::from(matches!(text.get(1), Some(b'-' | b'+')));
-    let digits: Vec<u8> =
-        text[1 + sign..].iter().copied().take_while(u8::is_ascii_digit).collect();
+    let digits: Vec<u8> = text[1 + sign..].iter().copied().take_while(u8::is_ascii_digit).collect();
     if digits.is_empty() {
         return (0, 0);
     }

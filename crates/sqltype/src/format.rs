@@ -11,9 +11,9 @@ pub fn push_double(out: &mut String, value: f64) {
     push_digits(out, &format!("{value:e}"));
 }
 
-/// Appends a FLOAT: as [`push_double`], for 32 bits.
+/// Appends a FLOAT: as [`push_double`], with six digits at most.
 pub fn push_float(out: &mut String, value: f64) {
-    push_digits(out, &format!("{:e}", value as f32));
+    push_digits(out, &format!("{value:.5e}"));
 }
 
 /// Lays out `d.ddde±n` as MySQL does.
@@ -24,8 +24,9 @@ fn push_digits(out: &mut String, scientific: &str) {
         Some(rest) => ("-", rest),
         None => ("", mantissa),
     };
-    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
-    if digits.bytes().all(|digit| digit == b'0') {
+    let mut digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+    digits.truncate(digits.trim_end_matches('0').len());
+    if digits.is_empty() {
         out.push('0');
         return;
     }
@@ -107,15 +108,28 @@ mod tests {
             (1.25e20, "1.25e20"),
             (1e-15, "0.000000000000001"),
             (1e-16, "1e-16"),
-            (123_456_789.012_345_68, "123456789.01234568"),
+            (123_456_789.012_345_69, "123456789.01234569"),
             (1.797_693_134_862_315_7e308, "1.7976931348623157e308"),
         ] {
             let mut text = String::new();
             push_double(&mut text, value);
             assert_eq!(text, expected);
         }
-        let mut text = String::new();
-        push_float(&mut text, f64::from(1.1f32));
-        assert_eq!(text, "1.1");
+    }
+
+    #[test]
+    fn floats_have_six_digits() {
+        for (value, expected) in [
+            (1.1f32, "1.1"),
+            (5.123_456_7, "5.12346"),
+            (16_777_216.0, "16777200"),
+            (1e10, "10000000000"),
+            (-1e20, "-1e20"),
+            (0.0, "0"),
+        ] {
+            let mut text = String::new();
+            push_float(&mut text, f64::from(value));
+            assert_eq!(text, expected);
+        }
     }
 }

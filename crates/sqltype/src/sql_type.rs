@@ -1,5 +1,7 @@
 //! What a column or an expression is.
 
+mod names;
+
 use std::sync::Arc;
 
 use collation::CollationId;

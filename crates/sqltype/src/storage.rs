@@ -1,5 +1,5 @@
-//! How values lie in the kernel: every SQL type on one of the kernel's storage kinds, so that stored
-//! values compare as MySQL compares them.
+//! How values lie in the kernel: every SQL type on one of the kernel's storage kinds, so that
+//! stored values compare as MySQL compares them.
 //!
 //! | SQL type | storage |
 //! |---|---|
@@ -55,7 +55,7 @@ pub fn storage_type(sql_type: &SqlType) -> ColumnType {
 }
 
 /// The longest stored value; a row has a few bytes beside it.
-const VALUE_SIZE_MAX: u16 = (ROW_SIZE_MAX - 64) as u16;
+pub const VALUE_SIZE_MAX: u16 = (ROW_SIZE_MAX - 64) as u16;
 
 fn max_bytes(sql_type: &SqlType) -> u16 {
     let width = match sql_type.collation {
@@ -111,7 +111,9 @@ pub fn into_value(datum: Datum, sql_type: &SqlType) -> Value {
 /// The value that a stored one stands for. A TIMESTAMP comes in UTC.
 pub fn from_value(value: ValueRef<'_>, sql_type: &SqlType) -> Datum {
     match (value, &sql_type.kind) {
-        (ValueRef::Bytes(v), _) => from_bytes(v, sql_type).unwrap_or_else(|| Datum::Bytes(v.into())),
+        (ValueRef::Bytes(v), _) => {
+            from_bytes(v, sql_type).unwrap_or_else(|| Datum::Bytes(v.into()))
+        }
         (other, _) => from_number(other, sql_type),
     }
 }

@@ -1,18 +1,27 @@
 //! Dates and times, MySQL's zero dates included.
 //!
 //! # Owns
-//! The three kinds of temporal values: reading every form of text and number MySQL takes, printing,
-//! rounding, day arithmetic on the proleptic Gregorian calendar, weeks in all eight modes.
+//! The three kinds of temporal values: reading every form of text and number MySQL takes,
+//! printing, rounding, day arithmetic on the proleptic Gregorian calendar, weeks in all eight
+//! modes.
 //! # Guarantees
 //! No input panics; what is out of MySQL's range is `None`.
 //! # Not here
-//! Which SQL modes allow zero dates (`store`), formats (`sql-expression`), named time zones (`zone`).
+//! Which SQL modes allow zero dates (`store`), formats (`sql-expression`), named time zones
+//! (`zone`).
 
+mod interval;
 mod parse;
 
 use std::fmt;
 
-pub use parse::{Parsed, date_time_of_number, parse_date_time, parse_time, time_of_number};
+pub use interval::{
+    Interval, IntervalUnit, add_period, make_date, months_of_period, period_of_months,
+};
+pub use parse::{
+    Parsed, date_time_of_number, parse_date_time, parse_time, parse_time_clamped, time_of_number,
+    time_of_number_clamped,
+};
 
 /// A day. Month and day may be zero where the SQL mode allows it; all zero is `0000-00-00`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,8 +100,7 @@ impl Date {
 
     /// TO_DAYS: 0001-01-01 is day 366. A month or day of zero counts as one before the first.
     pub fn day_number(self) -> i64 {
-        let (year, month, day) =
-            (i64::from(self.year), i64::from(self.month), i64::from(self.day));
+        let (year, month, day) = (i64::from(self.year), i64::from(self.month), i64::from(self.day));
         // Years that begin in March put the leap day last; the rest is regular.
         let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
         let days_before_month = (153 * month + 2) / 5;
@@ -130,13 +138,13 @@ impl Date {
         (self.day_number() - first.day_number() + 1) as u16
     }
 
-    /// WEEK in one of MySQL's modes 0 to 7, with the year the week belongs to. Bit 0: weeks begin on
-    /// Monday. Bit 1: days before week 1 count to the year before, days after the last week to the
-    /// next. Bit 2, inverted without bit 0: week 1 is the first that begins in the year, otherwise
-    /// the first with four days in it.
+    /// WEEK in one of MySQL's modes 0 to 7, with the year the week belongs to. Bit 0: weeks begin
+    /// on Monday. Bit 1: days before week 1 count to the year before, days after the last week to
+    /// the next. Bit 2, inverted without bit 0: week 1 is the first that begins in the year,
+    /// otherwise the first with four days in it.
     pub fn week(self, mode: u8) -> (u16, u8) {
         let monday_first = mode & 1 != 0;
-        let begins_in_year = (mode & 4 != 0) != !monday_first;
+        let begins_in_year = (mode & 4 != 0) == monday_first;
         let day = self.day_number();
         let start = |year: u16| first_week(year, monday_first, begins_in_year);
         let week = |year: u16| ((day - start(year)) / 7 + 1) as u8;

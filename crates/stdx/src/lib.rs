@@ -2,16 +2,18 @@
 //!
 //! # Owns
 //! Time values, the pseudo-random generator, pools with typed handles, ring buffers, hash maps
-//! with a fixed order.
+//! with a fixed order, lists of mostly one element.
 //! # Not here
 //! Anything with a clock, a thread, a file or entropy: see `runtime`.
 
+mod few;
 mod map;
 mod pool;
 mod prng;
 mod ring;
 mod time;
 
+pub use few::Few;
 pub use map::{FixedHasher, HashMap, HashSet};
 pub use pool::{Handle, Pool, PoolFull};
 pub use prng::Prng;

@@ -37,8 +37,10 @@ impl<T, const CHUNK: usize> Chunks<T, CHUNK> {
         self.chunks[last / CHUNK].pop()
     }
 
+    /// Bytes allocated; takes constant time, as every chunk but the first is made in full size.
     fn memory_bytes(&self) -> usize {
-        let elements: usize = self.chunks.iter().map(Vec::capacity).sum();
+        let first = self.chunks.first().map_or(0, Vec::capacity);
+        let elements = first + self.chunks.len().saturating_sub(1) * CHUNK;
         elements * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }
@@ -117,5 +119,8 @@ mod tests {
         assert_eq!(arena.add(2), 3);
         assert_eq!(arena.add(3), 10);
         assert_eq!((arena[7], arena[3], arena[10]), (1, 2, 3));
+        let elements: usize = arena.elements.chunks.iter().map(Vec::capacity).sum();
+        let lists = arena.elements.chunks.capacity() * size_of::<Vec<u32>>();
+        assert_eq!(arena.elements.memory_bytes(), elements * size_of::<u32>() + lists);
     }
 }

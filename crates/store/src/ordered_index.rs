@@ -96,6 +96,34 @@ impl OrderedIndex {
         true
     }
 
+    /// Moves the row's entry from `old` to `new`: `remove` and `insert` in one step where both lie
+    /// in the same node. Panics when the old entry is not there, or the new one is.
+    pub fn replace(&mut self, old: &[u8], new: &[u8], row: RowId) {
+        let mut path = Path::new();
+        let (leaf, position) = self.descend(old, row, &mut path);
+        let found = position > 0 && self.is_entry(leaf, position - 1, old, row);
+        assert!(found, "{row}: the entry to replace is not there");
+        let node = &self.nodes[leaf];
+        let to = node.position(&Cut::after(new, row.0), &self.boxes);
+        // Between two entries of the leaf nothing but the leaf's own entries can be.
+        let inside = to > 0 && to < node.count();
+        if !inside || old.len().max(new.len()) > INLINE_MAX {
+            assert!(self.remove(old, row), "{row}: the entry was found above");
+            assert!(self.insert(new, row), "{row}: the new entry is there already");
+            return;
+        }
+        assert!(!self.is_entry(leaf, to - 1, new, row), "{row}: the new entry is there already");
+        let record = Record { key: new, boxed: NONE, row: row.0, child: NONE };
+        let node = &mut self.nodes[leaf];
+        node.remove(position - 1);
+        let to = if to >= position { to - 1 } else { to };
+        if !node.insert(to, &record) {
+            self.insert_slow(&mut path, leaf, to, &record);
+        } else if self.nodes[leaf].used() < UNDERFULL {
+            self.shrink(&mut path, leaf);
+        }
+    }
+
     /// Whether the entry is there.
     pub fn contains(&self, key: &[u8], row: RowId) -> bool {
         let (leaf, position) = self.descend(key, row, &mut Path::new());

@@ -316,9 +316,8 @@ impl Partition {
         reserved: bool,
     ) {
         assert!(epoch > Epoch(0), "{} {row_id}: a row without epoch", self.id);
-        encode(&self.table, &self.table.primary_key, row, &mut self.key);
         if let Some(before) = self.heap.row(row_id) {
-            if self.table.row_has_key(&self.table.primary_key, before, self.key.bytes()) {
+            if same_key(&self.table, &self.table.primary_key, before, row) {
                 self.keep_version(row_id, epoch, retained);
                 self.update_indexes(row_id, row);
                 self.heap.write(row_id, row, epoch, reserved);
@@ -326,6 +325,7 @@ impl Partition {
             }
             self.remove_leftover(row_id);
         }
+        encode(&self.table, &self.table.primary_key, row, &mut self.key);
         let hash = local_hash(self.key.bytes());
         if let Some(other) = self.find(self.key.bytes(), hash) {
             self.remove_leftover(other);
@@ -345,9 +345,7 @@ impl Partition {
         let Self { table, heap, indexes, versions, key, other_key, .. } = self;
         let before = heap.row(row_id).expect("an updated row is there");
         for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
-            let same =
-                |column: &ColumnId| table.value(before, *column) == table.value(row, *column);
-            if index.columns.iter().all(same) {
+            if same_values(table, &index.columns, before, row) {
                 continue;
             }
             encode(table, &index.columns, before, key);
@@ -355,11 +353,8 @@ impl Partition {
             if key.bytes() == other_key.bytes() {
                 continue;
             }
-            let removed = index.tree.remove(key.bytes(), row_id);
-            assert!(removed, "{row_id} is not in {}", index.id);
+            index.tree.replace(key.bytes(), other_key.bytes(), row_id);
             versions.lose_entry(table, index.id, key.bytes(), row_id);
-            let added = index.tree.insert(other_key.bytes(), row_id);
-            assert!(added, "{row_id} is in {} already", index.id);
         }
     }
 
@@ -398,6 +393,18 @@ impl Partition {
         let (epoch, reserved) = (self.heap.epoch(row_id), self.heap.is_reserved(row_id));
         self.empty(row_id, epoch, reserved);
     }
+}
+
+/// Whether two rows have the same values in `columns`.
+#[inline]
+fn same_values(table: &Table, columns: &[ColumnId], a: &[u8], b: &[u8]) -> bool {
+    columns.iter().all(|column| table.value(a, *column) == table.value(b, *column))
+}
+
+/// Whether two rows have the same key over `columns`. Equal values make equal keys.
+fn same_key(table: &Table, columns: &[ColumnId], a: &[u8], b: &[u8]) -> bool {
+    same_values(table, columns, a, b)
+        || table.row_has_key(columns, a, table.key_of_row(columns, b).bytes())
 }
 
 fn encode(table: &Table, columns: &[ColumnId], row: &[u8], encoder: &mut KeyEncoder) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    ClusterState, Command, ControlIndex, ErrorCode, Incarnation, NodeId, NodeRole, SchemaChange,
-    SessionId, TableId,
+    ClusterId, ClusterState, Command, ControlIndex, ErrorCode, Incarnation, NodeId, NodeRole,
+    SchemaChange, SessionId, TableId,
 };
 use stdx::Instant;
 
@@ -13,6 +13,8 @@ use stdx::Instant;
 pub enum ControlMessage {
     /// One message of the consensus library, with the commands of the log entries it carries.
     Raft {
+        /// Whose log it is about; other clusters' members do not listen.
+        cluster: ClusterId,
         /// The library's message.
         message: raftbare::Message,
         /// One command per command entry in the message, in order.

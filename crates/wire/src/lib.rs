@@ -9,6 +9,7 @@
 //! # Not here
 //! Byte encoding for links between processes; behaviour.
 
+pub mod chain;
 pub mod control;
 pub mod epoch;
 pub mod operation;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
+pub use chain::{Chain, REPLICAS_MAX};
 pub use control::ControlMessage;
 pub use epoch::EpochMessage;
 pub use operation::{

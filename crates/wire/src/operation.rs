@@ -92,6 +92,16 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
+    /// The encoded primary key the operation names; none when it brings the row.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            OperationKind::Read { key, .. }
+            | OperationKind::Update { key, .. }
+            | OperationKind::Delete { key, .. } => Some(key),
+            OperationKind::Insert { .. } | OperationKind::Upsert { .. } => None,
+        }
+    }
+
     /// Whether the operation may change the row.
     pub fn is_write(&self) -> bool {
         !matches!(self, OperationKind::Read { .. })

@@ -9,6 +9,7 @@ use model::{
     SessionId, TransactionId,
 };
 
+use crate::chain::Chain;
 use crate::operation::{LockMode, Projection, WaitPolicy};
 use crate::transaction::{CoordinatorRef, LegId};
 
@@ -90,7 +91,7 @@ pub struct ScanRequest {
     /// Stop after this many rows of the partition.
     pub limit: Option<u64>,
     /// The chain the client routed a locking scan by; empty for others.
-    pub chain: Vec<Address>,
+    pub chain: Chain,
 }
 
 /// One row of a scan.

@@ -9,7 +9,9 @@ use model::{
     Address, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal, Row, RowId,
     SessionId, TransactionId,
 };
+use stdx::Few;
 
+use crate::chain::Chain;
 use crate::operation::{Operation, OperationOutcome, OperationResult, Projection};
 use crate::scan::ScanRequest;
 
@@ -222,6 +224,20 @@ pub struct PreparedOperation {
     pub result: Result<OperationOutcome, Refusal>,
     /// For changes of tables that have unique indexes.
     pub images: Option<Box<UniqueImages>>,
+    /// The operation itself, given back with a refusal as `StaleRoute`, to be sent elsewhere.
+    pub returned: Option<Box<Operation>>,
+}
+
+impl PreparedOperation {
+    /// An operation that has succeeded.
+    pub fn done(number: OperationNumber, outcome: OperationOutcome) -> Self {
+        Self { number, result: Ok(outcome), images: None, returned: None }
+    }
+
+    /// An operation that was refused.
+    pub fn refused(number: OperationNumber, refusal: Refusal) -> Self {
+        Self { number, result: Err(refusal), images: None, returned: None }
+    }
 }
 
 /// What participants are told.
@@ -238,9 +254,9 @@ pub enum ParticipantMessage {
         leg: LegId,
         /// The whole chain, primary (the receiver) first. Refused with `StaleRoute` when the
         /// receiver's newest state has another one.
-        chain: Vec<Address>,
+        chain: Chain,
         /// Operations of this leg, numbers ascending.
-        operations: Vec<Operation>,
+        operations: Few<Operation>,
     },
     /// Replica to the next one: stage these changes.
     Replicate {
@@ -251,11 +267,11 @@ pub enum ParticipantMessage {
         /// Who coordinates.
         coordinator: CoordinatorRef,
         /// The whole chain; the receiver finds itself in it.
-        chain: Vec<Address>,
+        chain: Chain,
         /// The changes.
-        writes: Vec<StagedWrite>,
+        writes: Few<StagedWrite>,
         /// Answers for the coordinator; the last replica delivers them.
-        results: Vec<PreparedOperation>,
+        results: Few<PreparedOperation>,
     },
     /// Up the chain: the transaction commits. Backups note it and pass it on; the primary (the
     /// last receiver) applies it, releases the locks and tells the coordinator.
@@ -267,7 +283,7 @@ pub enum ParticipantMessage {
         /// The commit epoch.
         epoch: Epoch,
         /// Who is still to be told, next one last; the receiver is not in it.
-        up: Vec<Address>,
+        up: Chain,
         /// The primary keeps its record until `Complete`: the transaction has other legs.
         keep: bool,
         /// Where to answer.
@@ -291,7 +307,7 @@ pub enum ParticipantMessage {
         /// The leg.
         leg: LegId,
         /// Who is still to be told after the receiver, next one first.
-        down: Vec<Address>,
+        down: Chain,
         /// Where each replica answers.
         coordinator: Address,
         /// Repeated in the answer.
@@ -306,7 +322,7 @@ pub enum ParticipantMessage {
         /// Which operations.
         scope: RollbackScope,
         /// Who is still to be told after the receiver, next one first.
-        down: Vec<Address>,
+        down: Chain,
         /// Repeated in the answer, which the last replica gives.
         attempt: u32,
     },
@@ -387,7 +403,7 @@ pub struct ReportedLeg {
     /// The leg.
     pub leg: LegId,
     /// Its chain as the dead coordinator made it.
-    pub chain: Vec<Address>,
+    pub chain: Chain,
     /// Its state here.
     pub status: ReportedLegStatus,
 }
@@ -413,7 +429,7 @@ pub enum CoordinatorMessage {
         /// The leg.
         leg: LegId,
         /// Some of the operations sent.
-        results: Vec<PreparedOperation>,
+        results: Few<PreparedOperation>,
     },
     /// A backup cannot stage a change (memory): the whole transaction must be aborted.
     PrepareRefused {

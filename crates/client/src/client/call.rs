@@ -36,6 +36,8 @@ pub(super) enum Wake {
     Never,
     /// The answer is late: the followed node may be the cause.
     Slow,
+    /// Batches of a scan are late: their participants are asked.
+    Late,
     /// The answer will not come.
     Lost,
     /// It is time to send it again.
@@ -200,6 +202,7 @@ impl Client {
                 }
                 self.answer_lost(ctx, token, call);
             }
+            Wake::Late => self.scan_late(ctx, token, call),
             Wake::Retry => self.send_again(ctx, token, call),
         }
     }

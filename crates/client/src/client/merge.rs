@@ -82,6 +82,12 @@ impl Streams {
         streams.filter(|(_, stream)| stream.progress != Progress::Finished)
     }
 
+    /// Participants that were asked for a batch.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (PartitionId, Address)> {
+        let asked = self.unfinished().filter(|(_, stream)| stream.progress == Progress::Asked);
+        asked.map(|(partition, stream)| (partition, stream.source))
+    }
+
     /// Streams that may bring rows or have some at hand.
     pub(super) fn busy(&self) -> usize {
         let busy = |s: &&Stream| s.progress != Progress::Finished || !s.rows.is_empty();

@@ -2,7 +2,9 @@
 //!
 //! A scan of which the application has no row yet can be opened again after a loss; later ones
 //! end with `ScanAborted`. There is no time-out: a filter may look at many rows before one
-//! passes, and a node that is gone is reported by its link or by the cluster state.
+//! passes, and a node that is gone is reported by its link or by the cluster state. But a link is
+//! reported to those who have sent something over it: in a transaction the coordinator opens the
+//! scan, so the client asks a participant itself when its batch is late.
 
 use std::collections::VecDeque;
 
@@ -14,7 +16,7 @@ use wire::{
 };
 
 use super::Client;
-use super::call::{Call, Work, number_on_wire};
+use super::call::{Call, Wake, Work, number_on_wire};
 use super::encode::{self, RowDecoder};
 use super::merge::{Progress, Streams};
 use super::route::{Life, life_of};
@@ -259,7 +261,27 @@ impl Client {
                 ctx.send(source, Message::Scan(message));
             }
         }
-        self.put(token, call);
+        if scan.opened_in_transaction() && scan.streams.asked().next().is_some() {
+            self.put_late(ctx, token, call);
+        } else {
+            self.put(token, call);
+        }
+    }
+
+    fn put_late(&mut self, ctx: &Ctx<'_>, token: Token, call: Call) {
+        let due = ctx.now() + ctx.config().request_timeout;
+        self.put_until(token, call, Wake::Late, due);
+    }
+
+    /// No batch has come for a while. Whoever has not got the scan, or could not reach this client
+    /// and has closed it, says so; whoever is at work goes on.
+    pub(super) fn scan_late(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
+        probe!(ctx, "client: batch of a scan is late");
+        let scan = self.scan_id(call.session, token, call.attempt);
+        for (partition, source) in work(&mut call).streams.asked() {
+            ctx.send(source, Message::Scan(ScanMessage::Next { scan, partition }));
+        }
+        self.put_late(ctx, token, call);
     }
 
     /// Takes a batch.
@@ -276,7 +298,8 @@ impl Client {
             return;
         };
         let scan = work(&mut call);
-        let Some(stream) = scan.streams.stream_mut(partition) else {
+        let stream = scan.streams.stream_mut(partition);
+        let Some(stream) = stream.filter(|stream| stream.progress != Progress::Finished) else {
             return self.put_back(token, call);
         };
         if let ScanStatus::Failed(refusal) = status {
@@ -430,7 +453,7 @@ fn request(
         lock: spec.lock,
         wait: spec.wait,
         limit: spec.limit,
-        chain: Vec::new(),
+        chain: wire::Chain::EMPTY,
     }
 }
 

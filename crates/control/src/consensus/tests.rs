@@ -7,6 +7,7 @@ use super::*;
 
 const ELECTION: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(10);
+const CLUSTER: ClusterId = ClusterId(5);
 
 struct Peer {
     consensus: Consensus,
@@ -59,7 +60,7 @@ impl Net {
             committed: BTreeMap::new(),
             proposed: 0,
         };
-        net.peer(1).consensus.found();
+        net.peer(1).consensus.found(CLUSTER);
         net.settle(1);
         net
     }
@@ -123,8 +124,8 @@ impl Net {
         let peer = self.peers.get_mut(&node).unwrap();
         let consensus = &mut peer.consensus;
         match message {
-            ControlMessage::Raft { message, commands } => {
-                consensus.receive(now, message, &commands);
+            ControlMessage::Raft { cluster, message, commands } => {
+                consensus.receive(now, cluster, message, &commands);
             }
             ControlMessage::PreVote { term, last } => {
                 consensus.receive_pre_vote(now, from, term, last);
@@ -133,7 +134,7 @@ impl Net {
                 consensus.receive_pre_vote_reply(from, asked, term, granted);
             }
             ControlMessage::Snapshot { term, last, config, .. } => {
-                if consensus.install(now, from, term, last, config) {
+                if consensus.install(now, CLUSTER, from, term, last, config) {
                     peer.applied = last.index.get();
                 }
             }
@@ -288,6 +289,67 @@ fn a_longer_but_older_log_is_not_elected() {
     let third = net.leader().filter(|leader| *leader != second).unwrap();
     assert_ne!(third, 1, "its log lacks what was committed");
     assert!(net.peers[&1].applied > committed);
+}
+
+#[test]
+fn another_cluster_s_leader_is_not_followed() {
+    let founded = |node, cluster| {
+        let mut consensus = Consensus::new(voter(node), ELECTION);
+        consensus.found(ClusterId(cluster));
+        let command = Command::Leave { node: NodeId(node), incarnation: Incarnation(1) };
+        assert!(consensus.propose(Arc::new(command)));
+        assert_eq!(consensus.committed(), consensus.node.log().last_position().index.get());
+        consensus.take_outputs();
+        consensus
+    };
+    let (mut own, mut other) = (founded(1, 5), founded(2, 6));
+    // It was asked for admission before, and leads in a newer term.
+    other.resign();
+    other.stand();
+    let non_voters = BTreeSet::from([voter(1)]);
+    let voters = BTreeSet::from([voter(2)]);
+    let config = ClusterConfig { voters, non_voters, ..ClusterConfig::default() };
+    assert!(other.propose_config(config.clone()));
+    let before = (own.term(), own.committed());
+    let mut messages = 0;
+    for output in other.take_outputs() {
+        if let Output::Send(to, ControlMessage::Raft { cluster, message, commands }) = output {
+            assert_eq!((to, cluster), (voter(1), ClusterId(6)));
+            own.receive(Instant::ZERO, cluster, message, &commands);
+            messages += 1;
+        }
+    }
+    let (last, term) = (other.position().0, Term::new(9));
+    assert!(!own.install(Instant::ZERO, ClusterId(6), voter(2), term, last, config));
+    assert!(messages > 0 && own.is_leader());
+    assert_eq!((own.term(), own.committed()), before);
+    assert!(own.take_outputs().is_empty());
+}
+
+#[test]
+fn who_has_nothing_of_a_log_yet_belongs_to_no_cluster() {
+    let mut leader = Consensus::new(voter(2), ELECTION);
+    leader.found(CLUSTER);
+    let voters = BTreeSet::from([voter(2)]);
+    let non_voters = BTreeSet::from([voter(1)]);
+    assert!(leader.propose_config(ClusterConfig {
+        voters,
+        non_voters,
+        ..ClusterConfig::default()
+    }));
+    let mut own = Consensus::new(voter(1), ELECTION);
+    leader.heartbeat();
+    // The leader does not know yet how little the other one has: these entries fit nothing.
+    for output in leader.take_outputs() {
+        if let Output::Send(_, ControlMessage::Raft { cluster, message, commands }) = output
+            && matches!(message, Message::AppendEntriesCall { .. })
+        {
+            own.receive(Instant::ZERO, cluster, message, &commands);
+        }
+    }
+    assert!(!own.has_log() && own.cluster() == CLUSTER);
+    own.found(ClusterId(6));
+    assert!(own.has_log() && own.cluster() == ClusterId(6));
 }
 
 #[test]

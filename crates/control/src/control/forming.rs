@@ -1,11 +1,12 @@
 //! How a starting node finds its cluster: `Hello`, founding, `Join`.
 //!
 //! # Guarantees
-//! A cluster is founded only by the configured node with the lowest id, and only when every other
-//! configured node has said, in its current life, that it belongs to none.
+//! 1. A cluster is founded only by the configured node with the lowest id, and only when every
+//!    other configured node has said, in its current life, that it belongs to none.
+//! 2. A founder whose cluster has not started gives it up for one that was there before.
 
 use actor::{Ctx, Halt, probe};
-use model::{Address, Command, Incarnation, MemberStatus, NodeId, NodeRole};
+use model::{Address, ClusterId, Command, Incarnation, MemberStatus, NodeId, NodeRole};
 use stdx::Instant;
 use wire::ControlMessage;
 
@@ -43,7 +44,8 @@ impl Control {
         }
         if self.may_found(ctx.now()) {
             probe!(ctx, "control: cluster founded");
-            self.consensus.found();
+            // Zero is the identity of no cluster.
+            self.consensus.found(ClusterId(ctx.prng().next_u64().max(1)));
             self.leader_heard_at = ctx.now();
             return;
         }
@@ -128,12 +130,25 @@ impl Control {
         }
     }
 
-    pub(super) fn receive_hello_reply(&mut self, from: Address, answer: HelloAnswer) {
+    pub(super) fn receive_hello_reply(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        answer: HelloAnswer,
+    ) {
         let expected = self.configured_role(from.node) == Some(answer.role);
         if !expected || self.is_over(from.node, answer.incarnation) {
             return;
         }
         self.note_life(from.node, answer.incarnation);
+        let founder = self.consensus.is_leader() && !self.state.started;
+        let own = self.state.member(from.node, answer.incarnation).is_some();
+        if founder && answer.in_cluster && !own {
+            // Everyone had said to be alone, each at another moment. Nobody has rows of this one.
+            probe!(ctx, "control: founder finds another cluster");
+            self.halt(ctx, Halt::ClusterStopped("another cluster was there before"));
+            return;
+        }
         self.answers.insert(from.node, answer);
     }
 

@@ -5,15 +5,16 @@
 //! # Guarantees
 //! 1. A life is removed only when its lease has certainly ended, its process has, or it has said
 //!    that it serves no more.
-//! 2. Nothing is decided before everything committed in earlier terms has been applied.
+//! 2. Nobody's silence counts while this node hears no quorum: it may be the deaf one.
+//! 3. Nothing is decided before everything committed in earlier terms has been applied.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    Address, ClusterState, Command, ControlIndex, Incarnation, Member, MemberStatus, NodeId,
-    NodeRole,
+    Address, ClusterId, ClusterState, Command, ControlIndex, Incarnation, Member, MemberStatus,
+    NodeId, NodeRole,
 };
 use raftbare::{ClusterConfig, NodeId as Voter, Term};
 use stdx::{Duration, Instant};
@@ -54,6 +55,8 @@ pub(super) struct Leadership {
     pub(super) listening_since: Instant,
     /// The newest time at which heartbeats had been sent that a quorum has answered.
     pub(super) evidence: Option<Instant>,
+    /// When a quorum was last heard: until then the others' silence is their own.
+    quorum_heard_at: Instant,
     sequence: u64,
     /// When recent heartbeats were sent, by sequence.
     sent: VecDeque<(u64, Instant)>,
@@ -77,6 +80,7 @@ impl Leadership {
             elected_at: now,
             listening_since: now,
             evidence: None,
+            quorum_heard_at: now,
             sequence: 0,
             sent: VecDeque::new(),
             views: BTreeMap::new(),
@@ -117,6 +121,12 @@ impl Leadership {
     pub(super) fn answered(&self, node: NodeId, voter: Voter) -> Instant {
         let view = self.views.get(&node).filter(|v| voter_of(node, v.incarnation) == voter);
         view.map_or(Instant::ZERO, |view| view.answered)
+    }
+
+    /// When this voter was last heard in this term.
+    fn heard(&self, node: NodeId, voter: Voter) -> Instant {
+        let view = self.views.get(&node).filter(|v| voter_of(node, v.incarnation) == voter);
+        view.filter(|view| view.heard).map_or(Instant::ZERO, |view| view.heard_at)
     }
 
     /// The request of a member that is granted now: its life, and its clock when it asked.
@@ -208,6 +218,7 @@ impl Control {
             return;
         }
         self.send_heartbeats(ctx);
+        self.note_quorum(ctx);
         let evidence = self.evidence(ctx.now());
         self.renew_own_lease(ctx, evidence);
         let leadership = self.leadership.as_ref().expect("checked above");
@@ -226,6 +237,20 @@ impl Control {
         self.duties(ctx);
     }
 
+    /// Notes that a quorum was heard. After a while without one, whom this node has not heard
+    /// again yet may only be later than the others: it listens anew before it judges.
+    pub(super) fn note_quorum(&mut self, ctx: &mut Ctx<'_>) {
+        let heard = self.newest_of_quorum(ctx.now(), Leadership::heard);
+        let Some(leadership) = &mut self.leadership else {
+            return;
+        };
+        if heard.since(leadership.quorum_heard_at) > self.config.lease.divided_by(2) {
+            probe!(ctx, "control: leader hears a quorum again");
+            leadership.listening_since = ctx.now();
+        }
+        leadership.quorum_heard_at = heard.max(leadership.quorum_heard_at);
+    }
+
     /// All that a leader decides; called at each tick and after each applied entry.
     pub(super) fn duties(&mut self, ctx: &mut Ctx<'_>) {
         let Some(leadership) = &mut self.leadership else {
@@ -233,6 +258,10 @@ impl Control {
         };
         leadership.follow(ctx.now(), &self.state);
         if !self.consensus.is_ready() || self.state.stopped {
+            return;
+        }
+        if self.state.id == ClusterId(0) {
+            self.propose(Command::Found { cluster: self.consensus.cluster() });
             return;
         }
         if self.state.members.is_empty() {
@@ -321,7 +350,7 @@ impl Control {
         let mut ended = Vec::new();
         for (node, view) in leadership.views.iter().filter(|(node, _)| **node != self.node) {
             let heard_at = view.heard_at.max(leadership.listening_since);
-            let silent = now.since(heard_at) >= wait;
+            let silent = leadership.quorum_heard_at.since(heard_at) >= wait;
             let lease_over = hasty || now.since(view.granted_at) >= wait;
             if lease_over && (silent || self.is_doomed(*node)) {
                 ended.push((*node, view.incarnation));
@@ -343,6 +372,9 @@ impl Control {
     fn judge_breaks(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         let leadership = self.leadership.as_ref().expect("the duties of a leader");
+        if now.since(leadership.listening_since) < self.config.lease {
+            return;
+        }
         let settled = |node| leadership.condemned.contains(&node) || !self.is_heard(now, node);
         let open: Vec<((NodeId, NodeId), Instant)> = leadership
             .breaks

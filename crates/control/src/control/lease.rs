@@ -15,6 +15,7 @@ use stdx::{Duration, Instant};
 use wire::ControlMessage;
 
 use super::Control;
+use super::leadership::Leadership;
 use crate::consensus::{node_of, voter_of};
 
 /// A member's request for a lease.
@@ -107,6 +108,7 @@ impl Control {
             return;
         }
         leadership.note_request(now, from.node, request);
+        self.note_quorum(ctx);
         let evidence = self.evidence(now);
         let first = self.leadership.as_ref().is_some_and(|l| l.evidence.is_none());
         self.renew_own_lease(ctx, evidence);
@@ -123,23 +125,33 @@ impl Control {
 
     /// The newest time at which heartbeats had been sent that a quorum of voters has answered.
     pub(super) fn evidence(&self, now: Instant) -> Option<Instant> {
-        let leadership = self.leadership.as_ref()?;
-        let config = self.consensus.config();
-        let newest_of_quorum = |voters: &BTreeSet<raftbare::NodeId>| {
+        let newest = self.newest_of_quorum(now, Leadership::answered);
+        Some(newest).filter(|time| *time > Instant::ZERO)
+    }
+
+    /// The newest time that a quorum of voters has reached, each by what the leader knows of it and
+    /// this node by now; of both configurations while they change. Zero without leading.
+    pub(super) fn newest_of_quorum(
+        &self,
+        now: Instant,
+        time_of: impl Fn(&Leadership, NodeId, raftbare::NodeId) -> Instant,
+    ) -> Instant {
+        let Some(leadership) = &self.leadership else {
+            return Instant::ZERO;
+        };
+        let newest = |voters: &BTreeSet<raftbare::NodeId>| {
             let mut times: Vec<Instant> = voters
                 .iter()
                 .map(|voter| {
-                    let node = node_of(*voter);
                     let own = voter_of(self.node, self.incarnation) == *voter;
-                    if own { now } else { leadership.answered(node, *voter) }
+                    if own { now } else { time_of(leadership, node_of(*voter), *voter) }
                 })
                 .collect();
             times.sort_unstable_by(|a, b| b.cmp(a));
             times.get(voters.len() / 2).copied().unwrap_or(Instant::FAR_FUTURE)
         };
-        let old = newest_of_quorum(&config.voters);
-        let new = newest_of_quorum(&config.new_voters);
-        Some(old.min(new)).filter(|time| *time > Instant::ZERO)
+        let config = self.consensus.config();
+        newest(&config.voters).min(newest(&config.new_voters))
     }
 
     /// Leader: its own lease rests on the same evidence.

@@ -261,7 +261,7 @@ impl Control {
             return;
         };
         if !self.listens_to(ctx, sender)
-            || !self.consensus.install(ctx.now(), sender, term, last, config)
+            || !self.consensus.install(ctx.now(), state.id, sender, term, last, config)
         {
             return;
         }

@@ -53,6 +53,55 @@ fn a_founder_that_dies_is_begun_anew() {
     }
 }
 
+/// Lets `node` believe that every other node belongs to no cluster.
+fn believe_alone(world: &mut World, node: NodeId) {
+    for other in world.nodes().into_iter().filter(|other| *other != node) {
+        let Some(host) = world.hosts.get(&other) else { continue };
+        let (incarnation, workers) = (host.shared.incarnation, host.shared.workers);
+        let data = world.config.data_nodes.contains(&other);
+        let role = if data { NodeRole::Data } else { NodeRole::Management };
+        let reply = ControlMessage::HelloReply {
+            incarnation,
+            role,
+            workers,
+            in_cluster: false,
+            leader: None,
+        };
+        let reply = Message::Control(Box::new(reply));
+        world.turn(node, |control, ctx| control.handle(ctx, control_of(other), reply));
+    }
+}
+
+#[test]
+fn a_founder_gives_way_to_a_cluster_that_was_there() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        let id = world.state().id;
+        world.run(200);
+        world.crash(1);
+        world.run(500);
+        world.partition(&[1]);
+        world.boot(NodeId(1));
+        // Everyone was in no cluster once, only not at one time.
+        believe_alone(&mut world, NodeId(1));
+        world.run(45);
+        assert!(world.hosts[&NodeId(1)].control.is_leader(), "it has founded");
+        assert_ne!(world.hosts[&NodeId(1)].control.state().id, id);
+        // It had asked to join before, and that arrives only now.
+        let incarnation = world.hosts[&NodeId(1)].shared.incarnation;
+        let join = ControlMessage::Join { incarnation, role: NodeRole::Data, workers: 2 };
+        world.heal();
+        for node in [2, 3] {
+            world.send(control_of(NodeId(1)), NodeId(node), join.clone());
+        }
+        world.restart_after = Some(Duration::from_millis(20));
+        world.run(300);
+        world.await_active();
+        assert!(world.nodes().iter().all(|node| world.hosts[node].control.state().id == id));
+        assert_eq!(world.halts.len(), 1, "only the founder began anew: {:?}", world.halts);
+    }
+}
+
 /// Runs for `millis` and demands that `node` may serve all the time.
 fn serves_throughout(world: &mut World, node: u16, millis: u64) {
     let until = world.now + Duration::from_millis(millis);
@@ -342,6 +391,35 @@ fn a_leader_that_hears_nobody_gives_way() {
 }
 
 #[test]
+fn a_leader_that_was_deaf_listens_before_it_judges() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.run(200);
+        let leader = world.leader().unwrap();
+        for node in world.nodes() {
+            if node.0 != leader {
+                world.cut_one_way(node, NodeId(leader));
+            }
+        }
+        // Deaf for longer than a lease and its margin, not so long that it resigns.
+        world.run(480);
+        let (address, session) = client();
+        let change = create("a");
+        let message = ControlMessage::Schema { session, number: 1, change };
+        world.send(address, NodeId(leader), message);
+        world.run(20);
+        // The first answer makes a quorum and commits the entry: a moment to judge in which the
+        // others have not been heard yet.
+        world.heal();
+        world.run(5_000);
+        for node in (1..=3).filter(|node| *node != leader) {
+            assert!(world.is_member(node), "seed {seed}: {node} was not the deaf one");
+            assert!(world.has_lease(node), "seed {seed}: {node}");
+        }
+    }
+}
+
+#[test]
 fn a_frozen_node_has_no_lease_when_it_wakes() {
     for seed in 0..10 {
         for span in [100, 300, 1_500, 8_000] {
@@ -449,21 +527,21 @@ fn change(
 #[test]
 fn clients_change_the_schema_anywhere() {
     let mut world = World::new(7, 2, 1, 2);
-    assert_eq!(change(&mut world, 1, 1, &create("d.early")), Err(ErrorCode::NotServing));
+    assert_eq!(change(&mut world, 1, 1, &create("early")), Err(ErrorCode::NotServing));
     world.await_active();
     let (address, _) = client();
     world.send(address, NodeId(2), ControlMessage::Follow);
     world.run(50);
     assert!(matches!(world.inbox.pop_front(), Some(Message::State(_))));
-    let table = change(&mut world, 1, 2, &create("d.a")).unwrap();
-    assert_eq!(change(&mut world, 2, 2, &create("d.a")), Ok(table), "a repeat elsewhere");
-    assert_eq!(change(&mut world, 2, 3, &create("d.a")), Err(ErrorCode::TableExists));
+    let table = change(&mut world, 1, 2, &create("a")).unwrap();
+    assert_eq!(change(&mut world, 2, 2, &create("a")), Ok(table), "a repeat elsewhere");
+    assert_eq!(change(&mut world, 2, 3, &create("a")), Err(ErrorCode::TableExists));
     let drop = SchemaChange::DropTable { table };
     assert_eq!(change(&mut world, 2, 4, &drop), Ok(table));
     assert!(world.state().tables.is_empty());
     world.crash(1);
-    change(&mut world, 2, 5, &create("d.b")).unwrap();
-    let management = change(&mut world, 90, 6, &create("d.c"));
+    change(&mut world, 2, 5, &create("b")).unwrap();
+    let management = change(&mut world, 90, 6, &create("c"));
     assert_eq!(management, Err(ErrorCode::NotServing));
 }
 
@@ -472,7 +550,7 @@ fn a_node_far_behind_gets_a_snapshot() {
     let mut world = World::started(8, 3, 1, 3);
     world.crash(3);
     for number in 1..=120 {
-        change(&mut world, 1, number, &create(&format!("d.t{number}"))).unwrap();
+        change(&mut world, 1, number, &create(&format!("t{number}"))).unwrap();
     }
     world.boot(NodeId(3));
     world.await_active();

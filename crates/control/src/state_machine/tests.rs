@@ -11,7 +11,9 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new() -> Self {
-        Self { state: ClusterState::default() }
+        let mut log = Self { state: ClusterState::default() };
+        log.run(Command::Found { cluster: ClusterId(7) });
+        log
     }
 
     /// A started cluster of `data` data nodes from 1 on and management node 90.
@@ -269,18 +271,18 @@ fn schema_answers_recognise_repeats() {
     let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
     let schema = |number, change| Command::Schema { session, number, change };
     let mut log = Log::new();
-    log.run(schema(1, table("d.a")));
+    log.run(schema(1, table("a")));
     assert_eq!(log.state.schema_answers[&session], (1, Err(ErrorCode::NotServing)));
     let mut log = Log::started(2, 2);
-    log.run(schema(1, table("d.a")));
+    log.run(schema(1, table("a")));
     let (_, answer) = log.state.schema_answers[&session];
-    assert_eq!(answer, Ok(log.state.table_names["d.a"]));
-    log.run(schema(1, table("d.a")));
+    assert_eq!(answer, Ok(log.state.table_names["a"]));
+    log.run(schema(1, table("a")));
     assert_eq!(log.state.schema_answers[&session], (1, answer), "a repeat");
-    log.run(schema(2, table("d.a")));
+    log.run(schema(2, table("a")));
     assert_eq!(log.state.schema_answers[&session], (2, Err(ErrorCode::TableExists)));
-    log.run(schema(1, table("d.b")));
-    assert!(!log.state.table_names.contains_key("d.b"), "older than the last one");
+    log.run(schema(1, table("b")));
+    assert!(!log.state.table_names.contains_key("b"), "older than the last one");
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use actor::{Ctx, Shared, probe};
-use model::{ActorKind, Address, ClusterState, Epoch, SessionId, TransactionId, WorkerId};
+use model::{ActorKind, Address, ClusterState, Epoch, SessionId, WorkerId};
 use wire::{ClientReply, EpochMessage, Message};
 
+use super::Coordinator;
 use super::finish::epoch_of;
-use super::{Coordinator, Record};
+use super::records::Records;
 
 /// What a coordinator knows of epochs beyond the worker's `EpochView`.
 #[derive(Debug, Default)]
@@ -135,9 +136,9 @@ impl EpochSide {
     }
 
     /// What holds between messages.
-    pub(super) fn check(&self, records: &BTreeMap<TransactionId, Record>, shared: &Shared) {
+    pub(super) fn check(&self, records: &Records, shared: &Shared) {
         let mut counts: BTreeMap<Epoch, u64> = BTreeMap::new();
-        for record in records.values().filter(|record| record.taken_from.is_none()) {
+        for record in records.iter().filter(|record| record.taken_from.is_none()) {
             if let Some(epoch) = epoch_of(record.phase) {
                 assert!(epoch <= shared.epochs.current, "{} is ahead", record.id);
                 *counts.entry(epoch).or_default() += 1;

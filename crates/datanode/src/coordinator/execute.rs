@@ -1,22 +1,23 @@
 //! Running a client's operations: routing to legs, collecting results, undoing what fails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use actor::{Ctx, fault_point, probe};
 use model::{
     Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal, TransactionId,
 };
+use stdx::Few;
 use wire::{
-    ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
+    Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
     ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest,
     ScanTransaction, TransactionState,
 };
 
 use super::Coordinator;
-use super::state::{Batch, IndexChange, Phase, Progress, Record, number};
+use super::state::{Batch, IndexChange, Leg, Phase, Progress, Record, number};
 
 /// How often an operation is routed anew before its refusal is passed on.
-const ROUTES_MAX: u32 = 4;
+pub(super) const ROUTES_MAX: u32 = 4;
 
 impl Coordinator {
     /// Runs a batch of operations, opening the transaction if it is its first request.
@@ -44,29 +45,16 @@ impl Coordinator {
             return self.abort_with(ctx, id, refusal, Some(request));
         }
         record.operation_count += operations.len() as u32;
-        let mut progress = BTreeMap::new();
-        for operation in operations {
+        let mut progress = Vec::with_capacity(operations.len());
+        for operation in &operations {
             record.last_number = operation.number;
             if operation.kind.is_write() {
-                record.written.insert(operation.partition.table);
+                record.writes_to(operation.partition.table);
             }
-            progress.insert(
-                operation.number,
-                Progress {
-                    operation,
-                    sent: 0,
-                    base: None,
-                    leg: LegId(0),
-                    index_pending: BTreeMap::new(),
-                    index_done: Vec::new(),
-                    failure: None,
-                    undoing: 0,
-                },
-            );
+            progress.push(Progress::new(operation.number, operation.partition));
         }
-        let numbers: Vec<OperationNumber> = progress.keys().copied().collect();
         record.batch = Some(Batch::Execute { request, commit, progress });
-        self.send_operations(ctx, id, &numbers);
+        self.send_operations(ctx, id, operations);
         self.batch_moved(ctx, id);
     }
 
@@ -85,7 +73,8 @@ impl Coordinator {
                 Err(ErrorCode::UnknownTransaction.into())
             };
         }
-        if !first || self.ended.get(&id.session).is_some_and(|ended| *ended >= id.number) {
+        let session = self.sessions.get(&id.session).copied().unwrap_or_default();
+        if !first || session.ended >= id.number && session.ended > 0 {
             return Err(ErrorCode::UnknownTransaction.into());
         }
         let cluster = ctx.cluster();
@@ -106,27 +95,19 @@ impl Coordinator {
             let detail = format!("{limit} on {}", ctx.me());
             return Err(Refusal::new(ErrorCode::TransactionLimit, detail));
         }
-        self.abandon_older(ctx, id);
+        // A session has one transaction: a newer one means the older was given up.
+        let older = TransactionId { session: id.session, number: session.begun };
+        if older.number < id.number {
+            self.abort_with(ctx, older, ErrorCode::UnknownTransaction.into(), None);
+        }
+        let session = self.sessions.entry(id.session).or_default();
+        session.begun = session.begun.max(id.number);
         let record = Record::new(id, from, ctx.view().epochs.current, ctx.now());
         if self.records.is_empty() {
             self.arm_tick(ctx);
         }
-        self.records.insert(id, record);
+        self.records.insert(record);
         Ok(())
-    }
-
-    /// A session has one transaction: a newer one means the older was given up.
-    fn abandon_older(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
-        let oldest = TransactionId { session: id.session, number: 0 };
-        let open: Vec<TransactionId> = self
-            .records
-            .range(oldest..id)
-            .filter(|(_, record)| record.phase.undecided())
-            .map(|(id, _)| *id)
-            .collect();
-        for older in open {
-            self.abort_with(ctx, older, ErrorCode::UnknownTransaction.into(), None);
-        }
     }
 
     fn refuse_request(
@@ -147,29 +128,29 @@ impl Coordinator {
         &mut self,
         ctx: &mut Ctx<'_>,
         id: TransactionId,
-        numbers: &[OperationNumber],
+        operations: Vec<Operation>,
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
-        let Some(Batch::Execute { mut progress, request, commit }) = record.batch.take() else {
-            panic!("{id}: operations are sent for a running batch");
-        };
-        let mut by_leg: BTreeMap<LegId, Vec<Operation>> = BTreeMap::new();
+        let mut by_leg: Few<(LegId, Few<Operation>)> = Few::new();
         let mut conflict = false;
-        for number in numbers {
-            let state = progress.get_mut(number).expect("part of the batch");
-            match route(ctx, record, state.operation.partition) {
+        for mut operation in operations {
+            let client = operation.number;
+            operation.number = number::internal(client);
+            let routed = route(ctx, record, operation.partition);
+            let state = record.progress_mut(client).expect("part of the batch");
+            match routed {
                 Ok(leg) => {
                     state.leg = leg;
                     state.sent += 1;
-                    let mut operation = state.operation.clone();
-                    operation.number = number::internal(operation.number);
-                    by_leg.entry(leg).or_default().push(operation);
+                    match by_leg.iter_mut().find(|(other, _)| *other == leg) {
+                        Some((_, operations)) => operations.push(operation),
+                        None => by_leg.push((leg, Few::one(operation))),
+                    }
                 }
                 Err(refusal) if refusal.code == ErrorCode::MembershipChanged => conflict = true,
                 Err(refusal) => state.base = Some(Err(refusal)),
             }
         }
-        record.batch = Some(Batch::Execute { request, commit, progress });
         if conflict {
             probe!(ctx, "coordinator: chain changed under a writing transaction");
             let refusal = ErrorCode::MembershipChanged.into();
@@ -186,36 +167,35 @@ impl Coordinator {
         ctx: &mut Ctx<'_>,
         id: TransactionId,
         leg: LegId,
-        results: Vec<PreparedOperation>,
+        results: Few<PreparedOperation>,
     ) {
-        let mut reroute = Vec::new();
-        for prepared in results {
+        let mut reroute: Vec<Operation> = Vec::new();
+        for mut prepared in results {
             let Some(record) = self.records.get_mut(&id) else { return };
             if record.phase != Phase::Open {
                 return;
             }
             record.waits.remove(&u64::from(prepared.number.0));
             let client = number::client(prepared.number);
-            let Some(Batch::Execute { progress, .. }) = &mut record.batch else { continue };
-            let Some(state) = progress.get_mut(&client) else { continue };
-            if number::is_base(prepared.number) {
-                let stale = matches!(&prepared.result, Err(r) if r.code == ErrorCode::StaleRoute);
-                if stale && state.sent < ROUTES_MAX {
-                    reroute.push(client);
-                    continue;
-                }
+            let Some(state) = record.progress_mut(client) else { continue };
+            let returned = prepared.returned.take().filter(|_| state.sent < ROUTES_MAX);
+            if !number::is_base(prepared.number) {
+                self.index_changed(ctx, id, leg, prepared);
+            } else if let Some(mut operation) = returned {
+                operation.number = client;
+                reroute.push(*operation);
+                continue;
+            } else {
                 state.base = Some(prepared.result);
                 if let Some(images) = prepared.images {
                     self.maintain_unique(ctx, id, client, &images);
                 }
-            } else {
-                self.index_changed(ctx, id, prepared.number, leg, prepared.result);
             }
             self.undo_if_failed(ctx, id, client);
         }
         if !reroute.is_empty() {
             probe!(ctx, "coordinator: stale route tried again");
-            self.send_operations(ctx, id, &reroute);
+            self.send_operations(ctx, id, reroute);
         }
         self.batch_moved(ctx, id);
     }
@@ -223,8 +203,7 @@ impl Coordinator {
     /// Undoes an operation whose index changes were refused, once all its answers are in.
     fn undo_if_failed(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, client: OperationNumber) {
         let Some(record) = self.records.get_mut(&id) else { return };
-        let Some(Batch::Execute { progress, .. }) = &mut record.batch else { return };
-        let state = progress.get_mut(&client).expect("part of the batch");
+        let Some(state) = record.progress_mut(client) else { return };
         let answered = state.base.is_some() && state.index_pending.is_empty();
         let Some(failure) = state.failure.clone() else { return };
         if !answered || state.undoing > 0 || !matches!(state.base, Some(Ok(_))) {
@@ -257,10 +236,9 @@ impl Coordinator {
             Some(Batch::Rollback { pending, .. }) => {
                 pending.remove(&leg);
             }
-            Some(Batch::Execute { progress, .. }) => {
+            Some(Batch::Execute { .. }) => {
                 // Rollbacks of single operations carry the client's number as attempt.
-                let client = OperationNumber(attempt);
-                if let Some(state) = progress.get_mut(&client) {
+                if let Some(state) = record.progress_mut(OperationNumber(attempt)) {
                     state.undoing = state.undoing.saturating_sub(1);
                 }
             }
@@ -298,7 +276,7 @@ impl Coordinator {
             return;
         }
         let finished = match &record.batch {
-            Some(Batch::Execute { progress, .. }) => progress.values().all(Progress::done),
+            Some(Batch::Execute { progress, .. }) => progress.iter().all(Progress::done),
             Some(Batch::Rollback { pending, .. }) => pending.is_empty(),
             Some(Batch::End { .. }) | None => false,
         };
@@ -310,9 +288,9 @@ impl Coordinator {
             Batch::Execute { request, commit, progress } => {
                 let results: Vec<OperationResult> = progress
                     .into_iter()
-                    .map(|(number, state)| {
+                    .map(|state| {
                         let result = state.base.expect("done operations have a result");
-                        OperationResult { number, result }
+                        OperationResult { number: state.number, result }
                     })
                     .collect();
                 let refused = results.iter().find_map(|r| r.result.as_ref().err().cloned());
@@ -422,7 +400,7 @@ impl Coordinator {
                 let coordinator = my_ref(ctx);
                 let seen_to = number::last_of(record.last_number);
                 let transaction = ScanTransaction { transaction: id, coordinator, leg, seen_to };
-                let chain = record.legs[usize::from(leg.0)].chain.clone();
+                let chain = record.legs[usize::from(leg.0)].chain;
                 let primary = chain[0];
                 scan.transaction = Some(transaction);
                 scan.chain = chain;
@@ -449,20 +427,19 @@ pub(super) fn route(
     }
     let cluster = ctx.cluster();
     let slot = cluster.slot_index(partition.index);
-    let chain = cluster.chain(partition);
+    let chain = Chain::of(cluster, partition);
     if chain.is_empty() {
         return Err(Refusal::new(ErrorCode::ClusterStopped, partition.to_string()));
     }
     // Two tables may spread a slot over different workers of the same nodes: other chains, no
     // conflict. A conflict is another set or order of nodes.
-    let nodes = |chain: &[Address]| chain.iter().map(|a| a.node).collect::<Vec<_>>();
-    let wanted = nodes(&chain);
-    let conflicts =
-        record.legs.iter().any(|leg| leg.slots.contains(&slot) && nodes(&leg.chain) != wanted);
-    if conflicts {
+    let conflicts = |leg: &Leg| {
+        leg.slots.contains(&slot) && leg.chain != chain && !leg.chain.same_nodes(&chain)
+    };
+    if record.legs.iter().any(conflicts) {
         return Err(ErrorCode::MembershipChanged.into());
     }
-    Ok(record.leg_for(&chain, slot))
+    Ok(record.leg_for(chain, slot))
 }
 
 fn known_partition(ctx: &Ctx<'_>, partition: PartitionId) -> bool {
@@ -471,11 +448,11 @@ fn known_partition(ctx: &Ctx<'_>, partition: PartitionId) -> bool {
 }
 
 /// Sends operations of one leg to its primary.
-fn send_prepare(ctx: &mut Ctx<'_>, record: &mut Record, leg: LegId, operations: Vec<Operation>) {
+fn send_prepare(ctx: &mut Ctx<'_>, record: &mut Record, leg: LegId, operations: Few<Operation>) {
     let transaction = record.id;
     let state = record.leg_mut(leg).expect("the leg was just routed");
     state.replicated |= operations.iter().any(|operation| operation.kind.is_write());
-    let chain = state.chain.clone();
+    let chain = state.chain;
     let primary = chain[0];
     let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations };
     ctx.send(primary, Message::Participant(prepare));
@@ -488,17 +465,14 @@ pub(super) fn send_index_change(
     record: &mut Record,
     client: OperationNumber,
     mut change: IndexChange,
+    operation: Operation,
 ) -> Result<(), Refusal> {
-    let leg = route(ctx, record, change.operation.partition)?;
+    let leg = route(ctx, record, operation.partition)?;
     change.leg = leg;
     change.sent += 1;
-    let operation = change.operation.clone();
-    send_prepare(ctx, record, leg, vec![operation.clone()]);
-    let Some(Batch::Execute { progress, .. }) = &mut record.batch else {
-        panic!("index changes belong to a running batch");
-    };
-    let state = progress.get_mut(&client).expect("part of the batch");
+    let state = record.progress_mut(client).expect("part of the running batch");
     state.index_pending.insert(operation.number, change);
+    send_prepare(ctx, record, leg, Few::one(operation));
     Ok(())
 }
 
@@ -513,7 +487,7 @@ fn send_rollback(ctx: &mut Ctx<'_>, record: &Record, leg: LegId, scope: Rollback
         transaction: record.id,
         leg,
         scope,
-        down: chain[1..].to_vec(),
+        down: chain[1..].into(),
         attempt,
     };
     ctx.send(chain[0], Message::Participant(message));

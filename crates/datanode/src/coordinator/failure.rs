@@ -1,7 +1,7 @@
 //! What a death means for the transactions of this coordinator.
 
 use actor::{Ctx, probe};
-use model::{ClusterState, ErrorCode, Incarnation, NodeId, Refusal, SessionId, TransactionId};
+use model::{ClusterState, ErrorCode, Incarnation, NodeId, Refusal, SessionId};
 
 use super::Coordinator;
 use super::state::Phase;
@@ -18,12 +18,10 @@ impl Coordinator {
     }
 
     fn replica_gone(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
-        let touched: Vec<TransactionId> =
-            self.records.iter().filter(|(_, r)| r.touches(node)).map(|(id, _)| *id).collect();
-        for id in touched {
+        for id in self.records.ids(|r| r.touches(node)) {
             let Some(record) = self.records.get_mut(&id) else { continue };
             for leg in &mut record.legs {
-                leg.chain.retain(|address| address.node != node);
+                leg.chain.remove(node);
             }
             match record.phase {
                 Phase::Open | Phase::Deciding => {
@@ -38,7 +36,7 @@ impl Coordinator {
                 Phase::Completing(_) => {
                     probe!(ctx, "coordinator: completing transaction lost a replica");
                     for leg in &mut record.legs {
-                        leg.pending.remove(&node);
+                        leg.pending.remove(node);
                     }
                     self.end_moved(ctx, id);
                 }
@@ -59,9 +57,7 @@ impl Coordinator {
     ) {
         let of_client =
             |session: &SessionId| session.node == node && session.incarnation == incarnation;
-        let open: Vec<TransactionId> =
-            self.records.keys().filter(|id| of_client(&id.session)).copied().collect();
-        for id in open {
+        for id in self.records.ids(|r| of_client(&r.id.session)) {
             let Some(record) = self.records.get_mut(&id) else { continue };
             if record.taken_from.is_some() {
                 continue;
@@ -73,7 +69,7 @@ impl Coordinator {
                 self.abort_with(ctx, id, refusal, None);
             }
         }
-        self.ended.retain(|session, _| !of_client(session));
+        self.sessions.retain(|session, _| !of_client(session));
         self.epochs.client_gone(ctx, of_client);
         self.questions.forget(of_client);
     }

@@ -1,12 +1,12 @@
 //! Commit, complete and abort: from the commit point to the last answer.
 
-use std::collections::BTreeSet;
-
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
-use model::{Address, Epoch, ErrorCode, NodeId, Refusal, TransactionId};
-use wire::{ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState};
+use model::{Address, Epoch, ErrorCode, Refusal, TransactionId};
+use wire::{
+    Chain, ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState,
+};
 
-use super::state::{Batch, Leg, Phase};
+use super::state::{Batch, Leg, Phase, Record};
 use super::{Coordinator, NO_EPOCH};
 
 impl Coordinator {
@@ -49,7 +49,7 @@ impl Coordinator {
         from: Address,
         transaction: TransactionId,
         request: u64,
-    ) -> Option<&mut super::Record> {
+    ) -> Option<&mut Record> {
         let open = self
             .records
             .get_mut(&transaction)
@@ -108,7 +108,7 @@ impl Coordinator {
         for (at, leg) in record.legs.iter_mut().enumerate() {
             if !leg.replicated {
                 send_abort(ctx, id, LegId(at as u16), leg);
-                leg.pending.clear();
+                leg.pending = Chain::EMPTY;
                 leg.committed = true;
             }
         }
@@ -126,7 +126,8 @@ impl Coordinator {
                 continue;
             }
             leg.attempt += 1;
-            let Some((last, up)) = leg.chain.split_last() else {
+            let mut up = leg.chain;
+            let Some(last) = up.pop() else {
                 // The whole chain is dead: the cluster is stopping.
                 leg.committed = true;
                 continue;
@@ -135,12 +136,12 @@ impl Coordinator {
                 transaction: id,
                 leg: LegId(at as u16),
                 epoch,
-                up: up.to_vec(),
+                up,
                 keep,
                 coordinator: ctx.me(),
                 attempt: leg.attempt,
             };
-            ctx.send(*last, Message::Participant(message));
+            ctx.send(last, Message::Participant(message));
             fault_point!(ctx, "coordinator: after a commit is sent");
         }
         self.commit_moved(ctx, id);
@@ -183,15 +184,14 @@ impl Coordinator {
             }
             leg.attempt += 1;
             let skip = usize::from(!keep);
-            let targets: Vec<Address> = leg.chain.iter().skip(skip).copied().collect();
-            leg.pending = targets.iter().map(|a| a.node).collect();
-            for target in targets {
+            leg.pending = leg.chain.iter().skip(skip).copied().collect();
+            for target in leg.pending.iter() {
                 let message = ParticipantMessage::Complete {
                     transaction: id,
                     leg: LegId(at as u16),
                     attempt: leg.attempt,
                 };
-                ctx.send(target, Message::Participant(message));
+                ctx.send(*target, Message::Participant(message));
                 fault_point!(ctx, "coordinator: after a complete is sent");
             }
         }
@@ -209,7 +209,7 @@ impl Coordinator {
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
         let Some(leg) = record.leg_mut(leg).filter(|leg| leg.attempt == attempt) else { return };
-        leg.pending.remove(&from.node);
+        leg.pending.remove(from.node);
         self.end_moved(ctx, id);
     }
 
@@ -289,8 +289,8 @@ impl Coordinator {
         if let Some(life) = record.taken_from {
             return self.takeover_settled(ctx, life);
         }
-        let ended = self.ended.entry(id.session).or_default();
-        *ended = (*ended).max(id.number);
+        let session = self.sessions.entry(id.session).or_default();
+        session.ended = session.ended.max(id.number);
         if let Phase::Completing(epoch) = record.phase {
             self.epochs.end(ctx, epoch);
         }
@@ -300,14 +300,8 @@ impl Coordinator {
     pub(super) fn end_inactive(&mut self, ctx: &mut Ctx<'_>) {
         let timeout = ctx.config().inactive_timeout;
         let now = ctx.now();
-        let silent: Vec<TransactionId> = self
-            .records
-            .iter()
-            .filter(|(_, r)| r.phase == Phase::Open && r.batch.is_none())
-            .filter(|(_, r)| now.since(r.last_active) >= timeout)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in silent {
+        let idle = |r: &Record| r.phase == Phase::Open && r.batch.is_none();
+        for id in self.records.ids(|r| idle(r) && now.since(r.last_active) >= timeout) {
             probe!(ctx, "coordinator: inactive transaction ended");
             let refusal = Refusal::new(ErrorCode::UnknownTransaction, "inactive for too long");
             self.abort_with(ctx, id, refusal, None);
@@ -328,13 +322,12 @@ impl Coordinator {
 fn send_abort(ctx: &mut Ctx<'_>, transaction: TransactionId, at: LegId, leg: &mut Leg) {
     leg.attempt += 1;
     let reached = if leg.replicated { leg.chain.len() } else { leg.chain.len().min(1) };
-    let chain = &leg.chain[..reached];
-    leg.pending = chain.iter().map(|a| a.node).collect::<BTreeSet<NodeId>>();
-    let Some((first, down)) = chain.split_first() else { return };
+    leg.pending = leg.chain[..reached].into();
+    let Some((first, down)) = leg.pending.split_first() else { return };
     let message = ParticipantMessage::Abort {
         transaction,
         leg: at,
-        down: down.to_vec(),
+        down: down.into(),
         coordinator: ctx.me(),
         attempt: leg.attempt,
     };

@@ -143,8 +143,8 @@ impl Coordinator {
             Some(_) => KnownOutcome::Open,
             None => KnownOutcome::Unknown,
         };
-        let ended = self.ended.entry(transaction.session).or_default();
-        *ended = (*ended).max(transaction.number);
+        let session = self.sessions.entry(transaction.session).or_default();
+        session.ended = session.ended.max(transaction.number);
         let message = CoordinatorMessage::OutcomeReport { transaction, probe, outcome };
         ctx.send(from, Message::Coordinator(message));
     }

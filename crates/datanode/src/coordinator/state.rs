@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use model::{Address, Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId};
-use stdx::Instant;
-use wire::{CoordinatorRef, LegId, Operation, OperationOutcome, OperationResult};
+use model::{
+    Address, Epoch, NodeId, OperationNumber, PartitionId, Refusal, TableId, TransactionId,
+};
+use stdx::{Few, Instant};
+use wire::{Chain, CoordinatorRef, LegId, OperationOutcome, OperationResult};
 
 use super::takeover::Life;
 
@@ -45,24 +47,34 @@ impl Phase {
 #[derive(Debug)]
 pub(super) struct Leg {
     /// Live replicas, primary first.
-    pub(super) chain: Vec<Address>,
+    pub(super) chain: Chain,
     /// Placement slots the leg's partitions belong to.
-    pub(super) slots: BTreeSet<usize>,
+    pub(super) slots: Few<usize>,
     /// A change was sent down the chain: backups take part in commit and abort.
     pub(super) replicated: bool,
     /// The primary has applied.
     pub(super) committed: bool,
     /// Replicas whose answer to complete or abort is awaited.
-    pub(super) pending: BTreeSet<NodeId>,
+    pub(super) pending: Chain,
     /// Number of the round under way; answers of earlier ones are ignored.
     pub(super) attempt: u32,
+}
+
+impl Leg {
+    /// A leg of which nothing was sent.
+    pub(super) fn new(chain: Chain) -> Self {
+        let (replicated, committed) = (false, false);
+        Self { chain, slots: Few::new(), replicated, committed, pending: Chain::EMPTY, attempt: 0 }
+    }
 }
 
 /// What is known of one operation a client sent.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// The operation; sent again when the route was stale.
-    pub(super) operation: Operation,
+    /// The client's number of it.
+    pub(super) number: OperationNumber,
+    /// Where its row lives.
+    pub(super) partition: PartitionId,
     /// How often it was sent.
     pub(super) sent: u32,
     /// Answer to the operation itself.
@@ -80,12 +92,10 @@ pub(super) struct Progress {
 }
 
 /// One change of a hidden table.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct IndexChange {
     /// Where it was sent.
     pub(super) leg: LegId,
-    /// The operation; sent again when the route was stale.
-    pub(super) operation: Operation,
     /// Absence of the old entry is legal: the index is still being built.
     pub(super) may_be_missing: bool,
     /// Named in the refusal.
@@ -95,6 +105,21 @@ pub(super) struct IndexChange {
 }
 
 impl Progress {
+    /// An operation that has not been sent.
+    pub(super) fn new(number: OperationNumber, partition: PartitionId) -> Self {
+        Self {
+            number,
+            partition,
+            sent: 0,
+            base: None,
+            leg: LegId(0),
+            index_pending: BTreeMap::new(),
+            index_done: Vec::new(),
+            failure: None,
+            undoing: 0,
+        }
+    }
+
     /// Whether the operation has its final result.
     pub(super) fn done(&self) -> bool {
         self.base.is_some() && self.index_pending.is_empty() && self.undoing == 0
@@ -110,8 +135,8 @@ pub(super) enum Batch {
         request: u64,
         /// Commit when all have succeeded.
         commit: bool,
-        /// By the client's operation number.
-        progress: BTreeMap<OperationNumber, Progress>,
+        /// What is known of each operation; their numbers ascend.
+        progress: Vec<Progress>,
     },
     /// A rollback to a savepoint under way.
     Rollback {
@@ -142,7 +167,7 @@ pub(super) struct Record {
     pub(super) phase: Phase,
     pub(super) legs: Vec<Leg>,
     /// Tables with changes of this transaction.
-    pub(super) written: BTreeSet<TableId>,
+    pub(super) written: Few<TableId>,
     /// The client's last operation number.
     pub(super) last_number: OperationNumber,
     /// Operations so far, for the limit.
@@ -165,7 +190,7 @@ impl Record {
             began,
             phase: Phase::Open,
             legs: Vec::new(),
-            written: BTreeSet::new(),
+            written: Few::new(),
             last_number: OperationNumber(0),
             operation_count: 0,
             batch: None,
@@ -187,20 +212,30 @@ impl Record {
     }
 
     /// The leg for `chain`, made if new.
-    pub(super) fn leg_for(&mut self, chain: &[Address], slot: usize) -> LegId {
+    pub(super) fn leg_for(&mut self, chain: Chain, slot: usize) -> LegId {
         let at = self.legs.iter().position(|leg| leg.chain == chain).unwrap_or_else(|| {
-            self.legs.push(Leg {
-                chain: chain.to_vec(),
-                slots: BTreeSet::new(),
-                replicated: false,
-                committed: false,
-                pending: BTreeSet::new(),
-                attempt: 0,
-            });
+            self.legs.push(Leg::new(chain));
             self.legs.len() - 1
         });
-        self.legs[at].slots.insert(slot);
+        let slots = &mut self.legs[at].slots;
+        if !slots.contains(&slot) {
+            slots.push(slot);
+        }
         LegId(at as u16)
+    }
+
+    /// What is known of an operation of the batch under way.
+    pub(super) fn progress_mut(&mut self, number: OperationNumber) -> Option<&mut Progress> {
+        let Some(Batch::Execute { progress, .. }) = &mut self.batch else { return None };
+        let at = progress.binary_search_by_key(&number, |known| known.number).ok()?;
+        Some(&mut progress[at])
+    }
+
+    /// Notes that the transaction writes to a table.
+    pub(super) fn writes_to(&mut self, table: TableId) {
+        if !self.written.contains(&table) {
+            self.written.push(table);
+        }
     }
 
     /// The leg with this number.
@@ -228,18 +263,15 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.id, self.phase)?;
         for (at, leg) in self.legs.iter().enumerate() {
-            write!(f, " leg {at} [")?;
-            for address in &leg.chain {
-                write!(f, "{address} ")?;
-            }
             let state = if leg.committed { "committed" } else { "" };
-            write!(f, "{}] {state} awaits {:?}", leg.replicated, leg.pending)?;
+            write!(f, " leg {at} [{} {}] ", leg.chain, leg.replicated)?;
+            write!(f, "{state} awaits {:?}", leg.pending)?;
         }
         match &self.batch {
             None => {}
             Some(Batch::Execute { request, progress, .. }) => {
-                let open: Vec<_> =
-                    progress.iter().filter(|(_, p)| !p.done()).map(|(n, _)| n.0).collect();
+                let open = progress.iter().filter(|known| !known.done());
+                let open: Vec<u32> = open.map(|known| known.number.0).collect();
                 write!(f, " request {request} awaits operations {open:?}")?;
             }
             Some(Batch::Rollback { request, pending }) => {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{ActorKind, Address, Command, Epoch, Incarnation, NodeId, TransactionId, WorkerId};
 use wire::{
-    ControlMessage, LegId, Message, ParticipantMessage, ReportedLegStatus, ReportedTransaction,
+    Chain, ControlMessage, LegId, Message, ParticipantMessage, ReportedLegStatus,
+    ReportedTransaction,
 };
 
 use super::Coordinator;
@@ -57,7 +58,7 @@ struct Found {
 
 #[derive(Debug)]
 struct FoundLeg {
-    chain: Vec<Address>,
+    chain: Chain,
     applied: bool,
 }
 
@@ -160,12 +161,11 @@ impl Coordinator {
         let ids: Vec<TransactionId> = found.keys().copied().collect();
         for (id, found) in found {
             let record = self.adopt(ctx, life, id, found);
-            let earlier = self.records.insert(id, record);
-            assert!(earlier.is_none(), "{id} has two coordinators");
+            self.records.insert(record);
         }
         for id in ids {
             fault_point!(ctx, "takeover: before a transaction is driven");
-            match self.records[&id].phase {
+            match self.records.get(&id).expect("adopted above").phase {
                 Phase::Aborting => self.drive_abort(ctx, id),
                 _ => self.drive_commit(ctx, id),
             }
@@ -186,16 +186,10 @@ impl Coordinator {
         for at in 0..count {
             // Legs nobody reports are complete everywhere, or were never begun.
             let known = found.legs.get(&LegId(at));
-            let chain = known.map_or(Vec::new(), |leg| leg.chain.clone());
-            let chain: Vec<Address> = chain.into_iter().filter(|a| is_life(&alive, *a)).collect();
-            record.legs.push(Leg {
-                replicated: !chain.is_empty(),
-                committed: chain.is_empty(),
-                chain,
-                slots: BTreeSet::new(),
-                pending: BTreeSet::new(),
-                attempt: 0,
-            });
+            let chain = known.map_or(Chain::EMPTY, |leg| leg.chain);
+            let chain: Chain = chain.iter().copied().filter(|a| is_life(&alive, *a)).collect();
+            let (replicated, committed) = (!chain.is_empty(), chain.is_empty());
+            record.legs.push(Leg { replicated, committed, ..Leg::new(chain) });
         }
         match commit {
             Some(epoch) => {

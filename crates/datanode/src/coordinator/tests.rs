@@ -12,8 +12,8 @@ use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
     ActorKind, Address, ClusterState, Column, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
     Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId,
-    PartitionIndex, Refusal, Row, RowLayout, SessionId, Table, TableId, TransactionId,
-    UniqueIndexDef, Value, WorkerId,
+    PartitionIndex, Row, RowLayout, SessionId, Table, TableId, TransactionId, UniqueIndexDef,
+    Value, WorkerId,
 };
 use stdx::{Instant, Prng};
 use wire::{
@@ -109,6 +109,7 @@ impl World {
             lease,
             epochs: EpochView { current: Epoch(5), ..EpochView::default() },
             outbox: VecDeque::new(),
+            connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
@@ -177,8 +178,8 @@ impl World {
         leg: u16,
         results: Vec<PreparedOperation>,
     ) -> Vec<(Address, Message)> {
-        let message =
-            CoordinatorMessage::Prepared { transaction: transaction(), leg: LegId(leg), results };
+        let (transaction, results) = (transaction(), results.into());
+        let message = CoordinatorMessage::Prepared { transaction, leg: LegId(leg), results };
         self.tell(participant(from), Message::Coordinator(message))
     }
 }
@@ -207,19 +208,13 @@ fn insert(number: u32) -> Operation {
 }
 
 fn done(internal: u32, images: Option<UniqueImages>) -> PreparedOperation {
-    PreparedOperation {
-        number: OperationNumber(internal),
-        result: Ok(OperationOutcome::Written { existed: false }),
-        images: images.map(Box::new),
-    }
+    let outcome = OperationOutcome::Written { existed: false };
+    let done = PreparedOperation::done(OperationNumber(internal), outcome);
+    PreparedOperation { images: images.map(Box::new), ..done }
 }
 
 fn refused(internal: u32, code: ErrorCode) -> PreparedOperation {
-    PreparedOperation {
-        number: OperationNumber(internal),
-        result: Err(Refusal::from(code)),
-        images: None,
-    }
+    PreparedOperation::refused(OperationNumber(internal), code.into())
 }
 
 fn names(sent: &[(Address, Message)]) -> Vec<String> {
@@ -294,6 +289,33 @@ fn a_refused_operation_aborts_an_autocommit_batch_and_only_that() {
     let end = w.prepared_with(1, 0, vec![refused(3 << 8, ErrorCode::RowExists)]);
     assert_eq!(state_of(&end), TransactionState::Aborted(ErrorCode::RowExists.into()));
     assert_eq!(names(&end)[1..], ["n1w0.participant Abort"]);
+}
+
+#[test]
+fn an_operation_that_comes_back_from_a_stale_route_is_sent_again() {
+    let mut w = World::new();
+    let mut sent = w.execute(&[1, 3], true);
+    for _ in 1..4 {
+        assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
+        let Message::Participant(ParticipantMessage::Prepare { operations, .. }) = &sent[0].1
+        else {
+            panic!("expected the operations");
+        };
+        let back = |operation: &Operation| PreparedOperation {
+            returned: Some(Box::new(operation.clone())),
+            ..PreparedOperation::refused(operation.number, ErrorCode::StaleRoute.into())
+        };
+        sent = w.prepared_with(1, 0, operations.iter().map(back).collect());
+    }
+    // What comes back too often is a refusal.
+    let Message::Participant(ParticipantMessage::Prepare { operations, .. }) = &sent[0].1 else {
+        panic!("expected the operations");
+    };
+    assert_eq!(operations.iter().map(|o| o.number.0 >> 8).collect::<Vec<_>>(), [1, 3]);
+    let returned = Some(Box::new(operations[0].clone()));
+    let refused = PreparedOperation { returned, ..refused(1 << 8, ErrorCode::StaleRoute) };
+    let end = w.prepared_with(1, 0, vec![refused, done(3 << 8, None)]);
+    assert_eq!(state_of(&end), TransactionState::Aborted(ErrorCode::StaleRoute.into()));
 }
 
 #[test]
@@ -390,7 +412,7 @@ fn unique_index_entries_follow_the_row_and_a_violation_undoes_it() {
 }
 
 fn report(status: ReportedLegStatus) -> Vec<ReportedTransaction> {
-    let chain = vec![participant(2), participant(1)];
+    let chain = [participant(2), participant(1)].into_iter().collect();
     let legs = vec![ReportedLeg { leg: LegId(0), chain, status }];
     vec![ReportedTransaction { transaction: transaction(), legs }]
 }

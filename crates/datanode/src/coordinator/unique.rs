@@ -11,11 +11,11 @@ use model::{
     ClusterState, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row, Table,
     TableId, TransactionId, UniqueIndexDef, Value,
 };
-use wire::{LegId, Operation, OperationKind, OperationOutcome, UniqueImages};
+use wire::{LegId, Operation, OperationKind, PreparedOperation, UniqueImages};
 
 use super::Coordinator;
-use super::execute::send_index_change;
-use super::state::{Batch, IndexChange, number};
+use super::execute::{ROUTES_MAX, send_index_change};
+use super::state::{IndexChange, Record, number};
 
 impl Coordinator {
     /// Sends the index changes that follow from a change of a base row.
@@ -27,8 +27,9 @@ impl Coordinator {
         images: &UniqueImages,
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
-        let Some(Batch::Execute { progress, .. }) = &record.batch else { return };
-        let partition = progress[&client].operation.partition;
+        let Some(partition) = record.progress_mut(client).map(|known| known.partition) else {
+            return;
+        };
         let cluster = ctx.cluster().clone();
         let Some(table) = cluster.tables.get(&partition.table) else { return };
         let mut changes = Vec::new();
@@ -36,10 +37,10 @@ impl Coordinator {
             let Some(hidden) = cluster.tables.get(&index.table) else { continue };
             changes.extend(index_changes(ctx, table, index, hidden, images));
         }
-        for (nth, mut change) in changes.into_iter().enumerate() {
-            change.operation.number = number::of_index(client, nth as u32 + 1);
+        for (nth, (change, mut operation)) in changes.into_iter().enumerate() {
+            operation.number = number::of_index(client, nth as u32 + 1);
             let name = change.index_name.clone();
-            if let Err(mut refusal) = send_index_change(ctx, record, client, change) {
+            if let Err(mut refusal) = send_index_change(ctx, record, client, change, operation) {
                 refusal.detail = name;
                 return self.abort_with(ctx, id, refusal, None);
             }
@@ -60,13 +61,8 @@ impl Coordinator {
         let cluster = ctx.cluster().clone();
         let changed: BTreeSet<TableId> =
             cluster.tables.values().filter(|t| new_index(t)).map(|t| t.id).collect();
-        let writers: Vec<TransactionId> = self
-            .records
-            .iter()
-            .filter(|(_, r)| r.phase.undecided() && !r.written.is_disjoint(&changed))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in writers {
+        let writes = |r: &Record| r.written.iter().any(|table| changed.contains(table));
+        for id in self.records.ids(|r| r.phase.undecided() && writes(r)) {
             probe!(ctx, "coordinator: unique index created under a writing transaction");
             let refusal = Refusal::new(ErrorCode::SchemaChanged, "a table it wrote to was altered");
             self.abort_with(ctx, id, refusal, None);
@@ -78,14 +74,13 @@ impl Coordinator {
         &mut self,
         ctx: &mut Ctx<'_>,
         id: TransactionId,
-        internal: OperationNumber,
         leg: LegId,
-        result: Result<OperationOutcome, Refusal>,
+        prepared: PreparedOperation,
     ) {
+        let PreparedOperation { number: internal, result, returned, .. } = prepared;
         let client = number::client(internal);
         let Some(record) = self.records.get_mut(&id) else { return };
-        let Some(Batch::Execute { progress, .. }) = &mut record.batch else { return };
-        let Some(state) = progress.get_mut(&client) else { return };
+        let Some(state) = record.progress_mut(client) else { return };
         let Some(change) = state.index_pending.remove(&internal) else { return };
         let refusal = match result {
             Ok(_) => return state.index_done.push((internal, leg)),
@@ -93,11 +88,7 @@ impl Coordinator {
         };
         match refusal.code {
             ErrorCode::RowNotFound => {
-                assert!(
-                    change.may_be_missing,
-                    "{id}: index {} of {} lost an entry",
-                    change.index_name, change.operation.partition
-                );
+                assert!(change.may_be_missing, "{id}: index {} lost an entry", change.index_name);
                 probe!(ctx, "coordinator: old entry missing in an index under construction");
             }
             ErrorCode::RowExists => {
@@ -105,8 +96,9 @@ impl Coordinator {
                 let refusal = Refusal::new(ErrorCode::UniqueViolation, change.index_name);
                 state.failure = Some(refusal);
             }
-            ErrorCode::StaleRoute if change.sent < 4 => {
-                if let Err(refusal) = send_index_change(ctx, record, client, change) {
+            ErrorCode::StaleRoute if change.sent < ROUTES_MAX && returned.is_some() => {
+                let operation = *returned.expect("checked above");
+                if let Err(refusal) = send_index_change(ctx, record, client, change, operation) {
                     self.abort_with(ctx, id, refusal, None);
                 }
             }
@@ -126,7 +118,7 @@ fn index_changes(
     index: &UniqueIndexDef,
     hidden: &Table,
     images: &UniqueImages,
-) -> Vec<IndexChange> {
+) -> Vec<(IndexChange, Operation)> {
     let key_of =
         |row: &Option<Row>| row.as_ref().and_then(|row| table.unique_key_of_row(index, &row.0));
     let (old, new) = (key_of(&images.before), key_of(&images.after));
@@ -143,18 +135,15 @@ fn index_changes(
         } else {
             OperationKind::Delete { key, condition: None }
         };
-        changes.push(IndexChange {
+        let number = OperationNumber(0);
+        let operation = Operation { number, partition, table_version: hidden.version, kind };
+        let change = IndexChange {
             leg: LegId(0),
-            operation: Operation {
-                number: OperationNumber(0),
-                partition,
-                table_version: hidden.version,
-                kind,
-            },
             may_be_missing: !insert && index.state == IndexState::Building,
             index_name: format!("{}.{}", table.name, index.name),
             sent: 0,
-        });
+        };
+        changes.push((change, operation));
     };
     if let (Some(_), Some(before)) = (&old, &images.before)
         && !ctx.mutated(Mutation::KeepOldUniqueEntries)

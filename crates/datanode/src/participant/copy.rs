@@ -24,6 +24,9 @@ use super::leg::{FOREIGN_OWNERS, LegHandle};
 /// Outcomes per message.
 const OUTCOMES_PER_MESSAGE: usize = 1_024;
 
+/// Why a claimed slot is known to its leg.
+const CLAIMED: &str = "the claims of slots and of legs are the same";
+
 /// One row or empty slot on its way: place, epoch of its last change, content.
 pub(super) type CopiedSlot = (RowId, Epoch, Option<Row>);
 
@@ -216,11 +219,11 @@ impl Participant {
             }
             *slots_left -= 1;
             let row_id = RowId(source.next);
-            let staged = replica
+            let touched = replica
                 .claims
                 .get(&row_id)
-                .and_then(|handle| self.legs.leg(*handle).staged.get(&(key.0, row_id)));
-            if let Some(staged) = staged
+                .and_then(|handle| self.legs.leg(*handle).rows.at((key.0, row_id)));
+            if let Some(staged) = touched.filter(|row| row.is_staged())
                 && !ctx.mutated(Mutation::CopyIgnoresLocks)
             {
                 let (lock, ticket) = (LockKey(staged.hash), u64::from(source.next));
@@ -337,6 +340,7 @@ impl Participant {
             return;
         };
         target.done = finished.is_some();
+        self.memory.forget();
         let replica = self.replicas.get_mut(&partition).expect("copied partitions are here");
         for (row_id, epoch, row) in rows {
             let staged = replica.claims.contains_key(&row_id);
@@ -346,8 +350,8 @@ impl Participant {
             } else if staged && row.is_none() {
                 // A leftover row was in the slot when the change was staged; it is gone, and the
                 // slot is reserved for the change.
-                let handle = replica.claims[&row_id];
-                self.legs.leg_mut(handle).claims.insert((partition, row_id), true);
+                let leg = self.legs.leg_mut(replica.claims[&row_id]);
+                leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
             }
         }
         fault_point!(ctx, "copy: rows taken, before they are acknowledged");
@@ -362,7 +366,8 @@ impl Participant {
                 for (row_id, handle) in claims {
                     if !replica.occupied(row_id) {
                         replica.partition.reserve(row_id);
-                        self.legs.leg_mut(handle).claims.insert((partition, row_id), true);
+                        let leg = self.legs.leg_mut(handle);
+                        leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
                     }
                 }
                 self.report_synced(ctx);

@@ -7,7 +7,7 @@ use model::{
     ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout, RowView,
     Table, ValueRef,
 };
-use wire::{Operation, OperationKind, Projection};
+use wire::{OperationKind, Projection};
 
 /// Whether an operation fits its table's definition, which has the version it was made for.
 pub(super) fn check_operation(
@@ -50,15 +50,13 @@ pub(super) fn check_operation(
     }
 }
 
-/// The encoded primary key an operation is about.
-pub(super) fn key_of(table: &Table, operation: &Operation) -> Key {
-    match &operation.kind {
-        OperationKind::Read { key, .. }
-        | OperationKind::Update { key, .. }
-        | OperationKind::Delete { key, .. } => key.clone(),
+/// The encoded primary key of the row that an operation brings, if it brings one.
+pub(super) fn key_of_row(table: &Table, kind: &OperationKind) -> Option<Key> {
+    match kind {
         OperationKind::Insert { row } | OperationKind::Upsert { row } => {
-            table.key_of_row(&table.primary_key, &row.0)
+            Some(table.key_of_row(&table.primary_key, &row.0))
         }
+        _ => None,
     }
 }
 

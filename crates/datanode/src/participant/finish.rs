@@ -2,21 +2,20 @@
 //!
 //! All of it is idempotent: a leg that is not known any more is answered as done, or passed on.
 
-use std::collections::BTreeMap;
-
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
-    Refusal, RowId, TransactionId,
+    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, Refusal,
+    TransactionId,
 };
 use store::lock_table::LockOwner;
 use wire::{
-    CoordinatorMessage, KnownOutcome, LegId, Message, ParticipantMessage, ReportedLeg,
+    Chain, CoordinatorMessage, KnownOutcome, LegId, Message, ParticipantMessage, ReportedLeg,
     ReportedTransaction, RollbackScope,
 };
 
 use super::Participant;
-use super::leg::{LegHandle, Status};
+use super::leg::{Leg, LegHandle, Status, TouchedRows};
+use super::prepare::Answers;
 use super::waits::Waiting;
 
 /// A commit on its way up a chain.
@@ -25,7 +24,7 @@ pub(super) struct CommitOrder {
     pub(super) leg: LegId,
     pub(super) epoch: Epoch,
     /// Who is still to be told, next one last.
-    pub(super) up: Vec<Address>,
+    pub(super) up: Chain,
     pub(super) keep: bool,
     pub(super) coordinator: Address,
     pub(super) attempt: u32,
@@ -36,7 +35,7 @@ pub(super) struct AbortOrder {
     pub(super) transaction: TransactionId,
     pub(super) leg: LegId,
     /// Who is still to be told, next one first.
-    pub(super) down: Vec<Address>,
+    pub(super) down: Chain,
     pub(super) coordinator: Address,
     pub(super) attempt: u32,
 }
@@ -134,28 +133,29 @@ impl Participant {
     /// Makes the leg's changes visible and gives up its locks; the record stays.
     pub(super) fn apply(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Epoch) {
         self.end_waits(handle, None);
-        self.answers.remove(&handle);
         let retained = self.retained_now(ctx);
-        let staged = self.legs.change(handle, |leg| leg.take_staged());
+        let mut rows = self.legs.change(handle, Leg::take_rows);
         let leg = self.legs.leg_mut(handle);
+        leg.answers = Answers::default();
         leg.become_status(Status::Applied(epoch));
-        let mut claims = std::mem::take(&mut leg.claims);
-        for ((partition, row_id), row) in staged {
+        for row in rows.iter_mut().filter(|row| row.is_staged()) {
+            let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             match row.newest() {
                 Some(image) => {
                     replica.partition.put(row_id, &image.0, epoch, &retained);
-                    claims.insert((partition, row_id), false);
+                    self.memory.applied(image.0.len());
+                    row.reserved = false;
                 }
                 // The transaction inserted and deleted it: the slot stays as it was.
                 None if row.fresh => {}
                 None => {
                     replica.partition.delete(row_id, epoch, &retained);
-                    claims.insert((partition, row_id), false);
+                    row.reserved = false;
                 }
             }
         }
-        self.release_claims(claims);
+        self.release_claims(rows);
         self.release_locks(handle);
         if !retained.is_empty() {
             self.versions_grew(ctx);
@@ -167,26 +167,27 @@ impl Participant {
         let status = self.legs.leg(handle).status;
         assert_eq!(status, Status::Open, "{}: aborted", self.legs.leg(handle).transaction);
         self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
-        self.answers.remove(&handle);
-        let claims = std::mem::take(&mut self.legs.leg_mut(handle).claims);
-        self.release_claims(claims);
+        let rows = self.legs.change(handle, Leg::take_rows);
+        self.release_claims(rows);
         self.release_locks(handle);
         self.legs.remove(handle);
     }
 
     /// Lets go of slots; those reserved and still empty become free.
-    pub(super) fn release_claims(&mut self, claims: BTreeMap<(PartitionId, RowId), bool>) {
-        for ((partition, row_id), reserved) in claims {
+    pub(super) fn release_claims(&mut self, rows: TouchedRows) {
+        for row in rows.iter() {
+            let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(&row_id);
-            if reserved {
+            if row.reserved {
                 replica.partition.release(row_id);
             }
         }
+        self.legs.reuse(rows);
     }
 
     fn release_locks(&mut self, handle: LegHandle) {
-        for partition in std::mem::take(&mut self.legs.leg_mut(handle).locked) {
+        for partition in self.legs.leg_mut(handle).take_locked() {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();
             replica.locks.release_all(LockOwner(handle.0), &mut grants);
@@ -199,6 +200,9 @@ impl Participant {
     fn end_waits(&mut self, handle: LegHandle, tell: Option<(&mut Ctx<'_>, Refusal)>) {
         for (ticket, wait) in self.waits.remove_all(handle) {
             self.leave_queue(handle, ticket, &wait);
+        }
+        if !self.legs.leg(handle).scanned {
+            return;
         }
         let scans = self.scans.of_leg(handle);
         match tell {
@@ -215,8 +219,7 @@ impl Participant {
     pub(super) fn abort(&mut self, ctx: &mut Ctx<'_>, mut order: AbortOrder) {
         let AbortOrder { transaction, leg, coordinator, attempt, .. } = order;
         // Passed on first: whoever gets the row next sends its changes down the same link later.
-        if !order.down.is_empty() {
-            let next = order.down.remove(0);
+        if let Some(next) = order.down.pop_first() {
             let down = order.down;
             let abort = ParticipantMessage::Abort { transaction, leg, down, coordinator, attempt };
             ctx.send(next, Message::Participant(abort));
@@ -237,7 +240,7 @@ impl Participant {
         from: Address,
         name: (TransactionId, LegId),
         scope: RollbackScope,
-        mut down: Vec<Address>,
+        mut down: Chain,
         attempt: u32,
     ) {
         let (transaction, leg) = name;
@@ -270,13 +273,10 @@ impl Participant {
         }
         // Backups that were sent no change do not know the leg.
         if !state.replicated || ctx.mutated(Mutation::RollbackOnPrimaryOnly) {
-            down.clear();
+            down = Chain::EMPTY;
         }
         fault_point!(ctx, "participant: rolled back, before it passes it on");
-        if down.is_empty() {
-            return answer(ctx, coordinator, false);
-        }
-        let next = down.remove(0);
+        let Some(next) = down.pop_first() else { return answer(ctx, coordinator, false) };
         let rollback = ParticipantMessage::Rollback { transaction, leg, scope, down, attempt };
         ctx.send(next, Message::Participant(rollback));
     }
@@ -302,7 +302,7 @@ impl Participant {
             let wait = self.waits.remove(handle, ticket).expect("listed above");
             self.leave_queue(handle, ticket, &wait);
             let refusal = Refusal::new(ErrorCode::Internal, "rolled back while it waited");
-            self.answers.entry(handle).or_default().refuse(number, refusal);
+            self.answers(handle).refuse(number, refusal);
             rows.push((wait.partition, wait.hash));
         }
         for (partition, hash) in rows {
@@ -326,11 +326,8 @@ impl Participant {
         let mut transactions: Vec<ReportedTransaction> = Vec::new();
         for handle in self.legs.of_life(node, incarnation) {
             let leg = self.legs.leg(handle);
-            let report = ReportedLeg {
-                leg: leg.leg,
-                chain: leg.chain.clone(),
-                status: leg.status.reported(),
-            };
+            let report =
+                ReportedLeg { leg: leg.leg, chain: leg.chain, status: leg.status.reported() };
             match transactions.last_mut() {
                 Some(last) if last.transaction == leg.transaction => last.legs.push(report),
                 _ => transactions

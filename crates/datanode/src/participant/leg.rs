@@ -9,14 +9,17 @@
 //! # Not here
 //! Rows, lock tables, messages.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod touched;
 
 use model::{
-    Address, ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Row,
-    RowId, TransactionId,
+    ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, TransactionId,
 };
-use stdx::HashMap;
-use wire::{CoordinatorRef, LegId, ReportedLegStatus, RollbackScope};
+use stdx::{Few, HashMap};
+use wire::{Chain, CoordinatorRef, LegId, ReportedLegStatus, RollbackScope};
+
+use super::prepare::Answers;
+
+pub(super) use touched::{Image, Place, TouchedRow, TouchedRows};
 
 /// A leg's position among the records of this participant: its name as a lock owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,53 +56,26 @@ impl Status {
     }
 }
 
-/// The side images of one row, oldest first.
-#[derive(Debug)]
-pub(super) struct StagedRow {
-    /// Encoded primary key.
-    pub(super) key: Key,
-    /// Its hash: the row's name in the lock table.
-    pub(super) hash: u64,
-    /// The row did not exist before the transaction.
-    pub(super) fresh: bool,
-    /// After-image of each operation; none when it deletes.
-    images: Vec<(OperationNumber, Option<Row>)>,
-}
-
-impl StagedRow {
-    /// The row as the transaction has left it; `None` when it is deleted.
-    pub(super) fn newest(&self) -> Option<&Row> {
-        self.images.last().expect("a staged row has an image").1.as_ref()
-    }
-
-    /// The newest image of an operation up to `seen_to`: `None` when there is none (the committed
-    /// row is seen), `Some(None)` when the row is deleted.
-    pub(super) fn seen(&self, seen_to: OperationNumber) -> Option<Option<&Row>> {
-        let image = self.images.iter().rev().find(|(number, _)| *number <= seen_to)?;
-        Some(image.1.as_ref())
-    }
-}
-
 /// One leg of a transaction.
 #[derive(Debug)]
 pub(super) struct Leg {
     pub(super) transaction: TransactionId,
     pub(super) leg: LegId,
     /// Primary first, as the coordinator made it.
-    pub(super) chain: Vec<Address>,
+    pub(super) chain: Chain,
     /// The coordinator that began it; a takeover is asked for by this life.
     pub(super) coordinator: CoordinatorRef,
     pub(super) status: Status,
     /// A change was sent down the chain: backups know the leg.
     pub(super) replicated: bool,
-    /// Staged rows by place.
-    pub(super) staged: BTreeMap<(PartitionId, RowId), StagedRow>,
-    /// Slots this leg has touched; true where it holds the slot's reservation.
-    pub(super) claims: BTreeMap<(PartitionId, RowId), bool>,
+    /// A locking scan was opened for it.
+    pub(super) scanned: bool,
+    /// The rows whose slots this leg has claimed, with what is staged in them.
+    pub(super) rows: TouchedRows,
     /// Partitions in whose lock tables the leg holds or awaits locks.
-    pub(super) locked: BTreeSet<PartitionId>,
-    /// Staged places by key hash.
-    by_hash: HashMap<(PartitionId, u64), Vec<RowId>>,
+    locked: Few<PartitionId>,
+    /// Found out in this turn, sent at its end.
+    pub(super) answers: Answers,
     /// Bytes of staged images.
     bytes: u64,
     /// The cluster state in which the leg began here; for traces.
@@ -111,7 +87,7 @@ impl Leg {
     pub(super) fn new(
         transaction: TransactionId,
         leg: LegId,
-        chain: Vec<Address>,
+        chain: Chain,
         coordinator: CoordinatorRef,
         began: ControlIndex,
     ) -> Self {
@@ -122,10 +98,10 @@ impl Leg {
             coordinator,
             status: Status::Open,
             replicated: false,
-            staged: BTreeMap::new(),
-            claims: BTreeMap::new(),
-            locked: BTreeSet::new(),
-            by_hash: HashMap::default(),
+            scanned: false,
+            rows: TouchedRows::default(),
+            locked: Few::new(),
+            answers: Answers::default(),
             bytes: 0,
             began,
         }
@@ -143,118 +119,91 @@ impl Leg {
         self.status = next;
     }
 
-    /// Where the leg has staged a row with this key.
-    pub(super) fn place_of(&self, partition: PartitionId, hash: u64, key: &[u8]) -> Option<RowId> {
-        let places = self.by_hash.get(&(partition, hash))?;
-        places.iter().copied().find(|row_id| self.staged[&(partition, *row_id)].key.0[..] == *key)
+    /// Notes that the leg holds or awaits locks of a partition.
+    pub(super) fn locks_in(&mut self, partition: PartitionId) {
+        if self.locked.last() != Some(&partition) && !self.locked.contains(&partition) {
+            self.locked.push(partition);
+        }
     }
 
-    /// Adds the after-image of an operation; `fresh` counts for the first image of a row.
+    /// Takes the partitions out in which the leg holds or awaits locks.
+    pub(super) fn take_locked(&mut self) -> Few<PartitionId> {
+        std::mem::take(&mut self.locked)
+    }
+
+    /// Adds the after-image of an operation to a row with this key; `place` is claimed. `new` counts
+    /// for the first image of the row: it did not exist before. `reserved` counts for the first
+    /// touch of the slot. Returns whether the row is new.
     pub(super) fn stage(
         &mut self,
-        place: (PartitionId, RowId),
-        key: Key,
-        fresh: bool,
-        image: (OperationNumber, Option<Row>),
-    ) {
-        assert!(self.claims.contains_key(&place), "a staged row is claimed first");
-        self.bytes += image_bytes(&image.1);
-        let hash = key.local_hash();
-        let by_hash = &mut self.by_hash;
-        let row = self.staged.entry(place).or_insert_with(|| {
-            by_hash.entry((place.0, hash)).or_default().push(place.1);
-            StagedRow { key, hash, fresh, images: Vec::new() }
-        });
-        row.images.push(image);
+        place: Place,
+        (key, hash): (&Key, u64),
+        (new, reserved): (bool, bool),
+        image: Image,
+    ) -> bool {
+        self.bytes += touched::image_bytes(&image);
+        if let Some(row) = self.rows.at_mut(place) {
+            assert_eq!(row.hash, hash, "{} {}: a slot keeps its key", place.0, place.1);
+            if !row.is_staged() {
+                row.fresh = new;
+            }
+            row.stage(image);
+            return row.fresh;
+        }
+        let row = self.rows.add(TouchedRow::new(place, key.clone(), hash, reserved));
+        row.fresh = new;
+        row.stage(image);
+        new
     }
 
     /// Undoes operations, newest first. False, and nothing is undone, when a single operation is
     /// to go and a later one changed the same row.
     pub(super) fn roll_back(&mut self, scope: RollbackScope) -> bool {
-        if let RollbackScope::Only(number) = scope {
-            let covered = |row: &StagedRow| {
-                let at = row.images.iter().position(|(n, _)| *n == number);
-                at.is_some_and(|at| at + 1 < row.images.len())
-            };
-            if self.staged.values().any(covered) {
-                return false;
-            }
+        if let RollbackScope::Only(number) = scope
+            && self.rows.iter().any(|row| row.changed_again(number))
+        {
+            return false;
         }
         let goes = |number: OperationNumber| match scope {
             RollbackScope::After(savepoint) => number > savepoint,
             RollbackScope::Only(only) => number == only,
         };
-        let (mut freed, mut emptied) = (0, Vec::new());
-        for (place, row) in &mut self.staged {
-            row.images.retain(|image| {
-                let gone = goes(image.0);
-                freed += if gone { image_bytes(&image.1) } else { 0 };
-                !gone
-            });
-            if row.images.is_empty() {
-                emptied.push((*place, row.hash));
-            }
-        }
-        self.bytes -= freed;
-        for (place, hash) in emptied {
-            self.unstage(place, hash);
+        for row in self.rows.iter_mut() {
+            self.bytes -= row.undo(goes);
         }
         true
     }
 
-    fn unstage(&mut self, place: (PartitionId, RowId), hash: u64) {
-        self.staged.remove(&place);
-        let at = (place.0, hash);
-        let places = self.by_hash.get_mut(&at).expect("staged rows are filed by hash");
-        places.retain(|row_id| *row_id != place.1);
-        if places.is_empty() {
-            self.by_hash.remove(&at);
-        }
-    }
-
-    /// Takes all staged rows out, to be applied or dropped.
-    pub(super) fn take_staged(&mut self) -> BTreeMap<(PartitionId, RowId), StagedRow> {
-        self.by_hash.clear();
+    /// Takes all rows out, to be applied or dropped.
+    pub(super) fn take_rows(&mut self) -> TouchedRows {
         self.bytes = 0;
-        std::mem::take(&mut self.staged)
+        std::mem::take(&mut self.rows)
     }
 
     /// Forgets everything in a partition that is gone.
     pub(super) fn leave_partition(&mut self, partition: PartitionId) {
-        let gone: Vec<((PartitionId, RowId), u64)> = self
-            .staged
-            .iter()
-            .filter(|(place, _)| place.0 == partition)
-            .map(|(place, row)| (*place, row.hash))
-            .collect();
-        for (place, hash) in gone {
-            for (_, image) in &self.staged[&place].images {
-                self.bytes -= image_bytes(image);
-            }
-            self.unstage(place, hash);
-        }
-        self.claims.retain(|place, _| place.0 != partition);
-        self.locked.remove(&partition);
+        let gone = self.rows.iter().filter(|row| row.place.0 == partition);
+        self.bytes -= gone.map(TouchedRow::bytes).sum::<u64>();
+        self.rows.retain(|row| row.place.0 != partition);
+        self.locked = self.locked.iter().copied().filter(|other| *other != partition).collect();
     }
 
     /// What holds between messages.
     pub(super) fn check(&self) {
-        let mut bytes = 0;
-        for (place, row) in &self.staged {
-            assert!(self.claims.contains_key(place), "{}: staged, not claimed", self.transaction);
-            assert!(!row.images.is_empty(), "{}: staged row without image", self.transaction);
-            bytes += row.images.iter().map(|(_, image)| image_bytes(image)).sum::<u64>();
-        }
+        let bytes: u64 = self.rows.iter().map(TouchedRow::bytes).sum();
         assert_eq!(bytes, self.bytes, "{}: bytes of staged images", self.transaction);
+        assert!(self.answers.is_empty(), "{}: answers not sent", self.transaction);
+        for row in self.rows.iter() {
+            let found = self.rows.at(row.place).map(|found| found.place);
+            assert_eq!(found, Some(row.place), "{}: a row is found by place", self.transaction);
+            let staged = self.rows.staged(row.place.0, row.hash, row.key.bytes());
+            let found = !row.is_staged() || staged.is_some_and(|found| found.place == row.place);
+            assert!(found, "{}: a staged row is found by key", self.transaction);
+        }
         if let Status::Applied(_) = self.status {
-            assert!(self.staged.is_empty(), "{}: applied with staged rows", self.transaction);
-            assert!(self.claims.is_empty(), "{}: applied with claims", self.transaction);
+            assert!(self.rows.is_empty(), "{}: applied with staged rows", self.transaction);
         }
     }
-}
-
-fn image_bytes(image: &Option<Row>) -> u64 {
-    image.as_ref().map_or(0, |row| row.0.len() as u64)
 }
 
 /// All leg records of a participant.
@@ -262,33 +211,43 @@ fn image_bytes(image: &Option<Row>) -> u64 {
 pub(super) struct Legs {
     records: Vec<Option<Leg>>,
     free: Vec<LegHandle>,
-    by_transaction: BTreeMap<TransactionId, Vec<(LegId, LegHandle)>>,
+    by_name: HashMap<(TransactionId, LegId), LegHandle>,
     staged_bytes: u64,
+    /// Memory of legs that have ended.
+    spare: Vec<TouchedRows>,
 }
+
+/// Legs whose memory is kept.
+const SPARE_MAX: usize = 64;
 
 impl Legs {
     /// Files a leg that must not be known yet.
-    pub(super) fn insert(&mut self, leg: Leg) -> LegHandle {
-        assert!(self.find(leg.transaction, leg.leg).is_none(), "a leg is filed once");
+    pub(super) fn insert(&mut self, mut leg: Leg) -> LegHandle {
         let handle = self.free.pop().unwrap_or_else(|| {
             self.records.push(None);
             LegHandle(self.records.len() as u32 - 1)
         });
         assert!(handle.0 < FOREIGN_OWNERS, "leg handles stay below other lock owners");
-        self.by_transaction.entry(leg.transaction).or_default().push((leg.leg, handle));
+        let known = self.by_name.insert((leg.transaction, leg.leg), handle);
+        assert!(known.is_none(), "{}: a leg is filed once", leg.transaction);
+        leg.rows = self.spare.pop().unwrap_or_default();
         self.records[handle.0 as usize] = Some(leg);
         handle
     }
 
     /// The leg of a transaction, if it is known.
     pub(super) fn find(&self, transaction: TransactionId, leg: LegId) -> Option<LegHandle> {
-        let legs = self.by_transaction.get(&transaction)?;
-        legs.iter().find(|(id, _)| *id == leg).map(|(_, handle)| *handle)
+        self.by_name.get(&(transaction, leg)).copied()
     }
 
     /// The record behind a handle, unless it has ended.
     pub(super) fn get(&self, handle: LegHandle) -> Option<&Leg> {
         self.records.get(handle.0 as usize)?.as_ref()
+    }
+
+    /// The record behind a handle, unless it has ended, to change it.
+    pub(super) fn get_mut(&mut self, handle: LegHandle) -> Option<&mut Leg> {
+        self.records.get_mut(handle.0 as usize)?.as_mut()
     }
 
     /// The record of a leg that is known to be there.
@@ -298,7 +257,7 @@ impl Legs {
 
     /// The record of a leg that is known to be there, to change it.
     pub(super) fn leg_mut(&mut self, handle: LegHandle) -> &mut Leg {
-        self.records[handle.0 as usize].as_mut().expect("the handle of a living leg")
+        self.get_mut(handle).expect("the handle of a living leg")
     }
 
     /// Changes what a leg has staged; keeps the count of staged bytes.
@@ -311,27 +270,33 @@ impl Legs {
     }
 
     /// Takes a leg out; its handle may be given to another one.
-    pub(super) fn remove(&mut self, handle: LegHandle) -> Leg {
+    pub(super) fn remove(&mut self, handle: LegHandle) {
         let leg = self.records[handle.0 as usize].take().expect("the handle of a living leg");
         self.free.push(handle);
         self.staged_bytes -= leg.bytes;
-        let legs = self.by_transaction.get_mut(&leg.transaction).expect("filed by transaction");
-        legs.retain(|(_, other)| *other != handle);
-        if legs.is_empty() {
-            self.by_transaction.remove(&leg.transaction);
+        let filed = self.by_name.remove(&(leg.transaction, leg.leg));
+        assert_eq!(filed, Some(handle), "{}: filed by name", leg.transaction);
+        self.reuse(leg.rows);
+    }
+
+    /// Takes the memory of rows back that were applied or dropped.
+    pub(super) fn reuse(&mut self, mut rows: TouchedRows) {
+        rows.clear();
+        if rows.has_memory() && self.spare.len() < SPARE_MAX {
+            self.spare.push(rows);
         }
-        leg
     }
 
     /// All legs, by transaction.
     pub(super) fn iter(&self) -> impl Iterator<Item = (LegHandle, &Leg)> {
-        self.by_transaction.values().flatten().map(|(_, handle)| (*handle, self.leg(*handle)))
+        let mut legs: Vec<(LegHandle, &Leg)> = self.unordered().collect();
+        legs.sort_unstable_by_key(|(_, leg)| (leg.transaction, leg.leg));
+        legs.into_iter()
     }
 
-    /// The legs of one transaction.
+    /// The legs of one transaction. Looks at all: for rare questions.
     pub(super) fn of(&self, transaction: TransactionId) -> impl Iterator<Item = &Leg> {
-        let legs = self.by_transaction.get(&transaction).into_iter().flatten();
-        legs.map(|(_, handle)| self.leg(*handle))
+        self.iter().map(|(_, leg)| leg).filter(move |leg| leg.transaction == transaction)
     }
 
     /// Legs that a life of a node coordinates.
@@ -344,7 +309,9 @@ impl Legs {
 
     /// Number of transactions with a leg here.
     pub(super) fn transaction_count(&self) -> usize {
-        self.by_transaction.len()
+        let mut transactions: Vec<_> = self.iter().map(|(_, leg)| leg.transaction).collect();
+        transactions.dedup();
+        transactions.len()
     }
 
     /// Bytes of all staged images.
@@ -354,9 +321,11 @@ impl Legs {
 
     /// What holds between messages.
     pub(super) fn check(&self) {
-        let bytes: u64 = self.records.iter().flatten().map(|leg| leg.bytes).sum();
+        let bytes: u64 = self.unordered().map(|(_, leg)| leg.bytes).sum();
         assert_eq!(bytes, self.staged_bytes, "bytes of staged images of all legs");
-        for (_, leg) in self.iter() {
+        assert_eq!(self.unordered().count(), self.by_name.len(), "legs by name");
+        for (handle, leg) in self.unordered() {
+            assert_eq!(self.find(leg.transaction, leg.leg), Some(handle), "a leg by its name");
             leg.check();
         }
     }
@@ -364,6 +333,12 @@ impl Legs {
     /// Drops all records.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// All legs, by handle.
+    fn unordered(&self) -> impl Iterator<Item = (LegHandle, &Leg)> {
+        let records = self.records.iter().enumerate();
+        records.filter_map(|(at, leg)| Some((LegHandle(at as u32), leg.as_ref()?)))
     }
 }
 

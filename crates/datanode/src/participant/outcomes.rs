@@ -4,8 +4,6 @@
 //! full the entry that was written longest ago goes, and from then on a session without an entry
 //! may have had one.
 
-use std::collections::BTreeMap;
-
 use model::{Epoch, SessionId, TransactionId};
 use stdx::HashMap;
 use wire::KnownOutcome;
@@ -13,18 +11,33 @@ use wire::KnownOutcome;
 /// The last commit of one session.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
+    session: SessionId,
     number: u64,
     epoch: Epoch,
-    written: u64,
+    /// Neighbours in the list by age.
+    older: u32,
+    newer: u32,
 }
 
 /// The table of outcomes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outcomes {
-    by_session: HashMap<SessionId, Outcome>,
-    by_age: BTreeMap<u64, SessionId>,
-    writes: u64,
+    entries: Vec<Outcome>,
+    by_session: HashMap<SessionId, u32>,
+    /// Ends of the list by age, `NONE` when it is empty.
+    oldest: u32,
+    newest: u32,
     forgotten: bool,
+}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+impl Default for Outcomes {
+    fn default() -> Self {
+        let (entries, by_session) = (Vec::new(), HashMap::default());
+        Self { entries, by_session, oldest: NONE, newest: NONE, forgotten: false }
+    }
 }
 
 impl Outcomes {
@@ -32,32 +45,43 @@ impl Outcomes {
     /// True when another session's entry had to go.
     pub(super) fn record(&mut self, transaction: TransactionId, epoch: Epoch, limit: u32) -> bool {
         let TransactionId { session, number } = transaction;
-        if let Some(known) = self.by_session.get(&session) {
+        if let Some(at) = self.by_session.get(&session).copied() {
+            let known = &mut self.entries[at as usize];
             if known.number > number {
                 return false;
             }
             if known.number == number {
                 assert_eq!(known.epoch, epoch, "{transaction}: one commit epoch");
             }
-            self.by_age.remove(&known.written);
+            (known.number, known.epoch) = (number, epoch);
+            if at != self.newest {
+                self.unlink(at);
+                self.link_newest(at);
+            }
+            return false;
         }
-        self.writes += 1;
-        let written = self.writes;
-        self.by_session.insert(session, Outcome { number, epoch, written });
-        self.by_age.insert(written, session);
-        let mut evicted = false;
-        while self.by_age.len() > (limit as usize).max(1) {
-            let (_, oldest) = self.by_age.pop_first().expect("the table is over its limit");
-            self.by_session.remove(&oldest);
+        let full = self.entries.len() >= (limit as usize).max(1);
+        let entry = Outcome { session, number, epoch, older: NONE, newer: NONE };
+        let at = if full {
+            let at = self.oldest;
+            self.unlink(at);
+            let gone = std::mem::replace(&mut self.entries[at as usize], entry);
+            self.by_session.remove(&gone.session);
             self.forgotten = true;
-            evicted = true;
-        }
-        evicted
+            at
+        } else {
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        };
+        self.by_session.insert(session, at);
+        self.link_newest(at);
+        full
     }
 
     /// What is known of a transaction's end.
     pub(super) fn of(&self, transaction: TransactionId) -> KnownOutcome {
-        match self.by_session.get(&transaction.session) {
+        let known = self.by_session.get(&transaction.session);
+        match known.map(|at| &self.entries[*at as usize]) {
             Some(known) if known.number == transaction.number => {
                 KnownOutcome::Committed(known.epoch)
             }
@@ -70,9 +94,9 @@ impl Outcomes {
 
     /// All entries, those written longest ago first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionId, Epoch)> {
-        self.by_age.values().map(|session| {
-            let known = self.by_session[session];
-            (TransactionId { session: *session, number: known.number }, known.epoch)
+        let entry = |at: u32| self.entries.get(at as usize);
+        std::iter::successors(entry(self.oldest), move |known| entry(known.newer)).map(|known| {
+            (TransactionId { session: known.session, number: known.number }, known.epoch)
         })
     }
 
@@ -88,6 +112,35 @@ impl Outcomes {
 
     /// What holds between messages.
     pub(super) fn check(&self) {
-        assert_eq!(self.by_session.len(), self.by_age.len(), "outcomes by session and by age");
+        assert_eq!(self.by_session.len(), self.entries.len(), "outcomes by session");
+        let (mut count, mut at, mut older) = (0, self.oldest, NONE);
+        while at != NONE {
+            let known = &self.entries[at as usize];
+            assert_eq!(self.by_session.get(&known.session), Some(&at), "outcome by its session");
+            assert_eq!(known.older, older, "list of outcomes by age");
+            (count, older, at) = (count + 1, at, known.newer);
+        }
+        assert_eq!((count, older), (self.entries.len(), self.newest), "outcomes by age");
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Outcome { older, newer, .. } = self.entries[at as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+    }
+
+    fn link_newest(&mut self, at: u32) {
+        let older = std::mem::replace(&mut self.newest, at);
+        (self.entries[at as usize].older, self.entries[at as usize].newer) = (older, NONE);
+        match older {
+            NONE => self.oldest = at,
+            older => self.entries[older as usize].newer = at,
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Which replicas this worker holds: follows the cluster state; keeps rows over a rejoin; upkeep
 //! of indexes and old row images.
 
+use std::sync::Arc;
+
 use actor::{Ctx, Mutation, probe};
 use model::{ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, Table};
 use wire::{Continue, Message};
 
 use super::Participant;
-use super::leg::LegHandle;
+use super::leg::{Leg, LegHandle};
 use super::replica::Replica;
 use super::waits::Waiting;
 
@@ -32,6 +34,11 @@ impl Participant {
                 }
             }
         }
+        let me = ctx.me();
+        for replica in self.replicas.values_mut() {
+            replica.follow(&cluster, me);
+        }
+        self.memory.forget();
         self.copies_changed(ctx);
         self.need_upkeep(ctx);
     }
@@ -88,7 +95,7 @@ impl Participant {
             probe!(ctx, "participant: table dropped under a waiting operation");
             let wait = self.waits.remove(handle, ticket).expect("listed above");
             if let Waiting::Operation(operation) = wait.what {
-                self.answers.entry(handle).or_default().refuse(operation.number, gone.clone());
+                self.answers(handle).refuse(operation.number, gone.clone());
             }
         }
         let touched: Vec<LegHandle> = self.legs.iter().map(|(handle, _)| handle).collect();
@@ -104,7 +111,7 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         cluster: &ClusterState,
-        table: &std::sync::Arc<Table>,
+        table: &Arc<Table>,
         partition: PartitionId,
     ) {
         let Some(syncing) = cluster.replica_syncing(partition, ctx.node()) else { return };
@@ -113,7 +120,7 @@ impl Participant {
             self.replicas.insert(partition, replica);
             return;
         };
-        if replica.partition.table().version != table.version {
+        if !Arc::ptr_eq(replica.partition.table(), table) {
             replica.partition.set_table(table.clone());
         }
         if replica.syncing && !syncing {
@@ -183,6 +190,7 @@ impl Participant {
         }
         let step = ctx.config().scan_step_rows.max(1);
         let mut rebuilt = false;
+        self.memory.forget();
         for replica in self.replicas.values_mut() {
             let indexes = &replica.partition.table().ordered_indexes;
             if indexes.iter().all(|index| replica.partition.index_ready(index.id)) {
@@ -233,20 +241,21 @@ impl Participant {
     pub fn rejoin(&mut self) {
         let open: Vec<LegHandle> = self.legs.iter().map(|(handle, _)| handle).collect();
         for handle in open {
-            let claims = std::mem::take(&mut self.legs.leg_mut(handle).claims);
-            self.release_claims(claims);
+            let rows = self.legs.change(handle, Leg::take_rows);
+            self.release_claims(rows);
         }
         self.legs.clear();
         self.waits.clear();
         self.scans.clear();
         self.copies.clear();
         self.outcomes = super::outcomes::Outcomes::default();
-        self.answers.clear();
+        self.answered.clear();
         self.grants.clear();
         for replica in self.replicas.values_mut() {
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();
             replica.syncing = true;
+            replica.leave();
             replica.partition.drop_versions(&[]);
             replica.partition.set_snapshot_floor(NO_SNAPSHOTS);
         }

@@ -3,37 +3,41 @@
 
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    Address, ClusterState, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId,
-    TransactionId,
+    Address, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId, TransactionId,
 };
-use stdx::Instant;
+use stdx::{Few, Instant};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
-    CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind, OperationOutcome,
-    ParticipantMessage, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
+    Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
+    OperationOutcome, ParticipantMessage, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
 };
 
 use super::Participant;
 use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
+use super::read::not_here;
 use super::waits::{Wait, Waiting};
 
 /// What a turn has found out for one leg and not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// Reads and refusals: known to be final.
-    at_once: Vec<PreparedOperation>,
+    at_once: Few<PreparedOperation>,
     /// Changes for the next replica.
-    writes: Vec<StagedWrite>,
+    writes: Few<StagedWrite>,
     /// Their results, which the last replica delivers.
-    after_writes: Vec<PreparedOperation>,
+    after_writes: Few<PreparedOperation>,
 }
 
 impl Answers {
     /// Refuses an operation.
     pub(super) fn refuse(&mut self, number: OperationNumber, refusal: Refusal) {
-        let result = Err(refusal);
-        self.at_once.push(PreparedOperation { number, result, images: None });
+        self.at_once.push(PreparedOperation::refused(number, refusal));
+    }
+
+    /// Whether there is nothing to send.
+    pub(super) fn is_empty(&self) -> bool {
+        self.at_once.is_empty() && self.writes.is_empty()
     }
 }
 
@@ -43,14 +47,6 @@ enum Executed {
     Written { existed: bool, write: StagedWrite, images: Option<Box<UniqueImages>> },
 }
 
-/// The row an operation finds.
-struct Found {
-    /// Its place, if it has one: committed, or staged by the same leg.
-    place: Option<RowId>,
-    /// As the transaction has left it.
-    before: Option<Row>,
-}
-
 impl Participant {
     /// Runs operations as the primary of their partitions.
     pub(super) fn prepare(
@@ -58,40 +54,31 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         from: Address,
         name: (TransactionId, LegId),
-        chain: Vec<Address>,
-        operations: Vec<Operation>,
+        chain: Chain,
+        operations: Few<Operation>,
     ) {
         let Some(member) = ctx.cluster().members.get(&from.node) else { return };
         let coordinator = CoordinatorRef { address: from, incarnation: member.incarnation };
-        let cluster = ctx.cluster().clone();
-        let mut accepted = Vec::with_capacity(operations.len());
-        let mut refused = Vec::new();
+        let mut refused = Few::new();
+        let mut leg = None;
         for operation in operations {
-            match self.admit(&cluster, ctx.me(), &chain, &operation) {
-                Ok(()) => accepted.push(operation),
-                Err(refusal) => {
-                    let (number, result) = (operation.number, Err(refusal));
-                    refused.push(PreparedOperation { number, result, images: None });
+            let number = operation.number;
+            if let Err(refusal) = self.admit(ctx, &chain, &operation) {
+                refused.push(refused_at_once(operation, refusal));
+                continue;
+            }
+            let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
+            match handle {
+                Some(handle) => self.run_operation(ctx, handle, operation, None),
+                None => {
+                    let refusal = ErrorCode::UnknownTransaction.into();
+                    refused.push(PreparedOperation::refused(number, refusal));
                 }
             }
         }
         if !refused.is_empty() {
             probe!(ctx, "participant: operation refused before it ran");
             send_prepared(ctx, from, name, refused);
-        }
-        if accepted.is_empty() {
-            return;
-        }
-        let Some(handle) = self.leg_for(ctx, name, chain, coordinator) else {
-            let refuse = |operation: Operation| PreparedOperation {
-                number: operation.number,
-                result: Err(ErrorCode::UnknownTransaction.into()),
-                images: None,
-            };
-            return send_prepared(ctx, from, name, accepted.into_iter().map(refuse).collect());
-        };
-        for operation in accepted {
-            self.run_operation(ctx, handle, operation, None);
         }
     }
 
@@ -101,7 +88,7 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         name: (TransactionId, LegId),
-        chain: Vec<Address>,
+        chain: Chain,
         coordinator: CoordinatorRef,
     ) -> Option<LegHandle> {
         let Some(handle) = self.legs.find(name.0, name.1) else {
@@ -118,22 +105,12 @@ impl Participant {
     }
 
     /// Whether this worker may run the operation now, and the operation makes sense.
-    fn admit(
-        &self,
-        cluster: &ClusterState,
-        me: Address,
-        chain: &[Address],
-        operation: &Operation,
-    ) -> Result<(), Refusal> {
+    fn admit(&self, ctx: &Ctx<'_>, chain: &Chain, operation: &Operation) -> Result<(), Refusal> {
         let partition = operation.partition;
-        let table = cluster.tables.get(&partition.table);
-        let table = table.ok_or(Refusal::from(ErrorCode::UnknownTable))?;
-        if partition.index.0 >= table.partition_count {
-            return Err(Refusal::new(ErrorCode::BadRequest, "no such partition"));
-        }
-        if !routed_here(cluster, me, partition, chain) || !self.replicas.contains_key(&partition) {
-            return Err(Refusal::new(ErrorCode::StaleRoute, partition.to_string()));
-        }
+        let replica = self.replicas.get(&partition);
+        let replica = replica.filter(|replica| replica.is_primary(ctx.me(), chain));
+        let replica = replica.ok_or_else(|| not_here(ctx.cluster(), partition))?;
+        let table = replica.partition.table();
         if operation.table_version != table.version
             || table.writes_blocked && operation.kind.is_write()
         {
@@ -151,9 +128,10 @@ impl Participant {
         operation: Operation,
         deadline: Option<Instant>,
     ) {
-        let partition = operation.partition;
+        let (number, partition) = (operation.number, operation.partition);
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
-        let key = evaluate::key_of(replica.partition.table(), &operation);
+        let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
+        let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
         if deadline.is_none() && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
@@ -162,11 +140,11 @@ impl Participant {
             return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
-            self.legs.leg_mut(handle).locked.insert(partition);
+            self.legs.leg_mut(handle).locks_in(partition);
             let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
             match wait {
                 WaitPolicy::Wait => {
-                    let ticket = u64::from(operation.number.0);
+                    let ticket = u64::from(number.0);
                     let answer = replica.locks.request(lock, owner, mode, ticket);
                     if answer == LockAnswer::Waiting {
                         probe!(ctx, "participant: operation waits for a lock");
@@ -177,31 +155,37 @@ impl Participant {
                 }
                 WaitPolicy::Refuse | WaitPolicy::Skip => {
                     if !replica.locks.try_request(lock, owner, mode) {
-                        let refusal = Refusal::new(
-                            ErrorCode::LockUnavailable,
-                            self.holder_name(partition, lock),
-                        );
-                        let answers = self.answers.entry(handle).or_default();
-                        return answers.refuse(operation.number, refusal);
+                        let holder = self.holder_name(partition, lock);
+                        let refusal = Refusal::new(ErrorCode::LockUnavailable, holder);
+                        return self.answers(handle).refuse(number, refusal);
                     }
                 }
             }
         }
-        let number = operation.number;
-        let executed = self.execute(ctx, handle, operation, key, hash);
-        let answers = self.answers.entry(handle).or_default();
+        let executed = self.execute(ctx, handle, operation, of_row, hash);
+        let answers = self.answers(handle);
         match executed {
             Ok(Executed::Read(row)) => {
-                let result = Ok(OperationOutcome::Row(row));
-                answers.at_once.push(PreparedOperation { number, result, images: None });
+                let outcome = OperationOutcome::Row(row);
+                answers.at_once.push(PreparedOperation::done(number, outcome));
             }
             Ok(Executed::Written { existed, write, images }) => {
-                let result = Ok(OperationOutcome::Written { existed });
+                let outcome = OperationOutcome::Written { existed };
+                let done = PreparedOperation::done(number, outcome);
                 answers.writes.push(write);
-                answers.after_writes.push(PreparedOperation { number, result, images });
+                answers.after_writes.push(PreparedOperation { images, ..done });
             }
             Err(refusal) => answers.refuse(number, refusal),
         }
+    }
+
+    /// What this turn is to send for a leg, at its end.
+    pub(super) fn answers(&mut self, handle: LegHandle) -> &mut Answers {
+        let leg = self.legs.leg_mut(handle);
+        if leg.answers.is_empty() {
+            self.answered.push(handle);
+        }
+        &mut leg.answers
     }
 
     /// The transactions that hold a lock, in words.
@@ -220,13 +204,12 @@ impl Participant {
         operation: Operation,
         deadline: Instant,
     ) {
-        let cluster = ctx.cluster().clone();
-        let leg = self.legs.leg(handle);
-        match self.admit(&cluster, ctx.me(), &leg.chain, &operation) {
+        let chain = self.legs.leg(handle).chain;
+        match self.admit(ctx, &chain, &operation) {
             Ok(()) => self.run_operation(ctx, handle, operation, Some(deadline)),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
-                self.answers.entry(handle).or_default().refuse(operation.number, refusal);
+                self.answers(handle).at_once.push(refused_at_once(operation, refusal));
             }
         }
     }
@@ -248,86 +231,70 @@ impl Participant {
                 self.resume_operation(ctx, handle, *operation, wait.deadline);
             } else {
                 let refusal = Refusal::new(ErrorCode::LockTimeout, partition.to_string());
-                self.answers.entry(handle).or_default().refuse(operation.number, refusal);
+                self.answers(handle).refuse(operation.number, refusal);
             }
         }
     }
 
-    /// The row as the transaction has left it.
-    fn find(&self, handle: LegHandle, partition: PartitionId, key: &Key, hash: u64) -> Found {
-        let leg = self.legs.leg(handle);
-        let replica = &self.replicas[&partition];
-        if let Some(row_id) = leg.place_of(partition, hash, &key.0) {
-            let before = leg.staged[&(partition, row_id)].newest().cloned();
-            return Found { place: Some(row_id), before };
-        }
-        let place = replica.partition.find(&key.0, hash);
-        let before = place.and_then(|row_id| replica.partition.row(row_id));
-        assert_eq!(place.is_some(), before.is_some(), "{partition}: found rows are there");
-        Found { place, before: before.map(|bytes| Row(bytes.into())) }
-    }
-
-    /// Evaluates an operation whose row is locked, and stages what it changes.
+    /// Evaluates an operation whose row is locked, and stages what it changes. `of_row` is the key
+    /// of an operation that brings a row instead.
     fn execute(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        key: Key,
+        of_row: Option<Key>,
         hash: u64,
     ) -> Result<Executed, Refusal> {
-        let partition = operation.partition;
-        let table = self.replicas[&partition].partition.table().clone();
-        let found = self.find(handle, partition, &key, hash);
-        let before = || found.before.as_ref().ok_or(Refusal::from(ErrorCode::RowNotFound));
-        let after = match operation.kind {
-            OperationKind::Read { projection, .. } => {
-                let row = Projector::new(&table, &projection).project(&table, &before()?.0)?;
-                return Ok(Executed::Read(row));
-            }
-            OperationKind::Insert { row } => {
-                if found.before.is_some() {
-                    return Err(Refusal::new(ErrorCode::RowExists, table.name.clone()));
-                }
-                Some(row)
-            }
-            OperationKind::Upsert { row } => Some(row),
-            OperationKind::Update { condition, assignments, .. } => {
-                let before = before()?;
-                evaluate::require(&table, &before.0, condition.as_ref())?;
-                Some(evaluate::updated(&table, &before.0, &key, &assignments)?)
-            }
-            OperationKind::Delete { condition, .. } => {
-                evaluate::require(&table, &before()?.0, condition.as_ref())?;
-                None
+        let Operation { number, partition, kind, .. } = operation;
+        let replica = &self.replicas[&partition].partition;
+        let table = replica.table();
+        let key = of_row.as_ref().or(kind.key()).expect("a row or a key");
+        // The row as the transaction has left it.
+        let (place, row) = match self.legs.leg(handle).rows.staged(partition, hash, &key.0) {
+            Some(staged) => (Some(staged.place.1), staged.newest().map(|row| &row.0[..])),
+            None => {
+                let place = replica.find(&key.0, hash);
+                let row = place.and_then(|row_id| replica.row(row_id));
+                assert_eq!(place.is_some(), row.is_some(), "{partition}: found rows are there");
+                (place, row)
             }
         };
-        let size = |row: &Option<Row>| row.as_ref().map_or(0, |row| row.0.len() as u64);
-        if size(&after) > size(&found.before) && !self.has_room(ctx, size(&after)) {
+        let there = || row.ok_or(Refusal::from(ErrorCode::RowNotFound));
+        let (key, after) = match kind {
+            OperationKind::Read { projection, .. } => {
+                let row = Projector::new(table, &projection).project(table, there()?)?;
+                return Ok(Executed::Read(row));
+            }
+            OperationKind::Insert { .. } if row.is_some() => {
+                return Err(Refusal::new(ErrorCode::RowExists, table.name.clone()));
+            }
+            OperationKind::Insert { row } | OperationKind::Upsert { row } => {
+                (of_row.expect("taken from the row"), Some(row))
+            }
+            OperationKind::Update { key, condition, assignments } => {
+                let before = there()?;
+                evaluate::require(table, before, condition.as_ref())?;
+                let after = evaluate::updated(table, before, &key, &assignments)?;
+                (key, Some(after))
+            }
+            OperationKind::Delete { key, condition } => {
+                evaluate::require(table, there()?, condition.as_ref())?;
+                (key, None)
+            }
+        };
+        let image = row.filter(|_| !table.unique_indexes.is_empty()).map(|row| Row(row.into()));
+        let indexed = !table.unique_indexes.is_empty();
+        let (existed, before) = (row.is_some(), row.map_or(0, <[u8]>::len));
+        let size = after.as_ref().map_or(0, |row| row.0.len());
+        if size > before && !self.has_room(ctx, size as u64) {
             probe!(ctx, "participant: memory full at the primary");
             return Err(Refusal::new(ErrorCode::MemoryFull, ctx.me().to_string()));
         }
-        let existed = found.before.is_some();
-        let write = self.stage(handle, operation.number, partition, found.place, key, &after);
-        let images = (!table.unique_indexes.is_empty())
-            .then(|| Box::new(UniqueImages { before: found.before, after }));
+        let images =
+            indexed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
+        let write = self.stage(handle, number, (partition, place), (key, hash), after);
         Ok(Executed::Written { existed, write, images })
-    }
-
-    /// Whether `bytes` more of rows and staged images stay within the limit.
-    pub(super) fn has_room(&mut self, ctx: &Ctx<'_>, bytes: u64) -> bool {
-        let rows = self.row_bytes();
-        rows + self.legs.staged_bytes() + bytes <= ctx.config().data_memory
-    }
-
-    /// Bytes of committed rows and indexes: counted once per turn, as staging hardly moves it.
-    fn row_bytes(&mut self) -> u64 {
-        if let Some(bytes) = self.row_bytes_of_turn {
-            return bytes;
-        }
-        let bytes = self.replicas.values().map(|r| r.partition.memory_bytes()).sum();
-        self.row_bytes_of_turn = Some(bytes);
-        bytes
     }
 
     /// Keeps an after-image in the leg, in a place of its own if the row is new.
@@ -335,28 +302,28 @@ impl Participant {
         &mut self,
         handle: LegHandle,
         number: OperationNumber,
-        partition: PartitionId,
-        place: Option<RowId>,
-        key: Key,
-        after: &Option<Row>,
+        (partition, place): (PartitionId, Option<RowId>),
+        (key, hash): (Key, u64),
+        after: Option<Row>,
     ) -> StagedWrite {
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
+        let new = place.is_none();
         let row_id = place.unwrap_or_else(|| replica.partition.allocate());
         let claimed = *replica.claims.entry(row_id).or_insert(handle);
         assert_eq!(claimed, handle, "{partition} {row_id}: staged by two legs");
-        let fresh = self.legs.change(handle, |leg| {
-            let at = (partition, row_id);
-            leg.claims.entry(at).or_insert(place.is_none());
-            leg.stage(at, key.clone(), place.is_none(), (number, after.clone()));
-            leg.staged[&at].fresh
-        });
-        StagedWrite { number, partition, row_id, key, after: after.clone(), fresh }
+        let image = (number, after.clone());
+        let fresh = self
+            .legs
+            .change(handle, |leg| leg.stage((partition, row_id), (&key, hash), (new, new), image));
+        StagedWrite { number, partition, row_id, key, after, fresh }
     }
 
     /// Sends what the turn has found out: results to coordinators, changes down the chains.
     pub(super) fn flush(&mut self, ctx: &mut Ctx<'_>) {
-        for (handle, answers) in std::mem::take(&mut self.answers) {
-            let Some(leg) = self.legs.get(handle) else { continue };
+        let mut answered = std::mem::take(&mut self.answered);
+        for handle in answered.drain(..) {
+            let Some(leg) = self.legs.get_mut(handle) else { continue };
+            let answers = std::mem::take(&mut leg.answers);
             let (to, name) = (leg.coordinator.address, (leg.transaction, leg.leg));
             if !answers.at_once.is_empty() {
                 send_prepared(ctx, to, name, answers.at_once);
@@ -368,29 +335,31 @@ impl Participant {
             match leg.chain.get(1).copied() {
                 None => send_prepared(ctx, to, name, answers.after_writes),
                 Some(next) => {
+                    leg.replicated = true;
                     let replicate = ParticipantMessage::Replicate {
                         transaction: leg.transaction,
                         leg: leg.leg,
                         coordinator: leg.coordinator,
-                        chain: leg.chain.clone(),
+                        chain: leg.chain,
                         writes: answers.writes,
                         results: answers.after_writes,
                     };
                     ctx.send(next, Message::Participant(replicate));
-                    self.legs.leg_mut(handle).replicated = true;
                 }
             }
             if ctx.mutated(Mutation::ReleaseLocksAtPrepare) {
                 self.release_early(handle);
             }
         }
+        // Its memory is used again.
+        assert!(self.answered.is_empty(), "sending finds nothing out");
+        self.answered = answered;
     }
 
     /// Breaks two-phase locking, for the simulation to notice.
     fn release_early(&mut self, handle: LegHandle) {
-        let leg = self.legs.leg(handle);
-        let held: Vec<(PartitionId, u64)> =
-            leg.staged.iter().map(|(place, row)| (place.0, row.hash)).collect();
+        let staged = self.legs.leg(handle).rows.iter().filter(|row| row.is_staged());
+        let held: Vec<(PartitionId, u64)> = staged.map(|row| (row.place.0, row.hash)).collect();
         for (partition, hash) in held {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();
@@ -400,22 +369,11 @@ impl Participant {
     }
 }
 
-/// Whether `chain` is the partition's newest one and `me` its primary.
-pub(super) fn routed_here(
-    cluster: &ClusterState,
-    me: Address,
-    partition: PartitionId,
-    chain: &[Address],
-) -> bool {
-    chain.first() == Some(&me)
-        && !cluster.slots.is_empty()
-        && cluster.slot_of(partition).replicas.len() == chain.len()
-        && cluster
-            .slot_of(partition)
-            .replicas
-            .iter()
-            .zip(chain)
-            .all(|(replica, address)| cluster.participant(partition, replica.node) == *address)
+/// The answer to an operation that has not run. One that came here by a stale route goes back.
+fn refused_at_once(operation: Operation, refusal: Refusal) -> PreparedOperation {
+    let stale = refusal.code == ErrorCode::StaleRoute;
+    let refused = PreparedOperation::refused(operation.number, refusal);
+    PreparedOperation { returned: stale.then(|| Box::new(operation)), ..refused }
 }
 
 /// A waiting operation and the ticket of its wait.
@@ -445,7 +403,7 @@ pub(super) fn send_prepared(
     ctx: &mut Ctx<'_>,
     to: Address,
     name: (TransactionId, LegId),
-    results: Vec<PreparedOperation>,
+    results: Few<PreparedOperation>,
 ) {
     let (transaction, leg) = name;
     let message = CoordinatorMessage::Prepared { transaction, leg, results };

@@ -39,15 +39,8 @@ impl Participant {
         read: &KeyRead,
         snapshot: Option<Epoch>,
     ) -> Result<Option<Row>, Refusal> {
-        let partition = read.partition;
-        let cluster = ctx.cluster();
-        let table = cluster.tables.get(&partition.table);
-        let table = table.ok_or(Refusal::from(ErrorCode::UnknownTable))?;
-        if partition.index.0 >= table.partition_count {
-            return Err(Refusal::new(ErrorCode::BadRequest, "no such partition"));
-        }
-        let stale = || Refusal::new(ErrorCode::StaleRoute, partition.to_string());
-        let replica = self.readable(cluster, ctx.me(), partition).ok_or_else(stale)?;
+        let replica = self.serving(ctx, read.partition)?;
+        let table = replica.partition.table();
         evaluate::check_projection(table, &read.projection)?;
         let hash = key::local_hash(&read.key.0);
         let row = match snapshot {
@@ -66,16 +59,13 @@ impl Participant {
     }
 
     /// The replica of a partition, if it is complete and this worker's to serve.
-    pub(super) fn readable(
+    pub(super) fn serving(
         &self,
-        cluster: &ClusterState,
-        me: Address,
+        ctx: &Ctx<'_>,
         partition: PartitionId,
-    ) -> Option<&Replica> {
-        let here = !cluster.slots.is_empty()
-            && cluster.replica_syncing(partition, me.node) == Some(false)
-            && cluster.participant(partition, me.node) == me;
-        self.replicas.get(&partition).filter(|_| here)
+    ) -> Result<&Replica, Refusal> {
+        let replica = self.replicas.get(&partition).filter(|replica| replica.readable);
+        replica.ok_or_else(|| not_here(ctx.cluster(), partition))
     }
 
     /// Whether the old images a snapshot needs are all here.
@@ -90,5 +80,16 @@ impl Participant {
             return Err(Refusal::new(ErrorCode::SnapshotTooOld, epoch.to_string()));
         }
         Ok(())
+    }
+}
+
+/// Why a partition cannot be served here.
+pub(super) fn not_here(cluster: &ClusterState, partition: PartitionId) -> Refusal {
+    match cluster.tables.get(&partition.table) {
+        None => ErrorCode::UnknownTable.into(),
+        Some(table) if partition.index.0 >= table.partition_count => {
+            Refusal::new(ErrorCode::BadRequest, "no such partition")
+        }
+        Some(_) => Refusal::new(ErrorCode::StaleRoute, partition.to_string()),
     }
 }

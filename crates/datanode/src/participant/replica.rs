@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use model::{Epoch, PartitionId, RowId, Table};
+use model::{Address, ClusterState, Epoch, PartitionId, RowId, Table};
 use stdx::HashMap;
 use store::lock_table::LockTable;
 use store::partition::Partition;
+use wire::Chain;
 
 use super::leg::LegHandle;
 
@@ -22,6 +23,10 @@ pub(super) struct Replica {
     pub(super) syncing: bool,
     /// Everything committed up to this epoch is here.
     pub(super) complete_to: Epoch,
+    /// The partition's write chain in the cluster state that the participant follows.
+    pub(super) chain: Chain,
+    /// Complete and this worker's to serve, in that state.
+    pub(super) readable: bool,
 }
 
 impl Replica {
@@ -33,7 +38,30 @@ impl Replica {
             claims: HashMap::default(),
             syncing,
             complete_to: Epoch(0),
+            chain: Chain::EMPTY,
+            readable: false,
         }
+    }
+
+    /// Notes what the newest cluster state says about the partition.
+    pub(super) fn follow(&mut self, cluster: &ClusterState, me: Address) {
+        let partition = self.partition.id();
+        if cluster.slots.is_empty() {
+            return self.leave();
+        }
+        self.chain = Chain::of(cluster, partition);
+        self.readable = cluster.replica_syncing(partition, me.node) == Some(false)
+            && cluster.participant(partition, me.node) == me;
+    }
+
+    /// Belongs to no chain until the next cluster state.
+    pub(super) fn leave(&mut self) {
+        (self.chain, self.readable) = (Chain::EMPTY, false);
+    }
+
+    /// Whether `chain` is the partition's newest one and `me` its primary.
+    pub(super) fn is_primary(&self, me: Address, chain: &Chain) -> bool {
+        chain.first() == Some(&me) && self.chain == *chain
     }
 
     /// Whether the slot holds a committed row.

@@ -4,11 +4,12 @@
 //! staged row is taken at once, so that a promoted backup already holds it.
 
 use actor::{Ctx, fault_point, probe};
-use model::{Address, ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
+use model::{ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
+use stdx::Few;
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
-    CoordinatorMessage, CoordinatorRef, LegId, Message, ParticipantMessage, PreparedOperation,
-    StagedWrite,
+    Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, ParticipantMessage,
+    PreparedOperation, StagedWrite,
 };
 
 use super::Participant;
@@ -22,9 +23,9 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         name: (TransactionId, LegId),
         coordinator: CoordinatorRef,
-        chain: Vec<Address>,
-        writes: Vec<StagedWrite>,
-        results: Vec<PreparedOperation>,
+        chain: Chain,
+        writes: Few<StagedWrite>,
+        results: Few<PreparedOperation>,
     ) {
         let position = chain.iter().position(|address| *address == ctx.me());
         let position = position.expect("changes are sent to the replicas of their chain");
@@ -36,7 +37,7 @@ impl Participant {
             probe!(ctx, "participant: change of a dead coordinator dropped");
             return;
         }
-        if writes.iter().any(|w| !chain_lives(ctx.cluster(), w.partition, &chain)) {
+        if !writes.iter().all(|write| self.chain_lives(ctx.cluster(), write.partition, &chain)) {
             // A replica of the chain is dead and this change is not prepared, so the coordinator
             // aborts. A promoted primary may have given the row to others already.
             probe!(ctx, "participant: change of a broken chain dropped");
@@ -49,24 +50,19 @@ impl Participant {
             return ctx.send(coordinator.address, Message::Coordinator(refused));
         }
         let Some(handle) = self.leg_for(ctx, name, chain, coordinator) else { return };
-        for write in &writes {
+        let next = chain.get(position + 1).copied();
+        let passed_on = next.map(|_| writes.clone());
+        for write in writes {
             self.stage_at_backup(ctx, handle, write);
         }
         fault_point!(ctx, "participant: staged at a backup");
-        let leg = self.legs.leg_mut(handle);
-        leg.replicated = true;
-        let Some(next) = leg.chain.get(position + 1).copied() else {
+        self.legs.leg_mut(handle).replicated = true;
+        let Some((next, writes)) = next.zip(passed_on) else {
             return send_prepared(ctx, coordinator.address, name, results);
         };
-        let (transaction, chain) = (name.0, leg.chain.clone());
-        let replicate = ParticipantMessage::Replicate {
-            transaction,
-            leg: name.1,
-            coordinator,
-            chain,
-            writes,
-            results,
-        };
+        let (transaction, leg) = name;
+        let replicate =
+            ParticipantMessage::Replicate { transaction, leg, coordinator, chain, writes, results };
         ctx.send(next, Message::Participant(replicate));
     }
 
@@ -84,31 +80,45 @@ impl Participant {
         needed == 0 || self.has_room(ctx, needed)
     }
 
-    fn stage_at_backup(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, write: &StagedWrite) {
-        let partition = write.partition;
-        if !self.replicas.contains_key(&partition) {
+    fn stage_at_backup(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, write: StagedWrite) {
+        let StagedWrite { number, partition, row_id, key, after, fresh } = write;
+        let Some(replica) = self.replicas.get_mut(&partition) else {
             probe!(ctx, "participant: change of a dropped table");
             return;
+        };
+        let hash = key.local_hash();
+        let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
+        let slot_is_free = replica.claims.get(&row_id).is_none_or(|other| *other == handle);
+        if !slot_is_free || !replica.locks.try_request(lock, owner, LockMode::Exclusive) {
+            self.make_way(ctx, handle, partition, row_id, hash);
+            let replica = self.replicas.get_mut(&partition).expect("checked above");
+            let ticket = u64::from(number.0);
+            let answer = replica.locks.request(lock, owner, LockMode::Exclusive, ticket);
+            assert_eq!(answer, LockAnswer::Granted, "{partition} {row_id}: lock at a backup");
         }
-        let hash = write.key.local_hash();
-        self.make_way(ctx, handle, partition, write.row_id, hash);
         let replica = self.replicas.get_mut(&partition).expect("checked above");
-        let ticket = u64::from(write.number.0);
-        let (owner, key) = (LockOwner(handle.0), LockKey(hash));
-        let answer = replica.locks.request(key, owner, LockMode::Exclusive, ticket);
-        assert_eq!(answer, LockAnswer::Granted, "{partition} {}: lock at a backup", write.row_id);
-        let at = (partition, write.row_id);
-        let known = self.legs.leg(handle).claims.contains_key(&at);
-        let reserved = !known && !replica.occupied(write.row_id);
+        let claimed = replica.claims.insert(row_id, handle);
+        assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
+        let reserved = claimed.is_none() && !replica.occupied(row_id);
         if reserved {
-            replica.partition.reserve(write.row_id);
+            replica.partition.reserve(row_id);
         }
-        replica.claims.insert(write.row_id, handle);
         self.legs.change(handle, |leg| {
-            leg.locked.insert(partition);
-            leg.claims.entry(at).or_insert(reserved);
-            leg.stage(at, write.key.clone(), write.fresh, (write.number, write.after.clone()));
+            leg.locks_in(partition);
+            leg.stage((partition, row_id), (&key, hash), (fresh, reserved), (number, after));
         });
+    }
+
+    /// Whether the replicas of `chain` still are replicas of the partition, in that order and with
+    /// that primary. New ones may have come in between.
+    fn chain_lives(&self, cluster: &ClusterState, partition: PartitionId, chain: &Chain) -> bool {
+        if self.replicas.get(&partition).is_some_and(|replica| replica.chain == *chain) {
+            return true;
+        }
+        let replicas = &cluster.slot_of(partition).replicas;
+        let mut nodes = replicas.iter().map(|replica| replica.node);
+        replicas.first().map(|replica| replica.node) == chain.first().map(|address| address.node)
+            && chain.iter().all(|address| nodes.any(|node| node == address.node))
     }
 
     /// Ends earlier legs that still have the row or its slot.
@@ -147,13 +157,4 @@ impl Participant {
             }
         }
     }
-}
-
-/// Whether the replicas of `chain` still are replicas of the partition, in that order and with
-/// that primary. New ones may have come in between.
-fn chain_lives(cluster: &ClusterState, partition: PartitionId, chain: &[Address]) -> bool {
-    let replicas = &cluster.slot_of(partition).replicas;
-    let mut nodes = replicas.iter().map(|replica| replica.node);
-    replicas.first().map(|replica| replica.node) == chain.first().map(|address| address.node)
-        && chain.iter().all(|address| nodes.any(|node| node == address.node))
 }

@@ -27,7 +27,7 @@ use wire::{
 use super::Participant;
 use super::evaluate::{self, Projector};
 use super::leg::LegHandle;
-use super::prepare::{routed_here, store_mode};
+use super::prepare::store_mode;
 use super::waits::{Wait, Waiting};
 use cursor::{Position, Range, View, Walk};
 
@@ -186,18 +186,10 @@ impl Participant {
             return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
         }
         let partition = request.partition;
-        let cluster = ctx.cluster();
-        let table = cluster.tables.get(&partition.table);
-        let table = table.ok_or(Refusal::from(ErrorCode::UnknownTable))?;
-        if partition.index.0 >= table.partition_count {
-            return Err(Refusal::new(ErrorCode::BadRequest, "no such partition"));
-        }
-        let stale = || Refusal::new(ErrorCode::StaleRoute, partition.to_string());
-        let replica = self.readable(cluster, ctx.me(), partition).ok_or_else(stale)?;
-        if request.transaction.is_some()
-            && !routed_here(cluster, ctx.me(), partition, &request.chain)
-        {
-            return Err(stale());
+        let replica = self.serving(ctx, partition)?;
+        let table = replica.partition.table();
+        if request.transaction.is_some() && !replica.is_primary(ctx.me(), &request.chain) {
+            return Err(Refusal::new(ErrorCode::StaleRoute, partition.to_string()));
         }
         if request.table_version != table.version {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
@@ -242,9 +234,11 @@ impl Participant {
         if ctx.cluster().member(life.address.node, life.incarnation).is_none() {
             return Err(Refusal::new(ErrorCode::NodeFailed, life.address.node.to_string()));
         }
-        let handle = self.leg_for(ctx, name, request.chain.clone(), life);
+        let handle = self.leg_for(ctx, name, request.chain, life);
         let handle = handle.ok_or(Refusal::from(ErrorCode::UnknownTransaction))?;
-        self.legs.leg_mut(handle).locked.insert(request.partition);
+        let leg = self.legs.leg_mut(handle);
+        leg.locks_in(request.partition);
+        leg.scanned = true;
         Ok(Some((handle, mode)))
     }
 
@@ -377,7 +371,7 @@ impl Participant {
             return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
         }
         let partition = scan.request.partition;
-        let replica = self.readable(ctx.cluster(), ctx.me(), partition);
+        let replica = self.replicas.get(&partition).filter(|replica| replica.readable);
         let replica = replica.ok_or(Refusal::from(ErrorCode::StaleRoute))?;
         if let Range::Index { index, .. } = &scan.range
             && !replica.partition.index_ready(*index)

@@ -21,10 +21,10 @@ use model::{
     OperationNumber, OrderedIndexDef, PartitionId, PartitionIndex, Row, RowLayout, SessionId,
     Table, TableId, TransactionId, Value, WorkerId,
 };
-use stdx::{Duration, HashMap, Instant, Prng};
+use stdx::{Duration, Few, HashMap, Instant, Prng};
 use wire::{
-    CoordinatorMessage, LegId, LockMode, Message, Operation, OperationKind, OperationOutcome,
-    ParticipantMessage, Projection, RollbackScope, WaitPolicy,
+    Chain, CoordinatorMessage, LegId, LockMode, Message, Operation, OperationKind,
+    OperationOutcome, ParticipantMessage, Projection, RollbackScope, WaitPolicy,
 };
 
 use super::Participant;
@@ -203,6 +203,7 @@ impl World {
             lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
             outbox: VecDeque::new(),
+            connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
@@ -298,8 +299,8 @@ impl World {
         });
     }
 
-    fn chain(&self) -> Vec<Address> {
-        self.cluster.chain(P)
+    fn chain(&self) -> Chain {
+        Chain::of(&self.cluster, P)
     }
 
     fn tell(&mut self, from: Address, to: Address, message: Message) {
@@ -363,10 +364,10 @@ impl World {
     fn prepare_with(
         &mut self,
         transaction: TransactionId,
-        chain: Vec<Address>,
+        chain: Chain,
         operations: Vec<Operation>,
     ) {
-        let to = chain[0];
+        let (to, operations) = (chain[0], operations.into());
         let leg = LegId(0);
         let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations };
         let from = self.coordinator();
@@ -384,7 +385,7 @@ impl World {
             transaction,
             leg: LegId(0),
             epoch: self.epoch,
-            up: up.to_vec(),
+            up: up.into(),
             keep,
             coordinator: self.coordinator(),
             attempt: 1,
@@ -406,7 +407,7 @@ impl World {
         let abort = ParticipantMessage::Abort {
             transaction,
             leg: LegId(0),
-            down: chain[1..].to_vec(),
+            down: chain[1..].into(),
             coordinator: from,
             attempt: 1,
         };
@@ -415,7 +416,7 @@ impl World {
 
     fn order_rollback(&mut self, transaction: TransactionId, scope: RollbackScope) {
         let (from, chain) = (self.coordinator(), self.chain());
-        let down = chain[1..].to_vec();
+        let down = chain[1..].into();
         let leg = LegId(0);
         let rollback = ParticipantMessage::Rollback { transaction, leg, scope, down, attempt: 7 };
         self.tell(from, chain[0], Message::Participant(rollback));

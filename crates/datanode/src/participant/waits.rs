@@ -230,7 +230,7 @@ impl Participant {
         self.wait_over(ctx, handle, ticket, &wait);
         match wait.what {
             Waiting::Operation(operation) => {
-                self.answers.entry(handle).or_default().refuse(operation.number, refusal);
+                self.answers(handle).refuse(operation.number, refusal);
                 self.run_followers(ctx, handle, wait.partition, wait.hash);
             }
             Waiting::Scan(scan) => self.fail_scan(ctx, (scan, wait.partition), refusal),

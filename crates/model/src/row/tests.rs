@@ -169,17 +169,17 @@ fn a_key_is_recognised_in_its_row_alone() {
 #[test]
 fn keys_of_text_are_its_weights() {
     let binary = collation::CollationId::BINARY;
-    let text = ColumnType::Text { max_bytes: 4, collation: binary };
+    let text = ColumnType::Text { max_bytes: 2, collation: binary };
     let key = |bytes: &[u8]| {
         let mut encoder = KeyEncoder::new();
         encoder.push(text, false, ValueRef::Bytes(bytes))?;
         Some(encoder.finish())
     };
     assert_eq!(key(b"ab").unwrap().bytes(), b"ab\0\0");
-    assert_eq!(key(b"a\0b").unwrap().bytes(), b"a\0\xFFb\0\0");
-    // The weights of a value take at most as many bytes as the longest value.
-    assert_eq!(key(b"abc\0").unwrap().bytes(), b"abc\0\0");
-    assert_eq!(key(b"abcde"), None);
+    assert_eq!(key(b"a\0").unwrap().bytes(), b"a\0\xFF\0\0");
+    // Two zero bytes are escaped to four, the most that two bytes can take.
+    assert_eq!(key(b"\0\0").unwrap().bytes(), b"\0\xFF\0\xFF\0\0");
+    assert_eq!(key(b"abc"), None);
     let stripped = |key: &Key, bytes: &[u8]| {
         crate::key::strip_value(key.bytes(), text, false, ValueRef::Bytes(bytes)).map(<[u8]>::len)
     };

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use model::cluster::Member;
-use model::{Address, ControlIndex, MemberStatus, SessionId};
-use wire::{ClientReply, Priority};
+use model::cluster::{Member, Replica};
+use model::{
+    Address, ControlIndex, Epoch, MemberStatus, PartitionId, PartitionIndex, SessionId, TableId,
+};
+use wire::{ClientReply, ControlMessage, ParticipantMessage, Priority};
 
 use super::*;
 
@@ -28,6 +30,14 @@ impl Actor for Listener {
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.0.borrow_mut().push(format!("{} after {}", ctx.cluster().index, before.index));
+    }
+
+    fn connection(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, event: ConnectionEvent<'_>) {
+        if let ConnectionEvent::Received(bytes) = event {
+            ctx.write(id, bytes);
+            ctx.send(coordinator(1), request());
+        }
+        self.0.borrow_mut().push(format!("{event:?}"));
     }
 }
 
@@ -157,4 +167,235 @@ fn messages_for_other_kinds_of_actors_are_dropped() {
     worker.deliver(Envelope { to: coordinator(9), ..envelope(1, 1, 0, request()) });
     run(&mut worker);
     assert_eq!(heard.take(), Vec::<String>::new());
+}
+
+#[test]
+fn connections_are_the_applications() {
+    let (mut worker, heard) = client();
+    let (id, now) = (ConnectionId(3), Instant::from_nanos(5));
+    worker.connections().open(id);
+    worker.connection(now, id, ConnectionEvent::Received(b"ab"));
+    assert_eq!(heard.take(), ["Received([97, 98])"]);
+    // What it sends is routed at once, and what it writes is in the mailbox.
+    assert_eq!(worker.pop_outgoing().unwrap().envelope.to, coordinator(1));
+    assert!(worker.pop_outgoing().is_none() && worker.shared().now == now);
+    assert_eq!(worker.connections().get_mut(id).unwrap().output(), b"ab");
+}
+
+/// Worker 1 of data node 1, in its life 4, without a cluster. Its node's peer is data node 2.
+fn data_worker() -> Worker {
+    let place = Place {
+        node: NodeId(1),
+        incarnation: Incarnation(4),
+        worker: WorkerId(1),
+        workers: 2,
+        config: Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![], 2)),
+        lease: LeaseCell::default(),
+        seed: 1,
+        recorder_size: 8,
+    };
+    Worker::data_node(place)
+}
+
+fn participant(node: u16) -> Address {
+    Address { node: NodeId(node), worker: WorkerId(1), actor: ActorKind::Participant }
+}
+
+/// A message for the participant of the data node's worker.
+fn to_data(node: u16, life: u64, reached: u64, message: Message) -> Envelope {
+    Envelope {
+        from: participant(node),
+        to: participant(1),
+        ..envelope(node, life, reached, message)
+    }
+}
+
+/// What the participant answers at once to whoever asks.
+fn question() -> Message {
+    let scan = wire::ScanId { session: SessionId::default(), number: model::ScanNumber(1) };
+    Message::Scan(wire::ScanMessage::Next { scan, partition: PARTITION })
+}
+
+/// The only partition that this worker holds a replica of.
+const PARTITION: PartitionId = PartitionId { table: TableId(1), index: PartitionIndex(0) };
+
+fn table() -> model::Table {
+    let columns = vec![model::Column {
+        name: "id".into(),
+        column_type: model::ColumnType::Int(8),
+        nullable: false,
+        default: model::Value::Int(0),
+    }];
+    model::Table {
+        id: PARTITION.table,
+        name: "t".into(),
+        version: 1,
+        unique_index_of: None,
+        layouts: vec![Arc::new(model::RowLayout::new(0, &columns))],
+        columns,
+        primary_key: vec![model::ColumnId(0)],
+        distribution_key: vec![model::ColumnId(0)],
+        partition_count: 1,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        writes_blocked: false,
+        description: Default::default(),
+    }
+}
+
+/// A state of a cluster with one table, whose rows are copied from node 2 to life `life` of node 1.
+fn syncing_state(cluster: u64, index: u64, life: u64) -> Message {
+    let member = |life, status| Member {
+        incarnation: Incarnation(life),
+        role: NodeRole::Data,
+        workers: 2,
+        status,
+        joined_at: ControlIndex(1),
+    };
+    let replicas = vec![
+        Replica { node: NodeId(2), syncing: false },
+        Replica { node: NodeId(1), syncing: true },
+    ];
+    Message::State(Arc::new(ClusterState {
+        index: ControlIndex(index),
+        id: ClusterId(cluster),
+        started: true,
+        members: BTreeMap::from([
+            (NodeId(1), member(life, MemberStatus::Syncing)),
+            (NodeId(2), member(2, MemberStatus::Active)),
+        ]),
+        incarnations: BTreeMap::from([(NodeId(1), Incarnation(life)), (NodeId(2), Incarnation(2))]),
+        groups: vec![vec![NodeId(1), NodeId(2)]],
+        slots: vec![model::cluster::PlacementSlot { group: 0, replicas }],
+        tables: BTreeMap::from([(PARTITION.table, Arc::new(table()))]),
+        ..ClusterState::default()
+    }))
+}
+
+/// Gives the worker a row of the partition, by the copy it has asked for; returns from which epoch
+/// on it wanted rows.
+fn copy_a_row(worker: &mut Worker) -> Epoch {
+    let request = run(worker).into_iter().find_map(|out| match out.envelope.message {
+        Message::Participant(ParticipantMessage::CopyRequest { partition, from, copy }) => {
+            assert_eq!((partition, out.envelope.to), (PARTITION, participant(2)));
+            Some((from, copy))
+        }
+        _ => None,
+    });
+    let (from, copy) = request.expect("rows are asked for");
+    let row = table().layout().encode_values(&[model::Value::Int(7)]).expect("it fits");
+    let (partition, rows) = (PARTITION, vec![(model::RowId(0), Epoch(3), Some(row))]);
+    let message = ParticipantMessage::CopyRows { partition, copy, rows, finished: Some(1) };
+    worker.deliver(to_data(2, 2, 0, Message::Participant(message)));
+    run(worker);
+    assert_eq!(rows_of(worker), 1);
+    from
+}
+
+fn rows_of(worker: &Worker) -> u64 {
+    let participant = worker.participant().expect("a data node has one");
+    participant.partitions().map(|partition| partition.row_count()).sum()
+}
+
+/// Whether node 2 gets an answer to a question that it asks in its life 2.
+fn answers(worker: &mut Worker) -> bool {
+    worker.deliver(to_data(2, 2, 0, question()));
+    run(worker).iter().any(|out| matches!(out.envelope.message, Message::Scan(_)))
+}
+
+fn silent(node: u16, life: u64) -> Message {
+    let (node, incarnation) = (NodeId(node), Incarnation(life));
+    Message::LinkDown { node, incarnation, closed: false }
+}
+
+#[test]
+fn a_message_that_waits_is_forgotten_with_its_link() {
+    let mut worker = data_worker();
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    run(&mut worker);
+    worker.deliver(to_data(2, 2, 6, question()));
+    assert!(run(&mut worker).is_empty() && worker.message_count() == 1);
+    worker.deliver(to_data(2, 2, 6, down(2, 2)));
+    run(&mut worker);
+    assert_eq!(worker.message_count(), 0);
+    worker.deliver(to_data(2, 2, 6, syncing_state(1, 6, 4)));
+    assert!(!run(&mut worker).iter().any(|out| matches!(out.envelope.message, Message::Scan(_))));
+}
+
+#[test]
+fn a_link_that_was_silent_carries_no_rows_any_more() {
+    let mut worker = data_worker();
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    run(&mut worker);
+    assert!(answers(&mut worker));
+    worker.deliver(to_data(2, 2, 5, silent(2, 2)));
+    run(&mut worker);
+    assert!(!answers(&mut worker), "something before it was lost");
+    // What the control plane says passes: it repeats everything.
+    let control = Message::Control(Box::new(ControlMessage::Follow));
+    let to = Address { actor: ActorKind::Control, ..participant(1) };
+    worker.deliver(Envelope { to, ..to_data(2, 2, 5, control) });
+    assert_eq!(worker.message_count(), 1);
+    run(&mut worker);
+    // The next life of the node has lost nothing.
+    let Message::State(state) = syncing_state(1, 6, 4) else { unreachable!() };
+    let mut state = (*state).clone();
+    state.members.get_mut(&NodeId(2)).expect("a member").incarnation = Incarnation(3);
+    state.incarnations.insert(NodeId(2), Incarnation(3));
+    worker.deliver(to_data(2, 3, 6, Message::State(Arc::new(state))));
+    run(&mut worker);
+    worker.deliver(to_data(2, 3, 6, question()));
+    assert!(run(&mut worker).iter().any(|out| matches!(out.envelope.message, Message::Scan(_))));
+}
+
+#[test]
+fn a_link_that_was_closed_or_used_by_no_member_is_not_held_against_it() {
+    let mut worker = data_worker();
+    worker.deliver(to_data(2, 2, 0, silent(2, 2)));
+    run(&mut worker);
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    run(&mut worker);
+    assert!(answers(&mut worker), "it was no member yet");
+    worker.deliver(to_data(2, 2, 5, down(2, 2)));
+    run(&mut worker);
+    assert!(answers(&mut worker), "a closed link is the end of the process, not a loss");
+}
+
+#[test]
+fn a_new_life_keeps_the_rows_of_its_cluster() {
+    let mut worker = data_worker();
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    assert_eq!(copy_a_row(&mut worker), Epoch(0));
+    worker.deliver(to_data(2, 2, 5, silent(2, 2)));
+    worker.deliver(to_data(2, 2, 9, question()));
+    worker.rejoin(Incarnation(6));
+    assert!(!worker.has_messages() && worker.take_outgoing().is_empty());
+    assert_eq!(worker.shared().cluster.index, ControlIndex(0));
+    // The log is told from its beginning; until its own admission a life takes no part.
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    assert!(run(&mut worker).is_empty());
+    assert_eq!(worker.shared().cluster.index, ControlIndex(0));
+    worker.deliver(to_data(2, 2, 8, syncing_state(1, 8, 6)));
+    assert_eq!(rows_of(&worker), 1);
+    copy_a_row(&mut worker);
+    assert!(answers(&mut worker), "the new life has lost no messages");
+}
+
+#[test]
+fn a_new_life_drops_the_rows_of_another_cluster() {
+    let mut worker = data_worker();
+    worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));
+    copy_a_row(&mut worker);
+    worker.rejoin(Incarnation(6));
+    assert_eq!(rows_of(&worker), 1);
+    // Founded anew among the same nodes: the same table identities, another table.
+    worker.deliver(to_data(2, 2, 4, syncing_state(2, 4, 6)));
+    assert!(worker.step(Instant::ZERO));
+    assert_eq!(rows_of(&worker), 0);
+    assert_eq!(copy_a_row(&mut worker), Epoch(0), "from the beginning");
+    // In the same cluster they stay, also over a further life.
+    worker.rejoin(Incarnation(7));
+    worker.deliver(to_data(2, 2, 6, syncing_state(2, 6, 7)));
+    assert!(worker.step(Instant::ZERO));
+    assert_eq!(rows_of(&worker), 1);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{ClusterState, ControlIndex, NodeId, PartitionId, RowId};
+use model::{ClusterId, ClusterState, ControlIndex, NodeId, PartitionId, RowId};
 use stdx::{Duration, Instant};
 
 use crate::world::{Kind, World};
@@ -12,6 +12,8 @@ use crate::world::{Kind, World};
 #[derive(Debug, Default)]
 pub struct Watch {
     states: BTreeMap<ControlIndex, Arc<ClusterState>>,
+    /// The cluster that was started.
+    cluster: Option<ClusterId>,
     newest_members: Vec<NodeId>,
     last_change: Instant,
     /// Set by the world before it reports a state.
@@ -31,6 +33,9 @@ impl Watch {
         if !state.started {
             return; // Attempts to form a cluster may fail and begin again.
         }
+        // What is lost here was more than the cluster must survive, or it was lost for nothing.
+        let first = *self.cluster.get_or_insert(state.id);
+        assert!(first == state.id, "{node}: the cluster is lost, another one was founded");
         match self.states.get(&state.index) {
             Some(known) if Arc::ptr_eq(known, state) => {}
             Some(known) => {

@@ -125,6 +125,19 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
             assert_eq!(row[0], Value::UInt(id as u64), "found by its unique key");
         }
     }
+    if session.percent(30) { repeated(session, table).await } else { Ok(()) }
+}
+
+/// A unique index over values that repeat never comes online.
+async fn repeated(session: &Session, table: TableId) -> Result<(), Refusal> {
+    let (name, columns) = ("by_repeated".to_string(), vec![1]);
+    let index = SchemaChange::CreateUniqueIndex { table, name: name.clone(), columns };
+    change(session, index, &[ErrorCode::UniqueViolation, ErrorCode::TableExists]).await?;
+    if let Some(definition) = session.definition(table) {
+        let found = definition.unique_indexes.iter().find(|index| index.name == name);
+        let online = found.is_some_and(|index| index.state == IndexState::Online);
+        assert!(!online, "{}: a unique index over repeated values", definition.name);
+    }
     Ok(())
 }
 

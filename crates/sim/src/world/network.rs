@@ -29,6 +29,8 @@ pub(super) struct Pair {
     pub(super) established: bool,
     /// Reports of a lost connection that are still on their way to each end.
     pub(super) unseen: [u32; 2],
+    /// The newest life of the peer that such reports to each end were about.
+    pub(super) unseen_life: [Incarnation; 2],
     /// What each end has sent and could not be delivered yet.
     pub(super) parked: [VecDeque<Outgoing>; 2],
     /// Names the pending time-out of parked messages.

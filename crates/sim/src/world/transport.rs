@@ -38,7 +38,8 @@ impl World {
         let (status, life) = (target.status.clone(), target.incarnation);
         let cut = self.network.is_cut(from.node, to.node);
         let pair = self.network.pair(key);
-        if pair.unseen[side] > 0 {
+        let lost = pair.unseen_life[side];
+        if pair.unseen[side] > 0 && outgoing.life.is_none_or(|life| life <= lost) {
             return; // It goes into a connection that is lost already.
         }
         if pair.established {
@@ -82,7 +83,11 @@ impl World {
 
     pub(super) fn plan_report(&mut self, report: Report, delay: Duration) {
         let (key, side) = Network::key(report.to.0, report.peer.0);
-        self.network.pair(key).unseen[side] += u32::from(report.counted);
+        let pair = self.network.pair(key);
+        pair.unseen[side] += u32::from(report.counted);
+        if report.counted {
+            pair.unseen_life[side] = pair.unseen_life[side].max(report.peer.1);
+        }
         self.plan(self.now + delay, Event::Report(report));
     }
 

@@ -14,7 +14,8 @@ fn shown(result: Result<Decimal, DecimalOverflow>) -> String {
 
 #[test]
 fn text_there_and_back() {
-    for text in ["0", "1", "-1", "0.5", "-0.05", "123.4500", "99999999999999999999999999999999999"] {
+    for text in ["0", "1", "-1", "0.5", "-0.05", "123.4500", "99999999999999999999999999999999999"]
+    {
         assert_eq!(d(text).to_string(), text);
     }
     let longest = "9".repeat(65);
@@ -77,8 +78,14 @@ fn rounding_is_half_away_from_zero() {
     assert_eq!(d("1550.7").round_before_point(2).to_string(), "1600");
     assert_eq!(d("49").round_before_point(2).to_string(), "0");
     assert_eq!(d("1599").truncate_before_point(2).to_string(), "1500");
-    assert_eq!((d("-1.2").floor().to_string(), d("-1.2").ceiling().to_string()), ("-2".into(), "-1".into()));
-    assert_eq!((d("1.2").floor().to_string(), d("1.2").ceiling().to_string()), ("1".into(), "2".into()));
+    assert_eq!(
+        (d("-1.2").floor().to_string(), d("-1.2").ceiling().to_string()),
+        ("-2".into(), "-1".into())
+    );
+    assert_eq!(
+        (d("1.2").floor().to_string(), d("1.2").ceiling().to_string()),
+        ("1".into(), "2".into())
+    );
 }
 
 #[test]

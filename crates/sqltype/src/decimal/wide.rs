@@ -27,10 +27,10 @@ impl Wide {
     /// The sum; the callers' numbers have at most 77 digits, so it fits.
     pub(super) fn plus(self, other: Self) -> Self {
         let (mut sum, mut carry) = ([0; 4], false);
-        for at in 0..4 {
-            let (s, first) = self.0[at].overflowing_add(other.0[at]);
+        for (sum, (a, b)) in sum.iter_mut().zip(self.0.iter().zip(&other.0)) {
+            let (s, first) = a.overflowing_add(*b);
             let (s, second) = s.overflowing_add(carry.into());
-            (sum[at], carry) = (s, first | second);
+            (*sum, carry) = (s, first | second);
         }
         Self(sum)
     }
@@ -38,10 +38,10 @@ impl Wide {
     /// The difference of a number and a smaller one.
     pub(super) fn minus(self, other: Self) -> Self {
         let (mut difference, mut borrow) = ([0; 4], false);
-        for at in 0..4 {
-            let (d, first) = self.0[at].overflowing_sub(other.0[at]);
+        for (difference, (a, b)) in difference.iter_mut().zip(self.0.iter().zip(&other.0)) {
+            let (d, first) = a.overflowing_sub(*b);
             let (d, second) = d.overflowing_sub(borrow.into());
-            (difference[at], borrow) = (d, first | second);
+            (*difference, borrow) = (d, first | second);
         }
         Self(difference)
     }
@@ -49,9 +49,9 @@ impl Wide {
     /// The product, as far as 256 bits go.
     pub(super) fn times_small(self, factor: u64) -> Self {
         let (mut product, mut carry) = ([0; 4], 0u128);
-        for at in 0..4 {
-            let part = u128::from(self.0[at]) * u128::from(factor) + carry;
-            product[at] = part as u64;
+        for (product, word) in product.iter_mut().zip(&self.0) {
+            let part = u128::from(*word) * u128::from(factor) + carry;
+            *product = part as u64;
             carry = part >> 64;
         }
         Self(product)

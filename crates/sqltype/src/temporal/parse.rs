@@ -100,10 +100,10 @@ impl Reader<'_> {
     }
 }
 
-/// Two-digit years are in 1970 to 2069.
+/// Years of exactly two digits are in 1970 to 2069.
 fn full_year(year: u32, digits: usize) -> u32 {
     match year {
-        _ if digits > 2 => year,
+        _ if digits != 2 => year,
         0..70 => 2000 + year,
         _ => 1900 + year,
     }
@@ -134,9 +134,13 @@ fn delimited_date_time(mut reader: Reader<'_>) -> Option<Parsed<DateTime>> {
         return None;
     }
     let (day, _) = reader.digits(2)?;
-    parsed.value.date = date(full_year(year, year_digits), month, day)?;
+    // All zero is the zero date, however short the year.
+    let is_zero = year == 0 && month == 0 && day == 0;
+    let year = if is_zero { 0 } else { full_year(year, year_digits) };
+    parsed.value.date = date(year, month, day)?;
     let before_time = reader.at;
-    let separated = reader.byte(b'T') || reader.byte(b't') || reader.skip_spaces() | reader.punctuation();
+    let separated =
+        reader.byte(b'T') || reader.byte(b't') || reader.skip_spaces() | reader.punctuation();
     let hour = if separated { reader.digits(2) } else { None };
     let Some((hour, _)) = hour else {
         reader.at = before_time;
@@ -158,61 +162,37 @@ fn delimited_date_time(mut reader: Reader<'_>) -> Option<Parsed<DateTime>> {
     Some(ended(reader, parsed))
 }
 
-/// `20240506070809`, `240506`, and with a fraction behind.
+/// `20240506070809`, `240506`, `20240506T070809`, and with a fraction behind.
 fn compact_date_time(mut reader: Reader<'_>, run: usize) -> Option<Parsed<DateTime>> {
     let year_digits = match run {
-        14 | 8 => 4,
-        12 | 10 | 6 => 2,
-        // Shorter and odd lengths end in the middle; what is missing is zero.
-        5 | 7 | 9 | 11 | 13 => if run > 12 || run == 7 { 4 } else { 2 },
+        8 | 14.. => 4,
+        5.. => 2,
         _ => return None,
     };
     let (year, _) = reader.digits(year_digits)?;
     let mut next = || reader.digits(2).map_or(0, |(value, _)| value);
+    // What is missing at the end is zero.
     let (month, day) = (next(), next());
+    reader.byte(b'T');
+    let mut next = || reader.digits(2);
     let (hour, minute, second) = (next(), next(), next());
     let mut parsed = Parsed {
         value: DateTime::default(),
         digits: 0,
-        date_only: run <= 8,
+        date_only: hour.is_none(),
         offset: None,
         garbage: false,
     };
     let mut micros = 0;
-    if run > 8 && reader.byte(b'.') {
+    if second.is_some() && reader.byte(b'.') {
         (micros, parsed.digits) = reader.fraction();
-    } else if run <= 8 && (reader.byte(b'T') || reader.peek() == Some(b' ')) {
-        // `20240506 07:08:09` and `20240506T070809`.
-        reader.skip_spaces();
-        let day = date(full_year(year, year_digits), month, day)?;
-        return compact_then_time(reader, day, parsed);
     }
+    let part = |found: Option<(u32, usize)>| found.map_or(0, |(value, _)| value);
     let day = date(full_year(year, year_digits), month, day)?;
-    parsed.value = with_time(day, hour, minute, second, micros)?;
-    Some(ended(reader, parsed))
-}
-
-fn compact_then_time(
-    mut reader: Reader<'_>,
-    day: Date,
-    mut parsed: Parsed<DateTime>,
-) -> Option<Parsed<DateTime>> {
-    let Some((hour, _)) = reader.digits(2) else {
-        parsed.value = DateTime::midnight(day);
-        return Some(ended(reader, parsed));
-    };
-    let mut next = || {
-        reader.byte(b':');
-        reader.digits(2).map_or(0, |(value, _)| value)
-    };
-    let (minute, second) = (next(), next());
-    let mut micros = 0;
-    if reader.byte(b'.') {
-        (micros, parsed.digits) = reader.fraction();
-    }
-    parsed.date_only = false;
-    parsed.value = with_time(day, hour, minute, second, micros)?;
-    Some(ended(reader, parsed))
+    parsed.value = with_time(day, part(hour), part(minute), part(second), micros)?;
+    // Digits beyond the seconds are dropped; anything else makes it no number at all.
+    reader.digits(usize::MAX);
+    Some(ended(reader, parsed)).filter(|parsed| !parsed.garbage)
 }
 
 fn ended<T>(mut reader: Reader<'_>, mut parsed: Parsed<T>) -> Parsed<T> {
@@ -238,35 +218,43 @@ fn with_time(date: Date, hour: u32, minute: u32, second: u32, micros: u32) -> Op
     if date.has_zero_part() { None } else { at.add_micros(micros.into()) }
 }
 
-/// Reads a span of time: `-1 10:11:12.5`, `10:11`, `101112`, or the time of a date with time. Spans
-/// out of range are not cut: `None`.
+/// Reads a span of time: `-1 10:11:12.5`, `10:11`, `101112`, or the time of a date with time.
+/// Spans out of range are not cut: `None`.
 pub fn parse_time(text: &[u8]) -> Option<Parsed<Time>> {
+    parse_time_clamped(text).and_then(|(parsed, is_cut)| (!is_cut).then_some(parsed))
+}
+
+/// As [`parse_time`], but a span out of range is cut to it; says whether it was.
+pub fn parse_time_clamped(text: &[u8]) -> Option<(Parsed<Time>, bool)> {
     let mut reader = Reader { text, at: 0 };
     reader.skip_spaces();
     let negative = reader.byte(b'-');
-    if !negative
-        && let Some(at) = parse_date_time(&text[reader.at..])
-        && !at.date_only
-        && reader.text[reader.at..].iter().filter(|byte| byte.is_ascii_digit()).count() >= 8
-        && looks_like_date(&text[reader.at..])
-    {
-        return Some(Parsed {
-            value: at.value.time(),
-            digits: at.digits,
-            date_only: false,
-            offset: at.offset,
-            garbage: at.garbage,
-        });
+    // Text of a date with time gives its time; when the date is none, nothing.
+    if !negative && text.len() >= 12 && looks_like_date(&text[reader.at..]) {
+        let at = parse_date_time(&text[reader.at..])?;
+        if !at.date_only {
+            let (digits, offset, garbage) = (at.digits, at.offset, at.garbage);
+            let value = at.value.time();
+            return Some((Parsed { value, digits, date_only: false, offset, garbage }, false));
+        }
     }
     let (first, _) = reader.digits(10)?;
-    let mut parsed =
-        Parsed { value: Time::default(), digits: 0, date_only: false, offset: None, garbage: false };
+    let mut parsed = Parsed {
+        value: Time::default(),
+        digits: 0,
+        date_only: false,
+        offset: None,
+        garbage: false,
+    };
     let start = reader.at;
     let (hours, minutes, seconds);
     if reader.byte(b':') {
         (hours, minutes) = (first, reader.digits(2)?.0);
         seconds = if reader.byte(b':') { reader.digits(2)?.0 } else { 0 };
-    } else if reader.skip_spaces() && reader.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+    } else if reader.skip_spaces()
+        && reader.peek().is_some_and(|byte| byte.is_ascii_digit())
+        && reader.at + 1 < text.len()
+    {
         let (of_day, _) = reader.digits(2)?;
         hours = first.checked_mul(24)?.checked_add(of_day)?;
         minutes = if reader.byte(b':') { reader.digits(2)?.0 } else { 0 };
@@ -279,28 +267,48 @@ pub fn parse_time(text: &[u8]) -> Option<Parsed<Time>> {
     if reader.byte(b'.') {
         (micros, parsed.digits) = reader.fraction();
     }
-    parsed.value = span(negative, hours, minutes, seconds, micros)?;
-    Some(ended(reader, parsed))
-}
-
-/// A run of twelve or fourteen digits, or a delimiter after a year.
-fn looks_like_date(text: &[u8]) -> bool {
-    let run = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    matches!(run, 12 | 14) || text.get(run).is_some_and(|byte| b"-/".contains(byte))
-}
-
-fn span(negative: bool, hours: u32, minutes: u32, seconds: u32, micros: u32) -> Option<Time> {
-    if minutes > 59 || seconds > 59 || hours > 10_000 {
+    if has_exponent(&text[reader.at..]) {
         return None;
     }
-    let time = Time::new(negative, hours, minutes as u8, seconds as u8, 0)?;
-    let micros = i64::from(micros) * if negative { -1 } else { 1 };
-    let total = Time { micros: time.micros + micros };
-    (total.micros.abs() <= Time::MAX.micros).then_some(total)
+    let is_cut;
+    (parsed.value, is_cut) = span(negative, hours, minutes, seconds, micros)?;
+    Some((ended(reader, parsed), is_cut))
 }
 
-/// The date that a number stands for: `YYMMDD`, `YYYYMMDD`, `YYMMDDhhmmss`, `YYYYMMDDhhmmss`; whether
-/// it has no time. Zero is the zero date.
+/// Whether an exponent follows: a number in that form is no span of time.
+fn has_exponent(text: &[u8]) -> bool {
+    match text {
+        [b'e' | b'E', b'-' | b'+', digit, ..] | [b'e' | b'E', digit, ..] => digit.is_ascii_digit(),
+        _ => false,
+    }
+}
+
+/// A run of twelve or fourteen digits, a day and a `T`, or a delimiter after a year.
+fn looks_like_date(text: &[u8]) -> bool {
+    let run = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_day = run == 8 && text.get(8) == Some(&b'T');
+    matches!(run, 12 | 14) || is_day || text.get(run).is_some_and(|byte| b"-/".contains(byte))
+}
+
+/// The span of these parts, cut to the range, and whether that was necessary.
+fn span(
+    negative: bool,
+    hours: u32,
+    minutes: u32,
+    seconds: u32,
+    micros: u32,
+) -> Option<(Time, bool)> {
+    if minutes > 59 || seconds > 59 {
+        return None;
+    }
+    let whole = i64::from(hours) * 3600 + i64::from(minutes) * 60 + i64::from(seconds);
+    let total = (whole * SECOND + i64::from(micros)) * if negative { -1 } else { 1 };
+    let cut = Time::clamped(total);
+    Some((cut, cut.micros != total))
+}
+
+/// The date that a number stands for: `YYMMDD`, `YYYYMMDD`, `YYMMDDhhmmss`, `YYYYMMDDhhmmss`;
+/// whether it has no time. Zero is the zero date.
 pub fn date_time_of_number(number: i64) -> Option<(DateTime, bool)> {
     if number == 0 {
         return Some((DateTime::default(), true));
@@ -327,11 +335,17 @@ pub fn date_time_of_number(number: i64) -> Option<(DateTime, bool)> {
     }
 }
 
-/// The span that a number stands for: `hhmmss`, or a date with time.
+/// The span that a number stands for: `hhmmss`, or a date with time. `None` when it is out of
+/// range.
 pub fn time_of_number(number: i64) -> Option<Time> {
+    time_of_number_clamped(number).and_then(|(time, is_cut)| (!is_cut).then_some(time))
+}
+
+/// As [`time_of_number`], but a span out of range is cut to it; says whether it was.
+pub fn time_of_number_clamped(number: i64) -> Option<(Time, bool)> {
     if number >= 10_000_000_000 {
-        return date_time_of_number(number).map(|(at, _)| at.time());
+        return date_time_of_number(number).map(|(at, _)| (at.time(), false));
     }
-    let digits = u32::try_from(number.unsigned_abs()).ok()?;
+    let digits = u32::try_from(number.unsigned_abs()).unwrap_or(u32::MAX);
     span(number < 0, digits / 10_000, digits / 100 % 100, digits % 100, 0)
 }

@@ -28,10 +28,24 @@ fn dates_in_every_form() {
         ("2024-05-06 23:59:59.9999999", "2024-05-07 00:00:00.000000"),
         ("0000-00-00", "0000-00-00 00:00:00.000000"),
         ("2024-00-10", "2024-00-10 00:00:00.000000"),
+        ("00-00-00", "0000-00-00 00:00:00.000000"),
+        ("1-2-3", "0001-02-03 00:00:00.000000"),
+        ("24123", "2024-12-03 00:00:00.000000"),
     ] {
         assert_eq!(at(text).to_text(6), expected, "{text}");
     }
-    for text in ["", "x", "2024-13-01", "2023-02-29", "2024-05-06 25:00:00", "2024", "1234"] {
+    for text in [
+        "20240506 07:08:09",
+        "240506.5",
+        "8390000",
+        "",
+        "x",
+        "2024-13-01",
+        "2023-02-29",
+        "2024-05-06 25:00:00",
+        "2024",
+        "1234",
+    ] {
         assert_eq!(parse_date_time(text.as_bytes()), None, "{text}");
     }
     let offset = parse_date_time(b"2024-05-06 07:08:09+05:30").unwrap();
@@ -50,16 +64,20 @@ fn times_in_every_form() {
         ("1112", "00:11:12.000000"),
         ("838:59:59", "838:59:59.000000"),
         ("2024-05-06 07:08:09", "07:08:09.000000"),
-        ("2 3", "51:00:00.000000"),
+        ("2 03", "51:00:00.000000"),
+        ("2 3", "00:00:02.000000"),
     ] {
         let parsed = parse_time(text.as_bytes()).unwrap_or_else(|| panic!("{text} is a time"));
         assert_eq!(parsed.value.to_text(6), expected, "{text}");
     }
-    for text in ["839:00:00", "10:60:00", "x", "-"] {
+    for text in ["839:00:00", "10:60:00", "x", "-", "1e3", "2024-05-06 24:00:00"] {
         assert_eq!(parse_time(text.as_bytes()), None, "{text}");
     }
     assert_eq!(time_of_number(-101112).unwrap().to_text(0), "-10:11:12");
-    assert_eq!(date_time_of_number(20_240_506_070_809).unwrap().0.to_text(0), "2024-05-06 07:08:09");
+    assert_eq!(
+        date_time_of_number(20_240_506_070_809).unwrap().0.to_text(0),
+        "2024-05-06 07:08:09"
+    );
     assert_eq!(date_time_of_number(240_506).unwrap().0.date.to_string(), "2024-05-06");
     assert_eq!(date_time_of_number(13), None);
 }
@@ -116,6 +134,9 @@ fn months_and_rounding() {
     assert_eq!(date("2018-01-31").add_months(-2).unwrap().to_string(), "2017-11-30");
     assert_eq!(date("9999-12-01").add_months(1), None);
     assert_eq!(date("2004-02-05").last_day().unwrap().day, 29);
-    assert_eq!(at("2024-12-31 23:59:59.995").round(2).unwrap().to_text(2), "2025-01-01 00:00:00.00");
+    assert_eq!(
+        at("2024-12-31 23:59:59.995").round(2).unwrap().to_text(2),
+        "2025-01-01 00:00:00.00"
+    );
     assert_eq!(Time { micros: -1_500_000 }.round(0).to_text(0), "-00:00:02");
 }

@@ -5,7 +5,7 @@
 //! # Not here
 //! The common cases, insert and remove within a node's layout: `node`.
 
-use super::node::{KeyBoxes, NONE, Node, PREFIX_MAX, Record, USABLE, record_cost};
+use super::node::{HEAD, KeyBoxes, NONE, Node, PREFIX_MAX, Record, USABLE, record_cost};
 
 /// Records with whole keys, in order. Kept by the tree to use its memory again.
 #[derive(Clone, Debug, Default)]
@@ -73,14 +73,17 @@ impl Layout {
 
     /// Bytes that records `from..to` take in a node.
     pub(super) fn size(&self, from: usize, to: usize, leaf: bool, boxes: &KeyBoxes) -> usize {
-        let prefix = self.prefix(from, to, boxes).len();
+        self.size_with(self.prefix(from, to, leaf, boxes).len(), from, to, leaf)
+    }
+
+    fn size_with(&self, prefix: usize, from: usize, to: usize, leaf: bool) -> usize {
         let cost = |item: &Item| record_cost(item.len.saturating_sub(prefix), item.boxed, leaf);
         prefix + self.items[from..to].iter().map(cost).sum::<usize>()
     }
 
     /// Writes records `from..to` into `node`, which fits them.
     pub(super) fn store(&self, from: usize, to: usize, node: &mut Node, boxes: &KeyBoxes) {
-        node.reset(self.prefix(from, to, boxes));
+        node.reset(self.prefix(from, to, node.is_leaf(), boxes));
         for at in from..to {
             let fits = node.insert(at - from, &self.record(at, boxes));
             assert!(fits, "records {from}..{to} fit a node");
@@ -115,14 +118,26 @@ impl Layout {
         position.expect("a record fits a node, and its neighbours fitted one before")
     }
 
-    /// What all keys of records `from..to` start with, up to a limit.
-    fn prefix<'a>(&'a self, from: usize, to: usize, boxes: &'a KeyBoxes) -> &'a [u8] {
+    /// The prefix to cut off from records `from..to`, which all of them start with.
+    ///
+    /// A longer one than leaves four bytes of each key saves nothing and takes room itself, so it
+    /// is cut off for the sake of boxed keys only, whose heads it makes tell more, and if there is
+    /// room. So records that fitted a node together fit one in any smaller number.
+    fn prefix<'a>(&'a self, from: usize, to: usize, leaf: bool, boxes: &'a KeyBoxes) -> &'a [u8] {
         if from == to {
             return &[];
         }
         let first = self.record(from, boxes).key;
         let last = self.record(to - 1, boxes).key;
-        &first[..common_prefix(first, last).min(PREFIX_MAX)]
+        let common = common_prefix(first, last).min(PREFIX_MAX);
+        let (mut longest, mut boxed) = (0, false);
+        for item in &self.items[from..to] {
+            longest = longest.max(item.len);
+            boxed |= item.boxed != NONE;
+        }
+        let useful = common.min(longest.saturating_sub(HEAD));
+        let all = boxed && self.size_with(common, from, to, leaf) <= USABLE;
+        &first[..if all { common } else { useful }]
     }
 }
 

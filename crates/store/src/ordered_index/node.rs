@@ -6,9 +6,11 @@
 //! its tail. The head is the tail's first four bytes, zero-padded: a search seldom looks further
 //! than the slots, which lie together. A record is: length of the tail (1 byte, or `BOXED`), row
 //! id (4), in inner nodes the child (4), then the rest of the tail after the head, or the name (4)
-//! of the whole key outside the node.
+//! of the whole key outside the node. A removed record begins with the offset of the next removed
+//! one (2) and its own size (2): a record of that size takes its place.
 //! # Guarantees
-//! Every key starts with the node's prefix. Records ascend by (key, row id).
+//! Every key starts with the node's prefix. Records ascend by (key, row id). A node of records of
+//! one size is never laid out anew because of removals.
 //! # Not here
 //! Which node points where: the tree.
 
@@ -26,10 +28,15 @@ pub(super) const INLINE_MAX: usize = 180;
 /// Longest prefix that a node cuts off.
 pub(super) const PREFIX_MAX: usize = 128;
 /// Bytes of a node that slots, records and prefix share.
-pub(super) const USABLE: usize = 1006;
+pub(super) const USABLE: usize = 1004;
 
-const HEAD: usize = 4;
+/// Bytes of a key after the prefix that lie in its slot.
+pub(super) const HEAD: usize = 4;
 const SLOT: usize = 2 + HEAD;
+/// Ends the list of removed records.
+const NO_RECORD: u16 = u16::MAX;
+/// Records with one head that are looked at before a search halves them.
+const STEPS: usize = 4;
 /// Stands for a tail length: the record names a boxed key.
 const BOXED: u8 = u8::MAX;
 
@@ -53,6 +60,8 @@ pub(super) struct Node {
     heap: u16,
     /// Bytes of removed records above `heap`.
     garbage: u16,
+    /// The record removed last, if its bytes lie above `heap`.
+    removed: u16,
     buffer: [u8; USABLE],
 }
 
@@ -78,6 +87,7 @@ impl Node {
             prefix_len: 0,
             heap: USABLE as u16,
             garbage: 0,
+            removed: NO_RECORD,
             buffer: [0; USABLE],
         }
     }
@@ -180,8 +190,7 @@ impl Node {
         if low == self.count() || self.head(low) > head_max {
             return low;
         }
-        let high = head_max.checked_add(1).map_or(self.count(), |above| self.count_below(above));
-        let (mut low, mut high) = (low, high);
+        let (mut low, mut high) = (low, self.end_of_heads(low, head_max));
         while low < high {
             let middle = (low + high) / 2;
             let tail = self.tail(middle, boxes);
@@ -209,16 +218,20 @@ impl Node {
         let leaf = self.is_leaf();
         let size = record_size(record.key.len() - self.prefix_len as usize, record.boxed, leaf);
         let slots_end = self.count() * SLOT;
-        if slots_end + SLOT + size > self.heap as usize {
+        let needed = if self.fits_removed(size) { SLOT } else { SLOT + size };
+        if slots_end + needed > self.heap as usize {
             return false;
         }
-        self.heap -= size as u16;
+        let offset = self.take_removed(size).unwrap_or_else(|| {
+            self.heap -= size as u16;
+            self.heap
+        });
         self.buffer.copy_within(at * SLOT..slots_end, (at + 1) * SLOT);
         let head = head_of(&record.key[self.prefix_len as usize..]);
-        self.buffer[at * SLOT..at * SLOT + 2].copy_from_slice(&self.heap.to_le_bytes());
+        self.buffer[at * SLOT..at * SLOT + 2].copy_from_slice(&offset.to_le_bytes());
         self.buffer[at * SLOT + 2..(at + 1) * SLOT].copy_from_slice(&head.to_be_bytes());
         self.count += 1;
-        self.write(self.heap as usize, record);
+        self.write(offset as usize, record);
         true
     }
 
@@ -235,13 +248,16 @@ impl Node {
             self.heap += size as u16;
         } else {
             self.garbage += size as u16;
+            self.store_u16(offset, self.removed);
+            self.store_u16(offset + 2, size as u16);
+            self.removed = offset as u16;
         }
     }
 
     /// Empties the node and gives it the prefix of the records to come.
     pub(super) fn reset(&mut self, prefix: &[u8]) {
         assert!(prefix.len() <= PREFIX_MAX, "prefix of {} bytes", prefix.len());
-        (self.count, self.garbage) = (0, 0);
+        (self.count, self.garbage, self.removed) = (0, 0, NO_RECORD);
         self.prefix_len = prefix.len() as u16;
         self.heap = USABLE as u16 - self.prefix_len;
         self.buffer[self.heap as usize..USABLE].copy_from_slice(prefix);
@@ -259,7 +275,30 @@ impl Node {
         }
         let heap = USABLE - self.prefix_len as usize - self.heap as usize;
         assert_eq!(records + self.garbage as usize, heap, "bytes of records");
+        let (mut removed, mut at) = (0, self.removed);
+        while at != NO_RECORD {
+            assert!(at >= self.heap, "a removed record lies among the records");
+            removed += self.load_u16(at as usize + 2);
+            at = self.load_u16(at as usize);
+        }
+        assert_eq!(removed, self.garbage, "bytes of removed records");
         assert!(self.count() * SLOT <= self.heap as usize, "slots and records overlap");
+    }
+
+    /// Whether the record removed last leaves `size` bytes.
+    fn fits_removed(&self, size: usize) -> bool {
+        self.removed != NO_RECORD && self.load_u16(self.removed as usize + 2) as usize == size
+    }
+
+    /// The place of the record removed last, if it has `size` bytes.
+    fn take_removed(&mut self, size: usize) -> Option<u16> {
+        if !self.fits_removed(size) {
+            return None;
+        }
+        let offset = self.removed;
+        self.removed = self.load_u16(offset as usize);
+        self.garbage -= size as u16;
+        Some(offset)
     }
 
     fn write(&mut self, offset: usize, record: &Record<'_>) {
@@ -294,6 +333,16 @@ impl Node {
         base
     }
 
+    /// The first record after `from`, whose head is at most `head_max`, with a larger head.
+    #[inline]
+    fn end_of_heads(&self, from: usize, head_max: u32) -> usize {
+        // Heads seldom are equal, so a step or two finds the end.
+        let near = (from + 1..self.count()).take(STEPS).find(|at| self.head(*at) > head_max);
+        near.unwrap_or_else(|| {
+            head_max.checked_add(1).map_or(self.count(), |above| self.count_below(above))
+        })
+    }
+
     #[inline]
     fn head(&self, at: usize) -> u32 {
         let slot = self.slot(at);
@@ -310,6 +359,15 @@ impl Node {
     fn offset(&self, at: usize) -> usize {
         let slot = self.slot(at);
         u16::from_le_bytes([slot[0], slot[1]]) as usize
+    }
+
+    #[inline]
+    fn load_u16(&self, offset: usize) -> u16 {
+        u16::from_le_bytes(self.buffer[offset..offset + 2].try_into().expect("two bytes"))
+    }
+
+    fn store_u16(&mut self, offset: usize, value: u16) {
+        self.buffer[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
     }
 
     #[inline]

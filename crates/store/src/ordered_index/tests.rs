@@ -39,6 +39,15 @@ fn draw(prng: &mut Prng, keys: Keys) -> Vec<u8> {
     }
 }
 
+/// A key of the same length, most often of the same node.
+fn next_to(key: &[u8]) -> Vec<u8> {
+    let mut next = key.to_vec();
+    if let Some(last) = next.last_mut() {
+        *last = last.wrapping_add(1);
+    }
+    next
+}
+
 fn draw_bound(prng: &mut Prng, keys: Keys) -> Bound<Vec<u8>> {
     let mut key = draw(prng, keys);
     if prng.percent(60) {
@@ -128,8 +137,14 @@ fn run(seed: u64, keys: Keys, steps: usize) {
             let found = model.range(near.clone()..).next().cloned();
             let (key, row) = found.unwrap_or(near);
             assert_eq!(index.contains(&key, RowId(row)), model.contains(&(key.clone(), row)));
-            let removed = index.remove(&key, RowId(row));
-            assert_eq!(removed, model.remove(&(key, row)));
+            let removed = model.remove(&(key.clone(), row));
+            let other = (if prng.percent(50) { draw(&mut prng, keys) } else { next_to(&key) }, row);
+            if removed && prng.percent(60) && other.0 != key && !model.contains(&other) {
+                index.replace(&key, &other.0, RowId(row));
+                model.insert(other);
+            } else {
+                assert_eq!(index.remove(&key, RowId(row)), removed);
+            }
         }
         assert_eq!(index.len(), model.len());
         if step % 61 == 0 {
@@ -188,6 +203,54 @@ fn ascending_keys_fill_their_nodes() {
     }
     index.check();
     assert!(index.nodes.len() < nodes / 2 + 20);
+}
+
+#[test]
+fn equal_records_take_the_places_of_removed_ones() {
+    let key = |k: u32| [&[1][..], &k.to_be_bytes()].concat();
+    let mut index = OrderedIndex::new();
+    (0..10_000).for_each(|row| assert!(index.insert(&key(row * 1_000), RowId(row))));
+    let nodes = index.nodes.len();
+    let mut prng = Prng::new(7);
+    for step in 1..60 {
+        for row in (0..10_000).filter(|_| prng.percent(20)) {
+            let (old, new) = (row * 1_000 + step - 1, row * 1_000 + step);
+            if index.contains(&key(old), RowId(row)) {
+                index.replace(&key(old), &key(new), RowId(row));
+                index.replace(&key(new), &key(old), RowId(row));
+            }
+        }
+        let row = prng.below(10_000) as u32;
+        if index.remove(&key(row * 1_000), RowId(row)) {
+            assert!(index.insert(&key(row * 1_000), RowId(row)));
+        }
+    }
+    index.check();
+    assert_eq!(index.nodes.len(), nodes, "no node was split");
+}
+
+#[test]
+fn a_full_node_that_has_lost_its_first_keys_can_be_split() {
+    // The keys that are left share a longer prefix than the node has cut off; as keys are added at
+    // the end, all but the last one are to stay in the node.
+    for (size, first) in [(5, 4), (12, 4), (176, 2), (200, 4), (300, 20)] {
+        let key = |begin: u8, n: u32| {
+            let mut key = vec![b'p'; size];
+            key[0] = begin;
+            key[size - 4..].copy_from_slice(&n.to_be_bytes());
+            key
+        };
+        let mut index = OrderedIndex::new();
+        assert!(index.insert(&key(1, 0), RowId(0)));
+        for n in 0..first {
+            assert!(index.insert(&key(2, n), RowId(n)));
+        }
+        assert!(index.remove(&key(1, 0), RowId(0)));
+        for n in first..2_000 {
+            assert!(index.insert(&key(2, n), RowId(n)), "{size} bytes");
+        }
+        index.check();
+    }
 }
 
 #[test]

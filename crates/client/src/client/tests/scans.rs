@@ -275,6 +275,29 @@ fn a_locking_scan_runs_in_the_transaction_of_one_coordinator() {
 }
 
 #[test]
+fn a_locking_scan_asks_participants_whose_batch_is_late() {
+    let mut sim = Sim::new();
+    let spec = ScanSpec { lock: LockMode::Exclusive, in_transaction: true, ..ScanSpec::heap(BASE) };
+    let (token, opened) = sim.scan(spec);
+    sim.batch(&opened[0], &[1], ScanStatus::Finished);
+    assert_eq!(sim.rows(), (vec![1], false));
+    let late: Vec<PartitionId> = opened[1..].iter().map(|open| open.request.partition).collect();
+    for _ in 0..2 {
+        sim.tick();
+        assert_eq!(sim.asked_next(), late);
+    }
+    // One was at work, for another one the link was down and it has closed the scan.
+    sim.batch(&opened[1], &[2], ScanStatus::Finished);
+    sim.batch(&opened[1], &[], ScanStatus::Failed(ErrorCode::ScanAborted.into()));
+    sim.no_event();
+    sim.client.scan_next(&mut sim.world.ctx(), token);
+    assert_eq!(sim.rows(), (vec![2], false));
+    sim.batch(&opened[2], &[], ScanStatus::Failed(ErrorCode::ScanAborted.into()));
+    let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+    assert_eq!(refusal.code, ErrorCode::ScanAborted);
+}
+
+#[test]
 fn a_locking_scan_that_was_all_of_its_transaction_begins_anew() {
     let mut sim = Sim::new();
     let spec = ScanSpec { lock: LockMode::Shared, in_transaction: true, ..ScanSpec::heap(BASE) };

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use actor::{
     Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
 };
+use model::ClusterId;
 use stdx::Prng;
 use wire::Envelope;
 
@@ -61,8 +62,8 @@ pub(super) struct World {
     pub(super) restart_after: Option<Duration>,
     pub(super) halts: Vec<(NodeId, Halt)>,
     pub(super) mutation: Mutation,
-    /// States by index, as first reached anywhere since the last founding.
-    states: BTreeMap<ControlIndex, Arc<ClusterState>>,
+    /// States by cluster and index, as first reached anywhere.
+    states: BTreeMap<(ClusterId, ControlIndex), Arc<ClusterState>>,
     /// Messages to the client.
     pub(super) inbox: VecDeque<Message>,
     /// A life with a lease was removed somewhere.
@@ -168,7 +169,7 @@ impl World {
     }
 
     /// Lets the control actor of a node do something, then carries out what it wants.
-    fn turn(&mut self, node: NodeId, work: impl FnOnce(&mut Control, &mut Ctx<'_>)) {
+    pub(super) fn turn(&mut self, node: NodeId, work: impl FnOnce(&mut Control, &mut Ctx<'_>)) {
         let now = self.now;
         let host = self.hosts.get_mut(&node).unwrap();
         host.shared.now = host.local(now);
@@ -202,12 +203,9 @@ impl World {
 
     /// Plays the other actors of a worker: rows arrive at once, takeovers are quick.
     fn take_state(&mut self, node: NodeId, worker: WorkerId, state: Arc<ClusterState>) {
-        let founded = state.index <= ControlIndex(8) && state.members.len() == 1;
-        if founded && self.states.get(&state.index).is_some_and(|known| *known != state) {
-            self.states.clear();
-        }
-        let known = self.states.entry(state.index).or_insert_with(|| state.clone());
-        assert_eq!(*known, state, "two states with index {}", state.index);
+        let name = (state.id, state.index);
+        let known = self.states.entry(name).or_insert_with(|| state.clone());
+        assert_eq!(*known, state, "two states of {} with index {}", state.id, state.index);
         let host = self.hosts.get_mut(&node).unwrap();
         if worker == WorkerId(0) {
             assert!(state.index > host.shared.cluster.index);

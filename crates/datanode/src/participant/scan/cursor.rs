@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::vec::IntoIter;
 
-use model::{Epoch, IndexId, OperationNumber, PartitionId, RowId, Table};
+use model::{Epoch, IndexId, OperationNumber, RowId, Table};
 use store::ordered_index::{Direction, KeyRange};
 use store::partition::{IndexScan, Partition, SnapshotIndexScan};
 use wire::{ScanOrder, ScanSource};
@@ -220,8 +220,8 @@ impl<'a> Walk<'a> {
 
     fn changed_by_self(&self, row_id: RowId) -> bool {
         let View::Own(leg, seen_to) = self.view else { return false };
-        let staged = leg.staged.get(&(self.partition.id(), row_id));
-        staged.is_some_and(|row| row.seen(seen_to).is_some())
+        let touched = leg.rows.at((self.partition.id(), row_id));
+        touched.is_some_and(|row| row.seen(seen_to).is_some())
     }
 }
 
@@ -234,11 +234,14 @@ fn own_rows<'a>(
     position: &Position,
 ) -> Vec<OwnRow<'a>> {
     let table = partition.table();
-    let mut own: Vec<OwnRow<'a>> = staged_in(leg, partition.id())
-        .filter_map(|(row_id, staged)| {
-            let row = &staged.seen(seen_to)??.0[..];
+    let mut own: Vec<OwnRow<'a>> = leg
+        .rows
+        .iter()
+        .filter(|touched| touched.place.0 == partition.id())
+        .filter_map(|touched| {
+            let row = &touched.seen(seen_to)??.0[..];
             let key = index_key(table, range, row)?;
-            Some(OwnRow { key, row_id, row })
+            Some(OwnRow { key, row_id: touched.place.1, row })
         })
         .collect();
     let direction = match range {
@@ -259,15 +262,6 @@ fn own_rows<'a>(
         });
     }
     own
-}
-
-/// What a leg has staged in a partition, by place.
-fn staged_in(
-    leg: &Leg,
-    partition: PartitionId,
-) -> impl Iterator<Item = (RowId, &crate::participant::leg::StagedRow)> {
-    let range = (partition, RowId(0))..=(partition, RowId(u32::MAX));
-    leg.staged.range(range).map(|((_, row_id), staged)| (*row_id, staged))
 }
 
 /// The row's key in the scanned index, if that lies in the range; empty for heap scans.

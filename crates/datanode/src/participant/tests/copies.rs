@@ -26,11 +26,17 @@ struct Writers {
     prng: Prng,
     count: u32,
     /// Open transactions: their chain, their last operation.
-    open: BTreeMap<u32, (Vec<Address>, u32)>,
+    open: BTreeMap<u32, (Chain, u32)>,
     /// Decided ones: their live chain, whether `Complete` is sent.
-    committing: BTreeMap<u32, (Vec<Address>, bool)>,
+    committing: BTreeMap<u32, (Chain, bool)>,
     /// Aborted ones: their live chain.
-    aborting: BTreeMap<u32, Vec<Address>>,
+    aborting: BTreeMap<u32, Chain>,
+}
+
+/// What is left of a chain.
+fn living(world: &World, chain: &[Address]) -> Chain {
+    let alive = |address: &&Address| world.cluster.members.contains_key(&address.node);
+    chain.iter().filter(alive).copied().collect()
 }
 
 impl Writers {
@@ -60,7 +66,7 @@ impl Writers {
             let operations: u32 = self.prng.between(1, 4) as u32;
             let chain = world.chain();
             let all = (1..=operations).map(|n| operation(n, self.random_kind())).collect();
-            world.prepare_with(txn(self.count), chain.clone(), all);
+            world.prepare_with(txn(self.count), chain, all);
             self.open.insert(self.count, (chain, operations));
         }
         let open: Vec<u32> = self.open.keys().copied().collect();
@@ -74,11 +80,10 @@ impl Writers {
 
     /// Commits or aborts a transaction that is answered; aborts it in any case when it must end.
     fn end(&mut self, world: &mut World, number: u32, must: bool) {
-        let (chain, operations) = self.open[&number].clone();
+        let (chain, operations) = self.open[&number];
         let answered = (1..=operations).all(|n| world.answered(txn(number), n));
         let alive = chain.iter().all(|a| world.cluster.members.contains_key(&a.node));
-        let live: Vec<Address> =
-            chain.into_iter().filter(|a| world.cluster.members.contains_key(&a.node)).collect();
+        let live = living(world, &chain);
         if answered && alive && self.prng.percent(80) {
             world.order_commit(txn(number), &live, true);
             self.committing.insert(number, (live, false));
@@ -116,11 +121,11 @@ impl Writers {
             }
         }
         for (number, chain) in &mut self.aborting {
-            chain.retain(|address| world.cluster.members.contains_key(&address.node));
+            *chain = living(world, chain);
             world.order_abort(txn(*number), chain);
         }
         for (number, (chain, completed)) in &mut self.committing {
-            chain.retain(|address| world.cluster.members.contains_key(&address.node));
+            *chain = living(world, chain);
             if !*completed {
                 world.order_commit(txn(*number), chain, true);
             }

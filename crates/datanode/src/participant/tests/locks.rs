@@ -134,8 +134,8 @@ fn operations_of_a_dead_coordinator_never_run() {
     let prepare = ParticipantMessage::Prepare {
         transaction: txn(3),
         leg: LegId(0),
-        chain: chain.clone(),
-        operations: vec![operation(1, add(1, 1)), operation(2, insert(2, 2))],
+        chain,
+        operations: vec![operation(1, add(1, 1)), operation(2, insert(2, 2))].into(),
     };
     world.tell(coordinator(2), chain[0], Message::Participant(prepare));
     world.run();

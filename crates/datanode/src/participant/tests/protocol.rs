@@ -192,8 +192,7 @@ fn delete_by(key: Key) -> OperationKind {
 #[test]
 fn wrong_routes_and_old_definitions_are_refused() {
     let mut world = World::new(2);
-    let mut chain = world.chain();
-    chain.reverse();
+    let chain = world.chain().iter().rev().copied().collect();
     world.prepare_with(txn(1), chain, vec![operation(1, insert(1, 1))]);
     let mut old = operation(2, insert(1, 1));
     old.table_version = 0;
@@ -203,6 +202,17 @@ fn wrong_routes_and_old_definitions_are_refused() {
     outside.partition.index = PartitionIndex(9);
     world.prepare(txn(1), vec![old, unknown, outside]);
     world.run();
+    let returned: Vec<u32> = world
+        .others
+        .iter()
+        .filter_map(|(_, message)| match message {
+            Message::Coordinator(CoordinatorMessage::Prepared { results, .. }) => Some(results),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|prepared| prepared.returned.as_ref().map(|operation| operation.number.0))
+        .collect();
+    assert_eq!(returned, [1], "what came by a stale route goes back");
     assert_eq!(world.answer(txn(1), 1), Err(ErrorCode::StaleRoute));
     assert_eq!(world.answer(txn(1), 2), Err(ErrorCode::SchemaChanged));
     assert_eq!(world.answer(txn(1), 3), Err(ErrorCode::UnknownTable));
@@ -347,8 +357,8 @@ fn a_takeover_is_told_what_is_open_and_decided() {
         let prepare = ParticipantMessage::Prepare {
             transaction: txn(number),
             leg: LegId(0),
-            chain: chain.clone(),
-            operations: vec![operation(1, insert(id, 1))],
+            chain,
+            operations: Few::one(operation(1, insert(id, 1))),
         };
         world.tell(by_dead, chain[0], Message::Participant(prepare));
     }

@@ -25,7 +25,7 @@ fn heap(number: u64) -> ScanRequest {
         lock: LockMode::Committed,
         wait: WaitPolicy::Wait,
         limit: None,
-        chain: vec![],
+        chain: Chain::EMPTY,
     }
 }
 
@@ -254,7 +254,7 @@ fn what_a_scan_may_not_do_is_refused() {
     };
     let nested = (0..100).fold(Expression::Column(ColumnId(0)), |e, _| Expression::Not(e.into()));
     let mut elsewhere = world.inside(txn(2), 0, heap(1));
-    elsewhere.chain.reverse();
+    elsewhere.chain = elsewhere.chain.iter().rev().copied().collect();
     let cases = [
         (ScanRequest { source, ..heap(1) }, ErrorCode::UnknownIndex),
         (ScanRequest { table_version: 2, ..heap(1) }, ErrorCode::SchemaChanged),

@@ -1,0 +1,402 @@
+//! Comparing, sort keys and hashes: one walk over the weights of a text, whatever the collation.
+//!
+//! # Invariants
+//! 1. `compare`, the byte order of `sort_key`, `equal` and `hash` agree for every input.
+//! 2. Characters are weighed one by one, so a common beginning never matters: it is skipped.
+//!
+//! # Not here
+//! Sort keys (`sort_key`).
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+
+use crate::eight_bit::{
+    ASCII_GENERAL, EightBit, LATIN1_BIN, LATIN1_GENERAL_CI, LATIN1_GENERAL_CS, LATIN1_SWEDISH,
+};
+use crate::general::General;
+use crate::registry::CollationId;
+use crate::sort_key::Codes;
+use crate::uca::{Uca0400, Uca0520, Uca0900};
+use crate::utf8::first_char;
+
+/// The weights of one character at one level. Hangul syllables have up to three, expansions eight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CharWeights {
+    weights: [u16; 8],
+    len: u8,
+}
+
+impl CharWeights {
+    pub(crate) fn push(&mut self, weight: u16) {
+        self.weights[usize::from(self.len)] = weight;
+        self.len += 1;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
+        self.weights[..usize::from(self.len)].iter().copied()
+    }
+}
+
+/// Where weights come from.
+pub(crate) trait Table {
+    /// Whether a weight of zero means that the character does not count.
+    const ZERO_IS_IGNORED: bool = true;
+
+    /// Whether weights are bytes.
+    const IS_EIGHT_BIT: bool = false;
+
+    /// The one weight of a character below 128.
+    fn ascii(byte: u8) -> u16;
+
+    /// The weights of a code point, or of what `utf8` makes of an ill-formed byte.
+    fn weights(code: u32) -> CharWeights;
+}
+
+/// Gives every weight of a text to `take`.
+#[inline]
+pub(crate) fn each_weight<T: Table>(text: &[u8], mut take: impl FnMut(u16)) {
+    let mut rest = text;
+    while let Some((byte, tail)) = rest.split_first() {
+        if *byte < 0x80 {
+            rest = tail;
+            let weight = T::ascii(*byte);
+            if weight != 0 || !T::ZERO_IS_IGNORED {
+                take(weight);
+            }
+        } else {
+            let (weights, size) = weights_of_first::<T>(rest);
+            rest = &rest[size..];
+            weights.iter().filter(|weight| *weight != 0 || !T::ZERO_IS_IGNORED).for_each(&mut take);
+        }
+    }
+}
+
+/// The weights of the first character of a text that is not empty, and its size.
+fn weights_of_first<T: Table>(text: &[u8]) -> (CharWeights, usize) {
+    let (code, size) = first_char(text).expect("the text is not empty");
+    (T::weights(code), size)
+}
+
+/// The weights of a text, one after the other.
+struct Weights<'a, T> {
+    text: &'a [u8],
+    pending: CharWeights,
+    next: u8,
+    table: PhantomData<T>,
+}
+
+impl<'a, T: Table> Weights<'a, T> {
+    fn new(text: &'a [u8]) -> Self {
+        Weights { text, pending: CharWeights::default(), next: 0, table: PhantomData }
+    }
+
+    /// Whether all weights of the characters so far were taken.
+    fn between_characters(&self) -> bool {
+        self.next >= self.pending.len
+    }
+}
+
+impl<T: Table> Iterator for Weights<'_, T> {
+    type Item = u16;
+
+    fn next(&mut self) -> Option<u16> {
+        loop {
+            while self.next < self.pending.len {
+                let weight = self.pending.weights[usize::from(self.next)];
+                self.next += 1;
+                if weight != 0 || !T::ZERO_IS_IGNORED {
+                    return Some(weight);
+                }
+            }
+            let (byte, rest) = self.text.split_first()?;
+            if *byte < 0x80 {
+                self.text = rest;
+                let weight = T::ascii(*byte);
+                if weight != 0 || !T::ZERO_IS_IGNORED {
+                    return Some(weight);
+                }
+            } else {
+                let (weights, size) = weights_of_first::<T>(self.text);
+                (self.text, self.pending, self.next) = (&self.text[size..], weights, 0);
+            }
+        }
+    }
+}
+
+/// Skips what ASCII characters both texts have in common weight, or decides the order.
+#[inline]
+fn skip_ascii<'a, T: Table>(a: &'a [u8], b: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Ordering> {
+    let mut at = 0;
+    for (x, y) in a.iter().zip(b) {
+        if (*x | *y) >= 0x80 {
+            break;
+        }
+        let (x, y) = (T::ascii(*x), T::ascii(*y));
+        if x != y {
+            if T::ZERO_IS_IGNORED && (x == 0 || y == 0) {
+                break;
+            }
+            return Err(x.cmp(&y));
+        }
+        at += 1;
+    }
+    Ok((&a[at..], &b[at..]))
+}
+
+/// Compares by the weights of one table; with a `pad`, as if the shorter text went on with it.
+fn compare_weights<T: Table>(a: &[u8], b: &[u8], pad: Option<u16>) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        (a, b) = match skip_ascii::<T>(a, b) {
+            Ok(rest) => rest,
+            Err(order) => return order,
+        };
+        let (mut in_a, mut in_b) = (Weights::<T>::new(a), Weights::<T>::new(b));
+        loop {
+            match (in_a.next(), in_b.next()) {
+                (Some(x), Some(y)) if x == y => {}
+                (Some(x), Some(y)) => return x.cmp(&y),
+                (None, None) => return Ordering::Equal,
+                (Some(first), None) => return longer(first, in_a, pad),
+                (None, Some(first)) => return longer(first, in_b, pad).reverse(),
+            }
+            if in_a.between_characters() && in_b.between_characters() {
+                break;
+            }
+        }
+        (a, b) = (in_a.text, in_b.text);
+    }
+}
+
+/// Compares the rest of the longer text with what follows the shorter: nothing, or padding.
+fn longer<T: Table>(first: u16, rest: Weights<T>, pad: Option<u16>) -> Ordering {
+    match pad {
+        None => Ordering::Greater,
+        Some(space) => first.cmp(&space).then_with(|| with_spaces(rest, space)),
+    }
+}
+
+/// What to do with a text, for any collation.
+pub(crate) trait Task {
+    type Output;
+
+    /// Texts ordered by their bytes, with or without padding.
+    fn bytes(self, pad: bool) -> Self::Output;
+
+    /// Texts ordered by one level of weights, padded with spaces.
+    fn padded<T: Codes>(self) -> Self::Output;
+
+    /// Texts ordered by the first `levels` levels of UCA 9.0.0, not padded.
+    fn levels(self, levels: usize) -> Self::Output;
+}
+
+/// Finds the order that a collation stands for. Unknown numbers order by bytes.
+pub(crate) fn dispatch<K: Task>(id: CollationId, task: K) -> K::Output {
+    match id.0 {
+        255 => task.levels(1),
+        305 => task.levels(2),
+        278 => task.levels(3),
+        45 | 33 | 35 | 54 | 56 | 60 => task.padded::<General>(),
+        224 | 192 | 101 | 128 | 160 => task.padded::<Uca0400>(),
+        246 | 214 | 123 | 150 | 182 => task.padded::<Uca0520>(),
+        8 => task.padded::<EightBit<LATIN1_SWEDISH>>(),
+        48 => task.padded::<EightBit<LATIN1_GENERAL_CI>>(),
+        49 => task.padded::<EightBit<LATIN1_GENERAL_CS>>(),
+        47 => task.padded::<EightBit<LATIN1_BIN>>(),
+        11 => task.padded::<EightBit<ASCII_GENERAL>>(),
+        46 | 55 | 61 | 62 | 65 | 83 | 90 => task.bytes(true),
+        _ => task.bytes(false),
+    }
+}
+
+/// Compares two texts under a collation.
+pub fn compare(id: CollationId, a: &[u8], b: &[u8]) -> Ordering {
+    dispatch(id, Compare { a, b })
+}
+
+/// Whether two texts are the same under a collation.
+pub fn equal(id: CollationId, a: &[u8], b: &[u8]) -> bool {
+    a == b || compare(id, a, b).is_eq()
+}
+
+/// What MySQL's `WEIGHT_STRING` shows: the weights alone. For `unicode_ci` the numbers are ours.
+pub fn weight_string(id: CollationId, text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 * text.len());
+    dispatch(id, WeightString { text, out: &mut out });
+    out
+}
+
+/// A hash that is the same for texts that are equal under the collation.
+pub fn hash(id: CollationId, text: &[u8]) -> u64 {
+    dispatch(id, Hash { text })
+}
+
+/// Whether two single characters weigh the same.
+pub(crate) fn equal_chars<T: Table>(a: &[u8], b: &[u8]) -> bool {
+    a == b || Weights::<T>::new(a).eq(Weights::<T>::new(b))
+}
+
+struct Compare<'a> {
+    a: &'a [u8],
+    b: &'a [u8],
+}
+
+impl Compare<'_> {
+    /// Without the characters that both begin with.
+    fn without_common_start(self) -> Self {
+        let same = common_bytes(self.a, self.b);
+        let inside = |text: &[u8], at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+        let mut from = same;
+        // A character has at most three bytes behind its first.
+        while from > 0 && same - from < 3 && (inside(self.a, from) || inside(self.b, from)) {
+            from -= 1;
+        }
+        Compare { a: &self.a[from..], b: &self.b[from..] }
+    }
+}
+
+/// How many bytes both texts begin with.
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count();
+    let from = 8 * words;
+    from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count()
+}
+
+impl Task for Compare<'_> {
+    type Output = Ordering;
+
+    fn bytes(self, pad: bool) -> Ordering {
+        let common = self.a.len().min(self.b.len());
+        let order = self.a[..common].cmp(&self.b[..common]);
+        if order.is_ne() || !pad {
+            return order.then(self.a.len().cmp(&self.b.len()));
+        }
+        let rest = |text: &[u8]| with_spaces(text[common..].iter().copied(), b' ');
+        rest(self.a).then(rest(self.b).reverse())
+    }
+
+    fn padded<T: Codes>(self) -> Ordering {
+        let Compare { a, b } = self.without_common_start();
+        compare_weights::<T>(a, b, Some(T::ascii(b' ')))
+    }
+
+    fn levels(self, levels: usize) -> Ordering {
+        let Compare { a, b } = self.without_common_start();
+        let mut order = compare_weights::<Uca0900<1>>(a, b, None);
+        if levels > 1 {
+            order = order.then_with(|| compare_weights::<Uca0900<2>>(a, b, None));
+        }
+        if levels > 2 {
+            order = order.then_with(|| compare_weights::<Uca0900<3>>(a, b, None));
+        }
+        order
+    }
+}
+
+/// Compares what is left of a text with spaces without end.
+fn with_spaces<W: Ord + Copy>(weights: impl Iterator<Item = W>, space: W) -> Ordering {
+    let mut other = weights.filter(|weight| *weight != space);
+    other.next().map_or(Ordering::Equal, |weight| weight.cmp(&space))
+}
+
+fn push_weight(weight: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&weight.to_be_bytes());
+}
+
+fn push_level<const LEVEL: usize>(text: &[u8], out: &mut Vec<u8>) {
+    if LEVEL > 1 {
+        push_weight(0, out);
+    }
+    each_weight::<Uca0900<LEVEL>>(text, |weight| push_weight(weight, out));
+}
+
+struct WeightString<'a> {
+    text: &'a [u8],
+    out: &'a mut Vec<u8>,
+}
+
+impl Task for WeightString<'_> {
+    type Output = ();
+
+    fn bytes(self, _pad: bool) {
+        self.out.extend_from_slice(self.text);
+    }
+
+    fn padded<T: Codes>(self) {
+        each_weight::<T>(self.text, |weight| match T::IS_EIGHT_BIT {
+            true => self.out.push(weight as u8),
+            false => push_weight(weight, self.out),
+        });
+    }
+
+    fn levels(self, levels: usize) {
+        push_level::<1>(self.text, self.out);
+        if levels > 1 {
+            push_level::<2>(self.text, self.out);
+        }
+        if levels > 2 {
+            push_level::<3>(self.text, self.out);
+        }
+    }
+}
+
+struct Hash<'a> {
+    text: &'a [u8],
+}
+
+/// A multiply-and-rotate hash; the last step spreads the bits.
+struct Mixer(u64);
+
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Mixer {
+    fn mix(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(MULTIPLIER);
+    }
+
+    fn finish(self) -> u64 {
+        let folded = (self.0 ^ (self.0 >> 32)).wrapping_mul(MULTIPLIER);
+        folded ^ (folded >> 32)
+    }
+}
+
+impl Task for Hash<'_> {
+    type Output = u64;
+
+    fn bytes(self, pad: bool) -> u64 {
+        let end = self.text.iter().rposition(|byte| !pad || *byte != b' ').map_or(0, |at| at + 1);
+        let mut mixer = Mixer(0);
+        for chunk in self.text[..end].chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mixer.mix(u64::from_le_bytes(word));
+        }
+        mixer.mix(end as u64);
+        mixer.finish()
+    }
+
+    fn padded<T: Codes>(self) -> u64 {
+        let (mut mixer, mut spaces, space) = (Mixer(0), 0, T::ascii(b' '));
+        each_weight::<T>(self.text, |weight| {
+            if weight == space {
+                spaces += 1;
+                return;
+            }
+            for _ in 0..std::mem::take(&mut spaces) {
+                mixer.mix(space.into());
+            }
+            mixer.mix(weight.into());
+        });
+        mixer.finish()
+    }
+
+    /// The first level is enough: equal texts agree in it, and few others do.
+    fn levels(self, _levels: usize) -> u64 {
+        let mut mixer = Mixer(0);
+        each_weight::<Uca0900<1>>(self.text, |weight| mixer.mix(weight.into()));
+        mixer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

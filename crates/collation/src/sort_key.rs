@@ -1,0 +1,323 @@
+//! Sort keys: weights as bytes that compare as the texts do, common letters in one byte each.
+//!
+//! # Form
+//! Each weight is a code of one to four bytes; no code begins another, and their byte order is
+//! that of the weights. The codes of `unicode` and `0900` collations give one byte to every weight
+//! that an ASCII character has, and lead bytes to the gaps between them and to what follows. Those
+//! of the other collations are, but for a shift, the bytes of UTF-8 or of the character set.
+//!
+//! Levels are separated by a zero byte. Where trailing spaces do not count, a text has no end to
+//! compare: it goes on with spaces for ever. So the space has three codes, in this order: before
+//! something less than a space (after any more spaces), before nothing, before something greater;
+//! and each key ends with the second.
+//!
+//! # Invariants
+//! 1. Keys are part of what the kernel stores: a change of this form is a change of the format.
+
+use crate::order::{Table, Task, dispatch, each_weight};
+use crate::registry::CollationId;
+use crate::uca::Uca0900;
+use crate::utf8::first_char;
+
+/// Appends bytes whose order is the order of the texts; equal texts have equal bytes. What is
+/// appended has no end mark: whoever puts it in front of more bytes adds one.
+///
+/// A key is about as long as its text: a byte more where spaces at the end do not count, a third
+/// longer for syllables of Hangul, up to six times as long for rare signs that stand for whole
+/// words; and two or three times as long under `as_ci` and `as_cs`.
+pub fn sort_key(id: CollationId, text: &[u8], out: &mut Vec<u8>) {
+    dispatch(id, SortKey { text, out });
+}
+
+/// The codes of a table's weights.
+pub(crate) trait Codes: Table {
+    /// The first of the three codes of the space.
+    const SPACE: u8;
+
+    /// The code of a character below 128 that has a code of one byte and is no space; `None` when
+    /// it does not count.
+    fn ascii_code(byte: u8) -> Option<u8>;
+
+    /// Appends the code of a weight that is not the space's. `follows_lead` is kept between calls.
+    fn push_code(weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>);
+}
+
+/// Codes for weights that are bytes or code points: like UTF-8, with room for three spaces.
+pub(crate) const BYTE_SPACE: u8 = b' ';
+/// Added to what is greater than a space.
+const SHIFT: u8 = 2;
+/// Bytes from here on take two.
+const HIGH_BYTES: u8 = 0xFC;
+const HIGH_LEAD: u8 = 0xFE;
+
+/// The code of a character below 128.
+pub(crate) fn byte_code(byte: u8) -> u8 {
+    if byte < b' ' { byte } else { byte + SHIFT }
+}
+
+/// Appends the code of a byte that is no space.
+fn push_byte(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        HIGH_BYTES.. => out.extend_from_slice(&[HIGH_LEAD, byte]),
+        _ => out.push(byte_code(byte)),
+    }
+}
+
+/// Appends the code of a weight of an eight-bit collation.
+pub(crate) fn push_eight_bit(weight: u16, out: &mut Vec<u8>) {
+    match u8::try_from(weight) {
+        Ok(byte @ 0..HIGH_BYTES) => out.push(byte_code(byte)),
+        _ => {
+            out.push(HIGH_LEAD);
+            out.extend_from_slice(&weight.to_be_bytes());
+        }
+    }
+}
+
+/// Appends the code of a weight that is a code point of the first plane.
+pub(crate) fn push_code_point(weight: u16, out: &mut Vec<u8>) {
+    let tail = |shift: u32| 0x80 | (weight >> shift & 0x3F) as u8;
+    match weight {
+        0..0x80 => out.push(byte_code(weight as u8)),
+        0x80..0x800 => out.extend_from_slice(&[byte_code(0xC0 | (weight >> 6) as u8), tail(0)]),
+        _ => out.extend_from_slice(&[byte_code(0xE0 | (weight >> 12) as u8), tail(6), tail(0)]),
+    }
+}
+
+/// The codes of a table of the Unicode Collation Algorithm.
+pub(crate) struct UcaCodes {
+    /// The codes of ASCII characters; zero for those that do not count.
+    ascii: [u8; 128],
+    /// The weights that have a code of one byte, in order.
+    singles: [u16; 128],
+    count: usize,
+    /// The code of the first space.
+    space: u8,
+    /// The lead byte of weights behind all of these.
+    far: u8,
+}
+
+/// Of the weights behind the last single one, so many ranges of 256 have a lead byte each.
+const NEAR_RANGES: u8 = 58;
+/// Lead bytes after those, counted from `far`: other weights in full, then the first of two
+/// weights that follow from a code point (Han ideographs have their own), then the highest.
+const OTHERS: u8 = NEAR_RANGES;
+const BEFORE_HAN: u8 = NEAR_RANGES + 1;
+const HAN: u8 = NEAR_RANGES + 2;
+const HAN_FROM_8000: u8 = NEAR_RANGES + 3;
+const AFTER_HAN: u8 = NEAR_RANGES + 4;
+const HAN_EXTENSION: u8 = NEAR_RANGES + 5;
+const AFTER_EXTENSION: u8 = NEAR_RANGES + 6;
+const HIGHEST: u8 = NEAR_RANGES + 7;
+
+impl UcaCodes {
+    /// Distributes the codes: a lead byte for each gap, a byte for each weight between two gaps.
+    pub(crate) const fn new(weights: &[u16; 128]) -> UcaCodes {
+        let (mut singles, mut count) = ([0u16; 128], 0);
+        let mut byte = 0;
+        while byte < 128 {
+            // Insertion sort; equal weights once, zero never.
+            let weight = weights[byte];
+            let mut at = 0;
+            while at < count && singles[at] < weight {
+                at += 1;
+            }
+            if weight != 0 && (at == count || singles[at] != weight) {
+                let mut from = count;
+                while from > at {
+                    singles[from] = singles[from - 1];
+                    from -= 1;
+                }
+                singles[at] = weight;
+                count += 1;
+            }
+            byte += 1;
+        }
+        let mut codes = UcaCodes { ascii: [0; 128], singles, count, space: 0, far: 0 };
+        codes.space = codes.single_code(codes.index_of(weights[b' ' as usize]), 0);
+        codes.far = codes.single_code(count - 1, codes.space) + 1;
+        assert!(codes.far as usize + HIGHEST as usize <= 0xFF);
+        let mut byte = 0;
+        while byte < 128 {
+            if weights[byte] != 0 {
+                codes.ascii[byte] = codes.single_code(codes.index_of(weights[byte]), codes.space);
+            }
+            byte += 1;
+        }
+        codes
+    }
+
+    const fn index_of(&self, weight: u16) -> usize {
+        let mut at = 0;
+        while self.singles[at] != weight {
+            at += 1;
+        }
+        at
+    }
+
+    /// The code of the single weight of this index, two more behind the space, whose code is given
+    /// as soon as it is known. The byte before it is the lead of the gap.
+    const fn single_code(&self, index: usize, space: u8) -> u8 {
+        let code = 2 * index as u8 + 2;
+        if space != 0 && code > space { code + SHIFT } else { code }
+    }
+
+    pub(crate) const fn space(&self) -> u8 {
+        self.space
+    }
+
+    #[inline]
+    pub(crate) fn ascii_code(&self, byte: u8) -> Option<u8> {
+        Some(self.ascii[usize::from(byte)]).filter(|code| *code != 0)
+    }
+
+    /// Appends the code of a weight other than the space's.
+    pub(crate) fn push(&self, weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
+        let [high, low] = weight.to_be_bytes();
+        if std::mem::take(follows_lead) {
+            return out.extend_from_slice(&[high, low]);
+        }
+        let index = self.singles[..self.count].partition_point(|single| *single < weight);
+        if index < self.count {
+            let code = self.single_code(index, self.space);
+            return match self.singles[index] == weight {
+                true => out.push(code),
+                // In the gap behind a space the lead byte must be greater than its three codes.
+                false => out.extend_from_slice(&[code - 1, high, low]),
+            };
+        }
+        let [last_high, _] = self.singles[self.count - 1].to_be_bytes();
+        *follows_lead = high == 0xFB;
+        match weight {
+            0..0xFB00 if high - last_high < NEAR_RANGES => {
+                out.extend_from_slice(&[self.far + (high - last_high), low]);
+            }
+            0..0xFB00 => out.extend_from_slice(&[self.far + OTHERS, high, low]),
+            0xFB40 => out.push(self.far + HAN),
+            0xFB41 => out.push(self.far + HAN_FROM_8000),
+            0xFB80 => out.push(self.far + HAN_EXTENSION),
+            0xFB00..0xFB40 => out.extend_from_slice(&[self.far + BEFORE_HAN, low]),
+            0xFB42..0xFB80 => out.extend_from_slice(&[self.far + AFTER_HAN, low]),
+            0xFB81..0xFC00 => out.extend_from_slice(&[self.far + AFTER_EXTENSION, low]),
+            0xFC00.. => out.extend_from_slice(&[self.far + HIGHEST, high, low]),
+        }
+    }
+}
+
+struct SortKey<'a> {
+    text: &'a [u8],
+    out: &'a mut Vec<u8>,
+}
+
+/// A key under which trailing spaces do not count.
+struct Padded<'a> {
+    /// The first of the three codes of the space.
+    space: u8,
+    /// Spaces whose codes depend on what follows.
+    waiting: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Padded<'_> {
+    /// Appends the waiting spaces before something that is greater or less than a space.
+    #[inline]
+    fn flush(&mut self, is_greater: bool) {
+        for _ in 0..std::mem::take(&mut self.waiting) {
+            self.out.push(if is_greater { self.space + 2 } else { self.space });
+        }
+    }
+
+    fn finish(self) {
+        self.out.push(self.space + 1);
+    }
+}
+
+/// Appends the first level of a text whose weights are of one table; spaces are for `padded`, or
+/// like any other character.
+fn push_weights<T: Codes>(text: &[u8], padded: &mut Padded<'_>, counts_spaces: bool) {
+    let (mut rest, mut follows_lead) = (text, false);
+    while let Some((byte, tail)) = rest.split_first() {
+        if *byte < 0x80 {
+            rest = tail;
+            if *byte == b' ' && !counts_spaces {
+                padded.waiting += 1;
+            } else if let Some(code) = T::ascii_code(*byte) {
+                padded.flush(code > T::SPACE);
+                padded.out.push(code);
+            }
+            continue;
+        }
+        let (code, size) = first_char(rest).expect("the text is not empty");
+        rest = &rest[size..];
+        for weight in T::weights(code).iter() {
+            let space = T::ascii(b' ');
+            if weight == 0 && T::ZERO_IS_IGNORED {
+                continue;
+            }
+            if weight == space && counts_spaces && !follows_lead {
+                padded.out.push(T::SPACE);
+            } else if weight == space && !follows_lead {
+                padded.waiting += 1;
+            } else {
+                padded.flush(weight > space);
+                T::push_code(weight, &mut follows_lead, padded.out);
+            }
+        }
+    }
+}
+
+impl Task for SortKey<'_> {
+    type Output = ();
+
+    fn bytes(self, pad: bool) {
+        self.out.reserve(self.text.len() + 1);
+        if !pad {
+            return self.out.extend_from_slice(self.text);
+        }
+        let mut padded = Padded { space: BYTE_SPACE, waiting: 0, out: self.out };
+        for byte in self.text {
+            if *byte == b' ' {
+                padded.waiting += 1;
+            } else {
+                padded.flush(*byte > b' ');
+                push_byte(*byte, padded.out);
+            }
+        }
+        padded.finish();
+    }
+
+    fn padded<T: Codes>(self) {
+        self.out.reserve(self.text.len() + 1);
+        let mut padded = Padded { space: T::SPACE, waiting: 0, out: self.out };
+        push_weights::<T>(self.text, &mut padded, false);
+        padded.finish();
+    }
+
+    fn levels(self, levels: usize) {
+        self.out.reserve((self.text.len() + 1) * levels);
+        let space = <Uca0900<1> as Codes>::SPACE;
+        let mut first = Padded { space, waiting: 0, out: self.out };
+        push_weights::<Uca0900<1>>(self.text, &mut first, true);
+        if levels > 1 {
+            self.out.push(0);
+            each_weight::<Uca0900<2>>(self.text, |weight| push_second(weight, self.out));
+        }
+        if levels > 2 {
+            self.out.push(0);
+            // There are 31 tertiary weights.
+            each_weight::<Uca0900<3>>(self.text, |weight| self.out.push(weight as u8));
+        }
+    }
+}
+
+/// Secondary weights take one byte, the few high ones three.
+fn push_second(weight: u16, out: &mut Vec<u8>) {
+    const LEAD: u8 = 0xEF;
+    match u8::try_from(weight) {
+        Ok(byte) if byte < LEAD => out.push(byte),
+        _ => {
+            out.push(LEAD);
+            out.extend_from_slice(&weight.to_be_bytes());
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The command line: sub-commands, options, their limits and defaults.
+//!
+//! # Guarantees
+//! Whatever is wrong with a command line is said in one line that names the option.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::dev::DevOptions;
+
+/// What a command line asks for.
+pub(crate) enum Parsed {
+    /// `nines dev`.
+    Dev(Box<DevOptions>),
+    /// A text to print: help, the version.
+    Text(String),
+    /// It cannot be done; why.
+    Wrong(String),
+}
+
+/// Reads a command line; the first argument is the program.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
+    let matches = match program().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return explain(&error),
+    };
+    match matches.subcommand() {
+        Some(("dev", matches)) => match dev_options(matches) {
+            Ok(options) => Parsed::Dev(Box::new(options)),
+            Err(why) => Parsed::Wrong(why),
+        },
+        Some((name, _)) => Parsed::Wrong(format!(
+            "`nines {name}` is not available yet; `nines dev` runs a whole cluster in one process"
+        )),
+        None => Parsed::Text(program().render_help().to_string().trim_end().to_string()),
+    }
+}
+
+/// Help goes out as it is, an error as its first line.
+fn explain(error: &clap::Error) -> Parsed {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Parsed::Text(text.trim_end().to_string())
+        }
+        _ => {
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.strip_prefix("error: ").unwrap_or(line);
+            Parsed::Wrong(format!("{line}; see `nines dev --help`"))
+        }
+    }
+}
+
+fn program() -> Command {
+    let program = Command::new("nines")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A distributed in-memory SQL database that speaks MySQL's protocol")
+        .subcommand(dev());
+    LATER.iter().fold(program, |program, (name, about)| {
+        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+        let about = format!("{about} (not available yet)");
+        program.subcommand(Command::new(*name).about(about).arg(rest.hide(true)))
+    })
+}
+
+fn dev() -> Command {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    Command::new("dev")
+        .about("Runs a whole cluster in this process, with its data in memory only")
+        .arg(
+            option("dir", "DIR", "Directory for the socket and for traces after a failure")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            option("bind", "ADDRESS", "Address to listen on, * for all; may be repeated")
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .default_value("127.0.0.1"),
+        )
+        .arg(
+            option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")
+                .value_parser(value_parser!(u16))
+                .default_value("3306"),
+        )
+        .arg(
+            option("socket", "PATH", "Unix socket of the MySQL protocol [default: in DIR]")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            option("data-nodes", "N", "Data nodes [default: 2]")
+                .value_parser(value_parser!(u16).range(1..=48)),
+        )
+        .arg(
+            option("replicas", "N", "Copies of each row, each on another data node [default: 2]")
+                .value_parser(value_parser!(u8).range(1..=4)),
+        )
+        .arg(
+            option("workers", "N", "Worker threads [default: the CPUs this process may use]")
+                .value_parser(value_parser!(u8).range(1..=64)),
+        )
+        .arg(
+            option("data-memory", "SIZE", "Memory of each data node, as in 512M or 2G")
+                .value_parser(size),
+        )
+        .arg(
+            option("tls-cert", "FILE", "Certificates as PEM, the server's first")
+                .value_parser(value_parser!(PathBuf))
+                .requires("tls-key"),
+        )
+        .arg(
+            option("tls-key", "FILE", "Private key of the certificate as PEM")
+                .value_parser(value_parser!(PathBuf))
+                .requires("tls-cert"),
+        )
+        .arg(
+            Arg::new("allow-insecure")
+                .long("allow-insecure")
+                .action(ArgAction::SetTrue)
+                .help("Listen on addresses other than loopback without certificates"),
+        )
+}
+
+fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
+    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+    let (data_nodes, replicas) = shape(
+        matches.get_one::<u16>("data-nodes").copied(),
+        matches.get_one::<u8>("replicas").copied(),
+    )?;
+    Ok(DevOptions {
+        directory: path("dir"),
+        bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
+        port: matches.get_one::<u16>("port").copied().expect("it has a default"),
+        socket: path("socket"),
+        data_nodes,
+        replicas,
+        workers: matches.get_one::<u8>("workers").copied(),
+        data_memory: matches.get_one::<u64>("data-memory").copied(),
+        tls: path("tls-cert").zip(path("tls-key")),
+        allow_insecure: matches.get_flag("allow-insecure"),
+    })
+}
+
+/// Numbers of data nodes and of replicas that go together; what is not given follows the other.
+fn shape(data_nodes: Option<u16>, replicas: Option<u8>) -> Result<(u16, u8), String> {
+    let nodes = data_nodes.unwrap_or(u16::from(replicas.unwrap_or(2)).max(2));
+    let copies = replicas.unwrap_or(if nodes == 1 { 1 } else { 2 });
+    if !nodes.is_multiple_of(u16::from(copies)) {
+        return Err(format!(
+            "{nodes} data nodes cannot be divided into groups of {copies} replicas; \
+             choose --data-nodes and --replicas so that one divides the other"
+        ));
+    }
+    Ok((nodes, copies))
+}
+
+/// A number of bytes with an optional unit.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = text[digits.len()..].to_ascii_uppercase();
+    let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("a size is a number with K, M, G or T".into()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size is a number with K, M, G or T")?;
+    let size = number.checked_mul(1 << shift).ok_or("that is more than any machine has")?;
+    if size < DATA_MEMORY_MIN {
+        return Err("a data node needs at least 16M".into());
+    }
+    Ok(size)
+}
+
+/// Below this not even the records of a node without rows fit well.
+const DATA_MEMORY_MIN: u64 = 16 << 20;
+
+/// Sub-commands that are named already, so that nobody looks for them in vain.
+const LATER: [(&str, &str); 6] = [
+    ("demo", "Runs a cluster as separate processes, with a load, and kills nodes"),
+    ("management", "Runs a management node"),
+    ("data", "Runs a data node"),
+    ("sql", "Runs an SQL node"),
+    ("ctl", "Shows and controls a cluster"),
+    ("top", "Watches a cluster"),
+];
+
+#[cfg(test)]
+mod tests;

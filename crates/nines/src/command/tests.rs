@@ -1,0 +1,97 @@
+//! What command lines are taken for.
+
+use super::*;
+
+fn parsed(line: &str) -> Parsed {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn options(line: &str) -> DevOptions {
+    match parsed(line) {
+        Parsed::Dev(options) => *options,
+        Parsed::Text(text) | Parsed::Wrong(text) => panic!("{text}"),
+    }
+}
+
+fn wrong(line: &str) -> String {
+    match parsed(line) {
+        Parsed::Wrong(why) => why,
+        Parsed::Text(text) => panic!("{text}"),
+        Parsed::Dev(options) => panic!("{options:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_mandatory() {
+    let options = options("nines dev");
+    assert_eq!((options.data_nodes, options.replicas, options.port), (2, 2, 3306));
+    assert_eq!(options.bind, ["127.0.0.1"]);
+    assert!(options.directory.is_none() && options.tls.is_none() && !options.allow_insecure);
+}
+
+#[test]
+fn options_in_both_forms() {
+    let options = options(
+        "nines dev --port=3307 --bind 127.0.0.1,::1 --bind=10.0.0.1 --dir /tmp/x --workers 3 \
+         --data-memory 512M --tls-cert c --tls-key k",
+    );
+    assert_eq!((options.port, options.workers), (3307, Some(3)));
+    assert_eq!(options.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
+    assert_eq!(options.data_memory, Some(512 << 20));
+    assert_eq!(options.tls, Some(("c".into(), "k".into())));
+}
+
+#[test]
+fn nodes_and_replicas_follow_each_other() {
+    let shape = |line| {
+        let options = options(line);
+        (options.data_nodes, options.replicas)
+    };
+    assert_eq!(shape("nines dev --data-nodes 1"), (1, 1));
+    assert_eq!(shape("nines dev --data-nodes 4"), (4, 2));
+    assert_eq!(shape("nines dev --replicas 1"), (2, 1));
+    assert_eq!(shape("nines dev --replicas 3"), (3, 3));
+    assert_eq!(shape("nines dev --data-nodes 6 --replicas 3"), (6, 3));
+}
+
+#[test]
+fn an_error_is_one_line_that_names_the_option() {
+    let cases = [
+        ("nines dev --data-nodes=3", "3 data nodes cannot be divided into groups of 2 replicas"),
+        ("nines dev --data-nodes=0", "--data-nodes"),
+        ("nines dev --data-nodes=49", "--data-nodes"),
+        ("nines dev --replicas=5", "--replicas"),
+        ("nines dev --replicas=0", "--replicas"),
+        ("nines dev --workers=0", "--workers"),
+        ("nines dev --port=65536", "--port"),
+        ("nines dev --port", "--port"),
+        ("nines dev --no-such-option", "--no-such-option"),
+        ("nines dev --data-memory=1", "--data-memory"),
+        ("nines dev --data-memory=1X", "--data-memory"),
+        ("nines dev --data-memory=99999999T", "--data-memory"),
+        ("nines dev --tls-cert=c", "--tls-key"),
+        ("nines dev surplus", "surplus"),
+        ("nines nonsense", "nonsense"),
+        ("nines data -c localhost", "`nines data` is not available yet"),
+        ("nines ctl show --json", "`nines ctl` is not available yet"),
+    ];
+    for (line, part) in cases {
+        let why = wrong(line);
+        assert!(why.contains(part) && !why.contains('\n'), "{line}: {why}");
+    }
+}
+
+#[test]
+fn help_is_text() {
+    for line in ["nines", "nines --help", "nines dev --help", "nines help dev", "nines --version"] {
+        assert!(matches!(parsed(line), Parsed::Text(_)), "{line}");
+    }
+}
+
+#[test]
+fn sizes() {
+    let cases = [("16777216", 16 << 20), ("64m", 64 << 20), ("2GB", 2 << 30), ("1GiB", 1 << 30)];
+    for (text, bytes) in cases {
+        assert_eq!(size(text), Ok(bytes), "{text}");
+    }
+}

@@ -1,0 +1,199 @@
+//! `nines dev`: a whole cluster in one process, for development and tests.
+//!
+//! # Owns
+//! The layout (data nodes 1 to N, a management node, an SQL node, all on the same threads), where
+//! clients connect, the lines that are printed, the end.
+//! # Failure
+//! A start that cannot succeed ends with one line. When the cluster stops by itself, or a rule is
+//! broken, the process ends with an error that names the traces.
+
+mod place;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use actor::Halt;
+use model::{Config, NodeId};
+use runtime::{Cluster, Event, Setup};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
+
+use crate::{complain, machine, tell};
+use place::Place;
+
+/// The options of `nines dev`.
+#[derive(Clone, Debug)]
+pub(crate) struct DevOptions {
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) bind: Vec<String>,
+    pub(crate) port: u16,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) data_nodes: u16,
+    pub(crate) replicas: u8,
+    pub(crate) workers: Option<u8>,
+    /// Bytes per data node.
+    pub(crate) data_memory: Option<u64>,
+    /// Certificates and key.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) allow_insecure: bool,
+}
+
+/// What the main thread waits for.
+enum Happening {
+    Cluster(Event),
+    Signal,
+}
+
+/// Runs a cluster until it is told to stop.
+pub(crate) fn run(options: DevOptions) -> Result<(), String> {
+    let (send, happenings) = channel();
+    // First of all, so that a signal during the start is not lost.
+    watch_signals(send.clone())?;
+    let place = Place::take(&options)?;
+    let Place { directory, listeners, tls, port, socket } = place;
+    let threads = options.workers.unwrap_or_else(|| machine::cpus().min(WORKERS_MAX) as u8);
+    let address = ServerAddress {
+        port,
+        socket: socket.display().to_string(),
+        hostname: machine::host_name(),
+        directory: directory.display().to_string(),
+    };
+    let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
+    let (host_offset, tls_offered) = (machine::utc_offset(), tls.is_some());
+    let report = Mutex::new(send);
+    let cluster = Cluster::start(Setup {
+        config: Arc::new(config(&options, threads)),
+        threads,
+        client: SQL_NODE,
+        application: Arc::new(move |place| {
+            let sequences = sequences.lock().expect("nobody panics while holding it").clone();
+            Box::new(SqlNode::new(SqlOptions {
+                directory: registry.clone(),
+                sequences,
+                clock_base: i64::try_from(place.clock_origin / 1_000).unwrap_or(i64::MAX),
+                host_offset,
+                tls_offered,
+                address: address.clone(),
+            }))
+        }),
+        listeners,
+        tls,
+        trace_directory: directory,
+        report: Box::new(move |event| {
+            let report = report.lock().expect("nobody panics while holding it");
+            // The main thread may have ended already.
+            let _ = report.send(Happening::Cluster(event));
+        }),
+    });
+    let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    tell("data is in memory only: it is gone when this process ends");
+    let outcome = watch(&options, &happenings, port, &socket.display().to_string());
+    cluster.stop();
+    outcome
+}
+
+/// Tells what happens, until it is the end.
+fn watch(
+    options: &DevOptions,
+    happenings: &Receiver<Happening>,
+    port: u16,
+    socket: &str,
+) -> Result<(), String> {
+    let mut patience = START_PATIENCE;
+    loop {
+        match happenings.recv_timeout(patience) {
+            Ok(Happening::Signal) => return Ok(()),
+            Ok(Happening::Cluster(Event::Ready)) => {
+                patience = Duration::MAX;
+                tell(&ready_line(options, port, socket));
+            }
+            Ok(Happening::Cluster(Event::Halted { node, why, trace })) => {
+                let trace = trace.map_or_else(|e| e.to_string(), |path| path.display().to_string());
+                let line = format!("node {} has stopped: {why} (trace: {trace})", node.0);
+                if matches!(why, Halt::ClusterStopped(_)) {
+                    return Err(line);
+                }
+                complain(&line);
+            }
+            Ok(Happening::Cluster(Event::Crashed { traces })) => {
+                return Err(match traces {
+                    Ok(traces) => {
+                        let traces: Vec<String> =
+                            traces.iter().map(|path| path.display().to_string()).collect();
+                        format!("a rule was broken; what led to it is in {}", traces.join(", "))
+                    }
+                    Err(error) => format!("a rule was broken, and no trace written: {error}"),
+                });
+            }
+            Ok(Happening::Cluster(Event::Failed(error))) => {
+                return Err(format!("the system refuses what a worker thread needs: {error}"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(format!(
+                    "the cluster has not started in {} seconds; is the machine overloaded?",
+                    START_PATIENCE.as_secs()
+                ));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err("all threads have ended".into()),
+        }
+    }
+}
+
+fn ready_line(options: &DevOptions, port: u16, socket: &str) -> String {
+    let plural = |count: u16| if count == 1 { "" } else { "s" };
+    let DevOptions { data_nodes, replicas, bind, .. } = options;
+    let (nodes, copies) = (plural(*data_nodes), plural(u16::from(*replicas)));
+    let replica = if copies.is_empty() { "replica" } else { "replicas" };
+    let host = match bind.first().map(String::as_str) {
+        None | Some("*" | "0.0.0.0" | "::" | "localhost") => "127.0.0.1",
+        Some(address) => address,
+    };
+    format!(
+        "ready: {data_nodes} data node{nodes}, {replicas} {replica}, in memory; \
+         mysql -h{host} -P{port} -uroot  or  mysql --socket={socket} -uroot"
+    )
+}
+
+/// Turns the signals that ask for an end into a message; the second one ends at once.
+fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.map_err(|error| format!("cannot watch for signals: {error}"))?;
+    let watch = move || {
+        for (count, _) in signals.forever().enumerate() {
+            // The main thread may be on its way out already.
+            let _ = send.send(Happening::Signal);
+            if count > 0 {
+                std::process::exit(INTERRUPTED);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("signals".into()).spawn(watch);
+    thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+}
+
+/// Limits and intervals. One process fails as a whole, so nobody has to be watched closely: a
+/// machine that stands still for a moment must not look like nodes that are gone.
+fn config(options: &DevOptions, threads: u8) -> Config {
+    let data_nodes = (1..=options.data_nodes).map(NodeId).collect();
+    let mut config = Config::new(data_nodes, vec![MANAGEMENT_NODE], options.replicas);
+    config.lease = stdx::Duration::from_secs(10);
+    config.election_timeout = stdx::Duration::from_secs(2);
+    let nodes = u64::from(options.data_nodes);
+    let per_node = options.data_memory.unwrap_or_else(|| machine::memory() / 2 / nodes);
+    config.data_memory = per_node / u64::from(threads);
+    config.version_memory = config.version_memory.min(config.data_memory / 4);
+    config
+}
+
+const MANAGEMENT_NODE: NodeId = NodeId(49);
+const SQL_NODE: NodeId = NodeId(51);
+/// Threads taken without being asked to.
+const WORKERS_MAX: usize = 64;
+/// How long a cluster may take to start on a machine that has other things to do.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// The exit code of a process that was interrupted twice.
+const INTERRUPTED: i32 = 130;

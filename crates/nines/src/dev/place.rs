@@ -1,0 +1,151 @@
+//! What a cluster in one process needs of the machine before it starts: a directory, addresses, a
+//! certificate.
+//!
+//! # Guarantees
+//! What is refused is refused before anything runs, by a line that names it and the way out.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use runtime::{Listeners, TlsIdentity};
+
+use super::DevOptions;
+
+/// What has been taken.
+pub(super) struct Place {
+    pub(super) directory: PathBuf,
+    pub(super) listeners: Listeners,
+    pub(super) tls: Option<TlsIdentity>,
+    pub(super) port: u16,
+    pub(super) socket: PathBuf,
+}
+
+impl Place {
+    /// Takes all of it, or says what is missing.
+    pub(super) fn take(options: &DevOptions) -> Result<Place, String> {
+        let tls = options.tls.as_ref().map(|(certificate, key)| {
+            TlsIdentity::from_files(certificate, key).map_err(|error| {
+                let files = format!("{} and {}", certificate.display(), key.display());
+                format!("cannot use {files}: {error}")
+            })
+        });
+        let tls = tls.transpose()?;
+        let addresses = addresses(&options.bind)?;
+        if tls.is_none() && !options.allow_insecure {
+            refuse_open_doors(&addresses)?;
+        }
+        let directory = options.directory.clone().unwrap_or_else(default_directory);
+        prepare_directory(&directory, options.directory.is_none())
+            .map_err(|error| format!("cannot use directory {}: {error}", directory.display()))?;
+        let mut listeners = Listeners::default();
+        let port = listen(&mut listeners, &addresses, options.port)?;
+        let socket = options.socket.clone();
+        let socket = socket.unwrap_or_else(|| directory.join(format!("nines-{port}.sock")));
+        listeners.bind_unix(&socket).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "socket {} is in use by another server; choose another one with --socket",
+                socket.display()
+            ),
+            _ => format!("cannot listen on socket {}: {error}", socket.display()),
+        })?;
+        let socket = std::path::absolute(&socket).unwrap_or(socket);
+        Ok(Place { directory, listeners, tls, port, socket })
+    }
+}
+
+/// Listens on all addresses with one port; which.
+fn listen(listeners: &mut Listeners, addresses: &[IpAddr], port: u16) -> Result<u16, String> {
+    let mut chosen = port;
+    for address in addresses {
+        let address = SocketAddr::new(*address, chosen);
+        let bound = listeners.bind_tcp(address).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("port {port} of {} is in use; choose another with --port", address.ip())
+            }
+            _ => format!("cannot listen on {address}: {error}"),
+        })?;
+        chosen = bound.port();
+    }
+    Ok(chosen)
+}
+
+fn addresses(bind: &[String]) -> Result<Vec<IpAddr>, String> {
+    let mut addresses = Vec::new();
+    for text in bind {
+        match text.as_str() {
+            "*" => {
+                addresses.push(Ipv4Addr::UNSPECIFIED.into());
+                // A machine without IPv6 has nothing to listen on there.
+                if Path::new("/proc/net/if_inet6").exists() {
+                    addresses.push(Ipv6Addr::UNSPECIFIED.into());
+                }
+            }
+            "localhost" => addresses.push(Ipv4Addr::LOCALHOST.into()),
+            text => {
+                addresses.push(text.parse().map_err(|_| {
+                    format!("--bind takes IP addresses, localhost or *, not `{text}`")
+                })?)
+            }
+        }
+    }
+    addresses.dedup();
+    Ok(addresses)
+}
+
+/// Whoever can reach an open port of a database without encryption is inside.
+fn refuse_open_doors(addresses: &[IpAddr]) -> Result<(), String> {
+    match addresses.iter().find(|address| !address.to_canonical().is_loopback()) {
+        None => Ok(()),
+        Some(address) => Err(format!(
+            "{address} can be reached from other machines: give --tls-cert and --tls-key, or \
+             --allow-insecure"
+        )),
+    }
+}
+
+/// The user's own directory for what lasts no longer than the process.
+fn default_directory() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    std::env::temp_dir().join(format!("nines-{user}"))
+}
+
+/// Makes the directory if it is not there, and makes sure that it can be written to. A default
+/// directory lies where everybody may make one: it must be the user's own.
+fn prepare_directory(directory: &Path, default: bool) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let owner = fs::symlink_metadata(directory)?.uid();
+    if default && owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user; name one with --dir"));
+    }
+    let probe = directory.join(format!(".probe-{}", std::process::id()));
+    fs::write(&probe, [])?;
+    fs::remove_file(&probe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(bind: &[&str]) -> Result<Vec<IpAddr>, String> {
+        addresses(&bind.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn addresses_are_names_of_this_machine() {
+        let both: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        assert_eq!(parsed(&["localhost", "127.0.0.1", "::1"]), Ok(both));
+        assert!(parsed(&["example.org"]).unwrap_err().contains("`example.org`"));
+        assert!(parsed(&["*"]).unwrap().contains(&Ipv4Addr::UNSPECIFIED.into()));
+    }
+
+    #[test]
+    fn only_loopback_needs_no_certificate() {
+        assert_eq!(refuse_open_doors(&parsed(&["127.0.0.2", "::1"]).unwrap()), Ok(()));
+        for open in ["0.0.0.0", "::", "192.0.2.1"] {
+            assert!(refuse_open_doors(&parsed(&[open]).unwrap()).is_err(), "{open}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the machine gives: CPUs, memory, its name, its time zone.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqltype::TimeZone;
+
+/// CPUs this process may use.
+pub(crate) fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Bytes of memory this process may use: the machine's, or the smaller part a container has.
+pub(crate) fn memory() -> u64 {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
+    let group = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok());
+    [machine, group].into_iter().flatten().min().unwrap_or(MEMORY_UNKNOWN)
+}
+
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+/// The name of the host.
+pub(crate) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_string()
+}
+
+/// Minutes by which the host's local time is ahead of UTC now.
+pub(crate) fn utc_offset() -> i32 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
+    let zone = std::env::var("TZ").ok().or_else(|| {
+        let link = fs::read_link("/etc/localtime").ok()?;
+        zone_of(&link).map(str::to_string)
+    });
+    let zone = zone.and_then(|name| TimeZone::parse(name.trim_start_matches(':')));
+    zone.map_or(0, |zone| zone.offset_at(seconds) / 60)
+}
+
+/// The zone's name in a path of the system's database.
+fn zone_of(path: &Path) -> Option<&str> {
+    path.to_str()?.split_once("zoneinfo/").map(|(_, name)| name)
+}
+
+/// Where the system does not say.
+const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_files_say() {
+        assert_eq!(total_of("MemTotal:       24586448 kB\nMemFree: 1 kB\n"), Some(25_176_522_752));
+        assert_eq!(total_of("MemFree: 1 kB\n"), None);
+        assert_eq!(zone_of(Path::new("/usr/share/zoneinfo/Europe/Rome")), Some("Europe/Rome"));
+        assert_eq!(zone_of(Path::new("../usr/share/zoneinfo/UTC")), Some("UTC"));
+        assert_eq!(zone_of(Path::new("/etc/somewhere")), None);
+    }
+
+    #[test]
+    fn a_machine_has_something() {
+        assert!(cpus() > 0 && memory() > 0);
+    }
+}

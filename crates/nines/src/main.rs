@@ -1,0 +1,56 @@
+//! The program `nines`: every role of the cluster as a sub-command.
+//!
+//! # Owns
+//! The command line, and how an outcome is told: what a user asked for on standard output, an error
+//! as one line on standard error with an exit code that is not 0.
+//! # Not here
+//! What a role does: `dev`.
+
+mod command;
+mod dev;
+mod machine;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use mimalloc::MiMalloc;
+
+/// Messages are many small allocations, and this allocator needs fewer instructions for them, at the
+/// price of some memory (docs/dependencies.md).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    let outcome = match command::parse(std::env::args_os()) {
+        command::Parsed::Dev(options) => dev::run(*options),
+        command::Parsed::Text(text) => {
+            tell(&text);
+            return ExitCode::SUCCESS;
+        }
+        command::Parsed::Wrong(why) => {
+            complain(&why);
+            return ExitCode::from(USAGE);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            complain(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a line to standard output. That nobody reads it is no reason to end.
+fn tell(line: &str) {
+    let mut output = io::stdout().lock();
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+/// Writes a line to standard error.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "nines: {line}");
+}
+
+/// The exit code for a command line that cannot be understood.
+const USAGE: u8 = 2;

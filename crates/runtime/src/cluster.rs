@@ -1,0 +1,253 @@
+//! The nodes of one process: started, watched, stopped.
+//!
+//! # Owns
+//! [`Setup`], what a process is to host; [`Cluster`], its running threads; what the process is told
+//! of them ([`Event`]).
+//! # Guarantees
+//! Every node of the process has a worker on every thread, the management node only on the first:
+//! a worker's number is its thread's.
+//! # Not here
+//! What happens on a thread (`thread`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use actor::{Actor, Halt, LeaseCell};
+use model::{Config, Incarnation, NodeId, WorkerId};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::clock::Clock;
+use crate::crash::CrashSite;
+use crate::exchange::{Exchange, Mail};
+use crate::listener::Listeners;
+use crate::thread::Thread;
+use crate::tls::TlsIdentity;
+
+/// What a process is to host: all data nodes and the management nodes of the configuration, and one
+/// client node.
+pub struct Setup {
+    /// Nodes, limits and intervals. At most one management node.
+    pub config: Arc<Config>,
+    /// Worker threads.
+    pub threads: u8,
+    /// The client node.
+    pub client: NodeId,
+    /// Makes the application of each of the client node's workers, on its thread.
+    pub application: ApplicationFactory,
+    /// Where clients of the application connect.
+    pub listeners: Listeners,
+    /// Encrypts connections whose client wants it.
+    pub tls: Option<TlsIdentity>,
+    /// Where to write what the last moments of a node were when it stops unexpectedly.
+    pub trace_directory: PathBuf,
+    /// Is told what happens; called on the threads, so it must not wait for anything.
+    pub report: Report,
+}
+
+/// Where an application's actor runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplicationPlace {
+    /// The client node.
+    pub node: NodeId,
+    /// The worker, and its number among `workers`.
+    pub worker: WorkerId,
+    /// Workers of the client node.
+    pub workers: u8,
+    /// Nanoseconds between 1970 and the origin of the actors' clock.
+    pub clock_origin: u64,
+}
+
+/// Makes the actor of a worker of the client node.
+pub type ApplicationFactory = Arc<dyn Fn(ApplicationPlace) -> Box<dyn Actor> + Send + Sync>;
+
+/// Takes what happens in a cluster.
+pub type Report = Box<dyn Fn(Event) + Send + Sync>;
+
+/// Something the process should know.
+#[derive(Debug)]
+pub enum Event {
+    /// The cluster serves every worker of the client node; clients are let in.
+    Ready,
+    /// A node has stopped by its own decision, and its peers have been told.
+    Halted {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        why: Halt,
+        /// What its last moments were.
+        trace: io::Result<PathBuf>,
+    },
+    /// A rule was broken: all threads have stopped, because what they hold cannot be relied on.
+    Crashed {
+        /// What the last moments of each node were.
+        traces: io::Result<Vec<PathBuf>>,
+    },
+    /// A thread cannot go on: the system refuses what it needs.
+    Failed(io::Error),
+}
+
+/// A node of the process, as all threads see it.
+pub(crate) struct Life {
+    pub(crate) node: NodeId,
+    pub(crate) role: Role,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) lease: LeaseCell,
+    /// It has ended: none of its workers takes another step.
+    ended: AtomicBool,
+}
+
+/// What kind of node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Data,
+    Management,
+    Client,
+}
+
+/// What the threads of a process share.
+pub(crate) struct Common {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Clock,
+    pub(crate) clock_origin: u64,
+    pub(crate) exchange: Exchange,
+    pub(crate) lives: BTreeMap<NodeId, Life>,
+    pub(crate) application: ApplicationFactory,
+    pub(crate) tls: Option<TlsIdentity>,
+    pub(crate) crash: CrashSite,
+    pub(crate) report: Report,
+    /// Threads on which the cluster is seen to serve.
+    pub(crate) ready: AtomicUsize,
+    /// The process is to stop: clients are told.
+    pub(crate) stopping: AtomicBool,
+    /// Threads that have no client any more.
+    pub(crate) drained: AtomicUsize,
+}
+
+impl Life {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends the node for all threads; false if it had ended before. Whoever learns it later than
+    /// the node's peers must not have served in between, so the lease goes first.
+    pub(crate) fn end(&self) -> bool {
+        self.lease.set(stdx::Instant::ZERO);
+        !self.ended.swap(true, Ordering::SeqCst)
+    }
+}
+
+impl Common {
+    /// Number of threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.exchange.len()
+    }
+}
+
+/// The running nodes of a process.
+pub struct Cluster {
+    common: Arc<Common>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Starts the threads. [`Event::Ready`] follows when clients are served.
+    pub fn start(setup: Setup) -> io::Result<Cluster> {
+        let Setup { config, threads, client, application, listeners, tls, .. } = setup;
+        assert!(threads > 0, "a process has at least one thread");
+        assert!(config.management_nodes.len() <= 1, "one management node per process");
+        raise_descriptor_limit();
+        let clock = Clock::start();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_1970 = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let nodes = config.data_nodes.iter().map(|node| (*node, Role::Data));
+        let management = config.management_nodes.iter().map(|node| (*node, Role::Management));
+        let nodes = nodes.chain(management).chain([(client, Role::Client)]);
+        let life = |(node, role)| {
+            let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
+            // Later lives are larger, also after a restart of the process.
+            let incarnation = Incarnation(since_1970);
+            (node, Life { node, role, incarnation, lease, ended })
+        };
+        let common = Arc::new(Common {
+            config: config.clone(),
+            clock,
+            clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
+            exchange: Exchange::new(usize::from(threads))?,
+            lives: nodes.map(life).collect(),
+            application,
+            tls,
+            crash: CrashSite::new(setup.trace_directory, usize::from(threads)),
+            report: setup.report,
+            ready: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
+        });
+        let mut cluster = Cluster { common: common.clone(), threads: Vec::new() };
+        let mut listeners = Some(listeners);
+        for index in 0..threads {
+            let thread = Thread::spawn(index, common.clone(), listeners.take());
+            match thread {
+                Ok(handle) => cluster.threads.push(handle),
+                Err(error) => {
+                    cluster.stop();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// Ends a node as if its process had died: it does nothing more, and its peers are told.
+    pub fn kill(&self, node: NodeId) {
+        let life = self.common.lives.get(&node).expect("a node of this process");
+        if life.end() {
+            for thread in 0..self.common.threads() {
+                self.common.exchange.post_from_outside(thread, Mail::NodeDown(node));
+            }
+        }
+    }
+
+    /// Ends everything. Clients are told, and have a moment to hear it.
+    pub fn stop(self) {
+        self.common.stopping.store(true, Ordering::SeqCst);
+        self.common.exchange.wake_all();
+        for thread in self.threads {
+            // A thread that panicked has reported it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A number nobody can guess.
+pub(crate) fn entropy() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Lets the process have as many sockets as the system allows it. The lower limit that usually
+/// applies is there for programs that use `select`.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // Without it there are fewer connections, which is no reason not to start.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}

@@ -1,0 +1,199 @@
+//! Where clients come in: listening sockets, and what to do when the system gives no more.
+//!
+//! # Guarantees
+//! A Unix socket's file that nobody listens to is replaced, another one is not touched; ours is
+//! removed at the end.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use actor::{ConnectionId, Transport};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use stdx::{Duration, Instant};
+
+use crate::poller::{Interest, Poller};
+
+/// Sockets that clients connect to.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    listeners: Vec<Listener>,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+/// A client that has connected.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) id: ConnectionId,
+    pub(crate) socket: OwnedFd,
+    pub(crate) transport: Transport,
+}
+
+impl Listeners {
+    /// Listens on a TCP address; the address with the port that was chosen if it was 0. An IPv6
+    /// address takes no IPv4 connections.
+    pub fn bind_tcp(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        let listener = TcpListener::from(socket);
+        let bound = listener.local_addr()?;
+        self.listeners.push(Listener::Tcp(listener));
+        Ok(bound)
+    }
+
+    /// Listens on a Unix socket. Fails with `AddrInUse` if another process does.
+    pub fn bind_unix(&mut self, path: &Path) -> io::Result<()> {
+        let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        if is_socket {
+            match UnixStream::connect(path) {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?;
+                }
+                _ => return Err(io::ErrorKind::AddrInUse.into()),
+            }
+        }
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        self.listeners.push(Listener::Unix(listener, path.to_path_buf()));
+        Ok(())
+    }
+}
+
+impl Listener {
+    fn accept(&self) -> Result<(OwnedFd, Transport), Errno> {
+        let (socket, address) =
+            rustix::net::acceptfrom_with(self, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        let Listener::Tcp(_) = self else { return Ok((socket, Transport::Unix)) };
+        let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+        let address = address.ok_or(Errno::CONNABORTED)?;
+        // Answers are written whole, so there is nothing to wait for.
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        sockopt::set_socket_keepalive(&socket, true)?;
+        let ip = address.ip().to_canonical();
+        let (port, loopback) = (address.port(), ip.is_loopback());
+        Ok((socket, Transport::Tcp { address: ip.to_string(), port, loopback }))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // Somebody may have removed it before us.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The thread that accepts.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    listeners: Vec<Listener>,
+    /// First token of the listeners in the poller.
+    tokens_from: u64,
+    /// Number of the last connection.
+    last: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The cluster does not serve yet: clients wait in the system's queue.
+    Waiting,
+    Accepting,
+    /// The system had no descriptor or memory left; tried again at this time.
+    Exhausted(Instant),
+}
+
+impl Acceptor {
+    /// Does not accept before [`Acceptor::open`].
+    pub(crate) fn new(listeners: Listeners, tokens_from: u64) -> Self {
+        let listeners = listeners.listeners;
+        Self { listeners, tokens_from, last: 0, state: State::Waiting }
+    }
+
+    /// Begins to accept.
+    pub(crate) fn open(&mut self, poller: &Poller) -> io::Result<()> {
+        if self.state != State::Accepting {
+            for (token, listener) in (self.tokens_from..).zip(&self.listeners) {
+                poller.add(listener, token, Interest { read: true, write: false })?;
+            }
+            self.state = State::Accepting;
+        }
+        Ok(())
+    }
+
+    /// When to look again although no listener is ready.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.state {
+            State::Exhausted(until) => Some(until),
+            State::Waiting | State::Accepting => None,
+        }
+    }
+
+    /// Accepts from the listener with this token, a bounded number at a time.
+    pub(crate) fn accept(
+        &mut self,
+        poller: &Poller,
+        token: u64,
+        now: Instant,
+        accepted: &mut Vec<Accepted>,
+    ) -> io::Result<()> {
+        let Some(listener) = self.listeners.get((token - self.tokens_from) as usize) else {
+            return Ok(());
+        };
+        for _ in 0..ACCEPTED_PER_TURN {
+            match listener.accept() {
+                Ok((socket, transport)) => {
+                    self.last += 1;
+                    accepted.push(Accepted { id: ConnectionId(self.last), socket, transport });
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // A ready listener that cannot be served would keep the loop busy.
+                    for listener in &self.listeners {
+                        poller.remove(listener)?;
+                    }
+                    self.state = State::Exhausted(now + EXHAUSTED_PAUSE);
+                    break;
+                }
+                // The client has gone again, or a moment's trouble of the network.
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Clients that may wait to be accepted; the system takes less if it is set up so.
+const BACKLOG: i32 = 4_096;
+/// Clients accepted per turn and listener.
+const ACCEPTED_PER_TURN: usize = 64;
+/// How long to wait when the system has no descriptor left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);

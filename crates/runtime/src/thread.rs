@@ -1,0 +1,451 @@
+//! One thread of the process: its workers and their event loop.
+//!
+//! # Owns
+//! A turn: wait, take in what has arrived, let workers run until none has anything to do or the
+//! turn has lasted long enough, send what clients are to get.
+//! # Guarantees
+//! 1. The clock is read once before the workers of a turn run, so a turn happens at one time.
+//! 2. A turn handles a bounded number of messages; sockets and timers are not starved by them.
+//! 3. After a node has ended, nothing of it is delivered to a worker that has been told.
+//! # Failure
+//! A panic ends the whole process: see `crash`. What the system refuses to the loop ends it too.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use actor::Halt;
+use model::{ActorKind, Address, NodeId, WorkerId};
+use node::{Outgoing, Place, Worker};
+use stdx::{Duration, Instant};
+use wire::{Envelope, Message};
+
+use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
+use crate::crash::{trace, write_trace};
+use crate::exchange::Mail;
+use crate::gateway::Gateway;
+use crate::listener::{Accepted, Acceptor, Listeners};
+use crate::poller::{Interest, Poller, Ready};
+
+/// A thread's state.
+pub(crate) struct Thread {
+    index: usize,
+    common: Arc<Common>,
+    hosted: Vec<Hosted>,
+    /// Nodes that have ended, as far as this thread's workers have been told.
+    down: BTreeSet<NodeId>,
+    poller: Poller,
+    gateway: Gateway,
+    /// On the first thread.
+    acceptor: Option<Acceptor>,
+    /// The thread that gets the next connection.
+    next_thread: usize,
+    /// What is to be posted, by thread.
+    outgoing: Vec<Vec<Mail>>,
+    incoming: Vec<Mail>,
+    ready: Vec<Ready>,
+    now: Instant,
+    /// The cluster is seen to serve.
+    serves: bool,
+    /// The end: until when clients may take leave, and whether all have.
+    stopping: Option<Instant>,
+    drained: bool,
+}
+
+/// A worker on this thread.
+struct Hosted {
+    node: NodeId,
+    role: Role,
+    worker: Worker,
+}
+
+impl Thread {
+    /// Starts a thread. Its workers are made on it, because actors do not move.
+    pub(crate) fn spawn(
+        index: u8,
+        common: Arc<Common>,
+        listeners: Option<Listeners>,
+    ) -> io::Result<JoinHandle<()>> {
+        let builder = std::thread::Builder::new().name(format!("worker-{index}"));
+        builder.stack_size(STACK_SIZE).spawn(move || {
+            let built = catch_unwind(AssertUnwindSafe(|| {
+                Thread::new(usize::from(index), common.clone(), listeners)
+            }));
+            match built {
+                Ok(Ok(thread)) => thread.live(),
+                Ok(Err(error)) => (common.report)(Event::Failed(error)),
+                Err(_) => crash(&common, std::iter::empty()),
+            }
+        })
+    }
+
+    fn new(index: usize, common: Arc<Common>, listeners: Option<Listeners>) -> io::Result<Thread> {
+        let poller = Poller::new()?;
+        let read = Interest { read: true, write: false };
+        poller.add(common.exchange.waker(index), TOKEN_WAKE, read)?;
+        let mut thread = Thread {
+            index,
+            hosted: Vec::new(),
+            down: BTreeSet::new(),
+            poller,
+            gateway: Gateway::new(common.tls.clone()),
+            acceptor: listeners.map(|listeners| Acceptor::new(listeners, TOKEN_LISTENERS)),
+            next_thread: 0,
+            outgoing: (0..common.threads()).map(|_| Vec::new()).collect(),
+            incoming: Vec::new(),
+            ready: Vec::new(),
+            now: common.clock.now(),
+            serves: false,
+            stopping: None,
+            drained: false,
+            common: common.clone(),
+        };
+        for life in common.lives.values() {
+            if life.role != Role::Management || index == 0 {
+                let worker = thread.make_worker(life)?;
+                thread.hosted.push(Hosted { node: life.node, role: life.role, worker });
+            }
+        }
+        let now = thread.now;
+        for hosted in &mut thread.hosted {
+            hosted.worker.start(now);
+        }
+        Ok(thread)
+    }
+
+    fn make_worker(&self, life: &Life) -> io::Result<Worker> {
+        let threads = u8::try_from(self.common.threads()).expect("they were counted by one");
+        let workers = if life.role == Role::Management { 1 } else { threads };
+        let worker = WorkerId(u8::try_from(self.index).expect("a number below that"));
+        let place = Place {
+            node: life.node,
+            incarnation: life.incarnation,
+            worker,
+            workers,
+            config: self.common.config.clone(),
+            lease: life.lease.clone(),
+            seed: entropy()?,
+            recorder_size: RECORDER_SIZE,
+        };
+        Ok(match life.role {
+            Role::Data => Worker::data_node(place),
+            Role::Management => Worker::management_node(place),
+            Role::Client => {
+                let (node, clock_origin) = (life.node, self.common.clock_origin);
+                let place_of = ApplicationPlace { node, worker, workers, clock_origin };
+                Worker::client_node(place, (self.common.application)(place_of))
+            }
+        })
+    }
+
+    /// Runs to the end, and says how that came.
+    fn live(mut self) {
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run()));
+        let common = self.common.clone();
+        let workers = self.hosted.iter().map(|hosted| (hosted.node, &hosted.worker));
+        match ran {
+            Err(_) => crash(&common, workers),
+            Ok(_) if common.crash.has_crashed() => common.crash.leave(workers),
+            Ok(Err(error)) => (common.report)(Event::Failed(error)),
+            Ok(Ok(())) => {}
+        }
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.wait()?;
+            if self.common.crash.has_crashed() || self.has_stopped() {
+                return Ok(());
+            }
+            self.collect_mail();
+            self.handle_ready()?;
+            self.run_workers();
+            self.flush();
+            self.look_around()?;
+        }
+    }
+
+    /// Sleeps until something is to be done.
+    fn wait(&mut self) -> io::Result<()> {
+        let due = self.due();
+        let exchange = &self.common.exchange;
+        let busy = due.is_some_and(|due| due <= self.now);
+        if busy || !exchange.doze(self.index) {
+            self.poller.wait(Some(Duration::ZERO))?;
+        } else {
+            // The time may have changed since the turn began.
+            let now = self.common.clock.now();
+            self.poller.wait(due.map(|due| due.since(now)))?;
+            exchange.rise(self.index);
+        }
+        self.now = self.common.clock.now();
+        Ok(())
+    }
+
+    /// When there is something to do even if nothing comes in.
+    fn due(&mut self) -> Option<Instant> {
+        let mut due = self.stopping;
+        for hosted in &mut self.hosted {
+            if hosted.worker.has_messages() || hosted.worker.connections().has_touched() {
+                return Some(Instant::ZERO);
+            }
+            due = [due, hosted.worker.next_timer()].into_iter().flatten().min();
+        }
+        let acceptor = self.acceptor.as_ref().and_then(Acceptor::due);
+        [due, self.gateway.due(), acceptor].into_iter().flatten().min()
+    }
+
+    fn collect_mail(&mut self) -> bool {
+        let mut mail = std::mem::take(&mut self.incoming);
+        let any = self.common.exchange.collect(self.index, &mut mail);
+        for mail in mail.drain(..) {
+            match mail {
+                Mail::Message(outgoing) => self.deliver(outgoing),
+                Mail::NodeDown(node) => self.node_down(node),
+                Mail::Connection(accepted) => self.open(accepted),
+                Mail::LookAround => {}
+            }
+        }
+        self.incoming = mail;
+        any
+    }
+
+    fn handle_ready(&mut self) -> io::Result<()> {
+        let mut all = std::mem::take(&mut self.ready);
+        all.extend(self.poller.take());
+        for ready in all.drain(..) {
+            match ready.token {
+                TOKEN_WAKE => self.common.exchange.woken(self.index),
+                TOKEN_LISTENERS.. => self.accept(ready.token)?,
+                _ => {
+                    if let Some(client) = client(&mut self.hosted) {
+                        self.gateway.ready(&self.poller, client, self.now, ready);
+                    }
+                }
+            }
+        }
+        self.ready = all;
+        Ok(())
+    }
+
+    /// Takes in clients and hands them to the threads in turn.
+    fn accept(&mut self, token: u64) -> io::Result<()> {
+        let Some(acceptor) = &mut self.acceptor else { return Ok(()) };
+        let mut accepted = Vec::new();
+        acceptor.accept(&self.poller, token, self.now, &mut accepted)?;
+        for accepted in accepted {
+            let thread = self.next_thread;
+            self.next_thread = (thread + 1) % self.common.threads();
+            if thread == self.index {
+                self.open(accepted);
+            } else {
+                self.outgoing[thread].push(Mail::Connection(accepted));
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, accepted: Accepted) {
+        let Some(client) = client(&mut self.hosted) else { return };
+        self.gateway.open(&self.poller, client, self.now, accepted);
+        if self.stopping.is_some() {
+            self.gateway.shut_down(client, self.now);
+        }
+    }
+
+    /// Lets workers run until none has anything to do, for a bounded number of steps.
+    fn run_workers(&mut self) {
+        loop {
+            let mut any = false;
+            for at in 0..self.hosted.len() {
+                for _ in 0..STEPS_PER_PASS {
+                    if !self.step(at) {
+                        break;
+                    }
+                    any = true;
+                }
+            }
+            self.stop_halted();
+            self.post();
+            any |= self.collect_mail();
+            if !any || self.common.clock.now().since(self.now) > TURN_MAX {
+                break;
+            }
+        }
+    }
+
+    /// Lets a worker handle one thing, and sends what it has to say; false if there was neither.
+    fn step(&mut self, at: usize) -> bool {
+        let hosted = &mut self.hosted[at];
+        let node = hosted.node;
+        // Somebody else may have ended it: what comes from it now would come after its end.
+        if self.common.lives.get(&node).is_none_or(Life::has_ended) {
+            return false;
+        }
+        let mut any = hosted.worker.step(self.now);
+        while let Some(outgoing) = self.hosted[at].worker.pop_outgoing() {
+            self.send(outgoing);
+            any = true;
+        }
+        any
+    }
+
+    fn send(&mut self, outgoing: Outgoing) {
+        let thread = usize::from(outgoing.envelope.to.worker.0);
+        if thread == self.index {
+            self.deliver(outgoing);
+        } else if let Some(batch) = self.outgoing.get_mut(thread) {
+            batch.push(Mail::Message(outgoing));
+        }
+    }
+
+    /// Hands a message to its worker, if that lives and its sender does.
+    fn deliver(&mut self, outgoing: Outgoing) {
+        let Outgoing { envelope, life } = outgoing;
+        if self.down.contains(&envelope.from.node) {
+            return;
+        }
+        let to = envelope.to.node;
+        let hosted = self.hosted.iter_mut().find(|hosted| hosted.node == to);
+        if let Some(hosted) = hosted
+            && life.is_none_or(|life| life == hosted.worker.shared().incarnation)
+        {
+            hosted.worker.deliver(envelope);
+        }
+    }
+
+    fn post(&mut self) {
+        for (thread, batch) in self.outgoing.iter_mut().enumerate() {
+            self.common.exchange.post(self.index, thread, batch);
+        }
+    }
+
+    /// Ends the nodes of which a worker has halted.
+    fn stop_halted(&mut self) {
+        let halted = |hosted: &Hosted| {
+            let why = hosted.worker.halted()?.clone();
+            Some((hosted.node, why, trace(&hosted.worker)))
+        };
+        let halted: Vec<(NodeId, Halt, String)> = self.hosted.iter().filter_map(halted).collect();
+        for (node, why, text) in halted {
+            if self.common.lives.get(&node).is_some_and(Life::end) {
+                let trace = write_trace(self.common.crash.directory(), node, &text);
+                (self.common.report)(Event::Halted { node, why, trace });
+                for (thread, batch) in self.outgoing.iter_mut().enumerate() {
+                    if thread != self.index {
+                        batch.push(Mail::NodeDown(node));
+                    }
+                }
+            }
+            self.node_down(node);
+        }
+    }
+
+    /// A node has ended: its worker goes, the others are told that the link to it is gone.
+    fn node_down(&mut self, node: NodeId) {
+        if !self.down.insert(node) {
+            return;
+        }
+        self.hosted.retain(|hosted| hosted.node != node);
+        let incarnation = self.common.lives[&node].incarnation;
+        for hosted in &mut self.hosted {
+            let worker = WorkerId(self.index as u8);
+            let control = |node| Address { node, worker, actor: ActorKind::Control };
+            hosted.worker.deliver(Envelope {
+                from: control(node),
+                incarnation,
+                to: control(hosted.node),
+                reached: hosted.worker.shared().cluster.index,
+                message: Message::LinkDown { node, incarnation, closed: true },
+            });
+        }
+    }
+
+    /// Sends what clients are to get.
+    fn flush(&mut self) {
+        let Some(at) = self.hosted.iter().position(|hosted| hosted.role == Role::Client) else {
+            return;
+        };
+        self.gateway.flush(&self.poller, &mut self.hosted[at].worker, self.now);
+        // What was heard of connections may have led to requests.
+        while let Some(outgoing) = self.hosted[at].worker.pop_outgoing() {
+            self.send(outgoing);
+        }
+        self.post();
+    }
+
+    /// Looks at what concerns the process as a whole.
+    fn look_around(&mut self) -> io::Result<()> {
+        let common = &self.common;
+        if !self.serves
+            && let Some(client) = client(&mut self.hosted)
+        {
+            let cluster = &client.shared().cluster;
+            self.serves = cluster.started && !cluster.stopped;
+            if self.serves && common.ready.fetch_add(1, Ordering::SeqCst) + 1 == common.threads() {
+                (common.report)(Event::Ready);
+                common.exchange.wake_all();
+            }
+        }
+        let all_serve = common.ready.load(Ordering::SeqCst) == common.threads();
+        if let Some(acceptor) = &mut self.acceptor
+            && all_serve
+            && acceptor.due().is_none_or(|due| due <= self.now)
+        {
+            acceptor.open(&self.poller)?;
+        }
+        if common.stopping.load(Ordering::SeqCst) && self.stopping.is_none() {
+            self.stopping = Some(self.now + FAREWELL_TIMEOUT);
+            self.acceptor = None;
+            if let Some(client) = client(&mut self.hosted) {
+                self.gateway.shut_down(client, self.now);
+            }
+            self.flush();
+        }
+        if self.stopping.is_some() && !self.drained && self.gateway.is_empty() {
+            self.drained = true;
+            self.common.drained.fetch_add(1, Ordering::SeqCst);
+            self.common.exchange.wake_all();
+        }
+        Ok(())
+    }
+
+    /// Whether all clients have taken leave, or have had time to.
+    fn has_stopped(&self) -> bool {
+        let all_drained = self.common.drained.load(Ordering::SeqCst) == self.common.threads();
+        self.stopping.is_some_and(|until| all_drained || until <= self.now)
+    }
+}
+
+/// This thread has panicked: stops the others, and keeps what all were doing.
+fn crash<'a>(common: &Common, workers: impl Iterator<Item = (NodeId, &'a Worker)>) {
+    let first = common.crash.declare();
+    common.exchange.wake_all();
+    common.crash.leave(workers);
+    if first {
+        (common.report)(Event::Crashed { traces: common.crash.write() });
+    }
+}
+
+/// The application's worker.
+fn client(hosted: &mut [Hosted]) -> Option<&mut Worker> {
+    hosted.iter_mut().find(|hosted| hosted.role == Role::Client).map(|hosted| &mut hosted.worker)
+}
+
+/// The thread's eventfd in the poller. Connections have their numbers, from 1.
+const TOKEN_WAKE: u64 = 0;
+/// The first listener.
+const TOKEN_LISTENERS: u64 = 1 << 63;
+/// Messages a worker handles before the next has its turn.
+const STEPS_PER_PASS: usize = 32;
+/// How long workers run before sockets are looked at again.
+const TURN_MAX: Duration = Duration::from_millis(1);
+/// Events a flight recorder keeps.
+const RECORDER_SIZE: usize = 4_096;
+/// Address space for a thread's stack; memory is taken as it is used.
+const STACK_SIZE: usize = 8 << 20;
+/// How long clients have to take leave when the process stops.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,0 +1,375 @@
+//! What each aggregate remembers of the rows of its group.
+
+use std::cmp::Ordering;
+
+use sql_parser::ast::AggregateFunction;
+use sqltype::json::Json;
+use sqltype::{Datum, Decimal, TypeKind};
+
+use super::AggregateCall;
+use crate::context::EvalContext;
+use crate::convert;
+use crate::error::SqlError;
+use crate::function::{json_text, to_json};
+use crate::key::compare_values;
+
+/// The state of an aggregate.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    Count(u64),
+    Sum(Sum),
+    /// Bits so far.
+    Bits(u64),
+    /// The smallest or largest value so far.
+    Extreme(Option<Datum>),
+    Spread(Spread),
+    Concat(Vec<Piece>),
+    Array(Option<Vec<Json>>),
+    Object(Option<Vec<(String, Json)>>),
+}
+
+/// A sum with the number of values in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    total: Total,
+    count: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Total {
+    /// As long as there are integers only.
+    Integer(i128),
+    Decimal(Decimal),
+    Double(f64),
+}
+
+/// Mean and sum of squared distances from it, by Welford's recurrence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spread {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+/// A row of GROUP_CONCAT: its text, and the values it is sorted by.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    text: Vec<u8>,
+    keys: Vec<Datum>,
+}
+
+impl State {
+    pub(super) fn new(call: &AggregateCall) -> Self {
+        use AggregateFunction as A;
+        match call.function {
+            A::Count => Self::Count(0),
+            A::Sum | A::Avg => {
+                let total = match call.result.sql_type.kind {
+                    TypeKind::Double => Total::Double(0.0),
+                    _ => Total::Integer(0),
+                };
+                Self::Sum(Sum { total, count: 0 })
+            }
+            A::BitAnd => Self::Bits(u64::MAX),
+            A::BitOr | A::BitXor => Self::Bits(0),
+            A::Min | A::Max => Self::Extreme(None),
+            A::StddevPop | A::StddevSamp | A::VarPop | A::VarSamp => {
+                Self::Spread(Spread::default())
+            }
+            A::GroupConcat | A::StCollect => Self::Concat(Vec::new()),
+            A::JsonArrayAgg => Self::Array(None),
+            A::JsonObjectAgg => Self::Object(None),
+        }
+    }
+
+    /// Takes a row of `COUNT(*)`.
+    pub(super) fn count(&mut self) {
+        if let Self::Count(count) = self {
+            *count += 1;
+        }
+    }
+
+    /// Takes the only argument's value.
+    pub(super) fn take(
+        &mut self,
+        call: &AggregateCall,
+        value: &Datum,
+        context: &mut EvalContext,
+    ) -> Result<(), SqlError> {
+        let sql_type = call.value_type();
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::Sum(sum) => sum.take(call, value, context)?,
+            Self::Bits(bits) => {
+                let number = convert::to_integer(value, sql_type, context)?;
+                let number = number as u64;
+                match call.function {
+                    AggregateFunction::BitAnd => *bits &= number,
+                    AggregateFunction::BitOr => *bits |= number,
+                    _ => *bits ^= number,
+                }
+            }
+            Self::Extreme(extreme) => {
+                let better = match extreme {
+                    Some(best) => {
+                        let order = compare_values(value, best, &call.result.sql_type);
+                        let wanted = match call.function {
+                            AggregateFunction::Min => Ordering::Less,
+                            _ => Ordering::Greater,
+                        };
+                        order == wanted
+                    }
+                    None => true,
+                };
+                if better {
+                    *extreme = Some(value.clone());
+                }
+            }
+            Self::Spread(spread) => {
+                spread.take(convert::to_double(value, sql_type, context)?);
+            }
+            Self::Concat(_) | Self::Array(_) | Self::Object(_) => {
+                return self.take_all(call, vec![value.clone()], context);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the values of all arguments, and behind them those of the sort keys.
+    pub(super) fn take_all(
+        &mut self,
+        call: &AggregateCall,
+        mut values: Vec<Datum>,
+        context: &mut EvalContext,
+    ) -> Result<(), SqlError> {
+        match self {
+            Self::Concat(pieces) => {
+                let keys = values.split_off(call.values.len().min(values.len()));
+                let mut text = Vec::new();
+                for (value, expression) in values.iter().zip(&call.values) {
+                    text.extend_from_slice(&convert::to_text(value, expression.sql_type()));
+                }
+                pieces.push(Piece { text, keys });
+                Ok(())
+            }
+            Self::Array(items) => {
+                let item = to_json(&values[0], &call.values[0].result)?;
+                items.get_or_insert_default().push(item);
+                Ok(())
+            }
+            Self::Object(members) => {
+                if values[0].is_null() {
+                    return Err(SqlError::of(3158, &[]));
+                }
+                let name = convert::to_text(&values[0], call.values[0].sql_type());
+                let name = String::from_utf8_lossy(&name).into_owned();
+                let value = to_json(&values[1], &call.values[1].result)?;
+                members.get_or_insert_default().push((name, value));
+                Ok(())
+            }
+            Self::Count(count) => {
+                *count += 1;
+                Ok(())
+            }
+            _ => self.take(call, &values[0], context),
+        }
+    }
+
+    pub(super) fn merge(
+        &mut self,
+        other: Self,
+        call: &AggregateCall,
+        context: &mut EvalContext,
+    ) -> Result<(), SqlError> {
+        match (self, other) {
+            (Self::Count(a), Self::Count(b)) => *a += b,
+            (Self::Sum(a), Self::Sum(b)) => a.merge(b, call)?,
+            (Self::Bits(a), Self::Bits(b)) => match call.function {
+                AggregateFunction::BitAnd => *a &= b,
+                AggregateFunction::BitOr => *a |= b,
+                _ => *a ^= b,
+            },
+            (this @ Self::Extreme(_), Self::Extreme(Some(value))) => {
+                this.take(call, &value, context)?;
+            }
+            (Self::Spread(a), Self::Spread(b)) => a.merge(b),
+            (Self::Concat(a), Self::Concat(b)) => a.extend(b),
+            (Self::Array(a), Self::Array(Some(b))) => a.get_or_insert_default().extend(b),
+            (Self::Object(a), Self::Object(Some(b))) => a.get_or_insert_default().extend(b),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(
+        self,
+        call: &AggregateCall,
+        context: &mut EvalContext,
+    ) -> Result<Datum, SqlError> {
+        Ok(match self {
+            Self::Count(count) => Datum::Int(count as i64),
+            Self::Sum(sum) => sum.finish(call)?,
+            Self::Bits(bits) => Datum::UInt(bits),
+            Self::Extreme(value) => value.unwrap_or(Datum::Null),
+            Self::Spread(spread) => {
+                let result = spread.finish(call.function);
+                result.map_or(Datum::Null, Datum::Double)
+            }
+            Self::Concat(pieces) => concat(pieces, call, context)?,
+            Self::Array(items) => items.map_or(Datum::Null, |items| json_text(&Json::Array(items))),
+            Self::Object(members) => {
+                members.map_or(Datum::Null, |members| json_text(&Json::object(members)))
+            }
+        })
+    }
+}
+
+impl Sum {
+    fn take(
+        &mut self,
+        call: &AggregateCall,
+        value: &Datum,
+        context: &mut EvalContext,
+    ) -> Result<(), SqlError> {
+        self.count += 1;
+        self.total = match (self.total, value) {
+            (Total::Integer(total), Datum::Int(number)) => {
+                Total::Integer(total + i128::from(*number))
+            }
+            (Total::Integer(total), Datum::UInt(number)) => {
+                Total::Integer(total + i128::from(*number))
+            }
+            (Total::Double(total), _) => {
+                let number = convert::to_double(value, call.value_type(), context)?;
+                Total::Double(total + number)
+            }
+            (total, _) => {
+                let number = convert::to_decimal(value, call.value_type(), context)?;
+                Total::Decimal(total.decimal().add(number).map_err(|_| overflow(call))?)
+            }
+        };
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Self, call: &AggregateCall) -> Result<(), SqlError> {
+        self.count += other.count;
+        self.total = match (self.total, other.total) {
+            (Total::Integer(a), Total::Integer(b)) => Total::Integer(a + b),
+            (Total::Double(a), Total::Double(b)) => Total::Double(a + b),
+            (a, b) => Total::Decimal(a.decimal().add(b.decimal()).map_err(|_| overflow(call))?),
+        };
+        Ok(())
+    }
+
+    fn finish(self, call: &AggregateCall) -> Result<Datum, SqlError> {
+        if self.count == 0 {
+            return Ok(Datum::Null);
+        }
+        let is_average = call.function == AggregateFunction::Avg;
+        if let Total::Double(total) = self.total {
+            let value = if is_average { total / self.count as f64 } else { total };
+            return match value.is_finite() {
+                true => Ok(Datum::Double(value)),
+                false => Err(SqlError::out_of_range("DOUBLE", call.function.name())),
+            };
+        }
+        let scale = call.result.sql_type.decimals;
+        let total = self.total.decimal();
+        let value = match is_average {
+            true => {
+                let count = Decimal::from(self.count);
+                let more = scale.saturating_sub(total.scale());
+                let quotient = total.divide(count, more).and_then(Result::ok);
+                quotient.ok_or_else(|| overflow(call))?
+            }
+            false => total,
+        };
+        Ok(Datum::Decimal(value.round(scale)))
+    }
+}
+
+impl Total {
+    fn decimal(self) -> Decimal {
+        match self {
+            Self::Integer(total) => Decimal::from(total),
+            Self::Decimal(total) => total,
+            Self::Double(total) => convert::double_to_decimal(total),
+        }
+    }
+}
+
+fn overflow(call: &AggregateCall) -> SqlError {
+    SqlError::out_of_range("DECIMAL", call.function.name())
+}
+
+impl Spread {
+    fn take(&mut self, value: f64) {
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    fn merge(&mut self, other: Self) {
+        if other.count == 0 {
+            return;
+        }
+        let (a, b) = (self.count as f64, other.count as f64);
+        let distance = other.mean - self.mean;
+        self.squares += other.squares + distance * distance * a * b / (a + b);
+        self.mean += distance * b / (a + b);
+        self.count += other.count;
+    }
+
+    fn finish(self, function: AggregateFunction) -> Option<f64> {
+        let is_sample =
+            matches!(function, AggregateFunction::StddevSamp | AggregateFunction::VarSamp);
+        let divisor = self.count.checked_sub(u64::from(is_sample)).filter(|count| *count > 0)?;
+        let variance = self.squares / divisor as f64;
+        let is_deviation =
+            matches!(function, AggregateFunction::StddevPop | AggregateFunction::StddevSamp);
+        Some(if is_deviation { variance.sqrt() } else { variance })
+    }
+}
+
+/// Puts the pieces together in order, as far as `group_concat_max_len` goes.
+fn concat(
+    mut pieces: Vec<Piece>,
+    call: &AggregateCall,
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    if pieces.is_empty() {
+        return Ok(Datum::Null);
+    }
+    pieces.sort_by(|a, b| {
+        let keys = a.keys.iter().zip(&b.keys).zip(&call.order_by);
+        for ((a, b), key) in keys {
+            let order = compare_values(a, b, key.expression.sql_type());
+            let order = if key.descending { order.reverse() } else { order };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
+    });
+    let limit = usize::try_from(context.facts.group_concat_max_len).unwrap_or(usize::MAX);
+    let mut text = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if at > 0 {
+            text.extend_from_slice(&call.separator);
+        }
+        text.extend_from_slice(&piece.text);
+        if text.len() > limit {
+            let is_text = call.result.sql_type.collation != collation::CollationId::BINARY;
+            let mut end = limit;
+            // Not within a character.
+            while is_text && end > 0 && text[end] & 0xC0 == 0x80 {
+                end -= 1;
+            }
+            text.truncate(end);
+            context.warn(SqlError::of(1260, &[&(at + 1), &"GROUP_CONCAT()"]))?;
+            break;
+        }
+    }
+    Ok(Datum::Bytes(text.into()))
+}

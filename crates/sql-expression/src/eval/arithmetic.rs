@@ -1,0 +1,223 @@
+//! Arithmetic: in integers, decimals or floating-point numbers, as the type of the result says.
+//!
+//! # Invariants
+//! A quotient that is an operand of further arithmetic keeps more digits than its type shows, as in
+//! MySQL: `1 / 3 * 3` is 1.0000.
+
+use sqltype::{Datum, Decimal, TypeKind};
+
+use crate::context::EvalContext;
+use crate::convert;
+use crate::error::SqlError;
+use crate::expression::{Arithmetic, BinaryOp, Expression, Node};
+use crate::function::signature::{Domain, domain_of};
+
+/// The value of `both`, which is what `whole` is.
+pub(super) fn value(
+    whole: &Expression,
+    both: &Arithmetic,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    if both.op == BinaryOp::IntegerDivide {
+        return integer_quotient(whole, both, row, context);
+    }
+    match whole.result.sql_type.kind {
+        TypeKind::Double => in_doubles(whole, both, row, context),
+        TypeKind::Decimal => match exact(whole, row, context)? {
+            Some(number) => Ok(Datum::Decimal(number.round(whole.result.sql_type.decimals))),
+            None => Ok(Datum::Null),
+        },
+        _ => in_integers(whole, both, row, context),
+    }
+}
+
+/// A whole number that an operand is.
+fn integer(
+    operand: &Expression,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Option<i128>, SqlError> {
+    let value = operand.operand(row, context)?;
+    Ok(match &*value {
+        Datum::Null => None,
+        Datum::Int(number) => Some((*number).into()),
+        Datum::UInt(number) => Some((*number).into()),
+        other => Some(convert::to_integer(other, operand.sql_type(), context)?),
+    })
+}
+
+fn in_integers(
+    whole: &Expression,
+    both: &Arithmetic,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    let Some(a) = integer(&both.left, row, context)? else { return Ok(Datum::Null) };
+    let Some(b) = integer(&both.right, row, context)? else { return Ok(Datum::Null) };
+    let result = match both.op {
+        BinaryOp::Add => a.checked_add(b),
+        BinaryOp::Subtract => a.checked_sub(b),
+        BinaryOp::Multiply => a.checked_mul(b),
+        BinaryOp::Modulo if b == 0 => return context.division_by_zero(),
+        BinaryOp::Modulo => Some(a % b),
+        _ => return Err(SqlError::internal("not arithmetic")),
+    };
+    fit(whole, result)
+}
+
+/// A whole number as the type of the result has it.
+fn fit(whole: &Expression, number: Option<i128>) -> Result<Datum, SqlError> {
+    if whole.result.sql_type.unsigned {
+        let fits = number.and_then(|number| u64::try_from(number).ok());
+        return fits
+            .map(Datum::UInt)
+            .ok_or_else(|| SqlError::out_of_range("BIGINT UNSIGNED", whole));
+    }
+    let fits = number.and_then(|number| i64::try_from(number).ok());
+    fits.map(Datum::Int).ok_or_else(|| SqlError::out_of_range("BIGINT", whole))
+}
+
+fn integer_quotient(
+    whole: &Expression,
+    both: &Arithmetic,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    let is_integer = |operand: &Expression| domain_of(&operand.result) == Domain::Integer;
+    if is_integer(&both.left) && is_integer(&both.right) {
+        let Some(a) = integer(&both.left, row, context)? else { return Ok(Datum::Null) };
+        let Some(b) = integer(&both.right, row, context)? else { return Ok(Datum::Null) };
+        return match b {
+            0 => context.division_by_zero(),
+            _ => fit(whole, Some(a / b)),
+        };
+    }
+    let Some(a) = exact(&both.left, row, context)? else { return Ok(Datum::Null) };
+    let Some(b) = exact(&both.right, row, context)? else { return Ok(Datum::Null) };
+    if b.is_zero() {
+        return context.division_by_zero();
+    }
+    // The whole part of a quotient is exact when the remainder is taken away first.
+    let quotient = a
+        .remainder(b)
+        .and_then(|rest| a.subtract(rest).ok())
+        .and_then(|divisible| divisible.divide(b, 0))
+        .and_then(Result::ok);
+    fit(whole, quotient.and_then(|quotient| quotient.truncate(0).to_i128()))
+}
+
+fn double(
+    operand: &Expression,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Option<f64>, SqlError> {
+    let value = operand.operand(row, context)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    convert::to_double(&value, operand.sql_type(), context).map(Some)
+}
+
+fn in_doubles(
+    whole: &Expression,
+    both: &Arithmetic,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    let Some(a) = double(&both.left, row, context)? else { return Ok(Datum::Null) };
+    let Some(b) = double(&both.right, row, context)? else { return Ok(Datum::Null) };
+    let result = match both.op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide | BinaryOp::Modulo if b == 0.0 => return context.division_by_zero(),
+        BinaryOp::Divide => a / b,
+        _ => a % b,
+    };
+    match result.is_finite() {
+        true => Ok(Datum::Double(result)),
+        false => Err(SqlError::out_of_range("DOUBLE", whole)),
+    }
+}
+
+/// The decimal that an expression is, with all the digits that its computation has.
+fn exact(
+    whole: &Expression,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Option<Decimal>, SqlError> {
+    let both = match &whole.node {
+        Node::Arithmetic(both)
+            if whole.result.sql_type.kind == TypeKind::Decimal
+                && both.op != BinaryOp::IntegerDivide =>
+        {
+            both
+        }
+        _ => {
+            let value = whole.operand(row, context)?;
+            return match &*value {
+                Datum::Null => Ok(None),
+                other => convert::to_decimal(other, whole.sql_type(), context).map(Some),
+            };
+        }
+    };
+    let Some(a) = exact(&both.left, row, context)? else { return Ok(None) };
+    let Some(b) = exact(&both.right, row, context)? else { return Ok(None) };
+    let result = match both.op {
+        BinaryOp::Add => a.add(b),
+        BinaryOp::Subtract => a.subtract(b),
+        BinaryOp::Multiply => a.multiply(b),
+        BinaryOp::Modulo => match a.remainder(b) {
+            Some(rest) => Ok(rest),
+            None => return context.division_by_zero().map(|_| None),
+        },
+        _ => {
+            let increment = context.facts.div_precision_increment;
+            match a.divide(b, digits_more(a.scale(), b.scale(), increment)) {
+                Some(quotient) => quotient,
+                None => return context.division_by_zero().map(|_| None),
+            }
+        }
+    };
+    result.map(Some).map_err(|_| SqlError::out_of_range("DECIMAL", whole))
+}
+
+/// How many digits more than the dividend a quotient has while it is computed with: MySQL counts in
+/// words of nine digits.
+fn digits_more(dividend: u8, divisor: u8, increment: u8) -> u8 {
+    let up = |digits: u32| digits.div_ceil(9) * 9;
+    let (a, b) = (u32::from(dividend), u32::from(divisor));
+    let slack = (up(a) - a) + (up(b) - b);
+    let scale = up(up(a) + up(b) + u32::from(increment).saturating_sub(slack));
+    (scale.min(Decimal::SCALE_MAX.into()).saturating_sub(a)).max(increment.into()) as u8
+}
+
+/// `-operand`, which is what `whole` is.
+pub(super) fn negate(
+    whole: &Expression,
+    operand: &Expression,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Datum, SqlError> {
+    Ok(match whole.result.sql_type.kind {
+        TypeKind::Double => {
+            let number = double(operand, row, context)?;
+            number.map_or(Datum::Null, |number| Datum::Double(-number))
+        }
+        TypeKind::Decimal => {
+            let value = operand.operand(row, context)?;
+            match &*value {
+                Datum::Null => Datum::Null,
+                other => {
+                    let number = convert::to_decimal(other, operand.sql_type(), context)?;
+                    Datum::Decimal(number.negate())
+                }
+            }
+        }
+        _ => match integer(operand, row, context)? {
+            Some(number) => fit(whole, number.checked_neg())?,
+            None => Datum::Null,
+        },
+    })
+}

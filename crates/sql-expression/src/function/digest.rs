@@ -1,0 +1,53 @@
+//! Hashes: MD5, SHA1, SHA2; random bytes.
+
+mod md5;
+
+use sha1::{Digest, Sha1};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+use super::frame::{string, text};
+use super::{Evaluated, Frame, Function, Signature, Stop};
+use crate::error::SqlError;
+use crate::result_type::ResultType;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("md5", 1, 1, |s| s.ascii(32), |f| lower_hex(&md5::digest(&f.bytes(0)?))),
+    Function::pure("sha1", 1, 1, |s| s.ascii(40), |f| lower_hex(&Sha1::digest(&*f.bytes(0)?))),
+    Function::pure("sha2", 2, 2, |s| s.maybe_ascii(128), sha2),
+    Function::volatile("random_bytes", 1, 1, random_type, random_bytes),
+];
+
+fn lower_hex(bytes: &[u8]) -> Evaluated {
+    string(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn sha2(f: &mut Frame<'_, '_>) -> Evaluated {
+    let bytes = f.bytes(0)?;
+    match f.wide(1)? {
+        224 => lower_hex(&Sha224::digest(&*bytes)),
+        0 | 256 => lower_hex(&Sha256::digest(&*bytes)),
+        384 => lower_hex(&Sha384::digest(&*bytes)),
+        512 => lower_hex(&Sha512::digest(&*bytes)),
+        _ => {
+            f.context.warn(SqlError::of(1583, &[&"sha2"]))?;
+            Err(Stop::Null)
+        }
+    }
+}
+
+fn random_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
+    s.maybe_binary(1024)
+}
+
+fn random_bytes(f: &mut Frame<'_, '_>) -> Evaluated {
+    let size = f.wide(0)?;
+    let Some(size) = usize::try_from(size).ok().filter(|size| (1..=1024).contains(size)) else {
+        return Err(SqlError::of(1690, &[&"length", &"random_bytes"]).into());
+    };
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        bytes.extend_from_slice(&f.context.prng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(size);
+    text(bytes)
+}

@@ -1,0 +1,51 @@
+//! MySQL's expressions: from syntax with names to values.
+//!
+//! # Owns
+//! Binding (names become places in a row, operators get types and collations), evaluation, all
+//! scalar functions, aggregates as state machines, the errors of SQL, and what of an expression the
+//! kernel can evaluate for us.
+//! # Guarantees
+//! Evaluation is a pure function of row and context, never waits, and never panics on any input.
+//! # Not here
+//! Values and conversions (`sqltype`), syntax (`sql-parser`), running subqueries and everything else
+//! that waits (`sql`).
+
+mod aggregate;
+mod binder;
+mod comparison;
+mod context;
+mod convert;
+mod error;
+mod eval;
+mod expression;
+mod function;
+mod grouping;
+mod kernel;
+mod key;
+mod print;
+mod result_type;
+mod row_set;
+mod scope;
+mod sql_mode;
+
+pub use aggregate::{Accumulator, AggregateCall, SortKey};
+pub use binder::{
+    BindSettings, Binder, BoundSubquery, Environment, OrderBy, Output, WindowCall, WindowKind,
+};
+pub use comparison::Comparison;
+pub use context::{EvalContext, Level, SessionFacts, UserVariable, Warnings};
+pub use error::{ERRORS, ErrorText, SqlError};
+pub use expression::{
+    Arithmetic, Between, BinaryOp, Branch, Call, Case, ColumnName, Compare, Constancy, Deferred,
+    DeferredFunction, Expression, InList, Like, Needs, Node, RowQuantifier, SubqueryId,
+    SubqueryKind, SubqueryUse,
+};
+pub use function::signature::common_type;
+pub use function::{Function, Volatility, function_names};
+pub use grouping::{FunctionalDependence, check_full_group_by};
+pub use kernel::{KernelColumn, to_kernel, to_kernel_value};
+pub use key::{compare_values, group_key, push_group_key};
+pub use result_type::{Coercibility, Collating, ResultType, merge_collations};
+pub use row_set::RowSet;
+pub use scope::{Clause, OuterColumn, Scope, ScopeColumn, ScopeTable, same_name};
+pub use sql_mode::SqlMode;

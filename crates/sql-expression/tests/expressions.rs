@@ -1,0 +1,244 @@
+//! Expressions with what they give, from text files: `expression => value ~ warning, warning`, or
+//! `expression => ERROR number text`. `[DECIMAL]`-like type names may stand before the value.
+//!
+//! Columns of the table `test.t` can be used; see `table`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use collation::CollationId;
+use sql_expression::{
+    BindSettings, Binder, BoundSubquery, Clause, ColumnName, Environment, EvalContext, Expression,
+    ResultType, Scope, ScopeColumn, ScopeTable, SessionFacts, SqlError,
+};
+use sql_parser::ast;
+use sqltype::{Date, DateTime, Datum, Decimal, SqlType, TimeZone, TypeKind, text};
+
+/// 2024-02-29 12:34:56.789012 UTC.
+const NOW: i64 = 1_709_210_096_789_012;
+
+struct World {
+    settings: BindSettings,
+    numbers: u32,
+}
+
+impl Environment for World {
+    fn settings(&self) -> &BindSettings {
+        &self.settings
+    }
+
+    fn system_variable(&mut self, _: &ast::SystemVariable) -> Result<Expression, SqlError> {
+        Ok(Expression::constant(Datum::Int(4), ResultType::of(SqlType::big_int(), false)))
+    }
+
+    fn user_variable(&mut self, _: &str) -> Option<ResultType> {
+        None
+    }
+
+    fn parameter(&mut self, _: u32) -> Option<ResultType> {
+        None
+    }
+
+    fn subquery(&mut self, _: &ast::Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {
+        Err(SqlError::not_supported("subqueries in this test"))
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+fn members(names: &[&str]) -> Arc<[Box<str>]> {
+    names.iter().map(|name| Box::from(*name)).collect()
+}
+
+/// The columns of `test.t`, and the values of its only row.
+fn table() -> (ScopeTable, Vec<Datum>) {
+    let collated = |collation, sql_type: SqlType| SqlType { collation, ..sql_type };
+    let default = CollationId::DEFAULT;
+    let date = Date::new(2024, 1, 31).unwrap();
+    let moment = DateTime { date, hour: 10, minute: 11, second: 12, micros: 345_000 };
+    let unsigned = |sql_type: SqlType| SqlType { unsigned: true, ..sql_type };
+    let columns: Vec<(&str, SqlType, Datum)> = vec![
+        ("i", SqlType::new(TypeKind::Int, 11), Datum::Int(7)),
+        ("u", unsigned(SqlType::new(TypeKind::Int, 10)), Datum::UInt(3)),
+        ("b", SqlType::big_int(), Datum::Int(i64::MAX)),
+        ("bu", SqlType::unsigned_big_int(), Datum::UInt(u64::MAX)),
+        ("d", SqlType::decimal(10, 2), Datum::Decimal(Decimal::parse(b"12.50").unwrap())),
+        ("f", SqlType::double(), Datum::Double(1.5)),
+        ("s", SqlType::text(20), Datum::text("Hello")),
+        ("n", SqlType::text(20), Datum::Null),
+        ("l1", collated(CollationId::LATIN1_SWEDISH_CI, SqlType::text(20)), Datum::text("é")),
+        ("g", collated(CollationId::UTF8MB4_GENERAL_CI, SqlType::text(20)), Datum::text("Hello")),
+        ("vb", SqlType::binary(20), Datum::Bytes([0x41, 0xFF].into())),
+        ("dd", SqlType::new(TypeKind::Date, 0), Datum::Date(date)),
+        (
+            "dt",
+            SqlType { decimals: 3, ..SqlType::new(TypeKind::DateTime, 0) },
+            Datum::DateTime(moment),
+        ),
+        ("tt", SqlType::new(TypeKind::Time, 0), Datum::Time(moment.time().truncate(0))),
+        ("y", SqlType::new(TypeKind::Year, 4), Datum::Int(2024)),
+        (
+            "e",
+            collated(default, SqlType::new(TypeKind::Enum(members(&["x", "y", "z"])), 0)),
+            Datum::text("y"),
+        ),
+        (
+            "st",
+            collated(default, SqlType::new(TypeKind::Set(members(&["a", "b", "c"])), 0)),
+            Datum::text("a,c"),
+        ),
+        ("bt", SqlType::new(TypeKind::Bit, 8), Datum::UInt(5)),
+        (
+            "j",
+            SqlType::new(TypeKind::Json, 0),
+            Datum::Json((*b"{\"a\": [1, 2, {\"b\": \"x\"}]}").into()),
+        ),
+    ];
+    let (names, row): (Vec<ScopeColumn>, Vec<Datum>) = columns
+        .into_iter()
+        .map(|(name, sql_type, value)| {
+            let name = ColumnName { schema: "test".into(), table: "t".into(), column: name.into() };
+            let column = ResultType::column(sql_type, true);
+            (ScopeColumn::new(Arc::new(name), column), value)
+        })
+        .unzip();
+    let table =
+        ScopeTable { schema: Some("test".into()), name: "t".into(), columns: names, offset: 0 };
+    (table, row)
+}
+
+fn facts() -> Arc<SessionFacts> {
+    Arc::new(SessionFacts {
+        connection_id: 42,
+        user: "u@localhost".into(),
+        current_user: "u@%".into(),
+        database: Some("test".into()),
+        time_zone: TimeZone::parse("+02:00").unwrap(),
+        version: "8.0.99-test".into(),
+        ..SessionFacts::new()
+    })
+}
+
+fn evaluate(sql: &str) -> Result<String, SqlError> {
+    let parsed = sql_parser::parse_expression(sql.as_bytes(), sql_parser::SqlMode::default());
+    let parsed = parsed.map_err(|error| SqlError::new(1064, "42000", error.to_string()))?;
+    let facts = facts();
+    let mut world = World { settings: BindSettings::new(facts.clone(), NOW), numbers: 0 };
+    let mut scope = Scope::new(None);
+    let (table, row) = table();
+    scope.add(table);
+    let mut context = EvalContext::new(facts, NOW, 1);
+    let mut binder = Binder::new(&scope, &mut world);
+    let bound = binder.bind(&parsed, Clause::FieldList)?;
+    let value = bound.eval(&row, &mut context)?;
+    let mut out = String::new();
+    match text(&value, bound.sql_type()) {
+        None => out.push_str("NULL"),
+        Some(bytes) => match std::str::from_utf8(&bytes) {
+            Ok(text) if !text.contains(|char: char| char.is_control() && char != '\n') => {
+                out.push_str(&text.replace('\n', "\\n"));
+            }
+            _ => {
+                out.push_str("0x");
+                for byte in bytes.iter() {
+                    write!(out, "{byte:02X}").unwrap();
+                }
+            }
+        },
+    }
+    assert!(!value.is_null() || bound.result.nullable, "{sql} is NULL and not nullable");
+    let warnings: Vec<String> =
+        context.warnings.entries.iter().map(|(_, warning)| warning.code().to_string()).collect();
+    if !warnings.is_empty() {
+        write!(out, " ~ {}", warnings.join(", ")).unwrap();
+    }
+    Ok(out)
+}
+
+/// The type as DESCRIBE would show it for a table made of the expression.
+fn type_of(sql: &str) -> Result<String, SqlError> {
+    let parsed = sql_parser::parse_expression(sql.as_bytes(), sql_parser::SqlMode::default());
+    let parsed = parsed.map_err(|error| SqlError::new(1064, "42000", error.to_string()))?;
+    let mut world = World { settings: BindSettings::new(facts(), NOW), numbers: 0 };
+    let mut scope = Scope::new(None);
+    scope.add(table().0);
+    let mut binder = Binder::new(&scope, &mut world);
+    let bound = binder.bind(&parsed, Clause::FieldList)?;
+    Ok(bound.sql_type().sql_name())
+}
+
+fn shown(result: Result<String, SqlError>) -> String {
+    match result {
+        Ok(text) => text,
+        Err(error) => format!("ERROR {} {}", error.code(), error.message()),
+    }
+}
+
+/// Runs the lines of a file; with BLESS set rewrites what they give.
+fn run(name: &str, compute: fn(&str) -> Result<String, SqlError>) {
+    let path = format!("{}/tests/expressions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::read_to_string(&path).unwrap();
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut failures = String::new();
+    let mut blessed = String::new();
+    let mut count = 0;
+    for (number, line) in file.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with("# ") {
+            writeln!(blessed, "{line}").unwrap();
+            continue;
+        }
+        let (sql, expected) = line.split_once(" => ").unwrap_or((line, ""));
+        let actual = shown(compute(sql));
+        count += 1;
+        writeln!(blessed, "{sql} => {actual}").unwrap();
+        if actual != expected {
+            let number = number + 1;
+            writeln!(failures, "{name}:{number}: {sql}\n   want {expected}\n    got {actual}")
+                .unwrap();
+        }
+    }
+    if bless {
+        std::fs::write(&path, blessed).unwrap();
+        return;
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+    assert!(count > 0);
+}
+
+macro_rules! files {
+    ($($name:ident),*) => {
+        $(#[test]
+        fn $name() {
+            run(stringify!($name), evaluate);
+        })*
+    };
+}
+
+files!(operators, math, strings, temporal, json, misc, collations);
+
+#[test]
+fn types() {
+    run("types", type_of);
+}
+
+#[test]
+fn every_function_is_tested() {
+    let mut tested: BTreeMap<&str, bool> =
+        sql_expression::function_names().map(|name| (name, false)).collect();
+    let directory = format!("{}/tests/expressions", env!("CARGO_MANIFEST_DIR"));
+    let mut all = String::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        all.push_str(&std::fs::read_to_string(entry.unwrap().path()).unwrap().to_lowercase());
+    }
+    for (name, found) in &mut tested {
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        *found = !is_word || *name == "xor" || all.contains(&format!("{name}("));
+    }
+    let missing: Vec<&str> =
+        tested.iter().filter(|(_, found)| !**found).map(|(name, _)| *name).collect();
+    assert!(missing.is_empty(), "without a test: {missing:?}");
+}

@@ -1,0 +1,120 @@
+//! Defaults of columns: constants, expressions, CURRENT_TIMESTAMP.
+//!
+//! The constant default of a TIMESTAMP column is kept in UTC, as its rows are.
+//!
+//! # Owns
+//! Which defaults a column may have, their values, and how a constant is shown.
+//! # Not here
+//! Evaluating defaults when rows are made (`execute`).
+
+use sql_expression::SqlError;
+use sql_parser::ast::{self, Expr, Literal};
+use sqltype::{Converter, Datum, DateTime, Place, Problems, SqlType, TimeZone, TypeKind, format};
+
+use super::constant::Constants;
+use super::draft::Rules;
+use super::{ColumnDefault, ColumnDefinition, column, error, expression};
+
+/// The default of a column whose type and nullability are known.
+pub(crate) fn define(
+    column: &ColumnDefinition,
+    declared: Option<&ast::ColumnDefault>,
+    rules: &mut Rules<'_>,
+) -> Result<ColumnDefault, SqlError> {
+    let invalid = || error::invalid_default(&column.name);
+    match declared {
+        None if !column.nullable => Ok(ColumnDefault::None),
+        // The canonical text says DEFAULT NULL where it can; what it leaves out was dropped.
+        None if rules.from_catalog && !is_lob(&column.sql_type.kind) => Ok(ColumnDefault::None),
+        None => Ok(ColumnDefault::Value(Datum::Null)),
+        Some(ast::ColumnDefault::CurrentTimestamp(digits)) => {
+            let temporal =
+                matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
+            match temporal && u32::from(column.sql_type.decimals) == *digits {
+                true => Ok(ColumnDefault::Now(column.sql_type.decimals)),
+                false => Err(invalid()),
+            }
+        }
+        Some(ast::ColumnDefault::Expr(expr)) => {
+            let mut expr = Box::new(expr.clone());
+            column::unqualify(&mut expr, rules)?;
+            expression::check(expression::Place::Default(&column.name), &expr)?;
+            Ok(ColumnDefault::Expression(expr))
+        }
+        Some(ast::ColumnDefault::Literal(Expr::Literal(Literal::Null))) => match column.nullable {
+            true => Ok(ColumnDefault::Value(Datum::Null)),
+            false => Err(invalid()),
+        },
+        Some(ast::ColumnDefault::Literal(_)) if is_lob(&column.sql_type.kind) => {
+            Err(error::no_default_allowed(&column.name))
+        }
+        Some(ast::ColumnDefault::Literal(expr)) => {
+            constant(column, expr, rules).map(ColumnDefault::Value)
+        }
+    }
+}
+
+/// The types that have no constant defaults.
+fn is_lob(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+            | TypeKind::Json
+    )
+}
+
+/// A literal as the column stores it; error 1067 if it does not fit.
+fn constant(
+    column: &ColumnDefinition,
+    expr: &Expr,
+    rules: &mut Rules<'_>,
+) -> Result<Datum, SqlError> {
+    let invalid = || error::invalid_default(&column.name);
+    let (value, from) = Constants::value(expr, &mut rules.context).map_err(|_| invalid())?;
+    if value.is_null() {
+        return Err(invalid());
+    }
+    let zone = rules.context.facts.time_zone.clone();
+    let mut problems = Problems::new();
+    let mut converter =
+        Converter { mode: rules.store, zone: &zone, now: rules.context.now, problems: &mut problems };
+    let place = Place { table: rules.table, column: &column.name, row: 1 };
+    let stored = converter.store(value, &from, &column.sql_type, place).map_err(|_| invalid())?;
+    match (stored, &column.sql_type.kind) {
+        (Datum::Null, _) => Err(invalid()),
+        (Datum::DateTime(local), TypeKind::Timestamp) if local != DateTime::default() => {
+            let moment = zone.moment(local).ok_or_else(invalid)?;
+            Ok(Datum::DateTime(DateTime::from_unix_micros(moment)))
+        }
+        (stored, _) => Ok(stored),
+    }
+}
+
+/// A constant default as text; none for NULL.
+pub(crate) fn shown(value: &Datum, sql_type: &SqlType, zone: &TimeZone) -> Option<String> {
+    match value {
+        Datum::Null => None,
+        Datum::Bytes(bytes) | Datum::Json(bytes) => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        }
+        value => {
+            let mut out = String::new();
+            format::push_text(&mut out, &in_zone(value, sql_type, zone), sql_type);
+            Some(out)
+        }
+    }
+}
+
+/// A default as the session sees it: that of a TIMESTAMP column in its time zone.
+pub(crate) fn in_zone(value: &Datum, sql_type: &SqlType, zone: &TimeZone) -> Datum {
+    match value {
+        Datum::DateTime(utc) if sql_type.kind == TypeKind::Timestamp => {
+            let local = utc.unix_micros().map(|moment| zone.local(moment));
+            Datum::DateTime(local.unwrap_or(*utc))
+        }
+        value => value.clone(),
+    }
+}

@@ -1,0 +1,331 @@
+//! A session on a kernel of a few lines, for tests: the control log's state machine for definitions,
+//! lists for rows.
+//!
+//! # Owns
+//! [`Harness`], which runs a task and answers what it asks.
+//! # Not here
+//! Transactions, locks, failures: the simulation tests those with the real kernel.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use actor::{ConnectionPeer, Transport};
+use client::{ClientOperation, ClientResult, OperationAction, OperationAnswer, ReadKey, ScanSpec};
+use model::{
+    ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Expression, Incarnation,
+    NodeId, NodeRole, Refusal, SchemaChange, SessionId, Table, TableId, Value,
+};
+use sql_expression::SqlError;
+use sql_parser::ast::Statement;
+use sqltype::Datum;
+
+use crate::connection::Greeting;
+use crate::kernel::{Ask, Exchange, Kernel, Ticket};
+use crate::node::{ServerAddress, SqlOptions};
+use crate::result::Outcome;
+use crate::session::{Session, Shared};
+
+/// A session and its kernel.
+pub(crate) struct Harness {
+    pub(crate) session: Session,
+    pub(crate) world: World,
+}
+
+/// The kernel's side.
+pub(crate) struct World {
+    pub(crate) state: ClusterState,
+    pub(crate) rows: BTreeMap<TableId, Vec<Vec<Value>>>,
+    /// Every schema change asked for, for tests that look at how something was done.
+    pub(crate) changes: Vec<SchemaChange>,
+    exchange: Rc<RefCell<Exchange>>,
+    scans: BTreeMap<Ticket, ScanSpec>,
+    numbers: u64,
+}
+
+impl Harness {
+    /// A session whose default database is `d`.
+    pub(crate) fn new() -> Self {
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        let options = SqlOptions {
+            directory: Default::default(),
+            sequences: Default::default(),
+            clock_base: 1_700_000_000_000_000,
+            host_offset: 0,
+            tls_offered: false,
+            address: ServerAddress { port: 3306, ..ServerAddress::default() },
+        };
+        let greeting = Greeting {
+            number: 7,
+            nonce: [b'n'; 20],
+            seed: 1,
+            peer: ConnectionPeer { transport: Transport::Unix, tls_offered: false },
+            clock_base: options.clock_base,
+            address: options.address.clone(),
+            shutting_down: false,
+        };
+        let kernel = Kernel::new(exchange.clone());
+        let mut session = Session::new(kernel, Rc::new(Shared::new(&options)), &greeting);
+        session.user = "root@localhost".to_owned();
+        let mut world = World {
+            state: ClusterState::default(),
+            rows: BTreeMap::new(),
+            changes: Vec::new(),
+            exchange,
+            scans: BTreeMap::new(),
+            numbers: 0,
+        };
+        let (node, incarnation) = (NodeId(1), Incarnation(1));
+        let role = NodeRole::Data;
+        world.apply(&Command::Found { cluster: ClusterId(1) });
+        world.apply(&Command::AddMember { node, incarnation, role, workers: 2 });
+        world.apply(&Command::Start { groups: vec![vec![node]] });
+        let mut harness = Self { session, world };
+        harness.ok("CREATE DATABASE d");
+        harness.session.database = Some("d".to_owned());
+        harness
+    }
+
+    /// Runs a statement that changes definitions, rows or variables.
+    pub(crate) fn run(&mut self, sql: &str) -> Result<Outcome, SqlError> {
+        let mode = self.session.variables.parser_mode();
+        let statement = sql_parser::parse(sql.as_bytes(), mode)
+            .map_err(|error| SqlError::new(error.code(), error.sqlstate(), error.message()))?;
+        self.session.diagnostics.clear();
+        let Self { session, world } = self;
+        world.run(async {
+            match &statement {
+                Statement::Set(items) => crate::variables::set(session, items, &[]).await,
+                Statement::SetTransaction(set) => {
+                    crate::variables::set_transaction(session, set)
+                }
+                Statement::Insert(insert) => {
+                    crate::execute::insert(session, insert, &[]).await
+                }
+                statement => crate::ddl::run(session, statement).await,
+            }
+        })
+    }
+
+    /// Runs a statement that succeeds.
+    #[track_caller]
+    pub(crate) fn ok(&mut self, sql: &str) -> Outcome {
+        self.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs a statement that fails; its error's number and text.
+    #[track_caller]
+    pub(crate) fn error(&mut self, sql: &str) -> (u16, String) {
+        match self.run(sql) {
+            Ok(_) => panic!("{sql} succeeded"),
+            Err(error) => (error.code(), error.message().to_owned()),
+        }
+    }
+
+    /// Numbers of the warnings that the last statement left.
+    pub(crate) fn warnings(&self) -> Vec<u16> {
+        self.session.diagnostics.entries.iter().map(|(_, error)| error.code()).collect()
+    }
+
+    /// Runs a task of the session to its end.
+    pub(crate) fn wait<T>(&mut self, task: impl AsyncFnOnce(&mut Session) -> T) -> T {
+        let Self { session, world } = self;
+        world.run(task(session))
+    }
+
+    /// The kernel's table of this full name.
+    #[track_caller]
+    pub(crate) fn table(&self, full: &str) -> Arc<Table> {
+        self.world.state.table_named(full).unwrap_or_else(|| panic!("no table {full}")).clone()
+    }
+
+    /// The rows of a table, as the kernel has them.
+    #[track_caller]
+    pub(crate) fn rows(&self, full: &str) -> Vec<Vec<Value>> {
+        self.world.rows.get(&self.table(full).id).cloned().unwrap_or_default()
+    }
+}
+
+impl World {
+    fn run<T>(&mut self, task: impl Future<Output = T>) -> T {
+        let mut task = pin!(task);
+        self.exchange.borrow_mut().cluster = Arc::new(self.state.clone());
+        loop {
+            let polled = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let mut answered = false;
+            loop {
+                let ask = self.exchange.borrow_mut().asks.pop_front();
+                let Some((ticket, _, ask)) = ask else { break };
+                let answer = self.answer(ticket, ask);
+                answered = true;
+                let mut exchange = self.exchange.borrow_mut();
+                exchange.cluster = Arc::new(self.state.clone());
+                if let Some(answer) = answer {
+                    exchange.answer(ticket, answer);
+                }
+            }
+            match polled {
+                Poll::Ready(value) => return value,
+                Poll::Pending => assert!(answered, "the task waits for nothing"),
+            }
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, ask: Ask) -> Option<ClientResult> {
+        Some(match ask {
+            Ask::Schema(change) => self.change(change),
+            Ask::Execute { operations, commit } => {
+                let answers: Vec<_> = operations.into_iter().map(|o| self.operate(o)).collect();
+                let refused = answers.iter().find_map(|answer| answer.clone().err());
+                match (commit, refused) {
+                    (false, _) => ClientResult::Executed(answers),
+                    (true, None) => {
+                        let (transaction, epoch) = (None, Epoch(1));
+                        ClientResult::Committed { transaction, epoch, answers }
+                    }
+                    (true, refusal) => {
+                        ClientResult::Aborted { transaction: None, refusal, answers }
+                    }
+                }
+            }
+            Ask::Commit => {
+                let (transaction, answers) = (None, Vec::new());
+                ClientResult::Committed { transaction, epoch: Epoch(1), answers }
+            }
+            Ask::Abort => {
+                let (transaction, refusal, answers) = (None, None, Vec::new());
+                ClientResult::Aborted { transaction, refusal, answers }
+            }
+            Ask::Read { reads, .. } => {
+                let read = |read: client::ClientRead| {
+                    let ReadKey::Primary(key) = &read.key else { panic!("{read:?}") };
+                    self.find(read.table, key).map(|at| self.rows[&read.table][at].clone())
+                };
+                ClientResult::Read(reads.into_iter().map(read).collect())
+            }
+            Ask::Scan(spec) => {
+                let rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
+                self.scans.insert(ticket, *spec);
+                ClientResult::ScanRows { rows, finished: true }
+            }
+            Ask::OpenSnapshot => ClientResult::SnapshotOpened(Epoch(1)),
+            Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
+            Ask::ScanNext(_) | Ask::ScanClose(_) | Ask::CloseSnapshot(_) | Ask::Abandon => {
+                return None;
+            }
+        })
+    }
+
+    fn change(&mut self, change: SchemaChange) -> ClientResult {
+        self.changes.push(change.clone());
+        self.numbers += 1;
+        let session = SessionId::default();
+        let command = Command::Schema { session, number: self.numbers, change: change.clone() };
+        self.apply(&command);
+        let answer = self.state.schema_answers[&session].1;
+        if let (SchemaChange::CreateUniqueIndex { name, .. }, Ok(table)) = (&change, answer) {
+            let definition = self.state.tables[&table].clone();
+            let index = definition.unique_indexes.iter().find(|index| index.name == *name);
+            let index = index.expect("it was made").clone();
+            let mut keys: Vec<_> = self
+                .rows
+                .get(&table)
+                .into_iter()
+                .flatten()
+                .map(|row| definition.key_of_values(&index.columns, &pick(row, &index.columns)))
+                .collect();
+            let count = keys.len();
+            keys.sort();
+            keys.dedup();
+            self.numbers += 1;
+            let end = match keys.len() == count {
+                true => SchemaChange::SetIndexOnline { table, index: index.id },
+                false => SchemaChange::DropIndex { table, index: index.id },
+            };
+            self.apply(&Command::Schema { session, number: self.numbers, change: end });
+            if keys.len() < count {
+                return ClientResult::Failed(Refusal::new(ErrorCode::UniqueViolation, name.clone()));
+            }
+        }
+        match answer {
+            Ok(table) => ClientResult::SchemaChanged(table),
+            Err(code) => ClientResult::Failed(code.into()),
+        }
+    }
+
+    fn apply(&mut self, command: &Command) {
+        let index = ControlIndex(self.state.index.0 + 1);
+        self.state = control::state_machine::apply(&self.state, index, command);
+    }
+
+    /// The place of the row with this primary key.
+    fn find(&self, table: TableId, key: &[Value]) -> Option<usize> {
+        let definition = &self.state.tables[&table];
+        let wanted = definition.primary_key_of(key);
+        let key_of = |row: &[Value]| {
+            definition.primary_key_of(&pick(row, &definition.primary_key))
+        };
+        self.rows.get(&table)?.iter().position(|row| key_of(row) == wanted)
+    }
+
+    fn operate(&mut self, operation: ClientOperation) -> Result<OperationAnswer, Refusal> {
+        let Some(definition) = self.state.tables.get(&operation.table).cloned() else {
+            return Err(ErrorCode::UnknownTable.into());
+        };
+        let table = operation.table;
+        match operation.action {
+            OperationAction::Read { key, .. } => match self.find(table, &key) {
+                Some(at) => Ok(OperationAnswer::Row(self.rows[&table][at].clone())),
+                None => Err(ErrorCode::RowNotFound.into()),
+            },
+            OperationAction::Insert { row } => {
+                if self.find(table, &pick(&row, &definition.primary_key)).is_some() {
+                    return Err(ErrorCode::RowExists.into());
+                }
+                for index in &definition.unique_indexes {
+                    let key = |row: &[Value]| pick(row, &index.columns);
+                    let taken = self.rows.get(&table).into_iter().flatten();
+                    let same = |other: &Vec<Value>| key(other) == key(&row);
+                    if !key(&row).contains(&Value::Null) && taken.into_iter().any(same) {
+                        return Err(Refusal::new(ErrorCode::UniqueViolation, index.name.clone()));
+                    }
+                }
+                self.rows.entry(table).or_default().push(row);
+                Ok(OperationAnswer::Written { existed: false })
+            }
+            OperationAction::Update { key, assignments, .. } => {
+                let at = self.find(table, &key).ok_or(ErrorCode::RowNotFound)?;
+                let row = &mut self.rows.get_mut(&table).expect("a row was found")[at];
+                for (column, value) in assignments {
+                    let Expression::Constant(value) = value else { panic!("{value:?}") };
+                    row[usize::from(column.0)] = value;
+                }
+                Ok(OperationAnswer::Written { existed: true })
+            }
+            OperationAction::Delete { key, .. } => {
+                let at = self.find(table, &key).ok_or(ErrorCode::RowNotFound)?;
+                self.rows.get_mut(&table).expect("a row was found").remove(at);
+                Ok(OperationAnswer::Written { existed: true })
+            }
+            OperationAction::Upsert { .. } => panic!("not asked for in these tests"),
+        }
+    }
+}
+
+fn pick(row: &[Value], columns: &[model::ColumnId]) -> Vec<Value> {
+    columns.iter().map(|column| row[usize::from(column.0)].clone()).collect()
+}
+
+/// The texts in the first column of a listing, for tests.
+pub(crate) fn texts(rows: &[Vec<Datum>], column: usize) -> Vec<String> {
+    let text = |row: &Vec<Datum>| match &row[column] {
+        Datum::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Datum::Null => "NULL".to_owned(),
+        other => format!("{other:?}"),
+    };
+    rows.iter().map(text).collect()
+}

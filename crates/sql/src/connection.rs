@@ -1,0 +1,355 @@
+//! A connection's task: the handshake, then command after command until its end.
+//!
+//! # Owns
+//! The protocol's conversation: greeting and login, commands and their answers, the statements a
+//! client has prepared, long data, time-outs, how a connection ends.
+//! # Guarantees
+//! Every command is answered once, but for those the protocol leaves unanswered. Nonsense ends this
+//! connection and no other.
+//! # Failure
+//! When the peer goes the actor drops the task; the kernel undoes what was open.
+//! # Not here
+//! Statements (`dispatch`), bytes of packets (`mysql-wire`).
+
+mod login;
+mod statements;
+
+pub(crate) use statements::datum_of;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use actor::ConnectionPeer;
+use mysql_wire::constants::{capability, status};
+use mysql_wire::{Channel, Command, PacketError, Response, answer};
+use sql_expression::SqlError;
+use stdx::Duration;
+
+use crate::kernel::Kernel;
+use crate::link::{Goodbye, InputEnd, Link};
+use crate::node::ServerAddress;
+use crate::result::Outcome;
+use crate::session::{Session, Shared};
+
+use statements::Statements;
+
+/// What a connection begins with.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    /// CONNECTION_ID().
+    pub(crate) number: u32,
+    pub(crate) nonce: [u8; 20],
+    /// For RAND() and UUID().
+    pub(crate) seed: u64,
+    pub(crate) peer: ConnectionPeer,
+    /// Microseconds since 1970 when the worker's clock stood at zero.
+    pub(crate) clock_base: i64,
+    pub(crate) address: ServerAddress,
+    pub(crate) shutting_down: bool,
+}
+
+/// How long a client may take to log in.
+const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest packet before a client has logged in.
+const LOGIN_PACKET_MAX: usize = 1 << 20;
+
+/// Why a connection ends.
+enum End {
+    /// The client has gone, or everything has been said.
+    Gone,
+    /// This has to be said first.
+    Error(SqlError),
+}
+
+impl From<InputEnd> for End {
+    fn from(end: InputEnd) -> Self {
+        match end {
+            InputEnd::Ended => Self::Gone,
+            InputEnd::TimedOut => Self::Error(SqlError::new(
+                4031,
+                "HY000",
+                "The client was disconnected by the server because of inactivity. See \
+                 wait_timeout and interactive_timeout for configuring this behavior.",
+            )),
+            InputEnd::Goodbye(Goodbye::Killed) => {
+                Self::Error(SqlError::new(1317, "70100", "Query execution was interrupted"))
+            }
+            InputEnd::Goodbye(Goodbye::ShuttingDown) => {
+                Self::Error(SqlError::new(1053, "08S01", "Server shutdown in progress"))
+            }
+        }
+    }
+}
+
+impl From<PacketError> for End {
+    fn from(error: PacketError) -> Self {
+        Self::Error(match error {
+            PacketError::TooLarge => SqlError::new(
+                1153,
+                "08S01",
+                "Got a packet bigger than 'max_allowed_packet' bytes",
+            ),
+            PacketError::OutOfOrder => SqlError::new(1156, "08S01", "Got packets out of order"),
+        })
+    }
+}
+
+impl From<mysql_wire::Malformed> for End {
+    fn from(_: mysql_wire::Malformed) -> Self {
+        Self::Error(SqlError::new(1835, "HY000", "Malformed communication packet."))
+    }
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeting: Greeting) {
+    shared.directory.lock().counters.connections += 1;
+    let wire = Wire {
+        link,
+        channel: Rc::new(RefCell::new(Channel::new(LOGIN_PACKET_MAX))),
+        capabilities: 0,
+    };
+    let mut connection = Connection {
+        session: Session::new(kernel, shared, &greeting),
+        wire,
+        statements: Statements::default(),
+    };
+    let end = match login::log_in(&mut connection, &greeting).await {
+        Ok(()) => connection.converse(&greeting).await,
+        Err(end) => {
+            connection.session.shared.directory.lock().counters.aborted_connects += 1;
+            end
+        }
+    };
+    if let End::Error(error) = end {
+        connection.wire.error(&error);
+    }
+    connection.session.end_transaction();
+}
+
+/// The next packet of a file that the client sends; errors end the statement, and the connection
+/// ends when it is read from again.
+pub(crate) async fn next_packet(
+    link: &Link,
+    channel: &Rc<RefCell<Channel>>,
+) -> Result<Vec<u8>, SqlError> {
+    let (link, channel) = (link.clone(), channel.clone());
+    let wire = Wire { link, channel, capabilities: 0 };
+    wire.packet(None).await.map_err(|end| match end {
+        End::Error(error) => error,
+        End::Gone => SqlError::new(1158, "08S01", "Got an error reading communication packets"),
+    })
+}
+
+/// The protocol's side of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    pub(crate) link: Link,
+    pub(crate) channel: Rc<RefCell<Channel>>,
+    pub(crate) capabilities: u32,
+}
+
+impl Wire {
+    /// The next packet; not after `patience`.
+    async fn packet(&self, patience: Option<Duration>) -> Result<Vec<u8>, End> {
+        let deadline = patience.map(|patience| self.link.now() + patience);
+        loop {
+            if let Some(packet) = self.channel.borrow_mut().next_packet()? {
+                return Ok(packet);
+            }
+            let channel = &self.channel;
+            self.link.receive(deadline, |bytes| channel.borrow_mut().feed(bytes)).await?;
+        }
+    }
+
+    fn write(&self, body: impl FnOnce(&mut Vec<u8>)) {
+        let mut channel = self.channel.borrow_mut();
+        self.link.with_output(|out| channel.write(out, body));
+    }
+
+    fn error(&self, error: &SqlError) {
+        self.write(|out| answer::error(out, error.code(), error.state(), error.message()));
+    }
+
+    fn ok(&self, ok: &answer::Ok<'_>) {
+        self.write(|out| answer::ok(out, ok, self.capabilities));
+    }
+
+    fn has(&self, capability: u32) -> bool {
+        self.capabilities & capability != 0
+    }
+}
+
+/// A connection with its session.
+struct Connection {
+    session: Session,
+    wire: Wire,
+    statements: Statements,
+}
+
+impl Connection {
+    /// Answers commands until the connection ends.
+    async fn converse(&mut self, greeting: &Greeting) -> End {
+        loop {
+            let limit = self.session.variables.max_allowed_packet as usize;
+            let mut channel = self.wire.channel.borrow_mut();
+            channel.payload_max = limit;
+            channel.begin_command();
+            drop(channel);
+            self.session.idle();
+            let patience = Duration::from_secs(self.session.idle_timeout());
+            let payload = match self.wire.packet(Some(patience)).await {
+                Ok(payload) => payload,
+                Err(end) => {
+                    self.session.shared.directory.lock().counters.aborted_clients += 1;
+                    return end;
+                }
+            };
+            self.session.count_question(payload.len());
+            let query_attributes = self.wire.has(capability::QUERY_ATTRIBUTES);
+            let command = match Command::parse(&payload, query_attributes) {
+                Ok(command) => command,
+                Err(malformed) => return malformed.into(),
+            };
+            if matches!(command, Command::Quit) {
+                return End::Gone;
+            }
+            self.session.busy(command.name(), &greeting.clock_base);
+            if let Err(end) = self.command(command, greeting).await {
+                return end;
+            }
+            self.wire.link.drain().await;
+            if self.session.released {
+                return End::Gone;
+            }
+            if let Some(goodbye) = self.wire.link.goodbye() {
+                return InputEnd::Goodbye(goodbye).into();
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command, greeting: &Greeting) -> Result<(), End> {
+        match command {
+            Command::Quit => {}
+            Command::Ping | Command::Harmless(_) => self.answer(Ok(Outcome::default()), false),
+            Command::InitDb(name) => {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                let result = crate::administration::use_database(&mut self.session, &name);
+                self.answer(result.map(|()| Outcome::default()), false);
+            }
+            Command::Query(query) => self.query(query).await,
+            Command::FieldList { table, pattern } => self.field_list(&table, &pattern).await,
+            Command::Statistics => {
+                let line = self.session.statistics();
+                self.wire.write(|out| out.extend_from_slice(line.as_bytes()));
+            }
+            Command::ProcessInfo => self.run_text("SHOW PROCESSLIST").await,
+            Command::ProcessKill(id) => self.run_text(&format!("KILL {id}")).await,
+            Command::ChangeUser(payload) => {
+                let response = Response::parse_change_user(&payload, self.wire.capabilities)?;
+                self.reset(greeting).await;
+                login::change_user(self, response, greeting).await?;
+            }
+            Command::ResetConnection => {
+                self.reset(greeting).await;
+                self.answer(Ok(Outcome::default()), false);
+            }
+            Command::SetOption(option) => {
+                let multi = capability::MULTI_STATEMENTS;
+                match option {
+                    0 => self.wire.capabilities |= multi,
+                    _ => self.wire.capabilities &= !multi,
+                }
+                self.end_of_rows(false);
+            }
+            Command::Prepare(text) => self.prepare(&text).await,
+            Command::Execute { statement, flags, payload } => {
+                self.execute(statement, flags, &payload).await?;
+            }
+            Command::SendLongData { statement, parameter, data } => {
+                let most = self.session.variables.max_allowed_packet as usize;
+                self.statements.long_data(statement, parameter, &data, most);
+            }
+            Command::CloseStatement(statement) => self.statements.close(statement),
+            Command::ResetStatement(statement) => {
+                let result = self.statements.reset(statement);
+                self.answer(result.map(|()| Outcome::default()), false);
+            }
+            Command::Fetch { statement, .. } => {
+                // Cursors are never opened: all rows came with the execution.
+                let text = format!("The statement ({statement}) has no open cursor.");
+                self.wire.error(&SqlError::new(1421, "HY000", text));
+            }
+            Command::Unknown(_) => {
+                self.wire.error(&SqlError::new(1047, "08S01", "Unknown command"));
+            }
+        }
+        Ok(())
+    }
+
+    /// COM_RESET_CONNECTION: the session as new, the connection as it is.
+    async fn reset(&mut self, greeting: &Greeting) {
+        self.session.rollback().await;
+        let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
+        let (user, database) = (self.session.user.clone(), self.session.database.clone());
+        let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);
+        self.session = Session::new(kernel, shared, greeting);
+        self.session.user = user;
+        self.session.database = database;
+        self.session.count_matched = count_matched;
+        self.session.interactive = interactive;
+        self.statements = Statements::default();
+    }
+
+    /// Status flags of the session now.
+    fn status(&self, more: bool) -> u16 {
+        let session = &self.session;
+        let mut flags = 0;
+        if session.in_transaction() {
+            flags |= status::IN_TRANS;
+            if session.transaction.read_only {
+                flags |= status::IN_TRANS_READONLY;
+            }
+        }
+        if session.variables.autocommit {
+            flags |= status::AUTOCOMMIT;
+        }
+        if session.variables.parser_mode().no_backslash_escapes {
+            flags |= status::NO_BACKSLASH_ESCAPES;
+        }
+        if more {
+            flags |= status::MORE_RESULTS;
+        }
+        flags
+    }
+
+    /// Writes how a statement ended.
+    fn answer(&mut self, result: Result<Outcome, SqlError>, more: bool) {
+        match result {
+            Ok(Outcome::Rows) => self.end_of_rows(more),
+            Ok(Outcome::Done { affected, last_insert_id, info }) => {
+                let changes = self.session.take_state_changes();
+                let (status, warnings) = (self.status(more), self.warnings());
+                let info = info.as_str();
+                let changes = changes.as_slice();
+                let ok = answer::Ok { affected, last_insert_id, status, warnings, info, changes };
+                self.wire.ok(&ok);
+            }
+            Err(error) => self.wire.error(&error),
+        }
+    }
+
+    fn end_of_rows(&mut self, more: bool) {
+        let ok = answer::Ok {
+            status: self.status(more),
+            warnings: self.warnings(),
+            ..answer::Ok::default()
+        };
+        let capabilities = self.wire.capabilities;
+        self.wire.write(|out| answer::end_of_rows(out, &ok, capabilities));
+    }
+
+    fn warnings(&self) -> u16 {
+        let all = self.session.diagnostics.warning_count + self.session.diagnostics.error_count;
+        u16::try_from(all).unwrap_or(u16::MAX)
+    }
+}

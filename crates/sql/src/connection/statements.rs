@@ -1,0 +1,260 @@
+//! Commands that run statements: texts, prepared statements, COM_FIELD_LIST.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use mysql_wire::constants::capability;
+use mysql_wire::{Parameter, ParameterType, QueryText, answer, parse_execute};
+use sql_expression::SqlError;
+use sqltype::{Datum, SqlType, Time};
+
+use super::{Connection, End};
+use crate::dispatch;
+use crate::prepared::Prepared;
+use crate::result::{Encoding, ResultColumn, ResultWriter, write_definitions};
+
+/// The statements a client has prepared, by number.
+#[derive(Debug, Default)]
+pub(super) struct Statements {
+    by_number: BTreeMap<u32, Entry>,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    prepared: Prepared,
+    types: Vec<ParameterType>,
+    /// Parameters that come in pieces; an error to be told at the next execution.
+    long_data: Vec<Option<Vec<u8>>>,
+    refused: Option<SqlError>,
+}
+
+impl Statements {
+    /// COM_STMT_SEND_LONG_DATA: has no answer, so an error waits for the execution.
+    pub(super) fn long_data(&mut self, number: u32, parameter: u16, data: &[u8], most: usize) {
+        let Some(entry) = self.by_number.get_mut(&number) else { return };
+        let count = entry.prepared.parameter_count();
+        let at = usize::from(parameter);
+        if at >= count {
+            let text = "Incorrect arguments to mysqld_stmt_send_long_data";
+            entry.refused = Some(SqlError::new(1210, "HY000", text));
+            return;
+        }
+        entry.long_data.resize(count, None);
+        let collected = entry.long_data[at].get_or_insert_default();
+        if collected.len() + data.len() > most {
+            let text = "Parameter of prepared statement which is set through \
+                        mysql_send_long_data() is longer than 'max_allowed_packet' bytes";
+            entry.refused = Some(SqlError::new(4016, "HY000", text));
+            return;
+        }
+        collected.extend_from_slice(data);
+    }
+
+    pub(super) fn close(&mut self, number: u32) {
+        self.by_number.remove(&number);
+    }
+
+    pub(super) fn reset(&mut self, number: u32) -> Result<(), SqlError> {
+        let entry = self.by_number.get_mut(&number);
+        let entry = entry.ok_or_else(|| unknown(number, "mysqld_stmt_reset"))?;
+        entry.long_data.clear();
+        entry.refused = None;
+        Ok(())
+    }
+}
+
+fn unknown(number: u32, function: &str) -> SqlError {
+    let text = format!("Unknown prepared statement handler ({number}) given to {function}");
+    SqlError::new(1243, "HY000", text)
+}
+
+impl Connection {
+    fn writer(&self, encoding: Encoding) -> ResultWriter {
+        let collation = self.session.variables.results_collation();
+        let wire = &self.wire;
+        ResultWriter::new(
+            wire.link.clone(),
+            wire.channel.clone(),
+            wire.capabilities,
+            encoding,
+            collation,
+        )
+    }
+
+    /// COM_QUERY: one statement after the other, until the first error.
+    pub(super) async fn query(&mut self, query: QueryText) {
+        let text = self.session.from_client(query.text);
+        let mut at = 0;
+        loop {
+            let mut out = self.writer(Encoding::Text);
+            let (result, next) = dispatch::run_text(&mut self.session, &text, at, &mut out).await;
+            let many = self.wire.has(capability::MULTI_STATEMENTS);
+            let next = next.filter(|_| result.is_ok());
+            if let Some(next) = next
+                && !many
+            {
+                let error = sql_parser::parse(&text[..], self.session.variables.parser_mode());
+                let error = error.err().map(|error| dispatch::of_parser(&error));
+                let error = error.unwrap_or_else(|| dispatch::unexpected(&text[next..]));
+                return self.answer(Err(error), false);
+            }
+            self.answer(result, next.is_some());
+            match next {
+                Some(next) => at = next,
+                None => return,
+            }
+            self.wire.link.drain().await;
+        }
+    }
+
+    /// A statement that a command stands for.
+    pub(super) async fn run_text(&mut self, text: &str) {
+        let query = QueryText { text: text.into(), attributes: Vec::new() };
+        self.query(query).await;
+    }
+
+    /// COM_STMT_PREPARE.
+    pub(super) async fn prepare(&mut self, text: &[u8]) {
+        let text = self.session.from_client(text.to_vec());
+        let text = String::from_utf8_lossy(&text).into_owned();
+        self.session.diagnostics.clear();
+        let prepared = Prepared::parse(&self.session, &text);
+        let described = match prepared {
+            Ok(prepared) => {
+                let columns = dispatch::describe(&mut self.session, &prepared).await;
+                columns.map(|columns| (prepared, columns))
+            }
+            Err(error) => Err(error),
+        };
+        let (prepared, columns) = match described {
+            Ok(described) => described,
+            Err(error) => return self.answer(Err(error), false),
+        };
+        let count = prepared.parameter_count();
+        let (Ok(parameter_count), Ok(column_count)) =
+            (u16::try_from(count), u16::try_from(columns.len()))
+        else {
+            let text = "Prepared statement contains too many placeholders";
+            return self.answer(Err(SqlError::new(1390, "HY000", text)), false);
+        };
+        self.statements.last = self.statements.last.wrapping_add(1).max(1);
+        let number = self.statements.last;
+        let entry = Entry { prepared, types: Vec::new(), long_data: Vec::new(), refused: None };
+        self.statements.by_number.insert(number, entry);
+        let status = self.status(false);
+        let warnings = self.warnings();
+        let (wire, results) = (&self.wire, self.session.variables.results_collation());
+        wire.write(|out| {
+            answer::prepared(out, number, column_count, parameter_count, warnings);
+        });
+        let parameter = ResultColumn::new("?", SqlType::binary(0));
+        let parameters = vec![parameter; count];
+        for definitions in [&parameters, &columns] {
+            if definitions.is_empty() {
+                continue;
+            }
+            let mut channel = wire.channel.borrow_mut();
+            wire.link.with_output(|out| {
+                write_definitions(&mut channel, out, definitions, results);
+                if !wire.has(capability::DEPRECATE_EOF) {
+                    channel.write(out, |out| answer::eof(out, warnings, status));
+                }
+            });
+        }
+    }
+
+    /// COM_STMT_EXECUTE. All rows are sent at once, whatever cursor was asked for.
+    pub(super) async fn execute(
+        &mut self,
+        number: u32,
+        flags: u8,
+        payload: &[u8],
+    ) -> Result<(), End> {
+        let Some(entry) = self.statements.by_number.get_mut(&number) else {
+            self.answer(Err(unknown(number, "mysqld_stmt_execute")), false);
+            return Ok(());
+        };
+        let prepared = entry.prepared.clone();
+        let long_data = mem::take(&mut entry.long_data);
+        if let Some(refused) = entry.refused.take() {
+            self.answer(Err(refused), false);
+            return Ok(());
+        }
+        let (count, attributes) =
+            (prepared.parameter_count(), self.wire.has(capability::QUERY_ATTRIBUTES));
+        let parsed =
+            parse_execute(payload, count, flags, &mut entry.types, &long_data, attributes)?;
+        let types = entry.types.clone();
+        let parameters: Vec<Datum> = parsed
+            .into_iter()
+            .enumerate()
+            .map(|(at, parameter)| self.session.parameter(parameter, types.get(at)))
+            .collect();
+        let mut out = self.writer(Encoding::Binary);
+        self.session.show_statement(prepared.text());
+        let result = prepared.run(&mut self.session, &parameters, &mut out).await;
+        self.answer(result, false);
+        Ok(())
+    }
+
+    /// COM_FIELD_LIST: the columns of a table, for completion in the command-line client.
+    pub(super) async fn field_list(&mut self, table: &[u8], pattern: &[u8]) {
+        let table = String::from_utf8_lossy(table).replace('`', "``");
+        let text = format!("SELECT * FROM `{table}` LIMIT 0");
+        let columns = match Prepared::parse(&self.session, &text) {
+            Ok(prepared) => dispatch::describe(&mut self.session, &prepared).await,
+            Err(error) => Err(error),
+        };
+        let columns = match columns {
+            Ok(columns) => columns,
+            Err(error) => return self.answer(Err(error), false),
+        };
+        let results = self.session.variables.results_collation();
+        let wanted = |name: &str| {
+            pattern.is_empty()
+                || collation::like(
+                    collation::CollationId::UTF8MB4_GENERAL_CI,
+                    name.as_bytes(),
+                    pattern,
+                    Some('\\'),
+                )
+        };
+        for column in columns.iter().filter(|column| wanted(&column.name)) {
+            self.wire.write(|out| {
+                let definition = crate::result::definition_of(column, results);
+                answer::column_definition(out, &definition);
+                // The default, as text: unknown.
+                answer::text_null(out);
+            });
+        }
+        self.end_of_rows(false);
+    }
+}
+
+/// A parameter's value as the executors know it. Text is converted by the caller.
+pub(crate) fn datum_of(parameter: Parameter) -> Datum {
+    match parameter {
+        Parameter::Null => Datum::Null,
+        Parameter::Int(v) => Datum::Int(v),
+        Parameter::UInt(v) => Datum::UInt(v),
+        Parameter::Float(v) if v.is_finite() => Datum::Double(v.into()),
+        Parameter::Double(v) if v.is_finite() => Datum::Double(v),
+        Parameter::Float(_) | Parameter::Double(_) => Datum::Null,
+        Parameter::Bytes(v) => Datum::Bytes(v.into()),
+        Parameter::DateTime { date_only, year, month, day, hour, minute, second, micros } => {
+            let Some(date) = sqltype::Date::new(year, month, day) else { return Datum::Null };
+            if date_only {
+                return Datum::Date(date);
+            }
+            let valid = hour < 24 && minute < 60 && second < 60 && micros < 1_000_000;
+            let at = sqltype::DateTime { date, hour, minute, second, micros };
+            if valid { Datum::DateTime(at) } else { Datum::Null }
+        }
+        Parameter::Time { negative, days, hours, minutes, seconds, micros } => {
+            let hours = days.saturating_mul(24).saturating_add(hours.into());
+            let time = Time::new(negative, hours.min(1_000), minutes, seconds, micros);
+            time.map_or(Datum::Null, Datum::Time)
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! CREATE TABLE.
+//!
+//! # Owns
+//! Its three forms: columns, LIKE, AS a query.
+//! # Guarantees
+//! A table whose rows cannot be inserted is dropped again.
+//! # Not here
+//! Checks of the definition (`catalog`), running the query (`execute`).
+
+use model::{ErrorCode, SchemaChange, TableId};
+use mysql_wire::constants::flag;
+use sql_expression::SqlError;
+use sql_parser::ast::{
+    ColumnRef, CreateSelect, CreateTable, Ident, Insert, InsertSource, LoadDuplicates, ObjectName,
+    TableBody,
+};
+use sqltype::{Datum, SqlType, TypeKind};
+
+use super::{change, check_names_free, keep_notes, refused, user_table, warn};
+use crate::catalog::draft::{Complete, Draft, Rules};
+use crate::catalog::names::{TableName, check_table_name};
+use crate::catalog::{
+    ColumnDefault, ColumnDefinition, KeyKind, KeyMethod, column_named, error, kernel_form,
+};
+use crate::execute;
+use crate::execute::row::implicit_default;
+use crate::plan::Planner;
+use crate::result::{Outcome, ResultColumn};
+use crate::session::Session;
+
+pub(super) async fn run(
+    session: &mut Session,
+    create: &CreateTable,
+) -> Result<Outcome, SqlError> {
+    if create.temporary {
+        return Err(error::unsupported("TEMPORARY TABLE"));
+    }
+    let name = user_table(session, session.table_name(&create.name)?)?;
+    check_table_name(&name.name)?;
+    if session.kernel.cluster().table_named(&name.full()).is_some() {
+        return exists(session, &name, create.if_not_exists);
+    }
+    match &create.definition {
+        sql_parser::ast::TableDefinition::Like(source) => {
+            let draft = draft_like(session, source)?;
+            let made = make(session, &name, draft, create.if_not_exists).await?;
+            Ok(made.err().unwrap_or_default())
+        }
+        sql_parser::ast::TableDefinition::Columns(body) => match &body.query {
+            None => {
+                let draft = draft_of(session, &name, body)?;
+                let made = make(session, &name, draft, create.if_not_exists).await?;
+                Ok(made.err().unwrap_or_default())
+            }
+            Some(select) => as_query(session, &name, body, select, create.if_not_exists).await,
+        },
+    }
+}
+
+fn exists(
+    session: &mut Session,
+    name: &TableName,
+    if_not_exists: bool,
+) -> Result<Outcome, SqlError> {
+    let exists = error::table_exists(&name.name);
+    match if_not_exists {
+        true => {
+            warn(session, exists);
+            Ok(Outcome::default())
+        }
+        false => Err(exists),
+    }
+}
+
+/// What the body of a statement says, with the notes its reading has left.
+fn draft_of(session: &mut Session, name: &TableName, body: &TableBody) -> Result<Draft, SqlError> {
+    let of_database = session.database_options(&name.database).collation;
+    let mut rules = Rules::of_statement(session, &name.database, &name.name);
+    let draft = Draft::read(body, of_database, &mut rules)?;
+    keep_notes(session, rules);
+    Ok(draft)
+}
+
+/// The same columns and keys as another table's.
+fn draft_like(session: &Session, source: &ObjectName) -> Result<Draft, SqlError> {
+    let source = session.table_name(source)?;
+    if source.is_system() {
+        return Err(error::unsupported("CREATE TABLE LIKE a system table"));
+    }
+    let definition = session.definition_named(&source)?;
+    let mut draft = Draft::of(&definition);
+    draft.options.auto_increment = None;
+    for check in &mut draft.checks {
+        // The names are the other table's.
+        check.name = None;
+    }
+    Ok(draft)
+}
+
+/// Makes a table. The outcome instead, when there is one by now and that is no error.
+async fn make(
+    session: &mut Session,
+    name: &TableName,
+    draft: Draft,
+    if_not_exists: bool,
+) -> Result<Result<TableId, Outcome>, SqlError> {
+    let mut rules = Rules::of_statement(session, &name.database, &name.name);
+    let complete = draft.complete(&mut rules)?;
+    keep_notes(session, rules);
+    check_names_free(session, &name.database, None, &complete.checks)?;
+    check_primary_key(session, &complete)?;
+    note_keys_not_kept(session, &complete);
+    let full = name.full();
+    match change(session, kernel_form::create(&full, &name.name, &complete)).await {
+        Ok(table) => Ok(Ok(table)),
+        Err(failure) if refused(&failure, ErrorCode::TableExists) => {
+            exists(session, name, if_not_exists).map(Err)
+        }
+        Err(failure) if refused(&failure, ErrorCode::UnknownDatabase) => {
+            Err(error::unknown_database(&name.database))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// `sql_require_primary_key`.
+pub(super) fn check_primary_key(session: &Session, table: &Complete) -> Result<(), SqlError> {
+    let has = table.keys.first().is_some_and(|key| key.kind == KeyKind::Primary);
+    match session.variables.sql_require_primary_key && !has {
+        true => Err(SqlError::new(
+            3750,
+            "HY000",
+            "Unable to create or change a table without a primary key, when the system variable \
+             'sql_require_primary_key' is set. Add a primary key to the table or unset this \
+             variable to avoid this message. Note that tables without a primary key can cause \
+             performance problems in row-based replication, so please consult your DBA before \
+             changing this setting.",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Says which keys are only remembered.
+pub(super) fn note_keys_not_kept(session: &mut Session, table: &Complete) {
+    for key in &table.keys {
+        let is_ordinary = key.kind == KeyKind::Ordinary && key.method != Some(KeyMethod::Hash);
+        if is_ordinary && !kernel_form::is_kept(key, &table.columns) {
+            let message = format!(
+                "Key '{}' is over a prefix of columns too long to be indexed: it is shown, and \
+                 not used",
+                key.name
+            );
+            warn(session, SqlError::new(1235, "42000", message));
+        }
+    }
+}
+
+/// CREATE TABLE … AS SELECT.
+async fn as_query(
+    session: &mut Session,
+    name: &TableName,
+    body: &TableBody,
+    select: &CreateSelect,
+    if_not_exists: bool,
+) -> Result<Outcome, SqlError> {
+    let columns = Planner::new(session, &[]).query(&select.query)?.columns;
+    let mut draft = draft_of(session, name, body)?;
+    for column in &columns {
+        // A column that is declared too has the declared type.
+        if column_named(&draft.columns, &column.name).is_none() {
+            let column = selected(session, column)?;
+            draft.columns.push(column);
+        }
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for column in &columns {
+        if names.iter().any(|other| crate::catalog::same_name(other, &column.name)) {
+            return Err(error::duplicate_column(&column.name));
+        }
+        names.push(&column.name);
+    }
+    let table = match make(session, name, draft, if_not_exists).await? {
+        Ok(table) => table,
+        Err(outcome) => return Ok(outcome),
+    };
+    let object = ObjectName {
+        schema: Some(Ident::from(name.database.as_str())),
+        name: Ident::from(name.name.as_str()),
+    };
+    let column = |name: &&str| ColumnRef { table: None, column: Ident::from(*name) };
+    let insert = Insert {
+        replace: select.duplicates == Some(LoadDuplicates::Replace),
+        ignore: select.duplicates == Some(LoadDuplicates::Ignore),
+        priority: None,
+        hints: None,
+        table: object,
+        partitions: Vec::new(),
+        columns: Some(names.iter().map(column).collect()),
+        source: InsertSource::Query(select.query.clone()),
+        alias: None,
+        on_duplicate: Vec::new(),
+    };
+    let inserted = execute::insert(session, &insert, &[]).await;
+    let ended = match &inserted {
+        Ok(_) => session.commit().await,
+        Err(_) => {
+            session.rollback().await;
+            Ok(())
+        }
+    };
+    match (inserted, ended) {
+        (Ok(outcome), Ok(())) => Ok(outcome),
+        (Err(failed), _) | (_, Err(failed)) => {
+            // What the statement has made goes with it; its error is the one to be told.
+            let _ = change(session, SchemaChange::DropTable { table }).await;
+            Err(failed)
+        }
+    }
+}
+
+/// The column that a column of a query makes.
+fn selected(session: &Session, column: &ResultColumn) -> Result<ColumnDefinition, SqlError> {
+    crate::catalog::column::check_name(&column.name)?;
+    let source = source_of(session, column);
+    let nullable = column.flags & flag::NOT_NULL == 0;
+    let default = match &source {
+        _ if nullable => ColumnDefault::Value(Datum::Null),
+        Some(source) => source.default.clone(),
+        None => zero(&column.sql_type),
+    };
+    Ok(ColumnDefinition {
+        name: column.name.clone(),
+        column: model::ColumnId(0),
+        sql_type: stored_type(&column.sql_type, source.is_some()),
+        explicit_collation: false,
+        nullable,
+        default,
+        on_update_now: None,
+        auto_increment: false,
+        generated: None,
+        invisible: false,
+        comment: source.map(|source| source.comment).unwrap_or_default(),
+    })
+}
+
+/// The column of a table that a column of a query shows as it is.
+fn source_of(session: &Session, column: &ResultColumn) -> Option<ColumnDefinition> {
+    if column.org_table.is_empty() || column.org_name.is_empty() {
+        return None;
+    }
+    let name =
+        TableName { database: column.database.clone(), name: column.org_table.clone() };
+    let definition = session.definition_named(&name).ok()?;
+    definition.column(&column.org_name).map(|(_, column)| column.clone())
+}
+
+/// The default of a column that was computed and is never NULL: its type's zero.
+fn zero(sql_type: &SqlType) -> ColumnDefault {
+    match sql_type.kind {
+        TypeKind::Date
+        | TypeKind::DateTime
+        | TypeKind::Timestamp
+        | TypeKind::TinyText
+        | TypeKind::Text
+        | TypeKind::MediumText
+        | TypeKind::LongText
+        | TypeKind::Json => ColumnDefault::None,
+        _ => ColumnDefault::Value(implicit_default(sql_type)),
+    }
+}
+
+/// The type of a column for values of an expression.
+fn stored_type(sql_type: &SqlType, of_table: bool) -> SqlType {
+    let width = u32::from(sql_type.collation.charset().max_len());
+    match sql_type.kind {
+        _ if of_table => sql_type.clone(),
+        TypeKind::Null => SqlType::new(TypeKind::Char, 0),
+        // As wide as its digits need.
+        TypeKind::BigInt if sql_type.length < 10 => {
+            let length = if sql_type.unsigned { 10 } else { 11 };
+            SqlType { kind: TypeKind::Int, length, ..sql_type.clone() }
+        }
+        TypeKind::VarChar | TypeKind::Char if sql_type.length.saturating_mul(width) > 65_535 => {
+            SqlType { kind: TypeKind::LongText, length: u32::MAX, ..sql_type.clone() }
+        }
+        _ => sql_type.clone(),
+    }
+}

@@ -1,0 +1,108 @@
+//! CREATE, ALTER and DROP DATABASE.
+//!
+//! # Owns
+//! Their effects, and what the client is told.
+
+use model::{ErrorCode, SchemaChange};
+use sql_expression::SqlError;
+use sql_parser::ast::{AlterDatabase, CreateDatabase, DropDatabase};
+
+use super::{change, refused, warn};
+use crate::catalog::{DatabaseOptions, error, names};
+use crate::information;
+use crate::result::Outcome;
+use crate::session::Session;
+
+pub(super) async fn create(
+    session: &mut Session,
+    create: &CreateDatabase,
+) -> Result<Outcome, SqlError> {
+    let name = create.name.as_str();
+    names::check_database_name(name)?;
+    let of_server = session.variables.server_collation;
+    let options = DatabaseOptions { collation: of_server };
+    let options = options.altered(&create.options, of_server)?;
+    let exists = error::database_exists(name);
+    if !session.database_exists(name) {
+        let description = options.description(name);
+        let name = name.to_owned();
+        let made = change(session, SchemaChange::CreateDatabase { name, description }).await;
+        match made {
+            Ok(_) => return Ok(Outcome::affected(1)),
+            Err(failure) if refused(&failure, ErrorCode::DatabaseExists) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    match create.if_not_exists {
+        true => {
+            warn(session, exists);
+            Ok(Outcome::affected(1))
+        }
+        false => Err(exists),
+    }
+}
+
+pub(super) async fn alter(
+    session: &mut Session,
+    alter: &AlterDatabase,
+) -> Result<Outcome, SqlError> {
+    let name = match &alter.name {
+        Some(name) => name.as_str().to_owned(),
+        None => session.current_database()?.to_owned(),
+    };
+    refuse_system(&name)?;
+    session.check_database(&name)?;
+    let of_server = session.variables.server_collation;
+    let options = session.database_options(&name).altered(&alter.options, of_server)?;
+    let description = options.description(&name);
+    let altered =
+        change(session, SchemaChange::AlterDatabase { name: name.clone(), description }).await;
+    match altered {
+        Ok(_) => Ok(Outcome::affected(1)),
+        Err(failure) if refused(&failure, ErrorCode::UnknownDatabase) => {
+            Err(error::unknown_database(&name))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+pub(super) async fn drop(
+    session: &mut Session,
+    drop: &DropDatabase,
+) -> Result<Outcome, SqlError> {
+    let name = drop.name.as_str();
+    refuse_system(name)?;
+    let cluster = session.kernel.cluster();
+    let tables = names::tables_of(&cluster, name).count() as u64;
+    if cluster.databases.contains_key(name) {
+        let dropped = change(session, SchemaChange::DropDatabase { name: name.to_owned() }).await;
+        match dropped {
+            Ok(_) => {
+                if session.database.as_deref() == Some(name) {
+                    session.database = None;
+                    session.show_process(|process, _| process.database = None);
+                }
+                return Ok(Outcome::affected(tables));
+            }
+            Err(failure) if refused(&failure, ErrorCode::UnknownDatabase) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    let unknown = error::drop_unknown_database(name);
+    match drop.if_exists {
+        true => {
+            warn(session, unknown);
+            Ok(Outcome::affected(0))
+        }
+        false => Err(unknown),
+    }
+}
+
+/// System schemas are nobody's to change.
+fn refuse_system(name: &str) -> Result<(), SqlError> {
+    match information::schema(name) {
+        Some("information_schema") => Err(error::access_denied_to_database("information_schema")),
+        Some(schema) => Err(error::system_schema_protected(schema)),
+        None => Ok(()),
+    }
+}

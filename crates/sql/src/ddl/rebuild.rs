@@ -1,0 +1,462 @@
+//! Altering a table by copying its rows to another one that takes its place.
+//!
+//! Writers are kept out meanwhile, readers are not. The new table is hidden under a name made of the
+//! old one's identity, filled in short transactions, and then put in its place by one command.
+//!
+//! # Owns
+//! The copy, and the claim: a row in a kernel table of ours, locked as long as the copy goes on.
+//! # Guarantees
+//! A copy that fails leaves the old table as it was. One whose process died holds no claim any more:
+//! who next wants to write undoes what it left.
+//! # Not here
+//! Making rows fit (`execute::row`).
+
+use std::rc::Rc;
+
+use client::{ClientOperation, ScanSpec};
+use model::{
+    Column, ColumnType, ErrorClass, ErrorCode, SchemaChange, TableId, Value,
+};
+use sql_expression::{SqlError, SqlMode};
+use sqltype::{Datum, SqlType, TypeKind};
+use stdx::Duration;
+use wire::{LockMode, Projection, WaitPolicy};
+
+use super::alter::Altered;
+use super::change::is_value_kept;
+use super::{change, refused};
+use crate::catalog::names::{ALTER_PREFIX, TableName};
+use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form};
+use crate::error::of_refusal;
+use crate::execute::row::{RowMaker, implicit_default};
+use crate::execute::run::Run;
+use crate::execute::scan::datum_of;
+use crate::kernel::{Failure, Kernel};
+use crate::plan::Planner;
+use crate::result::Outcome;
+use crate::session::Session;
+
+/// The kernel table of claims; without a database, so no user sees it.
+const CLAIMS: &str = "#alterations";
+/// Rows copied in one transaction.
+const BATCH: usize = 256;
+/// How often a batch is tried that meets a failing node.
+const ATTEMPTS_MAX: u32 = 20;
+/// The pause before a batch is tried again, and between two looks at a table that is being copied.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Rebuilds a table as altered.
+pub(super) async fn run(
+    session: &mut Session,
+    name: &TableName,
+    altered: &Altered,
+) -> Result<Outcome, SqlError> {
+    let old = altered.old.table.id;
+    claim(&session.kernel, old, WaitPolicy::Wait).await?;
+    let result = claimed(session, name, altered).await;
+    // The transaction only held the claim.
+    session.rollback().await;
+    result
+}
+
+/// The copy, by whoever holds the claim.
+async fn claimed(
+    session: &mut Session,
+    name: &TableName,
+    altered: &Altered,
+) -> Result<Outcome, SqlError> {
+    let old = &altered.old.table;
+    undo(&session.kernel, old.id, &name.database).await?;
+    check_unchanged(session, altered, 0)?;
+    change(session, SchemaChange::BlockWrites { table: old.id, blocked: true }).await?;
+    let made = match check_unchanged(session, altered, 1) {
+        Ok(()) => fill(session, name, altered).await,
+        Err(error) => Err(error),
+    };
+    let (new, outcome) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // If this fails too, the next who wants to write does it.
+            let _ = undo(&session.kernel, old.id, &name.database).await;
+            return Err(error);
+        }
+    };
+    match change(session, SchemaChange::ReplaceTable { old: old.id, new }).await {
+        Ok(_) => {
+            let _ = session.shared.sequences.forget(&session.kernel, old.id).await;
+            Ok(outcome)
+        }
+        // Whether it is in place nobody knows: what is left, if it is not, is found by its name.
+        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => Err(failure.into()),
+        Err(failure) => {
+            let _ = undo(&session.kernel, old.id, &name.database).await;
+            Err(failure.into())
+        }
+    }
+}
+
+/// Refuses when the definition is not the one the alteration was made from, `commands` later.
+fn check_unchanged(session: &Session, altered: &Altered, commands: u32) -> Result<(), SqlError> {
+    let old = &altered.old.table;
+    let cluster = session.kernel.cluster();
+    let now = cluster.tables.get(&old.id).map(|table| table.version);
+    match now.is_some_and(|now| now == old.version + commands) {
+        true => Ok(()),
+        false => Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into()),
+    }
+}
+
+/// The full name of the table that is to take the place of another.
+fn hidden_name(database: &str, old: TableId) -> String {
+    format!("{database}.{ALTER_PREFIX}{}", old.0)
+}
+
+/// Takes away what a copy has left: the hidden table, and the block. Nothing if there is nothing.
+async fn undo(kernel: &Kernel, old: TableId, database: &str) -> Result<(), SqlError> {
+    let cluster = kernel.cluster();
+    if let Some(hidden) = cluster.table_named(&hidden_name(database, old)) {
+        kernel.change_schema(SchemaChange::DropTable { table: hidden.id }).await?;
+    }
+    if cluster.tables.get(&old).is_some_and(|table| table.writes_blocked) {
+        kernel.change_schema(SchemaChange::BlockWrites { table: old, blocked: false }).await?;
+    }
+    Ok(())
+}
+
+/// Locks the claim on a table for as long as the transaction of `kernel` is open.
+async fn claim(kernel: &Kernel, table: TableId, wait: WaitPolicy) -> Result<(), Failure> {
+    let claims = claims(kernel).await?;
+    let key = vec![Value::UInt(table.0.into())];
+    loop {
+        let (key, lock) = (key.clone(), LockMode::Exclusive);
+        let projection = Projection::Nothing;
+        let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
+        let answers = kernel.execute(vec![ClientOperation { table: claims, action }]).await?;
+        match answers.into_iter().next() {
+            Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
+            Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
+            _ => return Ok(()),
+        }
+        // Nobody has claimed this table before. The row is made in a transaction that ends at once,
+        // and has ended when `kernel` is the lane beside.
+        kernel.abort().await;
+        let insert = ClientOperation::insert(claims, key);
+        match kernel.beside().execute_and_commit(vec![insert]).await {
+            Ok(_) => {}
+            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// The kernel table of claims; made by the first who needs it.
+async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
+    let known = || kernel.cluster().table_named(CLAIMS).map(|table| table.id);
+    if let Some(id) = known() {
+        return Ok(id);
+    }
+    let column = Column {
+        name: "table_id".to_owned(),
+        column_type: ColumnType::UInt(4),
+        nullable: false,
+        default: Value::Null,
+    };
+    let create = SchemaChange::CreateTable {
+        name: CLAIMS.to_owned(),
+        columns: vec![column],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        description: Default::default(),
+    };
+    match kernel.beside().change_schema(create).await {
+        Ok(id) => Ok(id),
+        Err(failure) if refused(&failure, ErrorCode::TableExists) => known().ok_or(failure),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Waits until the table that a statement was refused for may be written again, for
+/// `lock_wait_timeout` at most. When the one who rebuilt it is gone, what was left of the work is
+/// undone. Nothing happens when no table that the refusal names is being rebuilt.
+pub(crate) async fn wait_for_writes(
+    session: &mut Session,
+    refusal: &SqlError,
+) -> Result<(), SqlError> {
+    let cluster = session.kernel.cluster();
+    let mut blocked = cluster.tables.values().filter(|table| table.writes_blocked);
+    let Some(table) = blocked.find(|table| refusal.message().contains(&table.name)) else {
+        return Ok(());
+    };
+    let patience = Duration::from_secs(session.variables.lock_wait_timeout.min(1 << 20));
+    let began = session.kernel.now();
+    while session.kernel.cluster().tables.get(&table.id).is_some_and(|t| t.writes_blocked) {
+        let beside = session.kernel.beside();
+        match claim(&beside, table.id, WaitPolicy::Refuse).await {
+            Ok(()) => {
+                let database = table.name.split_once('.').map_or("", |(database, _)| database);
+                let undone = undo(&beside, table.id, database).await;
+                beside.abort().await;
+                return undone;
+            }
+            Err(failure @ Failure::Interrupted(_)) => return Err(failure.into()),
+            // It is being worked on; or nobody can tell now.
+            Err(_) => beside.abort().await,
+        }
+        if session.kernel.now().since(began) >= patience {
+            return Err(of_refusal(&ErrorCode::LockTimeout.into()));
+        }
+        session.kernel.sleep(PAUSE).await?;
+    }
+    Ok(())
+}
+
+/// Makes the new table and copies the rows.
+async fn fill(
+    session: &mut Session,
+    name: &TableName,
+    altered: &Altered,
+) -> Result<(TableId, Outcome), SqlError> {
+    let old = &altered.old;
+    let hidden = hidden_name(&name.database, old.table.id);
+    let id = change(session, kernel_form::create(&hidden, &name.name, &altered.new)).await?;
+    // When a snapshot is there, all that was committed before the block is complete everywhere.
+    let epoch = session.kernel.open_snapshot().await?;
+    session.kernel.close_snapshot(epoch);
+    let cluster = session.kernel.cluster();
+    let gone = || SqlError::from(Failure::Refused(ErrorCode::UnknownTable.into()));
+    let table = cluster.tables.get(&id).ok_or_else(gone)?;
+    let definition = session.shared.definitions.of(table)?;
+    // Messages name the table that is altered.
+    let definition =
+        Rc::new(TableDefinition { name: name.name.clone(), ..TableDefinition::clone(&definition) });
+    let maker = RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?;
+    let mut copy = Copy::new(altered, definition.clone(), maker);
+    let mut run = Run::new(session, &[]);
+    run.context.strict = run.context.facts.sql_mode.is_strict();
+    let copied = copy.rows(&mut run).await;
+    let warnings = run.context.warnings.count;
+    run.finish();
+    copied?;
+    carry_sequence(session, altered, &definition, &copy).await?;
+    let records = copy.records;
+    let info = format!("Records: {records}  Duplicates: 0  Warnings: {warnings}");
+    Ok((id, Outcome::Done { affected: records, last_insert_id: 0, info }))
+}
+
+/// The new table goes on counting where the old one was.
+async fn carry_sequence(
+    session: &Session,
+    altered: &Altered,
+    new: &TableDefinition,
+    copy: &Copy<'_>,
+) -> Result<(), SqlError> {
+    let old = &altered.old;
+    let mut last = copy.largest.max(altered.auto_increment.unwrap_or(0).saturating_sub(1));
+    if new.hidden_key.is_some() {
+        last = last.max(copy.records);
+    }
+    let sequences = session.shared.sequences.clone();
+    if new.auto_increment().is_some() && old.auto_increment().is_some() {
+        let start = old.sequence_start();
+        let next = sequences.peek(&session.kernel, old.table.id, start).await?;
+        last = last.max(next.saturating_sub(1));
+    }
+    if last > 0 {
+        sequences.raise(&session.kernel, new.table.id, last, new.sequence_start()).await?;
+    }
+    Ok(())
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    altered: &'a Altered,
+    definition: Rc<TableDefinition>,
+    maker: RowMaker,
+    records: u64,
+    /// The largest value of the AUTO_INCREMENT column so far.
+    largest: u64,
+}
+
+/// A row of the new table, and its values as they are stored.
+struct Made {
+    row: Vec<Datum>,
+    values: Vec<Value>,
+}
+
+impl<'a> Copy<'a> {
+    fn new(altered: &'a Altered, definition: Rc<TableDefinition>, maker: RowMaker) -> Self {
+        let largest = definition.sequence_start() - 1;
+        Self { altered, definition, maker, records: 0, largest }
+    }
+
+    async fn rows(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
+        let spec = ScanSpec::heap(self.altered.old.table.id);
+        let mut scan = run.session.kernel.scan(spec);
+        let mut batch = Vec::new();
+        while let Some(rows) = scan.next().await? {
+            for row in rows {
+                self.records += 1;
+                run.context.row_number = self.records;
+                batch.push(self.made(run, row).await?);
+                if batch.len() == BATCH {
+                    self.insert(run, std::mem::take(&mut batch)).await?;
+                }
+            }
+            run.worked(BATCH).await?;
+        }
+        self.insert(run, batch).await
+    }
+
+    /// The new row that an old one becomes.
+    async fn made(&mut self, run: &mut Run<'_>, old: Vec<Value>) -> Result<Made, SqlError> {
+        let definition = self.definition.clone();
+        let mut row = vec![Datum::Null; definition.columns.len()];
+        for (at, column) in definition.columns.iter().enumerate() {
+            if column.generated.is_some() {
+                continue;
+            }
+            row[at] = match self.altered.origins[at] {
+                Some(origin) => {
+                    let before = &self.altered.old.columns[origin];
+                    let value = old[usize::from(before.column.0)].clone();
+                    self.converted(run, at, before, value)?
+                }
+                None => self.new_value(run, at, column, &row).await?,
+            };
+            if column.auto_increment {
+                self.number(run, at, column, &mut row[at])?;
+            }
+        }
+        self.maker.complete(run, &mut row).await?;
+        let mut values = self.maker.kernel_row(run, &row, self.records);
+        for (at, column) in definition.columns.iter().enumerate() {
+            let Some(origin) = self.altered.origins[at] else { continue };
+            let before = &self.altered.old.columns[origin];
+            // What is stored alike is not read and written again: a moment stays itself, whatever
+            // the time zone says about it.
+            if column.generated.is_none()
+                && !column.auto_increment
+                && is_value_kept(before, column)
+            {
+                values[usize::from(column.column.0)] =
+                    old[usize::from(before.column.0)].clone();
+            }
+        }
+        Ok(Made { row, values })
+    }
+
+    /// A value of the old column as one of the new.
+    fn converted(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        before: &ColumnDefinition,
+        value: Value,
+    ) -> Result<Datum, SqlError> {
+        let column = &self.definition.columns[at];
+        let datum = datum_of(value, &before.sql_type, run);
+        if datum.is_null() && !column.nullable && !column.auto_increment {
+            if run.context.strict {
+                return Err(SqlError::new(1138, "22004", "Invalid use of NULL value"));
+            }
+            return Ok(implicit_default(&column.sql_type));
+        }
+        match is_value_kept(before, column) {
+            true => Ok(datum),
+            false => self.maker.store(run, at, datum, &before.sql_type),
+        }
+    }
+
+    /// The value of a new column in a row that was there before it.
+    async fn new_value(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        column: &ColumnDefinition,
+        row: &[Datum],
+    ) -> Result<Datum, SqlError> {
+        if column.default != ColumnDefault::None || column.nullable || column.auto_increment {
+            return self.maker.default(run, at, row).await;
+        }
+        let temporal =
+            matches!(column.sql_type.kind, TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp);
+        let mode = run.context.facts.sql_mode;
+        if temporal && run.context.strict && mode.contains(SqlMode::NO_ZERO_DATE) {
+            let (kind, zero) = match column.sql_type.kind {
+                TypeKind::Date => ("date", "0000-00-00"),
+                _ => ("datetime", "0000-00-00 00:00:00"),
+            };
+            let (name, number) = (&column.name, self.records);
+            let message =
+                format!("Incorrect {kind} value: '{zero}' for column '{name}' at row {number}");
+            return Err(SqlError::new(1292, "22007", message));
+        }
+        Ok(implicit_default(&column.sql_type))
+    }
+
+    /// Gives an AUTO_INCREMENT column its value where it has none.
+    fn number(
+        &mut self,
+        run: &mut Run<'_>,
+        at: usize,
+        column: &ColumnDefinition,
+        value: &mut Datum,
+    ) -> Result<(), SqlError> {
+        let keeps_zero = run.context.facts.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+        match value {
+            Datum::Int(0) | Datum::UInt(0) if keeps_zero => {}
+            Datum::Null | Datum::Int(0) | Datum::UInt(0) => {
+                self.largest += 1;
+                let number = Datum::UInt(self.largest);
+                let of = SqlType::unsigned_big_int();
+                let stored = self.maker.store(run, at, number, &of);
+                let exhausted =
+                    |_| SqlError::new(1264, "22003", format!(
+                        "Out of range value for column '{}' at row {}",
+                        column.name, self.records
+                    ));
+                *value = stored.map_err(exhausted)?;
+            }
+            Datum::Int(number) => {
+                self.largest = self.largest.max(u64::try_from(*number).unwrap_or(0));
+            }
+            Datum::UInt(number) => self.largest = self.largest.max(*number),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Inserts rows in a transaction of their own.
+    async fn insert(&self, run: &mut Run<'_>, batch: Vec<Made>) -> Result<(), SqlError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let table = self.definition.table.id;
+        let kernel = run.session.kernel.beside();
+        let mut attempt = 0;
+        loop {
+            let operation = |made: &Made| ClientOperation::insert(table, made.values.clone());
+            let operations = batch.iter().map(operation).collect();
+            let Err(rejected) = kernel.execute_all(operations, true).await else { return Ok(()) };
+            let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = &rejected.failure else {
+                return Err(rejected.failure.into());
+            };
+            if refusal.code.class() == ErrorClass::Temporary && attempt < ATTEMPTS_MAX {
+                attempt += 1;
+                run.session.kernel.sleep(PAUSE).await?;
+                continue;
+            }
+            let row = rejected.at.and_then(|at| batch.get(at)).map(|made| made.row.as_slice());
+            return Err(match (refusal.code, row) {
+                (ErrorCode::RowExists, Some(row)) => self.maker.duplicate(None, row),
+                (ErrorCode::UniqueViolation, Some(row)) => {
+                    self.maker.duplicate(Some(&refusal.detail), row)
+                }
+                _ => of_refusal(refusal),
+            });
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Statements that read and change rows.
+//!
+//! # Owns
+//! The entry points; everything below runs what `plan` has made.
+//! # Guarantees
+//! A statement that fails has changed nothing that the dispatcher cannot undo by its savepoint.
+//! # Not here
+//! Definitions (`ddl`), variables, SHOW.
+
+pub(crate) mod cursor;
+pub(crate) mod insert;
+pub(crate) mod key;
+pub(crate) mod load;
+pub(crate) mod point;
+pub(crate) mod row;
+pub(crate) mod run;
+pub(crate) mod scan;
+pub(crate) mod update;
+
+use std::rc::Rc;
+
+use sql_expression::{Binder, Clause, Scope, SqlError};
+use sql_parser::ast::{self, Expr};
+use sqltype::Datum;
+
+pub(crate) use insert::insert;
+pub(crate) use load::load_data;
+pub(crate) use update::{delete, update};
+
+use crate::execute::run::{Row, Run};
+use crate::plan::operator::{Formula, QueryPlan};
+use crate::plan::{Plan, PlanKind, Planner, explain};
+use crate::result::{Outcome, ResultColumn, ResultWriter};
+use crate::session::Session;
+
+/// Runs a query and writes its rows.
+pub(crate) async fn query(
+    session: &mut Session,
+    query: &ast::Query,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let (plan, _) = plan_query(session, query, parameters)?;
+    match &query.into {
+        None => run_query(session, &plan, parameters, out).await,
+        Some(ast::IntoTarget::Variables(variables)) => {
+            into_variables(session, &plan, parameters, variables).await
+        }
+        Some(_) => Err(SqlError::not_supported("SELECT ... INTO OUTFILE")),
+    }
+}
+
+/// Plans a query; whether the plan may be used again.
+pub(crate) fn plan_query(
+    session: &Session,
+    query: &ast::Query,
+    parameters: &[Datum],
+) -> Result<(Rc<QueryPlan>, Option<Plan>), SqlError> {
+    let mut planner = Planner::new(session, parameters);
+    let plan = Rc::new(planner.query(query)?);
+    let kept = match planner.once || query.into.is_some() || session.takes_locks(query) {
+        true => None,
+        false => {
+            let kind = match point::select(&plan) {
+                Some(point) => PlanKind::Point(point),
+                None => PlanKind::Query(plan.clone()),
+            };
+            Some(Plan::new(planner, kind))
+        }
+    };
+    Ok((plan, kept))
+}
+
+/// Runs a planned query and writes its rows.
+pub(crate) async fn run_query(
+    session: &mut Session,
+    plan: &Rc<QueryPlan>,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let limit = session.variables.sql_select_limit;
+    let mut run = Run::new(session, parameters);
+    run.add_subplans(&plan.subqueries);
+    if plan.counts_found_rows {
+        run.unlimited_rows = Some(0);
+    }
+    let mut cursor = cursor::open(&plan.root);
+    let mut written = 0u64;
+    let result = loop {
+        match cursor.next(&mut run).await {
+            Ok(Some(rows)) => {
+                if !out.is_started() {
+                    out.columns(&plan.columns);
+                }
+                for row in rows {
+                    if written < limit {
+                        out.row(&row);
+                        written += 1;
+                    }
+                }
+                out.drain().await;
+                if written >= limit && !plan.counts_found_rows {
+                    break Ok(());
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    drop(cursor);
+    let found = run.unlimited_rows.unwrap_or(written);
+    run.finish();
+    result?;
+    if !out.is_started() {
+        out.columns(&plan.columns);
+    }
+    session.found_rows = found;
+    Ok(Outcome::Rows)
+}
+
+async fn into_variables(
+    session: &mut Session,
+    plan: &Rc<QueryPlan>,
+    parameters: &[Datum],
+    variables: &[ast::IntoVariable],
+) -> Result<Outcome, SqlError> {
+    if variables.len() != plan.columns.len() {
+        return Err(SqlError::of(1222, &[]));
+    }
+    let mut run = Run::new(session, parameters);
+    let rows = run.rows_of(plan, Some(2)).await;
+    run.finish();
+    let mut rows = rows?;
+    if rows.len() > 1 {
+        return Err(SqlError::of(1172, &[]));
+    }
+    let Some(row) = rows.pop() else {
+        session.note_warning(SqlError::of(1329, &[]));
+        return Ok(Outcome::default());
+    };
+    for ((variable, value), result) in variables.iter().zip(row).zip(&plan.results) {
+        let ast::IntoVariable::User(name) = variable else {
+            return Err(SqlError::not_supported("stored routines"));
+        };
+        let variable = crate::facts::user_variable(value, result.sql_type.collation);
+        session.user_variables.insert(name.as_str().to_lowercase(), variable);
+    }
+    Ok(Outcome::affected(1))
+}
+
+/// All rows of a query, with its columns: for INSERT … SELECT and its like.
+pub(crate) async fn rows(
+    session: &mut Session,
+    query: &ast::Query,
+    parameters: &[Datum],
+) -> Result<(Vec<ResultColumn>, Vec<Row>), SqlError> {
+    let mut planner = Planner::new(session, parameters);
+    let plan = Rc::new(planner.query(query)?);
+    let mut run = Run::new(session, parameters);
+    let rows = run.rows_of(&plan, None).await;
+    run.finish();
+    Ok((plan.columns.clone(), rows?))
+}
+
+/// The value of an expression that depends on no table.
+pub(crate) async fn value(
+    session: &mut Session,
+    expr: &Expr,
+    parameters: &[Datum],
+) -> Result<Datum, SqlError> {
+    let mut planner = Planner::new(session, parameters);
+    let scope = Scope::new(None);
+    let expression = Binder::new(&scope, &mut planner).bind(expr, Clause::Value)?;
+    let subplans = planner.take_subplans();
+    let formula = Formula::new(expression);
+    let mut run = Run::new(session, parameters);
+    run.add_subplans(&subplans);
+    let value = run.scalar(&formula).await;
+    run.finish();
+    value
+}
+
+/// DO.
+pub(crate) async fn do_(
+    session: &mut Session,
+    expressions: &[Expr],
+    parameters: &[Datum],
+) -> Result<Outcome, SqlError> {
+    for expr in expressions {
+        value(session, expr, parameters).await?;
+    }
+    Ok(Outcome::default())
+}
+
+/// EXPLAIN.
+pub(crate) async fn explain(
+    session: &mut Session,
+    statement: &ast::Explain,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let ast::ExplainTarget::Statement(target) = &statement.target else {
+        return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION"));
+    };
+    if statement.analyze || statement.into.is_some() {
+        return Err(SqlError::not_supported("EXPLAIN ANALYZE"));
+    }
+    let (columns, rows) = explain::rows(session, target, statement.format, parameters)?;
+    out.columns(&columns);
+    for row in &rows {
+        out.row(row);
+    }
+    out.drain().await;
+    Ok(Outcome::Rows)
+}

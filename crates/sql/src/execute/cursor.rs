@@ -1,0 +1,435 @@
+//! Operators at work: each gives rows in batches until it has none.
+//!
+//! # Owns
+//! A cursor per operator. Scans, lookups, filters and projections pass batches on as they come;
+//! sorting, grouping and the right sides of joins collect first.
+//! # Guarantees
+//! What a client does not read is not computed far ahead: a batch is asked for when it is wanted.
+
+mod join;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use sql_expression::{Accumulator, SqlError, compare_values, group_key, push_group_key};
+use sqltype::{Datum, SqlType};
+
+use crate::execute::run::{Boxed, Row, Run};
+use crate::execute::scan::{TableCursor, limits, look_up};
+use crate::plan::operator::{
+    Aggregate, DerivedScan, Formula, Operator, SetKind, SortBy, VirtualScan,
+};
+
+/// Rows given at a time by operators that have collected them all.
+const BATCH: usize = 256;
+
+/// An operator at work.
+pub(crate) enum Cursor<'p> {
+    /// Rows that are there.
+    Rows(VecDeque<Row>),
+    /// Rows that some work at the beginning gives.
+    Collect(&'p Operator),
+    Table(Box<TableCursor<'p>>),
+    Lookup { input: Box<Cursor<'p>>, operator: &'p Operator },
+    Join(Box<join::JoinCursor<'p>>),
+    Filter { input: Box<Cursor<'p>>, conditions: &'p [Formula] },
+    Project { input: Box<Cursor<'p>>, expressions: &'p [Formula] },
+    Distinct { input: Box<Cursor<'p>>, seen: BTreeSet<Vec<u8>>, types: &'p [SqlType] },
+    Limit { input: Box<Cursor<'p>>, operator: &'p Operator, left: Option<(u64, u64)> },
+    UnionAll { first: Option<Box<Cursor<'p>>>, rest: VecDeque<&'p Operator> },
+}
+
+/// Begins an operator.
+pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
+    match operator {
+        Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
+        Operator::Lookup { input, .. } => {
+            Cursor::Lookup { input: Box::new(open(input)), operator }
+        }
+        Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
+            Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
+        }
+        Operator::Filter { input, conditions } => {
+            Cursor::Filter { input: Box::new(open(input)), conditions }
+        }
+        Operator::Project { input, expressions } => {
+            Cursor::Project { input: Box::new(open(input)), expressions }
+        }
+        Operator::Distinct { input, types } => {
+            let input = Box::new(open(input));
+            Cursor::Distinct { input, seen: BTreeSet::new(), types }
+        }
+        Operator::Limit { input, .. } => {
+            Cursor::Limit { input: Box::new(open(input)), operator, left: None }
+        }
+        Operator::Set { first, rest, .. } if rest.iter().all(|(kind, _)| *kind == SetKind::UnionAll) => {
+            let rest = rest.iter().map(|(_, operator)| operator).collect();
+            Cursor::UnionAll { first: Some(Box::new(open(first))), rest }
+        }
+        Operator::Rows(_)
+        | Operator::Nothing { .. }
+        | Operator::Virtual(_)
+        | Operator::Derived(_)
+        | Operator::Aggregate(_)
+        | Operator::Sort { .. }
+        | Operator::Set { .. } => Cursor::Collect(operator),
+    }
+}
+
+impl<'p> Cursor<'p> {
+    /// The next rows, never none; nothing at the end.
+    pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Boxed<'a, Option<Vec<Row>>> {
+        Box::pin(async move {
+            loop {
+                let batch = match self.step(run).await? {
+                    Some(batch) => batch,
+                    None => return Ok(None),
+                };
+                if !batch.is_empty() {
+                    return Ok(Some(batch));
+                }
+            }
+        })
+    }
+
+    /// Some rows, perhaps none; nothing at the end.
+    async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+        match self {
+            Self::Rows(rows) => {
+                if rows.is_empty() {
+                    return Ok(None);
+                }
+                Ok(Some(rows.drain(..rows.len().min(BATCH)).collect()))
+            }
+            Self::Collect(operator) => {
+                let rows = collect(run, operator).await?;
+                *self = Self::Rows(rows.into());
+                Ok(Some(Vec::new()))
+            }
+            Self::Table(table) => table.next(run).await,
+            Self::Lookup { input, operator } => {
+                let Operator::Lookup { scan, join, .. } = operator else { return Ok(None) };
+                let Some(rows) = input.next(run).await? else { return Ok(None) };
+                let found = look_up(run, scan, &rows).await?;
+                join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
+            }
+            Self::Join(join) => join.next(run).await,
+            Self::Filter { input, conditions } => {
+                let Some(rows) = input.next(run).await? else { return Ok(None) };
+                let mut kept = Vec::with_capacity(rows.len());
+                for row in rows {
+                    if run.all_hold(conditions, &row).await? {
+                        kept.push(row);
+                    }
+                }
+                Ok(Some(kept))
+            }
+            Self::Project { input, expressions } => {
+                let Some(rows) = input.next(run).await? else { return Ok(None) };
+                let mut projected = Vec::with_capacity(rows.len());
+                for row in rows {
+                    projected.push(evaluate(run, expressions, &row).await?);
+                }
+                run.worked(projected.len()).await?;
+                Ok(Some(projected))
+            }
+            Self::Distinct { input, seen, types } => {
+                let Some(rows) = input.next(run).await? else { return Ok(None) };
+                let width = types.len();
+                let key = |row: &Row| group_key(&row[..width.min(row.len())], types.iter());
+                let fresh = |row: &Row| seen.insert(key(row));
+                Ok(Some(rows.into_iter().filter(fresh).collect()))
+            }
+            Self::Limit { input, operator, left } => limited(run, input, operator, left).await,
+            Self::UnionAll { first, rest } => {
+                if let Some(cursor) = first {
+                    if let Some(rows) = cursor.next(run).await? {
+                        return Ok(Some(rows));
+                    }
+                    *first = None;
+                }
+                match rest.pop_front() {
+                    Some(operator) => {
+                        *first = Some(Box::new(open(operator)));
+                        Ok(Some(Vec::new()))
+                    }
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+}
+
+/// One value for each expression.
+pub(crate) async fn evaluate(
+    run: &mut Run<'_>,
+    expressions: &[Formula],
+    row: &[Datum],
+) -> Result<Row, SqlError> {
+    let mut values = Vec::with_capacity(expressions.len());
+    for formula in expressions {
+        values.push(run.value(formula, row).await?);
+    }
+    Ok(values)
+}
+
+async fn limited(
+    run: &mut Run<'_>,
+    input: &mut Cursor<'_>,
+    operator: &Operator,
+    left: &mut Option<(u64, u64)>,
+) -> Result<Option<Vec<Row>>, SqlError> {
+    let Operator::Limit { bounds, .. } = operator else { return Ok(None) };
+    let (mut count, mut offset) = match *left {
+        Some(left) => left,
+        None => {
+            let (count, offset) = limits(run, bounds).await?;
+            (count.unwrap_or(u64::MAX), offset)
+        }
+    };
+    *left = Some((count, offset));
+    if count == 0 && run.unlimited_rows.is_none() {
+        return Ok(None);
+    }
+    let Some(mut rows) = input.next(run).await? else { return Ok(None) };
+    if let Some(all) = &mut run.unlimited_rows {
+        *all += rows.len() as u64;
+    }
+    let skipped = offset.min(rows.len() as u64);
+    rows.drain(..skipped as usize);
+    offset -= skipped;
+    rows.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    count -= rows.len() as u64;
+    *left = Some((count, offset));
+    Ok(Some(rows))
+}
+
+/// All rows of an operator.
+pub(crate) async fn drain(
+    run: &mut Run<'_>,
+    operator: &Operator,
+) -> Result<Vec<Row>, SqlError> {
+    let mut cursor = open(operator);
+    let mut all = Vec::new();
+    while let Some(mut rows) = cursor.next(run).await? {
+        all.append(&mut rows);
+    }
+    Ok(all)
+}
+
+/// The rows of an operator that has to see all of its input first.
+async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
+    match operator {
+        Operator::Nothing { width } => Ok(vec![vec![Datum::Null; *width]]),
+        Operator::Rows(rows) => {
+            let mut all = Vec::with_capacity(rows.len());
+            for expressions in rows {
+                all.push(evaluate(run, expressions, &[]).await?);
+            }
+            Ok(all)
+        }
+        Operator::Virtual(scan) => virtual_rows(run, scan).await,
+        Operator::Derived(scan) => derived_rows(run, scan).await,
+        Operator::Aggregate(aggregate) => grouped(run, aggregate).await,
+        Operator::Sort { input, keys, limit } => {
+            let rows = drain(run, input).await?;
+            let most = match limit {
+                Some(bounds) => {
+                    let (count, offset) = limits(run, bounds).await?;
+                    count.and_then(|count| usize::try_from(count.saturating_add(offset)).ok())
+                }
+                None => None,
+            };
+            sorted(run, rows, keys, most).await
+        }
+        Operator::Set { first, rest, types } => combined(run, first, rest, types).await,
+        other => drain(run, other).await,
+    }
+}
+
+async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Vec<Row>, SqlError> {
+    let rows = scan.table.rows(run.session).await?;
+    placed(run, rows, scan.offset, scan.width, &scan.conditions).await
+}
+
+async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Vec<Row>, SqlError> {
+    let rows = run.rows_of(&scan.plan, None).await?;
+    placed(run, rows, scan.offset, scan.width, &scan.conditions).await
+}
+
+/// Puts rows at their place in the block's row, those for which the conditions hold.
+async fn placed(
+    run: &mut Run<'_>,
+    rows: Vec<Row>,
+    offset: usize,
+    width: usize,
+    conditions: &[Formula],
+) -> Result<Vec<Row>, SqlError> {
+    let mut all = Vec::with_capacity(rows.len());
+    for values in rows {
+        let mut row = vec![Datum::Null; width];
+        for (place, value) in row[offset..].iter_mut().zip(values) {
+            *place = value;
+        }
+        if run.all_hold(conditions, &row).await? {
+            all.push(row);
+        }
+    }
+    run.worked(all.len()).await?;
+    Ok(all)
+}
+
+/// Rows in order, equal ones in the order they came.
+pub(crate) async fn sorted(
+    run: &mut Run<'_>,
+    rows: Vec<Row>,
+    keys: &[SortBy],
+    most: Option<usize>,
+) -> Result<Vec<Row>, SqlError> {
+    let mut keyed = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push(run.value(&key.formula, &row).await?);
+        }
+        keyed.push((values, row));
+    }
+    run.worked(keyed.len()).await?;
+    keyed.sort_by(|(a, _), (b, _)| {
+        for ((a, b), key) in a.iter().zip(b).zip(keys) {
+            let order = compare_values(a, b, key.formula.expression.sql_type());
+            let order = if key.descending { order.reverse() } else { order };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        std::cmp::Ordering::Equal
+    });
+    keyed.truncate(most.unwrap_or(usize::MAX));
+    Ok(keyed.into_iter().map(|(_, row)| row).collect())
+}
+
+/// A group under way: its first row and its aggregates.
+struct Group {
+    first: Row,
+    values: Vec<Datum>,
+    accumulators: Vec<Accumulator>,
+}
+
+async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Vec<Row>, SqlError> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut by_key: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    let accumulators = || aggregate.calls.iter().map(Accumulator::new).collect::<Vec<_>>();
+    let mut cursor = open(&aggregate.input);
+    while let Some(rows) = cursor.next(run).await? {
+        for row in rows {
+            let values = evaluate(run, &aggregate.group, &row).await?;
+            let levels = if aggregate.rollup { values.len() } else { 0 };
+            for level in 0..=levels {
+                // The n-th super-aggregate groups by all but the last n expressions.
+                let kept = values.len() - level;
+                let mut key = vec![level as u8];
+                let types = aggregate.group.iter().map(|formula| formula.expression.sql_type());
+                for (value, sql_type) in values[..kept].iter().zip(types) {
+                    push_group_key(value, sql_type, &mut key);
+                }
+                let at = *by_key.entry(key).or_insert_with(|| {
+                    let mut values = values.clone();
+                    values[kept..].fill(Datum::Null);
+                    groups.push(Group { first: row.clone(), values, accumulators: accumulators() });
+                    groups.len() - 1
+                });
+                for (accumulator, call) in groups[at].accumulators.iter_mut().zip(&aggregate.calls)
+                {
+                    for argument in call.arguments() {
+                        if argument.needs() != Default::default() {
+                            run.prepare(argument, &row).await?;
+                        }
+                    }
+                    accumulator.update(call, &row, &mut run.context)?;
+                }
+            }
+        }
+        run.worked(BATCH).await?;
+    }
+    if groups.is_empty() && aggregate.whole {
+        let first = vec![Datum::Null; aggregate.width];
+        groups.push(Group { first, values: Vec::new(), accumulators: accumulators() });
+    }
+    let mut rows = Vec::with_capacity(groups.len());
+    for group in groups {
+        let Group { first: mut row, values, accumulators } = group;
+        row.truncate(aggregate.width);
+        row.resize(aggregate.width, Datum::Null);
+        for (accumulator, call) in accumulators.into_iter().zip(&aggregate.calls) {
+            row.push(accumulator.finish(call, &mut run.context)?);
+        }
+        if aggregate.rollup {
+            // Columns that are grouped by show NULL in super-aggregate rows.
+            for (formula, value) in aggregate.group.iter().zip(values) {
+                if let Some(place) = formula.expression.as_column() {
+                    row[place as usize] = value;
+                }
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+async fn combined(
+    run: &mut Run<'_>,
+    first: &Operator,
+    rest: &[(SetKind, Operator)],
+    types: &[SqlType],
+) -> Result<Vec<Row>, SqlError> {
+    let mut rows = drain(run, first).await?;
+    for (kind, operator) in rest {
+        let other = drain(run, operator).await?;
+        rows = match kind {
+            SetKind::UnionAll => rows.into_iter().chain(other).collect(),
+            SetKind::Union => once(rows.into_iter().chain(other), types),
+            SetKind::Except | SetKind::ExceptAll => {
+                let mut counts = counted(&other, types);
+                let all = *kind == SetKind::ExceptAll;
+                let kept = rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
+                    Some(count) if all && *count > 0 => {
+                        *count -= 1;
+                        false
+                    }
+                    Some(_) => all,
+                    None => true,
+                });
+                let kept: Vec<Row> = kept.collect();
+                if all { kept } else { once(kept.into_iter(), types) }
+            }
+            SetKind::Intersect | SetKind::IntersectAll => {
+                let mut counts = counted(&other, types);
+                let all = *kind == SetKind::IntersectAll;
+                let kept = rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
+                    Some(count) if *count > 0 => {
+                        *count -= usize::from(all);
+                        true
+                    }
+                    _ => false,
+                });
+                let kept: Vec<Row> = kept.collect();
+                if all { kept } else { once(kept.into_iter(), types) }
+            }
+        };
+        run.worked(rows.len()).await?;
+    }
+    Ok(rows)
+}
+
+fn counted(rows: &[Row], types: &[SqlType]) -> BTreeMap<Vec<u8>, usize> {
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        *counts.entry(group_key(row, types)).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn once(rows: impl Iterator<Item = Row>, types: &[SqlType]) -> Vec<Row> {
+    let mut seen = BTreeSet::new();
+    rows.filter(|row| seen.insert(group_key(row, types))).collect()
+}

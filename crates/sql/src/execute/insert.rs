@@ -1,0 +1,531 @@
+//! INSERT and REPLACE.
+//!
+//! # Owns
+//! Where rows come from, AUTO_INCREMENT values, what happens to duplicates.
+//! # Guarantees
+//! The rows of a statement travel in batches, not one by one, unless each has to be looked at after
+//! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys).
+
+use std::rc::Rc;
+
+use client::{ClientOperation, OperationAnswer};
+use model::{ErrorCode, Refusal, Value};
+use sql_expression::{
+    Binder, Clause, Level, Scope, ScopeTable, SqlError, SqlMode,
+};
+use sql_parser::ast::{self, Expr, InsertSource};
+use sqltype::{Datum, SqlType};
+use wire::{LockMode, Projection, WaitPolicy};
+
+use crate::access::{ReadMode, Reader};
+use crate::catalog::TableDefinition;
+use crate::error::of_refusal;
+use crate::execute::row::{RowMaker, kernel_value, result_of};
+use crate::execute::run::{Row, Run};
+use crate::execute::scan::datum_of;
+use crate::kernel::Failure;
+use crate::plan::Planner;
+use crate::plan::from::definition_columns;
+use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::result::Outcome;
+use crate::sequences::Spacing;
+use crate::session::Session;
+
+/// Operations in one request, at most.
+pub(crate) const BATCH: usize = 256;
+
+/// A planned INSERT.
+struct InsertPlan {
+    maker: RowMaker,
+    /// Columns given, in the order of the values.
+    columns: Vec<usize>,
+    source: Source,
+    on_duplicate: Vec<(usize, Formula)>,
+    subplans: Vec<Subplan>,
+    replace: bool,
+}
+
+enum Source {
+    /// Values of each row; none for DEFAULT.
+    Values(Vec<Vec<Option<Formula>>>),
+    Query(Rc<QueryPlan>),
+}
+
+/// Runs INSERT or REPLACE.
+pub(crate) async fn insert(
+    session: &mut Session,
+    insert: &ast::Insert,
+    parameters: &[Datum],
+) -> Result<Outcome, SqlError> {
+    let plan = plan(session, insert, parameters)?;
+    let mut run = Run::new(session, parameters);
+    run.context.strict = run.context.facts.sql_mode.is_strict();
+    run.add_subplans(&plan.subplans);
+    let result = execute(&mut run, &plan).await;
+    run.finish();
+    result
+}
+
+fn plan(
+    session: &Session,
+    insert: &ast::Insert,
+    parameters: &[Datum],
+) -> Result<InsertPlan, SqlError> {
+    let mut planner = Planner::new(session, parameters);
+    let definition = planner.definition(&insert.table)?;
+    let maker = RowMaker::new(&mut planner, &definition, insert.ignore)?;
+    let columns = columns_of(&definition, insert)?;
+    let mut scope = Scope::new(None);
+    let alias = definition.name.as_str();
+    let schema = Some(definition.database.as_str().into());
+    let scoped = definition_columns(&definition, alias);
+    scope.add(ScopeTable { schema, name: alias.into(), columns: scoped, offset: 0 });
+    let source = match &insert.source {
+        InsertSource::Values(rows) => {
+            let mut binder = Binder::new(&scope, &mut planner);
+            let mut bound = Vec::with_capacity(rows.len());
+            for (number, row) in rows.iter().enumerate() {
+                // `VALUES ()` is a row of defaults.
+                if row.len() != columns.len() && !row.is_empty() {
+                    return Err(SqlError::of(1136, &[&(number + 1)]));
+                }
+                let mut values = Vec::with_capacity(row.len());
+                for expr in row {
+                    values.push(match expr {
+                        Expr::DefaultValue => None,
+                        expr => Some(Formula::new(binder.bind(expr, Clause::FieldList)?)),
+                    });
+                }
+                bound.push(values);
+            }
+            Source::Values(bound)
+        }
+        InsertSource::Query(query) => {
+            let plan = planner.query(query)?;
+            if plan.columns.len() != columns.len() {
+                return Err(SqlError::of(1136, &[&1]));
+            }
+            Source::Query(Rc::new(plan))
+        }
+    };
+    let mut on_duplicate = Vec::new();
+    if !insert.on_duplicate.is_empty() {
+        if insert.alias.is_some() {
+            return Err(SqlError::not_supported("INSERT ... AS alias"));
+        }
+        let mut binder = Binder::new(&scope, &mut planner);
+        binder.updating_duplicates = true;
+        for assignment in &insert.on_duplicate {
+            let at = column_at(&definition, assignment.column.column.as_str())?;
+            let value = match &assignment.value {
+                Expr::DefaultValue => binder.bind(
+                    &Expr::DefaultOf(assignment.column.clone()),
+                    Clause::FieldList,
+                )?,
+                expr => binder.bind(expr, Clause::FieldList)?,
+            };
+            on_duplicate.push((at, Formula::new(value)));
+        }
+    }
+    let subplans = planner.take_subplans();
+    let replace = insert.replace;
+    Ok(InsertPlan { maker, columns, source, on_duplicate, subplans, replace })
+}
+
+pub(crate) fn column_at(definition: &TableDefinition, name: &str) -> Result<usize, SqlError> {
+    let found = definition.column(name).map(|(at, _)| at);
+    found.ok_or_else(|| SqlError::unknown_column(name, "field list"))
+}
+
+fn columns_of(definition: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>, SqlError> {
+    let Some(named) = &insert.columns else {
+        let all = definition.columns.iter().enumerate();
+        return Ok(all.filter(|(_, column)| !column.invisible).map(|(at, _)| at).collect());
+    };
+    let mut columns = Vec::with_capacity(named.len());
+    for name in named {
+        let at = column_at(definition, name.column.as_str())?;
+        if columns.contains(&at) {
+            return Err(SqlError::of(1110, &[&name.column]));
+        }
+        columns.push(at);
+    }
+    Ok(columns)
+}
+
+/// A row to be inserted.
+struct New {
+    row: Row,
+    values: Vec<Value>,
+}
+
+async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlError> {
+    let mut rows = rows_of(run, plan).await?;
+    let first_generated = generate(run, plan, &mut rows).await?;
+    let mut new = Vec::with_capacity(rows.len());
+    let hidden = match plan.maker.definition.hidden_key {
+        Some(_) => take(run, plan, rows.len() as u64, Spacing::default()).await?,
+        None => 0,
+    };
+    for (number, mut row) in rows.into_iter().enumerate() {
+        run.context.row_number = number as u64 + 1;
+        plan.maker.complete(run, &mut row).await?;
+        let values = plan.maker.kernel_row(run, &row, hidden + number as u64);
+        new.push(New { row, values });
+    }
+    let count = new.len() as u64;
+    let table = plan.maker.definition.table.id;
+    run.session.wrote(table);
+    let warnings = run.context.warnings.count;
+    let affected = if plan.replace {
+        replace(run, plan, new).await?
+    } else if !plan.on_duplicate.is_empty() {
+        update_duplicates(run, plan, new).await?
+    } else {
+        plain(run, plan, new).await?
+    };
+    let shows = count > 1 || matches!(plan.source, Source::Query(_));
+    let info = match shows {
+        true => {
+            let duplicates = match plan.replace {
+                true => affected.saturating_sub(count),
+                false => count.saturating_sub(affected),
+            };
+            let warnings = run.context.warnings.count.max(warnings);
+            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
+        }
+        false => String::new(),
+    };
+    Ok(Outcome::Done { affected, last_insert_id: first_generated, info })
+}
+
+/// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
+/// columns that want a value are NULL.
+async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlError> {
+    let maker = &plan.maker;
+    let width = maker.definition.columns.len();
+    let mut rows = Vec::new();
+    match &plan.source {
+        Source::Values(all) => {
+            for (number, values) in all.iter().enumerate() {
+                run.context.row_number = number as u64 + 1;
+                let mut row = vec![Datum::Null; width];
+                let mut given = vec![false; width];
+                for (at, value) in plan.columns.iter().zip(values) {
+                    let Some(formula) = value else { continue };
+                    let datum = run.value(formula, &row).await?;
+                    let of = formula.expression.sql_type();
+                    row[*at] = given_value(run, maker, *at, datum, of)?;
+                    given[*at] = true;
+                }
+                fill_defaults(run, maker, &mut row, &given).await?;
+                rows.push(row);
+            }
+        }
+        Source::Query(query) => {
+            let mut given = vec![false; width];
+            plan.columns.iter().for_each(|at| given[*at] = true);
+            for (number, values) in run.rows_of(query, None).await?.into_iter().enumerate() {
+                run.context.row_number = number as u64 + 1;
+                let mut row = vec![Datum::Null; width];
+                for ((at, datum), of) in plan.columns.iter().zip(values).zip(&query.results) {
+                    row[*at] = given_value(run, maker, *at, datum, &of.sql_type)?;
+                }
+                fill_defaults(run, maker, &mut row, &given).await?;
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn given_value(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    at: usize,
+    datum: Datum,
+    of: &SqlType,
+) -> Result<Datum, SqlError> {
+    let column = &maker.definition.columns[at];
+    if column.generated.is_some() {
+        return Err(SqlError::of(3105, &[&column.name, &maker.definition.name]));
+    }
+    maker.store(run, at, datum, of)
+}
+
+async fn fill_defaults(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    row: &mut Row,
+    given: &[bool],
+) -> Result<(), SqlError> {
+    for (at, given) in given.iter().enumerate() {
+        if !given {
+            row[at] = maker.default(run, at, row).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills AUTO_INCREMENT columns; the first value generated, or zero.
+async fn generate(run: &mut Run<'_>, plan: &InsertPlan, rows: &mut [Row]) -> Result<u64, SqlError> {
+    let Some((at, column)) = plan.maker.definition.auto_increment() else { return Ok(0) };
+    let keeps_zero = run.context.facts.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
+    let wants = |value: &Datum| match value {
+        Datum::Null => true,
+        Datum::Int(0) | Datum::UInt(0) => !keeps_zero,
+        _ => false,
+    };
+    let count = rows.iter().filter(|row| wants(&row[at])).count() as u64;
+    let largest = rows
+        .iter()
+        .filter_map(|row| match row[at] {
+            Datum::Int(v) => u64::try_from(v).ok(),
+            Datum::UInt(v) => Some(v),
+            _ => None,
+        })
+        .max();
+    let kernel = run.session.kernel.clone();
+    let sequences = run.session.shared.sequences.clone();
+    let start = plan.maker.definition.sequence_start();
+    let id = plan.maker.definition.table.id;
+    if let Some(largest) = largest.filter(|largest| *largest > 0) {
+        sequences.raise(&kernel, id, largest, start).await?;
+    }
+    if count == 0 {
+        return Ok(0);
+    }
+    let spacing = Spacing {
+        increment: run.session.variables.auto_increment_increment.max(1),
+        offset: run.session.variables.auto_increment_offset.max(1),
+    };
+    let first = take(run, plan, count, spacing).await?;
+    let mut next = first;
+    for row in rows.iter_mut().filter(|row| wants(&row[at])) {
+        let value = match column.sql_type.unsigned {
+            true => Datum::UInt(next),
+            false => Datum::Int(i64::try_from(next).unwrap_or(i64::MAX)),
+        };
+        let of = SqlType::unsigned_big_int();
+        row[at] = plan.maker.store(run, at, value, &of).map_err(|_| SqlError::of(1467, &[]))?;
+        next = next.saturating_add(spacing.increment);
+    }
+    Ok(first)
+}
+
+async fn take(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    count: u64,
+    spacing: Spacing,
+) -> Result<u64, SqlError> {
+    if count == 0 {
+        return Ok(0);
+    }
+    let kernel = run.session.kernel.clone();
+    let sequences = run.session.shared.sequences.clone();
+    let definition = &plan.maker.definition;
+    let taken = sequences
+        .take(&kernel, definition.table.id, count, spacing, definition.sequence_start())
+        .await;
+    taken.map_err(|failure| match failure {
+        // Failed to read auto-increment value from storage engine.
+        Failure::Refused(refusal) if refusal.code == ErrorCode::ValueOutOfRange => {
+            SqlError::of(1467, &[])
+        }
+        other => other.into(),
+    })
+}
+
+/// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
+async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+    let table = plan.maker.definition.table.id;
+    let alone = run.session.autocommits() && new.len() <= BATCH && !plan.maker.ignore;
+    let mut affected = 0;
+    let mut new = new.into_iter().peekable();
+    while new.peek().is_some() {
+        let (mut rows, mut operations) = (Vec::new(), Vec::new());
+        for row in new.by_ref().take(BATCH) {
+            operations.push(ClientOperation::insert(table, row.values));
+            rows.push(row.row);
+        }
+        if plan.maker.ignore {
+            for (row, answer) in rows.iter().zip(run.session.kernel.execute(operations).await?) {
+                match answer {
+                    Ok(_) => affected += 1,
+                    Err(refusal) => {
+                        let error = refused(plan, &refusal, row);
+                        if !is_duplicate(&refusal) {
+                            return Err(error);
+                        }
+                        run.context.note(Level::Warning, error);
+                    }
+                }
+            }
+            continue;
+        }
+        let count = operations.len() as u64;
+        match run.session.kernel.execute_all(operations, alone).await {
+            Ok(_) => affected += count,
+            Err(rejected) => {
+                let row = rejected.at.and_then(|at| rows.get(at));
+                return Err(match (&rejected.failure, row) {
+                    (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
+                        refused(plan, refusal, row)
+                    }
+                    _ => rejected.failure.into(),
+                });
+            }
+        }
+    }
+    Ok(affected)
+}
+
+fn is_duplicate(refusal: &Refusal) -> bool {
+    matches!(refusal.code, ErrorCode::RowExists | ErrorCode::UniqueViolation)
+}
+
+fn refused(plan: &InsertPlan, refusal: &Refusal, row: &[Datum]) -> SqlError {
+    match refusal.code {
+        ErrorCode::RowExists => plan.maker.duplicate(None, row),
+        ErrorCode::UniqueViolation => plan.maker.duplicate(Some(&refusal.detail), row),
+        _ => of_refusal(refusal),
+    }
+}
+
+/// The row that keeps another from being inserted.
+async fn conflicting(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    refusal: &Refusal,
+    new: &New,
+) -> Result<Option<Vec<Value>>, SqlError> {
+    let table = plan.maker.definition.table.clone();
+    let reader = Reader {
+        kernel: run.session.kernel.clone(),
+        table: table.clone(),
+        mode: ReadMode::Locking(LockMode::Exclusive, WaitPolicy::Wait),
+        projection: Projection::All,
+    };
+    let found = if refusal.code == ErrorCode::RowExists {
+        reader.by_primary_key(vec![plan.maker.primary_key(&new.values)]).await?
+    } else {
+        let index = table.unique_indexes.iter().find(|index| index.name == refusal.detail);
+        let index = index.ok_or_else(|| of_refusal(refusal))?;
+        let key = index.columns.iter().map(|c| new.values[usize::from(c.0)].clone()).collect();
+        reader.by_unique_key(index.id, vec![key]).await?
+    };
+    Ok(found.into_iter().next().flatten())
+}
+
+async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+    let table = plan.maker.definition.table.clone();
+    let mut affected = 0;
+    if table.unique_indexes.is_empty() {
+        let alone = run.session.autocommits() && new.len() <= BATCH;
+        let mut values = new.into_iter().map(|new| new.values).peekable();
+        while values.peek().is_some() {
+            let upsert = |row| ClientOperation::upsert(table.id, row);
+            let operations: Vec<_> = values.by_ref().take(BATCH).map(upsert).collect();
+            let answers = run.session.kernel.execute_all(operations, alone).await;
+            for answer in answers.map_err(|rejected| SqlError::from(rejected.failure))? {
+                let existed = matches!(answer, OperationAnswer::Written { existed: true });
+                affected += 1 + u64::from(existed);
+            }
+        }
+        return Ok(affected);
+    }
+    for new in new {
+        loop {
+            let operation = ClientOperation::insert(table.id, new.values.clone());
+            let Err(rejected) = run.session.kernel.execute_all(vec![operation], false).await else {
+                break;
+            };
+            let Failure::Refused(refusal) = &rejected.failure else {
+                return Err(rejected.failure.into());
+            };
+            if !is_duplicate(refusal) {
+                return Err(refused(plan, refusal, &new.row));
+            }
+            // Gone again means that the next attempt may succeed.
+            if let Some(old) = conflicting(run, plan, refusal, &new).await? {
+                let key = plan.maker.primary_key(&old);
+                let delete = ClientOperation::delete(table.id, key);
+                run.session
+                    .kernel
+                    .execute_all(vec![delete], false)
+                    .await
+                    .map_err(|rejected| SqlError::from(rejected.failure))?;
+                affected += 1;
+            }
+        }
+        affected += 1;
+    }
+    Ok(affected)
+}
+
+/// ON DUPLICATE KEY UPDATE: 1 for a new row, 2 for a changed one, 0 for one that stays as it was.
+async fn update_duplicates(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+) -> Result<u64, SqlError> {
+    let table = plan.maker.definition.table.id;
+    let mut affected = 0;
+    for (number, new) in new.into_iter().enumerate() {
+        run.context.row_number = number as u64 + 1;
+        loop {
+            let operation = ClientOperation::insert(table, new.values.clone());
+            let Err(rejected) = run.session.kernel.execute_all(vec![operation], false).await else {
+                affected += 1;
+                break;
+            };
+            let Failure::Refused(refusal) = &rejected.failure else {
+                return Err(rejected.failure.into());
+            };
+            if !is_duplicate(refusal) {
+                return Err(refused(plan, refusal, &new.row));
+            }
+            if let Some(old) = conflicting(run, plan, refusal, &new).await? {
+                affected += update_duplicate(run, plan, &new, old).await?;
+                break;
+            }
+        }
+    }
+    Ok(affected)
+}
+
+async fn update_duplicate(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: &New,
+    old: Vec<Value>,
+) -> Result<u64, SqlError> {
+    let definition = &plan.maker.definition;
+    let before: Row = definition
+        .columns
+        .iter()
+        .map(|c| datum_of(old[usize::from(c.column.0)].clone(), &c.sql_type, run))
+        .collect();
+    let mut row = before.clone();
+    run.context.inserted = new.row.clone();
+    for (at, formula) in &plan.on_duplicate {
+        let value = run.value(formula, &row).await?;
+        row[*at] = plan.maker.store(run, *at, value, formula.expression.sql_type())?;
+    }
+    run.context.inserted.clear();
+    let assigned: Vec<usize> = plan.on_duplicate.iter().map(|(at, _)| *at).collect();
+    let changed =
+        crate::execute::update::write(run, &plan.maker, &before, row, &assigned, &old).await?;
+    Ok(if changed { 2 } else { 0 })
+}
+
+/// The types of a table's columns, for rows that were read from it.
+pub(crate) fn types_of(definition: &TableDefinition) -> Vec<sql_expression::ResultType> {
+    definition.columns.iter().map(result_of).collect()
+}
+
+/// A datum as the kernel stores it in a column.
+pub(crate) fn stored(run: &Run<'_>, definition: &TableDefinition, at: usize, datum: &Datum) -> Value {
+    kernel_value(run, datum, &definition.columns[at].sql_type)
+}

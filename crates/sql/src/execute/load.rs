@@ -1,0 +1,475 @@
+//! LOAD DATA LOCAL: rows out of a file of the client's.
+//!
+//! # Owns
+//! Splitting a stream of bytes into lines and fields as FIELDS and LINES say.
+//! # Guarantees
+//! The file is never in memory as a whole: it is read in packets and inserted in batches, in one
+//! statement. What does not fit a column is made to fit with a warning, as MySQL does for LOCAL.
+//! # Not here
+//! Files of the server: refused, as a server that reads files for clients reads too many.
+
+use client::ClientOperation;
+use model::ErrorCode;
+use mysql_wire::answer;
+use sql_expression::{Binder, Clause, Level, Scope, ScopeTable, SqlError};
+use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
+use sqltype::{Datum, SqlType};
+
+use crate::execute::insert::{BATCH, column_at};
+use crate::execute::row::RowMaker;
+use crate::execute::run::{Row, Run};
+use crate::plan::Planner;
+use crate::plan::from::definition_columns;
+use crate::plan::operator::Formula;
+use crate::result::{Outcome, ResultWriter};
+use crate::sequences::Spacing;
+use crate::session::Session;
+
+/// Where a field goes.
+enum Target {
+    Column(usize),
+    Variable(String),
+}
+
+/// Runs LOAD DATA.
+pub(crate) async fn load_data(
+    session: &mut Session,
+    load: &ast::LoadData,
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    if load.xml {
+        return Err(SqlError::not_supported("LOAD XML"));
+    }
+    if !load.local {
+        let text = "The server reads no files: use LOAD DATA LOCAL";
+        return Err(SqlError::new(1290, "HY000", text));
+    }
+    let mut planner = Planner::new(session, &[]);
+    let definition = planner.definition(&load.table)?;
+    let maker = RowMaker::new(&mut planner, &definition, true)?;
+    let targets = targets_of(&definition, &load.columns)?;
+    let mut scope = Scope::new(None);
+    let schema = Some(definition.database.as_str().into());
+    let columns = definition_columns(&definition, &definition.name);
+    scope.add(ScopeTable { schema, name: definition.name.as_str().into(), columns, offset: 0 });
+    let mut binder = Binder::new(&scope, &mut planner);
+    let mut assignments = Vec::new();
+    for assignment in &load.assignments {
+        let at = column_at(&definition, assignment.column.column.as_str())?;
+        let value = binder.bind(&assignment.value, Clause::FieldList)?;
+        assignments.push((at, Formula::new(value)));
+    }
+    let (link, channel) = out.link();
+    link.with_output(|bytes| {
+        channel.borrow_mut().write(bytes, |bytes| answer::local_infile(bytes, load.path.as_bytes()));
+    });
+    let (link, channel) = (link.clone(), channel.clone());
+    let mut run = Run::new(session, &[]);
+    run.session.wrote(definition.table.id);
+    let mut loader = Loader {
+        maker,
+        targets,
+        assignments,
+        replace: load.duplicates == Some(LoadDuplicates::Replace),
+        batch: Vec::new(),
+        counts: Counts::default(),
+    };
+    let mut splitter = Splitter::new(&load.format, load.ignore_lines);
+    let mut failed = None;
+    loop {
+        let packet = crate::connection::next_packet(&link, &channel).await?;
+        let last = packet.is_empty();
+        // After an error the rest of the file is read and dropped: the client sends it anyway.
+        if failed.is_none() {
+            let result = loader.take(&mut run, &mut splitter, &packet, last).await;
+            failed = result.err();
+        }
+        if last {
+            break;
+        }
+    }
+    let warnings = run.context.warnings.count;
+    run.finish();
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let Counts { records, deleted, skipped } = loader.counts;
+    let info = format!(
+        "Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}"
+    );
+    let affected = records - skipped + deleted;
+    Ok(Outcome::Done { affected, last_insert_id: 0, info })
+}
+
+fn targets_of(
+    definition: &crate::catalog::TableDefinition,
+    columns: &[LoadColumn],
+) -> Result<Vec<Target>, SqlError> {
+    if columns.is_empty() {
+        let visible = definition.columns.iter().enumerate().filter(|(_, column)| !column.invisible);
+        return Ok(visible.map(|(at, _)| Target::Column(at)).collect());
+    }
+    let target = |column: &LoadColumn| match column {
+        LoadColumn::Column(name) => {
+            column_at(definition, name.column.as_str()).map(Target::Column)
+        }
+        LoadColumn::Variable(name) => Ok(Target::Variable(name.as_str().to_lowercase())),
+    };
+    columns.iter().map(target).collect()
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    records: u64,
+    deleted: u64,
+    skipped: u64,
+}
+
+struct Loader {
+    maker: RowMaker,
+    targets: Vec<Target>,
+    assignments: Vec<(usize, Formula)>,
+    replace: bool,
+    batch: Vec<Row>,
+    counts: Counts,
+}
+
+impl Loader {
+    async fn take(
+        &mut self,
+        run: &mut Run<'_>,
+        splitter: &mut Splitter,
+        bytes: &[u8],
+        last: bool,
+    ) -> Result<(), SqlError> {
+        splitter.feed(bytes);
+        while let Some(fields) = splitter.next(last) {
+            self.counts.records += 1;
+            run.context.row_number = self.counts.records;
+            let row = self.row(run, fields).await?;
+            self.batch.push(row);
+            if self.batch.len() >= BATCH {
+                self.send(run).await?;
+            }
+        }
+        if last {
+            self.send(run).await?;
+        }
+        Ok(())
+    }
+
+    async fn row(&self, run: &mut Run<'_>, fields: Vec<Option<Vec<u8>>>) -> Result<Row, SqlError> {
+        let width = self.maker.definition.columns.len();
+        let (mut row, mut given) = (vec![Datum::Null; width], vec![false; width]);
+        let missing = self.targets.len() > fields.len();
+        let text = SqlType::text(u32::MAX);
+        let surplus = fields.len() > self.targets.len();
+        let mut fields = fields.into_iter();
+        for target in &self.targets {
+            let Some(field) = fields.next() else { break };
+            let datum = field.map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into()));
+            match target {
+                Target::Column(at) => {
+                    row[*at] = self.maker.store(run, *at, datum, &text)?;
+                    given[*at] = true;
+                }
+                Target::Variable(name) => {
+                    let collation = text.collation;
+                    let variable = crate::facts::user_variable(datum, collation);
+                    run.context.user_variables.insert(name.clone(), variable);
+                }
+            }
+        }
+        let line = self.counts.records;
+        if missing {
+            run.context.note(Level::Warning, SqlError::of(1261, &[&line]));
+        }
+        if surplus {
+            run.context.note(Level::Warning, SqlError::of(1262, &[&line]));
+        }
+        for (at, given) in given.iter().enumerate() {
+            if !given {
+                row[at] = self.maker.default(run, at, &row).await?;
+            }
+        }
+        for (at, formula) in &self.assignments {
+            let value = run.value(formula, &row).await?;
+            row[*at] = self.maker.store(run, *at, value, formula.expression.sql_type())?;
+        }
+        Ok(row)
+    }
+
+    async fn send(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
+        let mut rows = std::mem::take(&mut self.batch);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.generate(run, &mut rows).await?;
+        let definition = self.maker.definition.clone();
+        let table = definition.table.id;
+        let hidden = match definition.hidden_key {
+            Some(_) => self.take_numbers(run, rows.len() as u64, Spacing::default()).await?,
+            None => 0,
+        };
+        let (mut operations, mut complete) = (Vec::new(), Vec::new());
+        for (number, mut row) in rows.into_iter().enumerate() {
+            self.maker.complete(run, &mut row).await?;
+            let values = self.maker.kernel_row(run, &row, hidden + number as u64);
+            operations.push(match self.replace {
+                true => ClientOperation::upsert(table, values),
+                false => ClientOperation::insert(table, values),
+            });
+            complete.push(row);
+        }
+        let answers = run.session.kernel.execute(operations).await?;
+        for (row, answer) in complete.iter().zip(answers) {
+            match answer {
+                Ok(client::OperationAnswer::Written { existed: true }) => self.counts.deleted += 1,
+                Ok(_) => {}
+                Err(refusal) => {
+                    let index = match refusal.code {
+                        ErrorCode::RowExists => None,
+                        ErrorCode::UniqueViolation => Some(refusal.detail.as_str()),
+                        _ => return Err(crate::error::of_refusal(&refusal)),
+                    };
+                    run.context.note(Level::Warning, self.maker.duplicate(index, row));
+                    self.counts.skipped += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn generate(&self, run: &mut Run<'_>, rows: &mut [Row]) -> Result<(), SqlError> {
+        let Some((at, _)) = self.maker.definition.auto_increment() else { return Ok(()) };
+        let wants = |row: &Row| matches!(row[at], Datum::Null | Datum::Int(0) | Datum::UInt(0));
+        let count = rows.iter().filter(|row| wants(row)).count() as u64;
+        let largest = rows
+            .iter()
+            .filter_map(|row| match row[at] {
+                Datum::Int(v) => u64::try_from(v).ok(),
+                Datum::UInt(v) => Some(v),
+                _ => None,
+            })
+            .max();
+        let kernel = run.session.kernel.clone();
+        let sequences = run.session.shared.sequences.clone();
+        let (id, start) =
+            (self.maker.definition.table.id, self.maker.definition.sequence_start());
+        if let Some(largest) = largest.filter(|largest| *largest > 0) {
+            sequences.raise(&kernel, id, largest, start).await?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let mut next = self.take_numbers(run, count, Spacing::default()).await?;
+        for row in rows.iter_mut().filter(|row| wants(row)) {
+            let of = SqlType::unsigned_big_int();
+            row[at] = self.maker.store(run, at, Datum::UInt(next), &of)?;
+            next += 1;
+        }
+        Ok(())
+    }
+
+    async fn take_numbers(
+        &self,
+        run: &mut Run<'_>,
+        count: u64,
+        spacing: Spacing,
+    ) -> Result<u64, SqlError> {
+        let kernel = run.session.kernel.clone();
+        let sequences = run.session.shared.sequences.clone();
+        let definition = &self.maker.definition;
+        let start = definition.sequence_start();
+        Ok(sequences.take(&kernel, definition.table.id, count, spacing, start).await?)
+    }
+}
+
+/// Splits bytes into lines and fields.
+#[derive(Debug)]
+struct Splitter {
+    buffer: Vec<u8>,
+    at: usize,
+    fields_end: Vec<u8>,
+    enclosed: Option<u8>,
+    escaped: Option<u8>,
+    lines_start: Vec<u8>,
+    lines_end: Vec<u8>,
+    ignored: u64,
+}
+
+impl Splitter {
+    fn new(format: &ast::FileFormat, ignored: u64) -> Self {
+        let bytes = |given: &Option<Box<[u8]>>, default: &[u8]| {
+            given.as_ref().map_or_else(|| default.to_vec(), |given| given.to_vec())
+        };
+        Self {
+            buffer: Vec::new(),
+            at: 0,
+            fields_end: bytes(&format.fields_terminated, b"\t"),
+            enclosed: bytes(&format.fields_enclosed, b"").first().copied(),
+            escaped: bytes(&format.fields_escaped, b"\\").first().copied(),
+            lines_start: bytes(&format.lines_starting, b""),
+            lines_end: bytes(&format.lines_terminated, b"\n"),
+            ignored,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The fields of the next line, when all of it is here; NULL for `\N`.
+    fn next(&mut self, last: bool) -> Option<Vec<Option<Vec<u8>>>> {
+        loop {
+            let (fields, end) = self.line(last)?;
+            self.at = end;
+            if self.ignored > 0 {
+                self.ignored -= 1;
+                continue;
+            }
+            return Some(fields);
+        }
+    }
+
+    fn line(&self, last: bool) -> Option<(Vec<Option<Vec<u8>>>, usize)> {
+        let bytes = &self.buffer;
+        let mut at = self.at;
+        if at >= bytes.len() {
+            return None;
+        }
+        if !self.lines_start.is_empty() {
+            let start = find(&bytes[at..], &self.lines_start)?;
+            at += start + self.lines_start.len();
+        }
+        let mut fields = Vec::new();
+        loop {
+            let (field, next) = self.field(at, last)?;
+            fields.push(field);
+            at = next;
+            let rest = &bytes[at..];
+            if !self.fields_end.is_empty() && rest.starts_with(&self.fields_end) {
+                at += self.fields_end.len();
+            } else if rest.starts_with(&self.lines_end) && !self.lines_end.is_empty() {
+                return Some((fields, at + self.lines_end.len()));
+            } else if rest.is_empty() {
+                return last.then_some((fields, at));
+            } else {
+                // Bytes between a closing quote and the end of the field.
+                at += 1;
+            }
+        }
+    }
+
+    /// A field and where it ends; none when more bytes are needed.
+    fn field(&self, start: usize, last: bool) -> Option<(Option<Vec<u8>>, usize)> {
+        let bytes = &self.buffer;
+        let (mut value, mut at) = (Vec::new(), start);
+        let quoted = self.enclosed.filter(|quote| bytes.get(at) == Some(quote));
+        at += usize::from(quoted.is_some());
+        let mut is_null = false;
+        loop {
+            let Some(byte) = bytes.get(at).copied() else {
+                return last.then_some((Some(value), at));
+            };
+            if Some(byte) == self.escaped && self.escaped != self.enclosed {
+                let next = match bytes.get(at + 1) {
+                    Some(next) => *next,
+                    None if last => return Some((Some(value), at + 1)),
+                    None => return None,
+                };
+                is_null |= next == b'N' && at == start;
+                value.push(match next {
+                    b'0' => 0,
+                    b'b' => 8,
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'Z' => 26,
+                    other => other,
+                });
+                at += 2;
+                continue;
+            }
+            if let Some(quote) = quoted {
+                if byte == quote {
+                    match bytes.get(at + 1) {
+                        Some(next) if *next == quote => {
+                            value.push(quote);
+                            at += 2;
+                            continue;
+                        }
+                        None if !last => return None,
+                        _ => return Some((Some(value), at + 1)),
+                    }
+                }
+            } else {
+                let rest = &bytes[at..];
+                let ends = |end: &[u8]| !end.is_empty() && rest.starts_with(end);
+                if ends(&self.fields_end) || ends(&self.lines_end) {
+                    let null = is_null && value == b"N";
+                    return Some((if null { None } else { Some(value) }, at));
+                }
+                // An end may be cut in two by the packet.
+                let longest = self.fields_end.len().max(self.lines_end.len());
+                let cut = rest.len() < longest && !last;
+                let begins = |end: &[u8]| end.starts_with(rest) && end.len() > rest.len();
+                if cut && (begins(&self.fields_end) || begins(&self.lines_end)) {
+                    return None;
+                }
+            }
+            value.push(byte);
+            at += 1;
+        }
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(format: &ast::FileFormat, text: &[u8], chunk: usize) -> Vec<Vec<Option<String>>> {
+        let mut splitter = Splitter::new(format, 0);
+        let mut lines = Vec::new();
+        let mut collect = |splitter: &mut Splitter, last| {
+            while let Some(fields) = splitter.next(last) {
+                let text = |field: Vec<u8>| String::from_utf8(field).unwrap();
+                lines.push(fields.into_iter().map(|field| field.map(text)).collect());
+            }
+        };
+        for part in text.chunks(chunk) {
+            splitter.feed(part);
+            collect(&mut splitter, false);
+        }
+        splitter.feed(b"");
+        collect(&mut splitter, true);
+        lines
+    }
+
+    #[test]
+    fn fields_come_out_however_the_file_is_cut() {
+        let csv = ast::FileFormat {
+            fields_terminated: Some(b",".as_slice().into()),
+            fields_enclosed: Some(b"\"".as_slice().into()),
+            lines_terminated: Some(b"\r\n".as_slice().into()),
+            ..ast::FileFormat::default()
+        };
+        let text = b"1,\"a, \"\"b\"\"\",\\N\r\n2,x\\ty,\r\n3,,last";
+        let whole = all(&csv, text, text.len());
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(whole[0], [some("1"), some("a, \"b\""), None]);
+        assert_eq!(whole[1], [some("2"), some("x\ty"), some("")]);
+        assert_eq!(whole[2], [some("3"), some(""), some("last")]);
+        for chunk in 1..text.len() {
+            assert_eq!(all(&csv, text, chunk), whole, "chunks of {chunk}");
+        }
+        let plain = all(&ast::FileFormat::default(), b"a\tb\n\\N\tN\n", 3);
+        assert_eq!(plain, [[some("a"), some("b")], [None, some("N")]]);
+    }
+}

@@ -1,0 +1,306 @@
+//! Rows to be stored: defaults, conversion to column types, generated columns, constraints.
+//!
+//! # Owns
+//! [`RowMaker`], what a statement has to know of a table to write rows of it.
+//! # Guarantees
+//! A row that leaves here fits its table: what does not fit is MySQL's error, or its warning where
+//! the SQL mode or IGNORE asks for one.
+
+use std::rc::Rc;
+
+use model::Value;
+use sql_expression::{
+    Binder, Clause, ErrorText, Level, ResultType, Scope, ScopeTable, SqlError, SqlMode,
+};
+use sqltype::{
+    Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage,
+};
+
+use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
+use crate::execute::run::{Row, Run};
+use crate::plan::Planner;
+use crate::plan::from::definition_columns;
+use crate::plan::operator::Formula;
+
+/// What is needed to write rows of a table.
+#[derive(Debug)]
+pub(crate) struct RowMaker {
+    pub(crate) definition: Rc<TableDefinition>,
+    defaults: Vec<Default>,
+    generated: Vec<(usize, Formula)>,
+    checks: Vec<(String, Formula)>,
+    /// IGNORE: what does not fit is made to fit, with a warning.
+    pub(crate) ignore: bool,
+}
+
+/// What a column gets that is not given.
+#[derive(Debug)]
+enum Default {
+    None,
+    Value(Datum),
+    Formula(Formula),
+    Now(u8),
+}
+
+impl RowMaker {
+    /// Binds what the table's definition says by expressions.
+    pub(crate) fn new(
+        planner: &mut Planner<'_>,
+        definition: &Rc<TableDefinition>,
+        ignore: bool,
+    ) -> Result<Self, SqlError> {
+        let mut scope = Scope::new(None);
+        let schema = Some(definition.database.as_str().into());
+        let columns = definition_columns(definition, &definition.name);
+        let name = definition.name.as_str().into();
+        scope.add(ScopeTable { schema, name, columns, offset: 0 });
+        let mut binder = Binder::new(&scope, planner);
+        let (mut defaults, mut generated) = (Vec::new(), Vec::new());
+        for (at, column) in definition.columns.iter().enumerate() {
+            defaults.push(match &column.default {
+                ColumnDefault::None if column.nullable && column.generated.is_none() => {
+                    Default::Value(Datum::Null)
+                }
+                ColumnDefault::None => Default::None,
+                ColumnDefault::Value(value) => Default::Value(value.clone()),
+                ColumnDefault::Now(digits) => Default::Now(*digits),
+                ColumnDefault::Expression(expr) => {
+                    Default::Formula(Formula::new(binder.bind(expr, Clause::Definition)?))
+                }
+            });
+            if let Some(of) = &column.generated {
+                let formula = Formula::new(binder.bind(&of.expression, Clause::Definition)?);
+                generated.push((at, formula));
+            }
+        }
+        let mut checks = Vec::new();
+        for check in definition.checks.iter().filter(|check| check.enforced) {
+            let formula = Formula::new(binder.bind(&check.expression, Clause::Check)?);
+            checks.push((check.name.clone(), formula));
+        }
+        Ok(Self { definition: definition.clone(), defaults, generated, checks, ignore })
+    }
+
+    /// Whether rows are stored as given: nothing is computed or checked.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.generated.is_empty()
+            && self.checks.is_empty()
+            && self.definition.columns.iter().all(|column| column.on_update_now.is_none())
+    }
+
+    fn column(&self, at: usize) -> &ColumnDefinition {
+        &self.definition.columns[at]
+    }
+
+    /// The value of a column that was not given.
+    pub(crate) async fn default(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        row: &[Datum],
+    ) -> Result<Datum, SqlError> {
+        let column = self.column(at);
+        match &self.defaults[at] {
+            Default::Value(value) => Ok(value.clone()),
+            Default::Now(digits) => Ok(Datum::DateTime(now(run).truncate(*digits))),
+            Default::Formula(formula) => {
+                let value = run.value(formula, row).await?;
+                self.store(run, at, value, formula.expression.sql_type())
+            }
+            Default::None if column.auto_increment || column.generated.is_some() => Ok(Datum::Null),
+            Default::None => {
+                let missing = SqlError::of(1364, &[&column.name]);
+                if run.context.strict && !self.ignore {
+                    return Err(missing);
+                }
+                run.context.note(Level::Warning, missing);
+                Ok(implicit_default(&column.sql_type))
+            }
+        }
+    }
+
+    /// The value as the column stores it. NULL passes: see [`RowMaker::complete`].
+    pub(crate) fn store(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        value: Datum,
+        of: &SqlType,
+    ) -> Result<Datum, SqlError> {
+        if value.is_null() {
+            return Ok(value);
+        }
+        let column = self.column(at);
+        let mode = run.context.facts.sql_mode;
+        let store_mode = StoreMode {
+            strict: run.context.strict && !self.ignore,
+            no_zero_date: mode.contains(SqlMode::NO_ZERO_DATE),
+            no_zero_in_date: mode.contains(SqlMode::NO_ZERO_IN_DATE),
+            truncate_fractions: mode.contains(SqlMode::TIME_TRUNCATE_FRACTIONAL),
+        };
+        let facts = run.context.facts.clone();
+        let mut problems = Problems::new();
+        let mut converter = Converter {
+            mode: store_mode,
+            zone: &facts.time_zone,
+            now: run.context.now,
+            problems: &mut problems,
+        };
+        let place = Place {
+            table: &self.definition.name,
+            column: &column.name,
+            row: run.context.row_number,
+        };
+        let stored = converter.store(value, of, &column.sql_type, place);
+        for problem in problems.list() {
+            let level = if problem.is_note { Level::Note } else { Level::Warning };
+            run.context.note(level, of_problem(problem));
+        }
+        stored.map_err(|problem| of_problem(&problem))
+    }
+
+    /// Computes generated columns and checks NOT NULL and CHECK. `generates`: a NULL in the
+    /// AUTO_INCREMENT column is filled in later.
+    pub(crate) async fn complete(
+        &self,
+        run: &mut Run<'_>,
+        row: &mut Row,
+    ) -> Result<(), SqlError> {
+        for (at, formula) in &self.generated {
+            let value = run.value(formula, row).await?;
+            row[*at] = self.store(run, *at, value, formula.expression.sql_type())?;
+        }
+        for (at, value) in row.iter_mut().enumerate() {
+            let column = &self.definition.columns[at];
+            if value.is_null() && !column.nullable {
+                let error = SqlError::of(1048, &[&column.name]);
+                if !self.ignore {
+                    return Err(error);
+                }
+                run.context.note(Level::Warning, error);
+                *value = implicit_default(&column.sql_type);
+            }
+        }
+        for (name, formula) in &self.checks {
+            if !formula.is_ready() {
+                run.prepare(&formula.expression, row).await?;
+            }
+            if formula.expression.truth(row, &mut run.context)? == Some(false) {
+                return Err(SqlError::of(3819, &[name]));
+            }
+        }
+        Ok(())
+    }
+
+    /// The row as the kernel stores it: one value for each of its columns.
+    pub(crate) fn kernel_row(&self, run: &Run<'_>, row: &[Datum], hidden_key: u64) -> Vec<Value> {
+        let table = &self.definition.table;
+        let mut values: Vec<Value> =
+            table.columns.iter().map(|column| column.default.clone()).collect();
+        for (column, datum) in self.definition.columns.iter().zip(row) {
+            values[usize::from(column.column.0)] = kernel_value(run, datum, &column.sql_type);
+        }
+        if let Some(key) = self.definition.hidden_key {
+            values[usize::from(key.0)] = Value::UInt(hidden_key);
+        }
+        values
+    }
+
+    /// The primary key of a row as the kernel has it.
+    pub(crate) fn primary_key(&self, values: &[Value]) -> Vec<Value> {
+        let key = &self.definition.table.primary_key;
+        key.iter().map(|column| values[usize::from(column.0)].clone()).collect()
+    }
+
+    /// Error 1062 for a row that the kernel refused; `index` is the kernel's name of the unique
+    /// index, nothing for the primary key.
+    pub(crate) fn duplicate(&self, index: Option<&str>, row: &[Datum]) -> SqlError {
+        let key = match index {
+            None => self.definition.primary_key(),
+            Some(name) => self.definition.key(name),
+        };
+        let name = key.map_or("PRIMARY", |key| key.name.as_str());
+        let parts = key.map(|key| key.columns.as_slice()).unwrap_or_default();
+        let texts: Vec<String> = parts
+            .iter()
+            .map(|part| {
+                let sql_type = &self.column(part.column).sql_type;
+                shown(&row[part.column], sql_type)
+            })
+            .collect();
+        let key = format!("{}.{name}", self.definition.name);
+        SqlError::of(1062, &[&texts.join("-"), &key])
+    }
+}
+
+/// A problem of a value as an error: its SQLSTATE is the table's.
+fn of_problem(problem: &Problem) -> SqlError {
+    let state = ErrorText::of(problem.code).map_or("HY000", |entry| {
+        std::str::from_utf8(entry.state).unwrap_or("HY000")
+    });
+    SqlError::new(problem.code, state, problem.message.clone())
+}
+
+/// A value in a message.
+pub(crate) fn shown(datum: &Datum, sql_type: &SqlType) -> String {
+    match datum {
+        Datum::Null => "NULL".to_owned(),
+        Datum::Bytes(text) | Datum::Json(text) => String::from_utf8_lossy(text).into_owned(),
+        other => {
+            let mut text = String::new();
+            sqltype::format::push_text(&mut text, other, sql_type);
+            text
+        }
+    }
+}
+
+/// A value as the kernel stores it: timestamps in UTC.
+pub(crate) fn kernel_value(run: &Run<'_>, datum: &Datum, sql_type: &SqlType) -> Value {
+    match (datum, &sql_type.kind) {
+        (Datum::DateTime(local), TypeKind::Timestamp) => {
+            let moment = run.context.facts.time_zone.moment(*local);
+            Value::UInt(moment.and_then(|micros| u64::try_from(micros).ok()).unwrap_or(0))
+        }
+        _ => storage::to_value(datum, sql_type),
+    }
+}
+
+/// NOW() in the session's time zone.
+pub(crate) fn now(run: &Run<'_>) -> sqltype::DateTime {
+    run.context.facts.time_zone.local(run.context.now)
+}
+
+/// What a NOT NULL column without default gets in lax modes.
+pub(crate) fn implicit_default(sql_type: &SqlType) -> Datum {
+    match &sql_type.kind {
+        TypeKind::TinyInt
+        | TypeKind::SmallInt
+        | TypeKind::MediumInt
+        | TypeKind::Int
+        | TypeKind::BigInt
+            if !sql_type.unsigned =>
+        {
+            Datum::Int(0)
+        }
+        TypeKind::TinyInt
+        | TypeKind::SmallInt
+        | TypeKind::MediumInt
+        | TypeKind::Int
+        | TypeKind::BigInt
+        | TypeKind::Bit => Datum::UInt(0),
+        TypeKind::Decimal => Datum::Decimal(sqltype::Decimal::ZERO.round(sql_type.decimals)),
+        TypeKind::Float | TypeKind::Double => Datum::Double(0.0),
+        TypeKind::Year => Datum::Int(0),
+        TypeKind::Date => Datum::Date(sqltype::Date::default()),
+        TypeKind::DateTime | TypeKind::Timestamp => Datum::DateTime(sqltype::DateTime::default()),
+        TypeKind::Time => Datum::Time(sqltype::Time::default()),
+        TypeKind::Enum(members) => Datum::text(members.first().map_or("", |first| first)),
+        TypeKind::Json => Datum::Json(b"null".as_slice().into()),
+        _ => Datum::Bytes(Box::default()),
+    }
+}
+
+/// The type of a value of a row that was computed by no expression of the statement.
+pub(crate) fn result_of(column: &ColumnDefinition) -> ResultType {
+    ResultType::column(column.sql_type.clone(), column.nullable)
+}

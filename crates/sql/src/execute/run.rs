@@ -1,0 +1,235 @@
+//! One execution of a statement: what its operators and expressions share.
+//!
+//! # Owns
+//! [`Run`]: the session, the context of evaluation, subqueries and functions that wait.
+//! # Guarantees
+//! An expression is evaluated when everything it waits for is there. What evaluation leaves behind
+//! (warnings, user variables, LAST_INSERT_ID) comes back to the session.
+//! # Not here
+//! Operators (`cursor`).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use sql_expression::{
+    Deferred, DeferredFunction, EvalContext, Expression, Node, RowSet, SqlError, SubqueryId,
+};
+use sqltype::Datum;
+use stdx::Duration;
+
+use crate::execute::cursor;
+use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::session::Session;
+
+/// A row of a block, or of a result.
+pub(crate) type Row = Vec<Datum>;
+
+/// A future in a recursion.
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + 'a>>;
+
+/// Rows between two breaths of a long computation.
+const BREATH: u64 = 2_000;
+
+/// An execution under way.
+pub(crate) struct Run<'s> {
+    pub(crate) session: &'s mut Session,
+    pub(crate) context: EvalContext,
+    subplans: BTreeMap<SubqueryId, Subplan>,
+    /// Rows computed since the last breath.
+    work: u64,
+    /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
+    pub(crate) unlimited_rows: Option<u64>,
+}
+
+impl<'s> Run<'s> {
+    /// Begins an execution with these parameters.
+    pub(crate) fn new(session: &'s mut Session, parameters: &[Datum]) -> Self {
+        let mut context = session.context();
+        context.parameters = parameters.to_vec();
+        Self { session, context, subplans: BTreeMap::new(), work: 0, unlimited_rows: None }
+    }
+
+    /// An expression with its parameters replaced by their values.
+    pub(crate) fn with_parameters(&self, expression: &Expression) -> Expression {
+        let mut known = expression.clone();
+        known.visit_mut(&mut |part| {
+            if let Node::Parameter(number) = part.node
+                && let Some(value) = self.context.parameters.get(number as usize)
+            {
+                part.node = Node::Constant(value.clone());
+            }
+        });
+        known
+    }
+
+    /// Makes subqueries known to the expressions that use them.
+    pub(crate) fn add_subplans(&mut self, subplans: &[Subplan]) {
+        for subplan in subplans {
+            self.subplans.insert(subplan.id, subplan.clone());
+        }
+    }
+
+    /// Gives back to the session what evaluation has changed.
+    pub(crate) fn finish(self) {
+        let Self { session, context, .. } = self;
+        session.absorb(context);
+    }
+
+    /// Counts work, and lets others have the worker when it was much.
+    pub(crate) async fn worked(&mut self, rows: usize) -> Result<(), SqlError> {
+        self.work += rows as u64;
+        if self.work >= BREATH {
+            self.work = 0;
+            self.session.kernel.breathe().await?;
+        }
+        Ok(())
+    }
+
+    /// Evaluates a formula over a row.
+    pub(crate) async fn value(&mut self, formula: &Formula, row: &[Datum]) -> Result<Datum, SqlError> {
+        if !formula.is_ready() {
+            self.prepare(&formula.expression, row).await?;
+        }
+        formula.expression.eval(row, &mut self.context)
+    }
+
+    /// Whether a condition is true of a row.
+    pub(crate) async fn holds(&mut self, formula: &Formula, row: &[Datum]) -> Result<bool, SqlError> {
+        if !formula.is_ready() {
+            self.prepare(&formula.expression, row).await?;
+        }
+        Ok(formula.expression.truth(row, &mut self.context)? == Some(true))
+    }
+
+    /// Whether all conditions are true of a row.
+    pub(crate) async fn all_hold(
+        &mut self,
+        conditions: &[Formula],
+        row: &[Datum],
+    ) -> Result<bool, SqlError> {
+        for condition in conditions {
+            if !self.holds(condition, row).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Evaluates a formula that depends on no row.
+    pub(crate) async fn scalar(&mut self, formula: &Formula) -> Result<Datum, SqlError> {
+        self.value(formula, &[]).await
+    }
+
+    /// Runs what an expression waits for: subqueries, functions that take time.
+    pub(crate) fn prepare<'a>(
+        &'a mut self,
+        expression: &'a Expression,
+        row: &'a [Datum],
+    ) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let mut waits: Vec<&Expression> = Vec::new();
+            expression.visit(&mut |part| {
+                if matches!(part.node, Node::Subquery(_) | Node::Deferred(_)) {
+                    waits.push(part);
+                }
+            });
+            for part in waits {
+                match &part.node {
+                    Node::Subquery(subquery) => {
+                        if subquery.correlated || !self.context.has_subquery(subquery.id) {
+                            self.run_subquery(subquery.id, row, subquery.correlated).await?;
+                        }
+                    }
+                    Node::Deferred(deferred) => self.run_deferred(deferred, row).await?,
+                    _ => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn run_subquery(
+        &mut self,
+        id: SubqueryId,
+        row: &[Datum],
+        correlated: bool,
+    ) -> Result<(), SqlError> {
+        let missing = || SqlError::internal(format_args!("subquery {} has no plan", id.0));
+        let subplan = self.subplans.get(&id).cloned().ok_or_else(missing)?;
+        self.context.push_outer(if correlated { row.to_vec() } else { Vec::new() });
+        let rows = self.rows_of(&subplan.plan, subplan.enough).await;
+        self.context.pop_outer();
+        self.context.set_subquery(id, RowSet::new(rows?));
+        Ok(())
+    }
+
+    /// All rows of a query, or the first `enough` of them.
+    pub(crate) fn rows_of<'a>(
+        &'a mut self,
+        plan: &'a Rc<QueryPlan>,
+        enough: Option<usize>,
+    ) -> Boxed<'a, Vec<Row>> {
+        Box::pin(async move {
+            self.add_subplans(&plan.subqueries);
+            for subplan in &plan.subqueries {
+                // What an earlier outer row has left is of no use for this one.
+                self.context.forget_subquery(subplan.id);
+            }
+            let mut cursor = cursor::open(&plan.root);
+            let mut rows = Vec::new();
+            while let Some(mut batch) = cursor.next(self).await? {
+                rows.append(&mut batch);
+                if enough.is_some_and(|enough| rows.len() >= enough) {
+                    break;
+                }
+            }
+            Ok(rows)
+        })
+    }
+
+    async fn run_deferred(&mut self, deferred: &Deferred, row: &[Datum]) -> Result<(), SqlError> {
+        let mut arguments = Vec::with_capacity(deferred.arguments.len());
+        for argument in &deferred.arguments {
+            arguments.push(argument.eval(row, &mut self.context)?);
+        }
+        let value = match deferred.function {
+            DeferredFunction::Sleep => self.sleep(arguments.first()).await?,
+            DeferredFunction::Benchmark => Datum::Int(0),
+            DeferredFunction::GetLock
+            | DeferredFunction::ReleaseLock
+            | DeferredFunction::ReleaseAllLocks
+            | DeferredFunction::IsFreeLock
+            | DeferredFunction::IsUsedLock => {
+                self.session.named_lock(deferred.function, &arguments).await?
+            }
+        };
+        self.context.set_deferred(deferred.slot, value);
+        Ok(())
+    }
+
+    /// SLEEP: 0, or 1 when it was interrupted.
+    async fn sleep(&mut self, seconds: Option<&Datum>) -> Result<Datum, SqlError> {
+        let seconds = match seconds {
+            Some(Datum::Int(v)) => *v as f64,
+            Some(Datum::UInt(v)) => *v as f64,
+            Some(Datum::Double(v)) => *v,
+            Some(Datum::Decimal(v)) => v.to_f64(),
+            Some(Datum::Bytes(text)) => sqltype::number::read_double(text).value,
+            _ => f64::NAN,
+        };
+        if !(0.0..=1e9).contains(&seconds) {
+            return Err(SqlError::wrong_arguments("sleep"));
+        }
+        let span = Duration::from_micros((seconds * 1e6) as u64);
+        match self.session.kernel.sleep(span).await {
+            Ok(()) => Ok(Datum::Int(0)),
+            Err(crate::kernel::Failure::Interrupted(crate::kernel::Interrupt::Killed)) => {
+                self.session.kernel.clear_interrupt();
+                Ok(Datum::Int(1))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}

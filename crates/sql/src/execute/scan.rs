@@ -1,0 +1,514 @@
+//! Reading a table by the path the planner chose.
+//!
+//! # Owns
+//! From expressions to stored keys and ranges, which kind of read the transaction needs, what of the
+//! conditions the data nodes can check, rows in the shape of the block.
+//! # Guarantees
+//! Every condition is checked here: a path that cannot be used with the values at hand (a text that
+//! is no number) becomes a scan of all rows, and the answer is the same.
+
+use std::collections::VecDeque;
+
+use client::ScanRange;
+use model::{IndexId, Value};
+use sql_expression::{Expression, KernelColumn, Node, SqlError, to_kernel};
+use sqltype::{Datum, SqlType, TypeKind, storage};
+use wire::{LockMode, Projection, WaitPolicy};
+
+use crate::access::{ReadMode, Reader, Values};
+use crate::execute::key::{KeyValue, key_value};
+use crate::execute::run::{Row, Run};
+use crate::kernel::Scan;
+use crate::plan::operator::{AccessPath, Bounds, Formula, IndexRange, TableScan};
+
+/// Keys looked up at a time.
+const LOOKUPS: usize = 128;
+
+/// A scan under way.
+pub(crate) enum TableCursor<'p> {
+    /// Not begun.
+    New(&'p TableScan),
+    /// Rows by key.
+    Keys { scan: &'p TableScan, reader: Box<Reader>, keys: VecDeque<Values>, unique: bool },
+    /// Rows of scans, one after the other.
+    Scans { scan: &'p TableScan, open: VecDeque<Scan> },
+    /// Nothing more.
+    Done,
+}
+
+/// The keys or the range that a path stands for, with the values of this execution.
+pub(crate) enum Located {
+    /// These keys.
+    Keys(Vec<Values>),
+    /// These ranges, none of which overlap.
+    Ranges(Vec<ScanRange>),
+    /// No row can match.
+    Nothing,
+    /// The path cannot be used.
+    All,
+}
+
+impl<'p> TableCursor<'p> {
+    /// The next rows, in the shape of the block.
+    pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+        loop {
+            let (scan, found) = match self {
+                Self::Done => return Ok(None),
+                Self::New(scan) => {
+                    let scan = *scan;
+                    *self = begin(run, scan).await?;
+                    continue;
+                }
+                Self::Keys { scan, reader, keys, unique } => {
+                    if keys.is_empty() {
+                        *self = Self::Done;
+                        continue;
+                    }
+                    let batch = keys.drain(..keys.len().min(LOOKUPS)).collect();
+                    let rows = match &scan.path {
+                        AccessPath::Unique { index, .. } if *unique => {
+                            reader.by_unique_key(*index, batch).await?
+                        }
+                        _ => reader.by_primary_key(batch).await?,
+                    };
+                    (*scan, rows.into_iter().flatten().collect::<Vec<_>>())
+                }
+                Self::Scans { scan, open } => match open.front_mut() {
+                    Some(first) => match first.next().await? {
+                        Some(rows) => (*scan, rows),
+                        None => {
+                            open.pop_front();
+                            continue;
+                        }
+                    },
+                    None => {
+                        *self = Self::Done;
+                        continue;
+                    }
+                },
+            };
+            let mut rows = Vec::with_capacity(found.len());
+            for values in found {
+                let mut row = vec![Datum::Null; scan.width + usize::from(scan.hidden.is_some())];
+                fill(scan, values, &mut row, run);
+                if run.all_hold(&scan.conditions, &row).await? {
+                    rows.push(row);
+                }
+            }
+            run.worked(rows.len()).await?;
+            if !rows.is_empty() {
+                return Ok(Some(rows));
+            }
+        }
+    }
+}
+
+async fn begin<'p>(run: &mut Run<'_>, scan: &'p TableScan) -> Result<TableCursor<'p>, SqlError> {
+    let located = locate(run, scan, &[])?;
+    let reader = Box::new(reader_of(run, scan).await?);
+    let ranges = match located {
+        Located::Nothing => return Ok(TableCursor::Done),
+        Located::Keys(keys) => {
+            let unique = matches!(scan.path, AccessPath::Unique { .. });
+            return Ok(TableCursor::Keys { scan, reader, keys: distinct(keys), unique });
+        }
+        Located::Ranges(ranges) => ranges,
+        Located::All => vec![ScanRange::Heap],
+    };
+    let (filter, all_pushed) = pushed_filter(run, scan);
+    let limit = match &scan.limit {
+        Some(bounds) if all_pushed => most_rows(run, bounds).await?,
+        _ => None,
+    };
+    let scans = ranges.into_iter().map(|range| reader.scan(range, filter.clone(), limit, None));
+    Ok(TableCursor::Scans { scan, open: scans.collect() })
+}
+
+/// The same key twice finds the same row once.
+fn distinct(keys: Vec<Values>) -> VecDeque<Values> {
+    if keys.len() < 2 {
+        return keys.into();
+    }
+    let mut seen: Vec<Values> = Vec::new();
+    let mut sorted: VecDeque<Values> = VecDeque::new();
+    for key in keys {
+        if seen.len() > 64 || !seen.contains(&key) {
+            if seen.len() > 64 && sorted.contains(&key) {
+                continue;
+            }
+            seen.push(key.clone());
+            sorted.push_back(key);
+        }
+    }
+    sorted
+}
+
+/// LIMIT and OFFSET together: how many rows are needed at most.
+async fn most_rows(run: &mut Run<'_>, bounds: &Bounds) -> Result<Option<u64>, SqlError> {
+    let (count, offset) = limits(run, bounds).await?;
+    Ok(count.map(|count| count.saturating_add(offset)))
+}
+
+/// The numbers of LIMIT and OFFSET.
+pub(crate) async fn limits(
+    run: &mut Run<'_>,
+    bounds: &Bounds,
+) -> Result<(Option<u64>, u64), SqlError> {
+    let mut numbers = [None, None];
+    for (number, formula) in numbers.iter_mut().zip([&bounds.count, &bounds.offset]) {
+        if let Some(formula) = formula {
+            let datum = run.scalar(formula).await?;
+            let value = match datum {
+                Datum::Int(v) => u64::try_from(v).ok(),
+                Datum::UInt(v) => Some(v),
+                Datum::Decimal(v) => v.to_i128().and_then(|v| u64::try_from(v).ok()),
+                Datum::Bytes(text) => std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok()),
+                _ => None,
+            };
+            *number = Some(value.ok_or_else(|| SqlError::wrong_arguments("LIMIT"))?);
+        }
+    }
+    Ok((numbers[0], numbers[1].unwrap_or(0)))
+}
+
+/// Which read the transaction needs of this table.
+pub(crate) async fn reader_of(run: &mut Run<'_>, scan: &TableScan) -> Result<Reader, SqlError> {
+    let mode = read_mode(run, scan).await?;
+    let columns = scan.kernel_columns();
+    let projection = match columns.is_empty() {
+        true => Projection::Nothing,
+        false => Projection::Columns(columns),
+    };
+    let table = scan.definition.table.clone();
+    Ok(Reader { kernel: run.session.kernel.clone(), table, mode, projection })
+}
+
+async fn read_mode(run: &mut Run<'_>, scan: &TableScan) -> Result<ReadMode, SqlError> {
+    let id = scan.definition.table.id;
+    if let Some((lock, wait)) = scan.lock {
+        return Ok(ReadMode::Locking(lock, wait));
+    }
+    if let Some(epoch) = run.session.read_snapshot(&[id]).await? {
+        return Ok(ReadMode::Snapshot(epoch));
+    }
+    Ok(match run.session.transaction.written.contains(&id) {
+        true => ReadMode::Own,
+        false => ReadMode::Committed,
+    })
+}
+
+/// The values of a path: keys or a range. `row` is what the block has so far.
+pub(crate) fn locate(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    row: &[Datum],
+) -> Result<Located, SqlError> {
+    let definition = &scan.definition;
+    let type_of = |column: model::ColumnId| {
+        definition.columns.iter().find(|c| c.column == column).map(|c| c.sql_type.clone())
+    };
+    let (columns, keys) = match &scan.path {
+        AccessPath::Full => return Ok(Located::All),
+        AccessPath::Ranges { index, columns, ranges, .. } => {
+            return locate_ranges(run, scan, (*index, columns, ranges), row);
+        }
+        AccessPath::Primary { keys } => (definition.table.primary_key.clone(), keys),
+        AccessPath::Unique { index, keys, .. } => {
+            let Some(index) = definition.table.unique_index(*index) else {
+                return Ok(Located::All);
+            };
+            (index.columns.clone(), keys)
+        }
+    };
+    let mut located = Vec::with_capacity(keys.len());
+    for key in keys {
+        let mut values = Vec::with_capacity(key.len());
+        let mut matches = true;
+        for (expression, column) in key.iter().zip(&columns) {
+            let Some(sql_type) = type_of(*column) else { return Ok(Located::All) };
+            match key_of(run, expression, &sql_type, row)? {
+                KeyValue::Exact(value) => values.push(value),
+                KeyValue::NoMatch => matches = false,
+                KeyValue::Unusable => return Ok(Located::All),
+            }
+        }
+        if matches {
+            located.push(values);
+        }
+    }
+    Ok(if located.is_empty() { Located::Nothing } else { Located::Keys(located) })
+}
+
+/// The key that an expression's value is; NULL equals nothing.
+fn key_of(
+    run: &mut Run<'_>,
+    expression: &Expression,
+    sql_type: &SqlType,
+    row: &[Datum],
+) -> Result<KeyValue, SqlError> {
+    let datum = expression.eval(row, &mut run.context)?;
+    if datum.is_null() {
+        return Ok(KeyValue::NoMatch);
+    }
+    Ok(match (&datum, &sql_type.kind) {
+        // Stored in UTC; what was read as a column of the same table may have the same form.
+        (_, TypeKind::Timestamp) => timestamp_key(run, &datum),
+        _ => key_value(&datum, sql_type),
+    })
+}
+
+fn timestamp_key(run: &Run<'_>, datum: &Datum) -> KeyValue {
+    let at = match datum {
+        Datum::DateTime(at) => *at,
+        Datum::Bytes(text) => match sqltype::temporal::parse_date_time(text) {
+            Some(parsed) if !parsed.garbage && parsed.offset.is_none() => parsed.value,
+            _ => return KeyValue::Unusable,
+        },
+        _ => return KeyValue::Unusable,
+    };
+    let micros = run.context.facts.time_zone.moment(at);
+    match micros.and_then(|micros| u64::try_from(micros).ok()) {
+        Some(micros) => KeyValue::Exact(Value::UInt(micros)),
+        None => KeyValue::Unusable,
+    }
+}
+
+/// The ranges of an index with the values of this execution; those that overlap are made one, so
+/// that no row is found twice.
+fn locate_ranges(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    (index, columns, ranges): (IndexId, &[usize], &[IndexRange]),
+    row: &[Datum],
+) -> Result<Located, SqlError> {
+    let mut located = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match locate_range(run, scan, columns, range, row)? {
+            Some(Ends::Of(low, high)) => located.push((low, high)),
+            Some(Ends::Everything) if scan.ordered.is_none() => return Ok(Located::All),
+            Some(Ends::Everything) => located.push(((Vec::new(), true), (Vec::new(), true))),
+            None => {}
+        }
+    }
+    if located.len() > 1 {
+        located = merged_ranges(scan, columns, located);
+    }
+    let end = |(values, inclusive): End| (!values.is_empty()).then_some((values, inclusive));
+    let order = scan.ordered;
+    let ranges: Vec<ScanRange> = located
+        .into_iter()
+        .map(|(low, high)| ScanRange::Index { index, lower: end(low), upper: end(high), order })
+        .collect();
+    Ok(if ranges.is_empty() { Located::Nothing } else { Located::Ranges(ranges) })
+}
+
+/// Values of the first columns, and whether rows that begin with them belong to the range.
+type End = (Values, bool);
+
+enum Ends {
+    Of(End, End),
+    Everything,
+}
+
+/// The ends of one range; none when no row can be in it.
+fn locate_range(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    columns: &[usize],
+    range: &IndexRange,
+    row: &[Datum],
+) -> Result<Option<Ends>, SqlError> {
+    let column_of = |at: usize| &scan.definition.columns[columns[at]];
+    let mut equal = Vec::new();
+    for (at, expression) in range.equal.iter().enumerate() {
+        match key_of(run, expression, &column_of(at).sql_type, row)? {
+            KeyValue::Exact(value) => equal.push(value),
+            KeyValue::NoMatch => return Ok(None),
+            KeyValue::Unusable => break,
+        }
+    }
+    let (mut low, mut high) = ((equal.clone(), true), (equal.clone(), true));
+    if equal.len() == range.equal.len() {
+        for (end, given) in [(&mut low, &range.low), (&mut high, &range.high)] {
+            let Some((expression, inclusive)) = given else { continue };
+            if expression.eval(row, &mut run.context)?.is_null() {
+                return Ok(None);
+            }
+            // No stored value equal to it does not mean none above or below: no bound then.
+            let sql_type = &column_of(equal.len()).sql_type;
+            if let KeyValue::Exact(value) = key_of(run, expression, sql_type, row)? {
+                end.0.push(value);
+                end.1 = *inclusive;
+            }
+        }
+        // A range with an upper bound alone would begin with the NULLs.
+        let bounded_above = high.0.len() > equal.len();
+        if low.0.len() == equal.len() && bounded_above && column_of(equal.len()).nullable {
+            low.0.push(Value::Null);
+            low.1 = false;
+        }
+    }
+    if low.0.is_empty() && high.0.is_empty() {
+        return Ok(Some(Ends::Everything));
+    }
+    Ok(Some(Ends::Of(low, high)))
+}
+
+/// Ranges in order, without overlaps.
+fn merged_ranges(scan: &TableScan, columns: &[usize], ranges: Vec<(End, End)>) -> Vec<(End, End)> {
+    let table = &scan.definition.table;
+    let kernel: Vec<_> = columns.iter().map(|at| scan.definition.columns[*at].column).collect();
+    let bytes = |end: &End| table.key_of_values(&kernel, &end.0).map(|key| key.0.to_vec());
+    // A low end that excludes its values, and a high end that includes them, are behind all keys
+    // that begin with them.
+    let after = |mut key: Vec<u8>, behind: bool| {
+        if behind {
+            key.extend([0xFF; 8]);
+        }
+        key
+    };
+    let mut keyed = Vec::with_capacity(ranges.len());
+    for (low, high) in ranges {
+        let (Some(from), Some(to)) = (bytes(&low), bytes(&high)) else { continue };
+        let from = after(from, !low.1);
+        let to = if high.0.is_empty() { vec![0xFF; 64] } else { after(to, high.1) };
+        keyed.push((from, to, low, high));
+    }
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut merged: Vec<(Vec<u8>, End, End)> = Vec::new();
+    for (from, to, low, high) in keyed {
+        match merged.last_mut() {
+            Some((last_to, _, last_high)) if from <= *last_to => {
+                if to > *last_to {
+                    (*last_to, *last_high) = (to, high);
+                }
+            }
+            _ => merged.push((to, low, high)),
+        }
+    }
+    merged.into_iter().map(|(_, low, high)| (low, high)).collect()
+}
+
+/// What of the conditions the data nodes can check, and whether that is all of them.
+fn pushed_filter(run: &Run<'_>, scan: &TableScan) -> (Option<model::Expression>, bool) {
+    let columns: Vec<Option<KernelColumn>> = kernel_columns(scan);
+    let mut pushed = Vec::new();
+    for condition in &scan.conditions {
+        if !condition.is_ready() {
+            continue;
+        }
+        let expression = run.with_parameters(&condition.expression);
+        if let Some(kernel) = to_kernel(&expression, &columns) {
+            pushed.push(kernel);
+        }
+    }
+    let all = pushed.len() == scan.conditions.len();
+    let filter = match pushed.len() {
+        0 => None,
+        1 => pushed.pop(),
+        _ => Some(model::Expression::And(pushed)),
+    };
+    (filter, all)
+}
+
+/// The kernel's columns by place in the row.
+pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {
+    let mut columns: Vec<Option<KernelColumn>> = vec![None; scan.width];
+    for (at, column) in scan.definition.columns.iter().enumerate() {
+        if let Some(place) = columns.get_mut(scan.offset + at) {
+            let sql_type = column.sql_type.clone();
+            *place = Some(KernelColumn { column: column.column, sql_type });
+        }
+    }
+    columns
+}
+
+/// Puts fetched values where their columns stand in the row.
+pub(crate) fn fill(scan: &TableScan, values: Values, row: &mut [Datum], run: &Run<'_>) {
+    let mut values = values.into_iter();
+    for (at, value) in scan.wanted.iter().zip(values.by_ref()) {
+        let sql_type = &scan.definition.columns[*at].sql_type;
+        row[scan.offset + at] = datum_of(value, sql_type, run);
+    }
+    if let (Some(place), Some(Value::UInt(key))) = (scan.hidden, values.next()) {
+        row[place] = Datum::UInt(key);
+    }
+}
+
+/// A stored value as the session sees it: timestamps in its time zone.
+pub(crate) fn datum_of(value: Value, sql_type: &SqlType, run: &Run<'_>) -> Datum {
+    if let (TypeKind::Timestamp, Value::UInt(micros @ 1..)) = (&sql_type.kind, &value) {
+        let micros = i64::try_from(*micros).unwrap_or(i64::MAX);
+        return Datum::DateTime(run.context.facts.time_zone.local(micros));
+    }
+    storage::from_owned(value, sql_type)
+}
+
+/// Looks rows up by the keys that each row of the input gives, a batch at a time.
+pub(crate) async fn look_up(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    rows: &[Row],
+) -> Result<Vec<Vec<Row>>, SqlError> {
+    let mut found: Vec<Vec<Row>> = vec![Vec::new(); rows.len()];
+    let (mut keys, mut owners) = (Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        match locate(run, scan, row)? {
+            Located::Nothing => {}
+            Located::Keys(located) => {
+                owners.extend(std::iter::repeat_n(at, located.len()));
+                keys.extend(located);
+            }
+            Located::Ranges(located) => ranges.extend(located.into_iter().map(|r| (at, r))),
+            Located::All => ranges.push((at, ScanRange::Heap)),
+        }
+    }
+    if keys.is_empty() && ranges.is_empty() {
+        return Ok(found);
+    }
+    let reader = reader_of(run, scan).await?;
+    if !keys.is_empty() {
+        let values = match &scan.path {
+            AccessPath::Unique { index, .. } => reader.by_unique_key(*index, keys).await?,
+            _ => reader.by_primary_key(keys).await?,
+        };
+        for (at, values) in owners.into_iter().zip(values) {
+            if let Some(values) = values {
+                let mut row = rows[at].clone();
+                fill(scan, values, &mut row, run);
+                found[at].push(row);
+            }
+        }
+    }
+    // Scans are opened together, so that their first rows are under way at the same time.
+    let mut ranges = ranges.into_iter();
+    loop {
+        let open: Vec<(usize, Scan)> = ranges
+            .by_ref()
+            .take(16)
+            .map(|(at, range)| (at, reader.scan(range, None, None, None)))
+            .collect();
+        if open.is_empty() {
+            return Ok(found);
+        }
+        for (at, scanning) in open {
+            for values in scanning.collect().await? {
+                let mut row = rows[at].clone();
+                fill(scan, values, &mut row, run);
+                found[at].push(row);
+            }
+            run.worked(found[at].len()).await?;
+        }
+    }
+}
+
+/// The lock that FOR UPDATE and FOR SHARE take.
+pub(crate) fn lock_of(exclusive: bool, wait: WaitPolicy) -> (LockMode, WaitPolicy) {
+    (if exclusive { LockMode::Exclusive } else { LockMode::Shared }, wait)
+}
+
+/// All of these as formulas.
+pub(crate) fn formulas(expressions: Vec<Expression>) -> Vec<Formula> {
+    expressions.into_iter().map(Formula::new).collect()
+}

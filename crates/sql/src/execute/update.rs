@@ -1,0 +1,486 @@
+//! UPDATE and DELETE: rows are found and locked like those of a locking SELECT, then changed in
+//! batches by primary key.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use client::ClientOperation;
+use model::{ErrorCode, Expression as KernelExpression, Refusal, Value};
+use sql_expression::{
+    Binder, Clause, OrderBy, Scope, SqlError,
+};
+use sql_parser::ast::{self, Expr, TableReference};
+use sqltype::Datum;
+use wire::{LockMode, WaitPolicy};
+
+use crate::catalog::TableDefinition;
+use crate::error::of_refusal;
+use crate::execute::cursor;
+use crate::execute::insert::{BATCH, column_at, stored};
+use crate::execute::row::{RowMaker, now};
+use crate::execute::run::{Row, Run};
+use crate::kernel::Failure;
+use crate::plan::Planner;
+use crate::plan::block::bounds;
+use crate::plan::from::{self, From};
+use crate::plan::join::{FromTable, JoinPlanner, Source};
+use crate::plan::operator::{Formula, Operator, SortBy, Subplan};
+use crate::result::Outcome;
+use crate::session::Session;
+
+/// The rows that a statement changes, and where the tables stand in them.
+struct Found {
+    root: Operator,
+    subplans: Vec<Subplan>,
+    tables: Vec<FromTable>,
+}
+
+/// What finds the rows.
+struct Search<'a> {
+    references: &'a [TableReference],
+    filter: Option<&'a Expr>,
+    order_by: &'a [ast::OrderItem],
+    limit: Option<&'a ast::Limit>,
+}
+
+/// An assignment: table, column, value.
+type Assignment = (usize, usize, Formula);
+
+/// Runs UPDATE.
+pub(crate) async fn update(
+    session: &mut Session,
+    update: &ast::Update,
+    parameters: &[Datum],
+) -> Result<Outcome, SqlError> {
+    if update.with.is_some() {
+        return Err(SqlError::not_supported("WITH ... UPDATE"));
+    }
+    if let Some(outcome) = crate::execute::point::update(session, update, parameters).await? {
+        return Ok(outcome);
+    }
+    let search = Search {
+        references: &update.tables,
+        filter: update.filter.as_ref(),
+        order_by: &update.order_by,
+        limit: update.limit.as_ref(),
+    };
+    let mut planner = Planner::new(session, parameters);
+    let (found, assignments) = find(&mut planner, &search, &update.assignments)?;
+    let mut makers = Vec::new();
+    for table in &found.tables {
+        makers.push(match &table.source {
+            Source::Table(definition) => {
+                Some(RowMaker::new(&mut planner, definition, update.ignore)?)
+            }
+            _ => None,
+        });
+    }
+    let mut run = Run::new(session, parameters);
+    run.context.strict = run.context.facts.sql_mode.is_strict();
+    run.add_subplans(&found.subplans);
+    let result = change(&mut run, &found, &makers, &assignments).await;
+    let warnings = run.context.warnings.count;
+    let count_matched = run.session.count_matched;
+    run.finish();
+    let (matched, changed) = result?;
+    let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
+    let affected = if count_matched { matched } else { changed };
+    Ok(Outcome::Done { affected, last_insert_id: 0, info })
+}
+
+/// Runs DELETE.
+pub(crate) async fn delete(
+    session: &mut Session,
+    delete: &ast::Delete,
+    parameters: &[Datum],
+) -> Result<Outcome, SqlError> {
+    if delete.with.is_some() {
+        return Err(SqlError::not_supported("WITH ... DELETE"));
+    }
+    if let Some(outcome) = crate::execute::point::delete(session, delete, parameters).await? {
+        return Ok(outcome);
+    }
+    let single;
+    let (references, targets): (&[TableReference], Option<&[ast::ObjectName]>) =
+        match &delete.target {
+            ast::DeleteTarget::Single { table, alias, partitions } => {
+                if !partitions.is_empty() {
+                    return Err(SqlError::not_supported("DELETE ... PARTITION"));
+                }
+                single = [TableReference::Table(Box::new(ast::TableFactor {
+                    name: table.clone(),
+                    partitions: Vec::new(),
+                    alias: alias.clone(),
+                    index_hints: Vec::new(),
+                }))];
+                (&single, None)
+            }
+            ast::DeleteTarget::Multi { tables, from } => (from, Some(tables)),
+        };
+    let search = Search {
+        references,
+        filter: delete.filter.as_ref(),
+        order_by: &delete.order_by,
+        limit: delete.limit.as_ref(),
+    };
+    let mut planner = Planner::new(session, parameters);
+    let (found, _) = find_with(&mut planner, &search, &[], targets)?;
+    let mut run = Run::new(session, parameters);
+    run.add_subplans(&found.subplans);
+    let result = remove(&mut run, &found).await;
+    run.finish();
+    result.map(Outcome::affected)
+}
+
+fn find(
+    planner: &mut Planner<'_>,
+    search: &Search<'_>,
+    assignments: &[ast::Assignment],
+) -> Result<(Found, Vec<Assignment>), SqlError> {
+    find_with(planner, search, assignments, None)
+}
+
+/// Plans the search. The tables that are changed are locked; of these all columns are fetched.
+fn find_with(
+    planner: &mut Planner<'_>,
+    search: &Search<'_>,
+    assignments: &[ast::Assignment],
+    targets: Option<&[ast::ObjectName]>,
+) -> Result<(Found, Vec<Assignment>), SqlError> {
+    let mut scope = Scope::new(None);
+    let resolved = from::resolve(planner, search.references, &mut scope)?;
+    let Some(From { mut tables, tree, .. }) = resolved else {
+        return Err(SqlError::internal("a change of no table"));
+    };
+    let mut binder = Binder::new(&scope, planner);
+    let tree = from::bind_tree(&mut binder, tree)?;
+    let mut conditions = Vec::new();
+    if let Some(filter) = search.filter {
+        from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
+    }
+    let mut keys = Vec::new();
+    for item in search.order_by {
+        if let OrderBy::Expression(expression) = binder.bind_order_by(&item.expr)? {
+            let formula = Formula::new(expression);
+            keys.push(SortBy { formula, descending: item.descending });
+        }
+    }
+    let limit = bounds(&mut binder, search.limit)?;
+    let mut bound = Vec::new();
+    let mut changed: BTreeSet<usize> = BTreeSet::new();
+    for assignment in assignments {
+        let place = binder.bind(&Expr::Column(assignment.column.clone()), Clause::FieldList)?;
+        let place = place.as_column().map(|place| place as usize);
+        let place = place.ok_or_else(|| SqlError::of(1288, &[&"expression", &"UPDATE"]))?;
+        let at = tables.iter().position(|t| (t.offset..t.offset + t.columns).contains(&place));
+        let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
+        let column = place - tables[at].offset;
+        let value = match &assignment.value {
+            Expr::DefaultValue => {
+                binder.bind(&Expr::DefaultOf(assignment.column.clone()), Clause::FieldList)?
+            }
+            expr => binder.bind(expr, Clause::FieldList)?,
+        };
+        changed.insert(at);
+        bound.push((at, column, Formula::new(value)));
+    }
+    match targets {
+        Some(names) => {
+            for name in names {
+                let at = tables.iter().position(|table| table.alias == name.name.as_str());
+                let at = at.ok_or_else(|| SqlError::of(1109, &[&name.name, &"MULTI DELETE"]))?;
+                changed.insert(at);
+            }
+        }
+        None if assignments.is_empty() => {
+            changed.insert(0);
+        }
+        None => {}
+    }
+    for (at, table) in tables.iter_mut().enumerate() {
+        // Other tables' columns may be used by subqueries too: all are fetched, changes are rare
+        // beside reads.
+        table.used = (0..table.columns).collect();
+        if changed.contains(&at) {
+            if !matches!(table.source, Source::Table(_)) {
+                return Err(SqlError::of(1288, &[&table.alias, &"UPDATE"]));
+            }
+            table.lock = Some((LockMode::Exclusive, WaitPolicy::Wait));
+        }
+    }
+    let width = scope.width() as usize;
+    let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
+    if !keys.is_empty() {
+        root = Operator::Sort { input: Box::new(root), keys, limit: limit.clone() };
+    }
+    if let Some(bounds) = limit {
+        root = Operator::Limit { input: Box::new(root), bounds };
+    }
+    let subplans = planner.take_subplans();
+    Ok((Found { root, subplans, tables }, bound))
+}
+
+/// The part of a found row that belongs to a table.
+fn part<'r>(table: &FromTable, row: &'r [Datum]) -> &'r [Datum] {
+    &row[table.offset..table.offset + table.columns]
+}
+
+/// Whether an outer join has left the table out of this row: its primary key is NULL.
+fn is_missing(definition: &TableDefinition, row: &[Datum]) -> bool {
+    let key = &definition.table.primary_key;
+    let of_key = |column: &model::ColumnId| {
+        definition.columns.iter().position(|c| c.column == *column).map(|at| &row[at])
+    };
+    key.iter().filter_map(of_key).any(Datum::is_null)
+}
+
+async fn change(
+    run: &mut Run<'_>,
+    found: &Found,
+    makers: &[Option<RowMaker>],
+    assignments: &[Assignment],
+) -> Result<(u64, u64), SqlError> {
+    let rows = cursor::drain(run, &found.root).await?;
+    let (mut matched, mut changed) = (0, 0);
+    let single = found.tables.len() == 1;
+    for (at, (table, maker)) in found.tables.iter().zip(makers).enumerate() {
+        let (Source::Table(definition), Some(maker)) = (&table.source, maker) else { continue };
+        let of_table: Vec<&(usize, usize, Formula)> =
+            assignments.iter().filter(|(of, _, _)| *of == at).collect();
+        if of_table.is_empty() {
+            continue;
+        }
+        run.session.wrote(definition.table.id);
+        let hidden = hidden_keys(run, definition, found, at, &rows).await?;
+        let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut batch = Changes::default();
+        for (number, row) in rows.iter().enumerate() {
+            let before: Row = part(table, row).to_vec();
+            if is_missing(definition, &before) {
+                continue;
+            }
+            let old = kernel_values(run, maker, &before, hidden.get(number).copied());
+            let key = maker.primary_key(&old);
+            let encoded = definition.table.primary_key_of(&key);
+            // A row that several rows of another table match is changed once.
+            if !single && encoded.is_some_and(|key| !seen.insert(key.0.to_vec())) {
+                continue;
+            }
+            matched += 1;
+            run.context.row_number = matched;
+            let mut whole = row.clone();
+            for (_, column, formula) in &of_table {
+                // Later assignments see the values of earlier ones.
+                let value = run.value(formula, &whole).await?;
+                if maker.definition.columns[*column].generated.is_some() {
+                    let name = &maker.definition.columns[*column].name;
+                    return Err(SqlError::of(3105, &[name, &maker.definition.name]));
+                }
+                let value = maker.store(run, *column, value, formula.expression.sql_type())?;
+                whole[table.offset + column] = value;
+            }
+            let new = part(table, &whole).to_vec();
+            let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
+            if prepare(run, maker, &before, new, &assigned, &old, &mut batch).await? {
+                changed += 1;
+            }
+            if batch.operations.len() >= BATCH {
+                batch.send(run, maker).await?;
+            }
+        }
+        batch.send(run, maker).await?;
+    }
+    Ok((matched, changed))
+}
+
+/// Operations that wait to be sent, each with the row it belongs to.
+#[derive(Default)]
+struct Changes {
+    operations: Vec<ClientOperation>,
+    rows: Vec<Row>,
+}
+
+impl Changes {
+    async fn send(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
+        if self.operations.is_empty() {
+            return Ok(());
+        }
+        let operations = std::mem::take(&mut self.operations);
+        let rows = std::mem::take(&mut self.rows);
+        match run.session.kernel.execute_all(operations, false).await {
+            Ok(_) => Ok(()),
+            Err(rejected) => Err(match (&rejected.failure, rejected.at.and_then(|at| rows.get(at))) {
+                (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
+                    refused(maker, refusal, row)
+                }
+                _ => rejected.failure.into(),
+            }),
+        }
+    }
+}
+
+fn refused(maker: &RowMaker, refusal: &Refusal, row: &[Datum]) -> SqlError {
+    match refusal.code {
+        ErrorCode::RowExists => maker.duplicate(None, row),
+        ErrorCode::UniqueViolation => maker.duplicate(Some(&refusal.detail), row),
+        _ => of_refusal(refusal),
+    }
+}
+
+/// Adds what changes a row to the batch. False when nothing changes.
+async fn prepare(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    before: &[Datum],
+    mut new: Row,
+    assigned: &[usize],
+    old: &[Value],
+    batch: &mut Changes,
+) -> Result<bool, SqlError> {
+    let definition: &Rc<TableDefinition> = &maker.definition;
+    maker.complete(run, &mut new).await?;
+    let differs = |run: &Run<'_>, new: &[Datum]| {
+        (0..new.len()).any(|at| {
+            let of = usize::from(definition.columns[at].column.0);
+            stored(run, definition, at, &new[at]) != old[of]
+        })
+    };
+    if !differs(run, &new) {
+        return Ok(false);
+    }
+    for (at, column) in definition.columns.iter().enumerate() {
+        if let Some(digits) = column.on_update_now
+            && !assigned.contains(&at)
+        {
+            new[at] = Datum::DateTime(now(run).truncate(digits));
+        }
+    }
+    let hidden = definition.hidden_key.map(|key| match old[usize::from(key.0)] {
+        Value::UInt(key) => key,
+        _ => 0,
+    });
+    let values = maker.kernel_row(run, &new, hidden.unwrap_or(0));
+    let table = definition.table.id;
+    let (key, new_key) = (maker.primary_key(old), maker.primary_key(&values));
+    if key == new_key {
+        let changed = (0..values.len()).filter(|at| values[*at] != old[*at]);
+        let assignments = changed
+            .map(|at| {
+                let value = KernelExpression::Constant(values[at].clone());
+                (model::ColumnId(at as u16), value)
+            })
+            .collect();
+        batch.operations.push(ClientOperation::update(table, key, assignments));
+    } else {
+        batch.operations.push(ClientOperation::delete(table, key));
+        batch.rows.push(before.to_vec());
+        batch.operations.push(ClientOperation::insert(table, values));
+    }
+    batch.rows.push(new);
+    Ok(true)
+}
+
+/// Changes one row at once; for ON DUPLICATE KEY UPDATE.
+pub(crate) async fn write(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    before: &[Datum],
+    new: Row,
+    assigned: &[usize],
+    old: &[Value],
+) -> Result<bool, SqlError> {
+    let mut batch = Changes::default();
+    let changed = prepare(run, maker, before, new, assigned, old, &mut batch).await?;
+    batch.send(run, maker).await?;
+    Ok(changed)
+}
+
+fn kernel_values(
+    run: &Run<'_>,
+    maker: &RowMaker,
+    row: &[Datum],
+    hidden: Option<u64>,
+) -> Vec<Value> {
+    maker.kernel_row(run, row, hidden.unwrap_or(0))
+}
+
+/// The hidden keys of found rows. They are no columns of SQL, so scans put them behind the block's
+/// row when asked to.
+async fn hidden_keys(
+    run: &mut Run<'_>,
+    definition: &TableDefinition,
+    found: &Found,
+    at: usize,
+    rows: &[Row],
+) -> Result<Vec<u64>, SqlError> {
+    let _ = (run, at);
+    if definition.hidden_key.is_none() {
+        return Ok(Vec::new());
+    }
+    let width: usize = found.tables.iter().map(|table| table.columns).sum();
+    if found.tables.len() > 1 {
+        return Err(SqlError::not_supported("changes of a table without PRIMARY KEY in a join"));
+    }
+    let key = |row: &Row| match row.get(width) {
+        Some(Datum::UInt(key)) => Ok(*key),
+        _ => Err(SqlError::internal("a row without its hidden key")),
+    };
+    rows.iter().map(key).collect()
+}
+
+async fn remove(run: &mut Run<'_>, found: &Found) -> Result<u64, SqlError> {
+    let rows = cursor::drain(run, &found.root).await?;
+    let mut removed = 0;
+    for (at, table) in found.tables.iter().enumerate() {
+        let Source::Table(definition) = &table.source else { continue };
+        if table.lock.is_none() {
+            continue;
+        }
+        run.session.wrote(definition.table.id);
+        let hidden = hidden_keys(run, definition, found, at, &rows).await?;
+        let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut operations = Vec::new();
+        for (number, row) in rows.iter().enumerate() {
+            let row = part(table, row);
+            if is_missing(definition, row) {
+                continue;
+            }
+            let key = primary_key(run, definition, row, hidden.get(number).copied());
+            let encoded = definition.table.primary_key_of(&key);
+            if encoded.is_some_and(|key| !seen.insert(key.0.to_vec())) {
+                continue;
+            }
+            removed += 1;
+            operations.push(ClientOperation::delete(definition.table.id, key));
+            if operations.len() >= BATCH {
+                send_deletes(run, std::mem::take(&mut operations)).await?;
+            }
+        }
+        send_deletes(run, operations).await?;
+    }
+    Ok(removed)
+}
+
+async fn send_deletes(run: &mut Run<'_>, operations: Vec<ClientOperation>) -> Result<(), SqlError> {
+    if operations.is_empty() {
+        return Ok(());
+    }
+    let result = run.session.kernel.execute_all(operations, false).await;
+    result.map(|_| ()).map_err(|rejected| rejected.failure.into())
+}
+
+fn primary_key(
+    run: &Run<'_>,
+    definition: &TableDefinition,
+    row: &[Datum],
+    hidden: Option<u64>,
+) -> Vec<Value> {
+    let of = |column: &model::ColumnId| {
+        if definition.hidden_key == Some(*column) {
+            return Value::UInt(hidden.unwrap_or(0));
+        }
+        let at = definition.columns.iter().position(|c| c.column == *column);
+        at.map_or(Value::Null, |at| stored(run, definition, at, &row[at]))
+    };
+    definition.table.primary_key.iter().map(of).collect()
+}

@@ -1,0 +1,180 @@
+//! The schema `nines`: the cluster itself, by SQL.
+//!
+//! # Owns
+//! What this process knows of the cluster by the control log: members and placement.
+//! # Not here
+//! What only data nodes know (memory, transactions, locks, messages, the flight recorder): the tables
+//! are named, and refuse until data nodes can be asked.
+
+use model::{ClusterState, MemberStatus, NodeId, NodeRole, PartitionId, PartitionIndex};
+use sql_expression::SqlError;
+use sqltype::Datum;
+
+use super::schema::node_group;
+use super::{Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, text};
+use crate::catalog::names;
+use crate::session::Session;
+
+const fn nines(
+    name: &'static str,
+    columns: &'static [VirtualColumn],
+    source: Source,
+) -> VirtualTable {
+    VirtualTable { schema: "nines", name, columns, source }
+}
+
+const NODE: VirtualColumn = column("node_id", Kind::UInt);
+const WORKER: VirtualColumn = column("worker", Kind::UInt);
+
+pub(super) static TABLES: &[VirtualTable] = &[
+    nines(
+        "nodes",
+        &[
+            NODE,
+            column("role", Kind::Text(16)),
+            column("status", Kind::Text(16)),
+            column("incarnation", Kind::UBigInt),
+            column("workers", Kind::UInt),
+            column("joined_at", Kind::UBigInt),
+            nullable("node_group", Kind::UInt),
+        ],
+        Source::Here(nodes),
+    ),
+    nines(
+        "partitions",
+        &[
+            column("table_schema", Kind::Text(64)),
+            column("table_name", Kind::Text(64)),
+            column("table_id", Kind::UInt),
+            column("partition", Kind::UInt),
+            column("node_group", Kind::UInt),
+            nullable("primary_node", Kind::UInt),
+            column("replicas", Kind::Text(64)),
+            column("syncing", Kind::Text(64)),
+        ],
+        Source::Here(partitions),
+    ),
+    nines(
+        "memory",
+        &[
+            NODE,
+            WORKER,
+            column("pool", Kind::Text(32)),
+            column("used", Kind::UBigInt),
+            column("limit", Kind::UBigInt),
+        ],
+        Source::Unanswered("nines.memory"),
+    ),
+    nines(
+        "transactions",
+        &[
+            NODE,
+            WORKER,
+            column("transaction", Kind::Text(64)),
+            column("state", Kind::Text(32)),
+            column("operations", Kind::UInt),
+            column("age_ms", Kind::UBigInt),
+        ],
+        Source::Unanswered("nines.transactions"),
+    ),
+    nines(
+        "locks",
+        &[
+            NODE,
+            WORKER,
+            column("table_id", Kind::UInt),
+            column("partition", Kind::UInt),
+            column("row_key", Kind::Text(1024)),
+            column("transaction", Kind::Text(64)),
+            column("mode", Kind::Text(16)),
+            column("granted", Kind::Text(3)),
+        ],
+        Source::Unanswered("nines.locks"),
+    ),
+    nines(
+        "messages",
+        &[
+            NODE,
+            WORKER,
+            column("message", Kind::Text(64)),
+            column("sent", Kind::UBigInt),
+            column("received", Kind::UBigInt),
+        ],
+        Source::Unanswered("nines.messages"),
+    ),
+    nines(
+        "recorder",
+        &[
+            NODE,
+            WORKER,
+            column("sequence", Kind::UBigInt),
+            column("at_us", Kind::UBigInt),
+            column("entry", Kind::Text(1024)),
+        ],
+        Source::Unanswered("nines.recorder"),
+    ),
+];
+
+fn nodes(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
+    let cluster = session.kernel.cluster();
+    let group_of = |node: &NodeId| cluster.groups.iter().position(|group| group.contains(node));
+    let rows = cluster.members.iter().map(|(node, member)| {
+        let role = match member.role {
+            NodeRole::Data => "data",
+            NodeRole::Management => "management",
+        };
+        let status = match member.status {
+            MemberStatus::Joining => "joining",
+            MemberStatus::Syncing => "syncing",
+            MemberStatus::Active => "active",
+            MemberStatus::Leaving => "leaving",
+        };
+        vec![
+            Datum::UInt(node.0.into()),
+            text(role),
+            text(status),
+            Datum::UInt(member.incarnation.0),
+            Datum::UInt(member.workers.into()),
+            Datum::UInt(member.joined_at.0),
+            group_of(node).map_or(Datum::Null, |group| Datum::UInt(group as u64)),
+        ]
+    });
+    Ok(rows.collect())
+}
+
+fn partitions(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
+    let cluster = session.kernel.cluster();
+    let mut rows = Vec::new();
+    if cluster.slots.is_empty() {
+        return Ok(rows);
+    }
+    for database in cluster.databases.keys() {
+        for (name, table) in names::tables_of(&cluster, database) {
+            for at in 0..table.partition_count {
+                let partition = PartitionId { table: table.id, index: PartitionIndex(at) };
+                let mut row = vec![
+                    text(database),
+                    text(name),
+                    Datum::UInt(table.id.0.into()),
+                    Datum::UInt(at.into()),
+                    Datum::UInt(node_group(&cluster, table, at).into()),
+                ];
+                row.extend(replicas(&cluster, partition));
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The primary's node, all complete replicas' in chain order, those being copied.
+fn replicas(cluster: &ClusterState, partition: PartitionId) -> [Datum; 3] {
+    let replicas = &cluster.slot_of(partition).replicas;
+    let list = |syncing: bool| {
+        let nodes = replicas.iter().filter(|replica| replica.syncing == syncing);
+        text(nodes.map(|replica| replica.node.0.to_string()).collect::<Vec<String>>().join(","))
+    };
+    let primary = cluster.primary(partition);
+    let primary = primary.map_or(Datum::Null, |address| Datum::UInt(address.node.0.into()));
+    [primary, list(false), list(true)]
+}

@@ -1,0 +1,678 @@
+//! Databases, tables, columns and keys, as information_schema describes them.
+//!
+//! # Owns
+//! SCHEMATA, TABLES, COLUMNS, STATISTICS, constraints, PARTITIONS.
+//! # Not here
+//! SHOW's layouts of the same facts (`show`).
+
+use std::rc::Rc;
+
+use model::{ClusterState, Table};
+use sql_expression::SqlError;
+use sqltype::{Datum, SqlType, TimeZone, TypeKind};
+
+use super::{
+    Hints, Kind, Rows, Sequences, Source, VirtualTable, column, information, nullable, optional,
+    text, yes_no,
+};
+use crate::catalog::{
+    ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, TableDefinition, names,
+    text as printed,
+};
+use crate::session::Session;
+
+const NAME: Kind = Kind::Text(64);
+const CATALOG: &str = "def";
+
+pub(super) static TABLES: &[VirtualTable] = &[
+    information(
+        "SCHEMATA",
+        &[
+            column("CATALOG_NAME", NAME),
+            column("SCHEMA_NAME", NAME),
+            column("DEFAULT_CHARACTER_SET_NAME", NAME),
+            column("DEFAULT_COLLATION_NAME", NAME),
+            nullable("SQL_PATH", Kind::Text(0)),
+            column("DEFAULT_ENCRYPTION", Kind::Text(3)),
+        ],
+        Source::Here(schemata),
+    ),
+    information(
+        "TABLES",
+        &[
+            column("TABLE_CATALOG", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            column("TABLE_TYPE", Kind::Text(11)),
+            nullable("ENGINE", NAME),
+            nullable("VERSION", Kind::Int),
+            nullable("ROW_FORMAT", Kind::Text(10)),
+            nullable("TABLE_ROWS", Kind::UBigInt),
+            nullable("AVG_ROW_LENGTH", Kind::UBigInt),
+            nullable("DATA_LENGTH", Kind::UBigInt),
+            nullable("MAX_DATA_LENGTH", Kind::UBigInt),
+            nullable("INDEX_LENGTH", Kind::UBigInt),
+            nullable("DATA_FREE", Kind::UBigInt),
+            nullable("AUTO_INCREMENT", Kind::UBigInt),
+            nullable("CREATE_TIME", Kind::Timestamp),
+            nullable("UPDATE_TIME", Kind::DateTime),
+            nullable("CHECK_TIME", Kind::DateTime),
+            nullable("TABLE_COLLATION", NAME),
+            nullable("CHECKSUM", Kind::BigInt),
+            nullable("CREATE_OPTIONS", Kind::Text(256)),
+            nullable("TABLE_COMMENT", Kind::LongText),
+        ],
+        Source::Sequences(tables),
+    ),
+    information(
+        "COLUMNS",
+        &[
+            column("TABLE_CATALOG", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            nullable("COLUMN_NAME", NAME),
+            column("ORDINAL_POSITION", Kind::UInt),
+            nullable("COLUMN_DEFAULT", Kind::LongText),
+            column("IS_NULLABLE", Kind::Text(3)),
+            nullable("DATA_TYPE", Kind::LongText),
+            nullable("CHARACTER_MAXIMUM_LENGTH", Kind::BigInt),
+            nullable("CHARACTER_OCTET_LENGTH", Kind::BigInt),
+            nullable("NUMERIC_PRECISION", Kind::UBigInt),
+            nullable("NUMERIC_SCALE", Kind::UBigInt),
+            nullable("DATETIME_PRECISION", Kind::UInt),
+            nullable("CHARACTER_SET_NAME", NAME),
+            nullable("COLLATION_NAME", NAME),
+            column("COLUMN_TYPE", Kind::LongText),
+            column("COLUMN_KEY", Kind::Text(3)),
+            nullable("EXTRA", Kind::Text(256)),
+            nullable("PRIVILEGES", Kind::Text(154)),
+            column("COLUMN_COMMENT", Kind::LongText),
+            column("GENERATION_EXPRESSION", Kind::LongText),
+            nullable("SRS_ID", Kind::UInt),
+        ],
+        Source::Here(columns),
+    ),
+    information(
+        "STATISTICS",
+        &[
+            column("TABLE_CATALOG", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            column("NON_UNIQUE", Kind::Int),
+            column("INDEX_SCHEMA", NAME),
+            nullable("INDEX_NAME", NAME),
+            column("SEQ_IN_INDEX", Kind::UInt),
+            nullable("COLUMN_NAME", NAME),
+            nullable("COLLATION", Kind::Text(1)),
+            nullable("CARDINALITY", Kind::BigInt),
+            nullable("SUB_PART", Kind::BigInt),
+            nullable("PACKED", Kind::Text(0)),
+            column("NULLABLE", Kind::Text(3)),
+            column("INDEX_TYPE", Kind::Text(11)),
+            column("COMMENT", Kind::Text(8)),
+            column("INDEX_COMMENT", Kind::Text(2048)),
+            column("IS_VISIBLE", Kind::Text(3)),
+            nullable("EXPRESSION", Kind::LongText),
+        ],
+        Source::Here(statistics),
+    ),
+    information(
+        "KEY_COLUMN_USAGE",
+        &[
+            column("CONSTRAINT_CATALOG", NAME),
+            column("CONSTRAINT_SCHEMA", NAME),
+            nullable("CONSTRAINT_NAME", NAME),
+            column("TABLE_CATALOG", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            nullable("COLUMN_NAME", NAME),
+            column("ORDINAL_POSITION", Kind::UInt),
+            nullable("POSITION_IN_UNIQUE_CONSTRAINT", Kind::UInt),
+            nullable("REFERENCED_TABLE_SCHEMA", NAME),
+            nullable("REFERENCED_TABLE_NAME", NAME),
+            nullable("REFERENCED_COLUMN_NAME", NAME),
+        ],
+        Source::Here(key_column_usage),
+    ),
+    information(
+        "TABLE_CONSTRAINTS",
+        &[
+            column("CONSTRAINT_CATALOG", NAME),
+            column("CONSTRAINT_SCHEMA", NAME),
+            nullable("CONSTRAINT_NAME", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            column("CONSTRAINT_TYPE", Kind::Text(11)),
+            column("ENFORCED", Kind::Text(3)),
+        ],
+        Source::Here(table_constraints),
+    ),
+    information(
+        "CHECK_CONSTRAINTS",
+        &[
+            column("CONSTRAINT_CATALOG", NAME),
+            column("CONSTRAINT_SCHEMA", NAME),
+            column("CONSTRAINT_NAME", NAME),
+            column("CHECK_CLAUSE", Kind::LongText),
+        ],
+        Source::Here(check_constraints),
+    ),
+    information(
+        "PARTITIONS",
+        &[
+            column("TABLE_CATALOG", NAME),
+            column("TABLE_SCHEMA", NAME),
+            column("TABLE_NAME", NAME),
+            nullable("PARTITION_NAME", NAME),
+            nullable("SUBPARTITION_NAME", NAME),
+            nullable("PARTITION_ORDINAL_POSITION", Kind::UInt),
+            nullable("SUBPARTITION_ORDINAL_POSITION", Kind::UInt),
+            nullable("PARTITION_METHOD", Kind::Text(13)),
+            nullable("SUBPARTITION_METHOD", Kind::Text(13)),
+            nullable("PARTITION_EXPRESSION", Kind::Text(2048)),
+            nullable("SUBPARTITION_EXPRESSION", Kind::Text(2048)),
+            nullable("PARTITION_DESCRIPTION", Kind::LongText),
+            nullable("TABLE_ROWS", Kind::UBigInt),
+            nullable("AVG_ROW_LENGTH", Kind::UBigInt),
+            nullable("DATA_LENGTH", Kind::UBigInt),
+            nullable("MAX_DATA_LENGTH", Kind::UBigInt),
+            nullable("INDEX_LENGTH", Kind::UBigInt),
+            nullable("DATA_FREE", Kind::UBigInt),
+            nullable("CREATE_TIME", Kind::Timestamp),
+            nullable("UPDATE_TIME", Kind::DateTime),
+            nullable("CHECK_TIME", Kind::DateTime),
+            nullable("CHECKSUM", Kind::BigInt),
+            column("PARTITION_COMMENT", Kind::LongText),
+            nullable("NODEGROUP", Kind::Text(256)),
+            nullable("TABLESPACE_NAME", Kind::Text(268)),
+        ],
+        Source::Here(partitions),
+    ),
+];
+
+/// The users' databases, by name, with those of the system.
+pub(crate) fn databases(session: &Session) -> Vec<String> {
+    let cluster = session.kernel.cluster();
+    let mut names: Vec<String> = cluster.databases.keys().cloned().collect();
+    names.extend(super::schemas().iter().map(|schema| (*schema).to_owned()));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Calls `visit` for each user table that is wanted.
+fn each_table(
+    session: &Session,
+    hints: &Hints,
+    mut visit: impl FnMut(&ClusterState, &Rc<TableDefinition>),
+) -> Result<(), SqlError> {
+    let cluster = session.kernel.cluster();
+    for database in cluster.databases.keys().filter(|name| hints.wants_database(name)) {
+        for (name, table) in names::tables_of(&cluster, database) {
+            if hints.wants_table(name) {
+                visit(&cluster, &session.shared.definitions.of(table)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The system's own tables that are wanted.
+fn system_tables(hints: &Hints) -> impl Iterator<Item = &'static VirtualTable> {
+    super::all()
+        .filter(|table| hints.wants_database(table.schema) && hints.wants_table(table.name))
+}
+
+fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let wanted = databases(session).into_iter().filter(|name| hints.wants_database(name));
+    Ok(wanted
+        .map(|name| {
+            let collation = session.database_options(&name).collation;
+            vec![
+                text(CATALOG),
+                text(&name),
+                text(collation.charset().name()),
+                text(collation.name()),
+                Datum::Null,
+                text("NO"),
+            ]
+        })
+        .collect())
+}
+
+fn tables(session: &Session, hints: &Hints, sequences: &Sequences) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        let facts = table_facts(definition, sequences.next(definition));
+        let mut row = vec![
+            text(CATALOG),
+            text(&definition.database),
+            text(&definition.name),
+            text("BASE TABLE"),
+        ];
+        row.extend(facts);
+        rows.push(row);
+    })?;
+    for table in system_tables(hints) {
+        let mut row =
+            vec![text(CATALOG), text(table.schema), text(table.name), text("SYSTEM VIEW")];
+        row.extend(system_table_facts());
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// ENGINE to TABLE_COMMENT of a table; in SHOW TABLE STATUS too.
+pub(crate) fn table_facts(definition: &TableDefinition, auto_increment: Option<u64>) -> Facts {
+    let options = &definition.options;
+    let mut create_options = printed::create_options(options).trim_start().to_lowercase();
+    if options.partitioning.is_some() {
+        create_options = match create_options.as_str() {
+            "" => "partitioned".to_owned(),
+            others => format!("{others} partitioned"),
+        };
+    }
+    vec![
+        text("ndbcluster"),
+        Datum::Int(10),
+        text(row_format(definition)),
+        // Row counts and sizes are known to the data nodes only.
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        auto_increment.map_or(Datum::Null, Datum::UInt),
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        text(definition.collation().name()),
+        Datum::Null,
+        text(create_options),
+        text(&options.comment),
+    ]
+}
+
+/// The values of one row.
+type Facts = Vec<Datum>;
+
+fn row_format(definition: &TableDefinition) -> &'static str {
+    match definition.options.row_format.as_deref() {
+        Some("FIXED") => "Fixed",
+        Some("COMPACT") => "Compact",
+        Some("REDUNDANT") => "Redundant",
+        Some("COMPRESSED") => "Compressed",
+        _ => "Dynamic",
+    }
+}
+
+/// As [`table_facts`], of a table that is computed.
+pub(crate) fn system_table_facts() -> Facts {
+    let mut facts = vec![Datum::Null; 17];
+    facts[1] = Datum::Int(10);
+    facts[3] = Datum::UInt(0);
+    facts[15] = text("");
+    facts[16] = text("");
+    facts
+}
+
+fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let zone = session.variables.time_zone.clone();
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        for (at, column) in definition.columns.iter().enumerate() {
+            rows.push(column_row(definition, at, column, &zone));
+        }
+    })?;
+    for table in system_tables(hints) {
+        for (at, column) in table.columns.iter().enumerate() {
+            let sql_type = column.sql_type();
+            let mut row = vec![
+                text(CATALOG),
+                text(table.schema),
+                text(table.name),
+                text(column.name),
+                Datum::UInt(at as u64 + 1),
+                Datum::Null,
+                yes_no(column.nullable),
+            ];
+            row.extend(type_facts(&sql_type));
+            row.extend(["", "", "select", "", ""].map(text));
+            row.push(Datum::Null);
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn column_row(
+    definition: &TableDefinition,
+    at: usize,
+    column: &ColumnDefinition,
+    zone: &TimeZone,
+) -> Vec<Datum> {
+    let generated = column.generated.as_ref();
+    let expression = generated.map(|generated| printed::expression(&generated.expression));
+    let mut row = vec![
+        text(CATALOG),
+        text(&definition.database),
+        text(&definition.name),
+        text(&column.name),
+        Datum::UInt(at as u64 + 1),
+        optional(default_text(column, zone)),
+        yes_no(column.nullable),
+    ];
+    row.extend(type_facts(&column.sql_type));
+    row.push(text(column_key(definition, at)));
+    row.push(text(extra(column)));
+    row.push(text(PRIVILEGES));
+    row.push(text(&column.comment));
+    row.push(text(expression.unwrap_or_default()));
+    row.push(Datum::Null);
+    row
+}
+
+/// What a user may do with a column.
+pub(crate) const PRIVILEGES: &str = "select,insert,update,references";
+
+/// A column's default as text; none for NULL and for none.
+pub(crate) fn default_text(column: &ColumnDefinition, zone: &TimeZone) -> Option<String> {
+    match &column.default {
+        ColumnDefault::None => None,
+        ColumnDefault::Value(Datum::UInt(bits)) if column.sql_type.kind == TypeKind::Bit => {
+            Some(format!("b'{bits:b}'"))
+        }
+        ColumnDefault::Value(Datum::Bytes(bytes)) if std::str::from_utf8(bytes).is_err() => {
+            Some(printed::hexadecimal(bytes))
+        }
+        ColumnDefault::Value(_) => printed::default_text(column, zone),
+        ColumnDefault::Expression(expr) => Some(printed::expression(expr)),
+        ColumnDefault::Now(digits) => Some(printed::current_timestamp(*digits)),
+    }
+}
+
+/// EXTRA of a column.
+pub(crate) fn extra(column: &ColumnDefinition) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if column.auto_increment {
+        words.push("auto_increment".to_owned());
+    }
+    match &column.generated {
+        Some(generated) if generated.stored => words.push("STORED GENERATED".to_owned()),
+        Some(_) => words.push("VIRTUAL GENERATED".to_owned()),
+        None => {}
+    }
+    if matches!(column.default, ColumnDefault::Expression(_) | ColumnDefault::Now(_)) {
+        words.push("DEFAULT_GENERATED".to_owned());
+    }
+    if let Some(digits) = column.on_update_now {
+        words.push(format!("on update {}", printed::current_timestamp(digits)));
+    }
+    if column.invisible {
+        words.push("INVISIBLE".to_owned());
+    }
+    words.join(" ")
+}
+
+/// DATA_TYPE to COLUMN_TYPE.
+fn type_facts(sql_type: &SqlType) -> Vec<Datum> {
+    let (characters, bytes) = text_lengths(sql_type);
+    let (precision, scale) = numeric_facts(sql_type);
+    let digits = match sql_type.kind {
+        TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
+            Datum::UInt(sql_type.decimals.into())
+        }
+        _ => Datum::Null,
+    };
+    let collation = is_text(sql_type).then_some(sql_type.collation);
+    let number = |value: Option<u64>| value.map_or(Datum::Null, Datum::UInt);
+    let signed = |value: Option<u64>| value.map_or(Datum::Null, |value| Datum::Int(value as i64));
+    vec![
+        text(data_type(sql_type)),
+        signed(characters),
+        signed(bytes),
+        number(precision),
+        number(scale),
+        digits,
+        optional(collation.map(|collation| collation.charset().name())),
+        optional(collation.map(|collation| collation.name())),
+        text(sql_type.sql_name()),
+    ]
+}
+
+/// The type's name without its length and attributes.
+pub(crate) fn data_type(sql_type: &SqlType) -> String {
+    let name = sql_type.sql_name();
+    let end = name.find([' ', '(']).unwrap_or(name.len());
+    name[..end].to_owned()
+}
+
+/// Whether values are characters of some character set.
+pub(crate) fn is_text(sql_type: &SqlType) -> bool {
+    let binary = sql_type.collation == collation::CollationId::BINARY;
+    match sql_type.kind {
+        TypeKind::Enum(_) | TypeKind::Set(_) => true,
+        TypeKind::Char
+        | TypeKind::VarChar
+        | TypeKind::TinyText
+        | TypeKind::Text
+        | TypeKind::MediumText
+        | TypeKind::LongText => !binary,
+        _ => false,
+    }
+}
+
+/// The longest value in characters and in bytes.
+fn text_lengths(sql_type: &SqlType) -> (Option<u64>, Option<u64>) {
+    let width = u64::from(sql_type.collation.charset().max_len());
+    let length = u64::from(sql_type.length);
+    match sql_type.kind {
+        TypeKind::Char | TypeKind::VarChar | TypeKind::Enum(_) | TypeKind::Set(_) => {
+            (Some(length), Some(length * width))
+        }
+        TypeKind::TinyText => (Some(0xFF), Some(0xFF)),
+        TypeKind::Text => (Some(0xFFFF), Some(0xFFFF)),
+        TypeKind::MediumText => (Some(0xFF_FFFF), Some(0xFF_FFFF)),
+        TypeKind::LongText => (Some(u32::MAX.into()), Some(u32::MAX.into())),
+        _ => (None, None),
+    }
+}
+
+/// NUMERIC_PRECISION and NUMERIC_SCALE.
+fn numeric_facts(sql_type: &SqlType) -> (Option<u64>, Option<u64>) {
+    let fixed = sql_type.decimals < SqlType::NOT_FIXED;
+    match sql_type.kind {
+        TypeKind::TinyInt => (Some(3), Some(0)),
+        TypeKind::SmallInt => (Some(5), Some(0)),
+        TypeKind::MediumInt => (Some(7), Some(0)),
+        TypeKind::Int => (Some(10), Some(0)),
+        TypeKind::BigInt => (Some(if sql_type.unsigned { 20 } else { 19 }), Some(0)),
+        TypeKind::Decimal => (Some(sql_type.length.into()), Some(sql_type.decimals.into())),
+        TypeKind::Float if !fixed => (Some(12), None),
+        TypeKind::Double if !fixed => (Some(22), None),
+        TypeKind::Float | TypeKind::Double => {
+            (Some(sql_type.length.into()), Some(sql_type.decimals.into()))
+        }
+        TypeKind::Bit => (Some(sql_type.length.into()), None),
+        _ => (None, None),
+    }
+}
+
+/// COLUMN_KEY: `PRI`, `UNI`, `MUL` or nothing.
+pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static str {
+    let has = |key: &KeyDefinition| key.columns.iter().any(|part| part.column == at);
+    let begins = |key: &KeyDefinition| key.columns[0].column == at;
+    let never_null = |key: &KeyDefinition| {
+        key.columns.iter().all(|part| !definition.columns[part.column].nullable)
+    };
+    // A unique key without NULLs stands in for a primary key that is not there.
+    let primary = definition
+        .primary_key()
+        .or_else(|| definition.keys.iter().find(|key| key.is_unique() && never_null(key)));
+    if primary.is_some_and(has) {
+        return "PRI";
+    }
+    let mut beginning = definition.keys.iter().filter(|key| begins(key)).peekable();
+    if beginning.peek().is_none() {
+        return "";
+    }
+    match beginning.any(|key| key.kind == KeyKind::Unique && key.columns.len() == 1) {
+        true => "UNI",
+        false => "MUL",
+    }
+}
+
+fn statistics(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        for facts in index_rows(definition) {
+            let mut row = vec![text(CATALOG), text(&definition.database), text(&definition.name)];
+            let mut facts = facts.into_iter();
+            row.extend(facts.next());
+            row.push(text(&definition.database));
+            row.extend(facts);
+            rows.push(row);
+        }
+    })?;
+    Ok(rows)
+}
+
+/// The parts of a table's keys: NON_UNIQUE, INDEX_NAME and the rest; SHOW INDEX shows the same.
+pub(crate) fn index_rows(definition: &TableDefinition) -> Rows {
+    let mut rows = Vec::new();
+    for key in &definition.keys {
+        let is_ordered = key.method != Some(KeyMethod::Hash) || key.kind == KeyKind::Ordinary;
+        for (at, part) in key.columns.iter().enumerate() {
+            let column = &definition.columns[part.column];
+            let direction = if part.descending { "D" } else { "A" };
+            rows.push(vec![
+                Datum::Int((!key.is_unique()).into()),
+                text(&key.name),
+                Datum::UInt(at as u64 + 1),
+                text(&column.name),
+                optional(is_ordered.then_some(direction)),
+                // Nobody has counted.
+                Datum::Null,
+                part.prefix_length.map_or(Datum::Null, |length| Datum::Int(length.into())),
+                Datum::Null,
+                text(if column.nullable { "YES" } else { "" }),
+                text(if is_ordered { "BTREE" } else { "HASH" }),
+                text(""),
+                text(&key.comment),
+                yes_no(!key.invisible),
+                Datum::Null,
+            ]);
+        }
+    }
+    rows
+}
+
+fn key_column_usage(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        for key in definition.keys.iter().filter(|key| key.is_unique()) {
+            for (at, part) in key.columns.iter().enumerate() {
+                rows.push(vec![
+                    text(CATALOG),
+                    text(&definition.database),
+                    text(&key.name),
+                    text(CATALOG),
+                    text(&definition.database),
+                    text(&definition.name),
+                    text(&definition.columns[part.column].name),
+                    Datum::UInt(at as u64 + 1),
+                    Datum::Null,
+                    Datum::Null,
+                    Datum::Null,
+                    Datum::Null,
+                ]);
+            }
+        }
+    })?;
+    Ok(rows)
+}
+
+fn table_constraints(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        let mut push = |name: &str, kind: &str, enforced: bool| {
+            rows.push(vec![
+                text(CATALOG),
+                text(&definition.database),
+                text(name),
+                text(&definition.database),
+                text(&definition.name),
+                text(kind),
+                yes_no(enforced),
+            ]);
+        };
+        for key in definition.keys.iter().filter(|key| key.is_unique()) {
+            let primary = key.kind == KeyKind::Primary;
+            push(&key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" }, true);
+        }
+        for check in &definition.checks {
+            push(&check.name, "CHECK", check.enforced);
+        }
+    })?;
+    Ok(rows)
+}
+
+fn check_constraints(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        for check in &definition.checks {
+            let clause = printed::expression(&check.expression);
+            rows.push(vec![
+                text(CATALOG),
+                text(&definition.database),
+                text(&check.name),
+                text(clause),
+            ]);
+        }
+    })?;
+    Ok(rows)
+}
+
+fn partitions(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |cluster, definition| {
+        let columns = match &definition.options.partitioning {
+            Some(partitioning) => {
+                let names = partitioning.columns.iter().map(|name| printed::quoted(name));
+                names.collect::<Vec<String>>().join(",")
+            }
+            None => String::new(),
+        };
+        for at in 0..definition.table.partition_count {
+            rows.push(partition_row(cluster, definition, &columns, at));
+        }
+    })?;
+    Ok(rows)
+}
+
+fn partition_row(
+    cluster: &ClusterState,
+    definition: &TableDefinition,
+    columns: &str,
+    at: u16,
+) -> Vec<Datum> {
+    let mut row = vec![Datum::Null; 25];
+    row[0] = text(CATALOG);
+    row[1] = text(&definition.database);
+    row[2] = text(&definition.name);
+    row[3] = text(format!("p{at}"));
+    row[5] = Datum::UInt(u64::from(at) + 1);
+    row[7] = text("KEY");
+    row[9] = text(columns);
+    row[22] = text("");
+    row[23] = text(node_group(cluster, &definition.table, at).to_string());
+    row
+}
+
+/// The node group that holds a partition.
+pub(crate) fn node_group(cluster: &ClusterState, table: &Table, at: u16) -> u16 {
+    let index = model::PartitionIndex(at);
+    let partition = model::PartitionId { table: table.id, index };
+    if cluster.slots.is_empty() { 0 } else { cluster.slot_of(partition).group }
+}

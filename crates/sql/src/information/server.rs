@@ -1,0 +1,333 @@
+//! What the server is made of and what it is doing: engines, character sets, keywords, connections,
+//! counters.
+//!
+//! # Owns
+//! ENGINES, PLUGINS, CHARACTER_SETS, COLLATIONS, KEYWORDS, PROCESSLIST, the counters of SHOW STATUS.
+//! # Not here
+//! Variables (`variables`), accounts (`account`).
+
+use collation::{COLLATIONS, Charset, Pad};
+use sql_expression::SqlError;
+use sqltype::Datum;
+
+use super::{Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text};
+use crate::session::Session;
+
+const NAME: Kind = Kind::Text(64);
+
+pub(super) static TABLES: &[VirtualTable] = &[
+    information(
+        "ENGINES",
+        &[
+            column("ENGINE", NAME),
+            column("SUPPORT", Kind::Text(8)),
+            column("COMMENT", Kind::Text(80)),
+            nullable("TRANSACTIONS", Kind::Text(3)),
+            nullable("XA", Kind::Text(3)),
+            nullable("SAVEPOINTS", Kind::Text(3)),
+        ],
+        Source::Here(|_, _| Ok(texts(&ENGINES))),
+    ),
+    information(
+        "PLUGINS",
+        &[
+            column("PLUGIN_NAME", NAME),
+            column("PLUGIN_VERSION", Kind::Text(20)),
+            column("PLUGIN_STATUS", Kind::Text(10)),
+            column("PLUGIN_TYPE", Kind::Text(80)),
+            column("PLUGIN_TYPE_VERSION", Kind::Text(20)),
+            nullable("PLUGIN_LIBRARY", NAME),
+            nullable("PLUGIN_LIBRARY_VERSION", Kind::Text(20)),
+            nullable("PLUGIN_AUTHOR", NAME),
+            nullable("PLUGIN_DESCRIPTION", Kind::LongText),
+            nullable("PLUGIN_LICENSE", Kind::Text(80)),
+            column("LOAD_OPTION", NAME),
+        ],
+        Source::Here(plugins),
+    ),
+    information(
+        "CHARACTER_SETS",
+        &[
+            column("CHARACTER_SET_NAME", NAME),
+            column("DEFAULT_COLLATE_NAME", NAME),
+            column("DESCRIPTION", Kind::Text(2048)),
+            column("MAXLEN", Kind::UInt),
+        ],
+        Source::Here(|_, _| Ok(character_sets())),
+    ),
+    information(
+        "COLLATIONS",
+        &[
+            column("COLLATION_NAME", NAME),
+            column("CHARACTER_SET_NAME", NAME),
+            column("ID", Kind::UBigInt),
+            column("IS_DEFAULT", Kind::Text(3)),
+            column("IS_COMPILED", Kind::Text(3)),
+            column("SORTLEN", Kind::UInt),
+            column("PAD_ATTRIBUTE", Kind::Text(9)),
+        ],
+        Source::Here(|_, _| Ok(collations())),
+    ),
+    information(
+        "COLLATION_CHARACTER_SET_APPLICABILITY",
+        &[column("COLLATION_NAME", NAME), column("CHARACTER_SET_NAME", NAME)],
+        Source::Here(|_, _| {
+            Ok(collations().into_iter().map(|row| row[..2].to_vec()).collect())
+        }),
+    ),
+    information(
+        "KEYWORDS",
+        &[nullable("WORD", Kind::Text(128)), nullable("RESERVED", Kind::Int)],
+        Source::Here(keywords),
+    ),
+    information(
+        "PROCESSLIST",
+        &[
+            column("ID", Kind::UBigInt),
+            column("USER", Kind::Text(32)),
+            column("HOST", Kind::Text(261)),
+            nullable("DB", NAME),
+            column("COMMAND", Kind::Text(16)),
+            column("TIME", Kind::Int),
+            nullable("STATE", NAME),
+            nullable("INFO", Kind::LongText),
+        ],
+        Source::Here(|session, _| Ok(processes(session))),
+    ),
+];
+
+/// Storage engines: name, support, comment, transactions, XA, savepoints. The engine answers to
+/// three names, as programs ask for these.
+pub(crate) const ENGINES: [[&str; 6]; 2] = [
+    [
+        "ndbcluster",
+        "DEFAULT",
+        "Clustered, fault-tolerant, in-memory tables",
+        "YES",
+        "NO",
+        "YES",
+    ],
+    ["InnoDB", "YES", "Accepted as a name of ndbcluster", "YES", "NO", "YES"],
+];
+
+/// Plugins: name, status, type.
+pub(crate) const PLUGINS: [[&str; 3]; 4] = [
+    ["mysql_native_password", "ACTIVE", "AUTHENTICATION"],
+    ["caching_sha2_password", "ACTIVE", "AUTHENTICATION"],
+    ["ndbcluster", "ACTIVE", "STORAGE ENGINE"],
+    ["InnoDB", "ACTIVE", "STORAGE ENGINE"],
+];
+
+/// The licence of everything here.
+pub(crate) const LICENSE: &str = "Apache-2.0";
+
+fn texts<const N: usize>(rows: &[[&str; N]]) -> Rows {
+    rows.iter().map(|row| row.map(text).to_vec()).collect()
+}
+
+fn plugins(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
+    let row = |[name, status, kind]: &[&str; 3]| {
+        vec![
+            text(name),
+            text("1.0"),
+            text(status),
+            text(kind),
+            text("80400.0"),
+            Datum::Null,
+            Datum::Null,
+            text("Nines"),
+            text(name),
+            text(LICENSE),
+            text("FORCE"),
+        ]
+    };
+    Ok(PLUGINS.iter().map(row).collect())
+}
+
+/// Rows of CHARACTER_SETS; SHOW CHARACTER SET has the same in another order.
+pub(crate) fn character_sets() -> Rows {
+    let row = |charset: Charset| {
+        vec![
+            text(charset.name()),
+            text(charset.default_collation().name()),
+            text(charset.description()),
+            Datum::UInt(charset.max_len().into()),
+        ]
+    };
+    Charset::ALL.into_iter().map(row).collect()
+}
+
+/// Rows of COLLATIONS, by name.
+pub(crate) fn collations() -> Rows {
+    let mut all: Vec<_> = COLLATIONS.iter().collect();
+    all.sort_by_key(|collation| collation.name);
+    let rows = all.into_iter().map(|collation| {
+        vec![
+            text(collation.name),
+            text(collation.charset.name()),
+            Datum::UInt(collation.id.0.into()),
+            text(if collation.is_default { "Yes" } else { "" }),
+            text("Yes"),
+            Datum::UInt(collation.sort_len.into()),
+            text(if collation.pad == Pad::Space { "PAD SPACE" } else { "NO PAD" }),
+        ]
+    });
+    rows.collect()
+}
+
+fn keywords(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
+    let row = |(word, reserved): (&'static str, bool)| {
+        vec![text(word), Datum::Int(reserved.into())]
+    };
+    Ok(sql_parser::keywords().map(row).collect())
+}
+
+/// The connections of the process, with the columns of PROCESSLIST.
+pub(crate) fn processes(session: &Session) -> Rows {
+    let now = session.kernel.now();
+    let registry = session.shared.directory.lock();
+    let rows = registry.processes.values().map(|process| {
+        let seconds = now.since(process.since).as_millis() / 1_000;
+        vec![
+            Datum::UInt(process.id.into()),
+            text(&process.user),
+            text(&process.host),
+            optional(process.database.as_ref()),
+            text(process.command),
+            Datum::Int(seconds as i64),
+            text(process.state),
+            optional(process.info.as_ref()),
+        ]
+    });
+    rows.collect()
+}
+
+/// The counters of SHOW STATUS by name; `global` for those of the server, else with the session's
+/// own where it has such.
+pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
+    let registry = session.shared.directory.lock();
+    let counters = &registry.counters;
+    let uptime = session.kernel.now().since(registry.started).as_millis() / 1_000;
+    let mut list: Vec<(String, String)> = COMMANDS
+        .iter()
+        .map(|command| {
+            let count = counters.commands.get(*command).copied().unwrap_or_default();
+            (format!("Com_{command}"), count.to_string())
+        })
+        .collect();
+    let running = registry.processes.values().filter(|process| process.command != "Sleep").count();
+    let mut add = |name: &str, value: String| list.push((name.to_owned(), value));
+    add("Aborted_clients", counters.aborted_clients.to_string());
+    add("Aborted_connects", counters.aborted_connects.to_string());
+    add("Bytes_received", counters.bytes_received.to_string());
+    add("Bytes_sent", counters.bytes_sent.to_string());
+    add("Connections", counters.connections.to_string());
+    add("Max_used_connections", counters.connections_peak.to_string());
+    add("Questions", counters.questions.to_string());
+    add("Queries", counters.questions.to_string());
+    add("Slow_queries", counters.slow_queries.to_string());
+    add("Threads_cached", "0".to_owned());
+    add("Threads_connected", registry.processes.len().to_string());
+    add("Threads_created", counters.connections.to_string());
+    add("Threads_running", running.to_string());
+    add("Uptime", uptime.to_string());
+    add("Uptime_since_flush_status", uptime.to_string());
+    let (protocol, cipher) = match (global, session.tls) {
+        (false, Some((protocol, cipher))) => (protocol, cipher),
+        _ => ("", ""),
+    };
+    add("Ssl_version", protocol.to_owned());
+    add("Ssl_cipher", cipher.to_owned());
+    add("Ssl_cipher_list", String::new());
+    let cluster = session.kernel.cluster();
+    add("Ndb_number_of_data_nodes", cluster.data_members().count().to_string());
+    let ready = cluster.data_members().filter(|(_, member)| {
+        matches!(member.status, model::MemberStatus::Active | model::MemberStatus::Leaving)
+    });
+    add("Ndb_number_of_ready_data_nodes", ready.count().to_string());
+    add("Open_tables", cluster.table_names.len().to_string());
+    for name in ZEROS {
+        add(name, "0".to_owned());
+    }
+    add("Last_query_cost", "0.000000".to_owned());
+    add("Compression", "OFF".to_owned());
+    drop(registry);
+    list.sort_unstable();
+    list
+}
+
+/// Counters that monitoring asks for and that count nothing here.
+const ZEROS: [&str; 30] = [
+    "Binlog_cache_disk_use",
+    "Binlog_cache_use",
+    "Created_tmp_disk_tables",
+    "Created_tmp_files",
+    "Created_tmp_tables",
+    "Flush_commands",
+    "Handler_commit",
+    "Handler_delete",
+    "Handler_read_first",
+    "Handler_read_key",
+    "Handler_read_next",
+    "Handler_read_rnd",
+    "Handler_read_rnd_next",
+    "Handler_rollback",
+    "Handler_update",
+    "Handler_write",
+    "Open_files",
+    "Opened_tables",
+    "Prepared_stmt_count",
+    "Select_full_join",
+    "Select_range",
+    "Select_scan",
+    "Sort_merge_passes",
+    "Sort_range",
+    "Sort_rows",
+    "Sort_scan",
+    "Table_locks_immediate",
+    "Table_locks_waited",
+    "Table_open_cache_hits",
+    "Table_open_cache_misses",
+];
+
+/// Commands whose counts are listed though there were none.
+const COMMANDS: [&str; 38] = [
+    "admin_commands",
+    "alter_db",
+    "alter_table",
+    "begin",
+    "change_db",
+    "commit",
+    "create_db",
+    "create_index",
+    "create_table",
+    "dealloc_sql",
+    "delete",
+    "do",
+    "drop_db",
+    "drop_index",
+    "drop_table",
+    "execute_sql",
+    "explain_other",
+    "flush",
+    "insert",
+    "kill",
+    "load",
+    "lock_tables",
+    "prepare_sql",
+    "release_savepoint",
+    "rename_table",
+    "replace",
+    "rollback",
+    "rollback_to_savepoint",
+    "savepoint",
+    "select",
+    "set_option",
+    "show",
+    "stmt_close",
+    "stmt_execute",
+    "stmt_prepare",
+    "truncate",
+    "unlock_tables",
+    "update",
+];

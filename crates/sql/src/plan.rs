@@ -1,0 +1,279 @@
+//! From syntax to operators.
+//!
+//! # Owns
+//! [`Planner`], which plans the queries of one statement: names to tables, expressions bound, joins
+//! ordered, access paths chosen; [`Plan`], what is kept between executions.
+//! # Guarantees
+//! A plan depends on the definitions it was made from and on the statement's text, not on values:
+//! parameters may differ from one execution to the next.
+//! # Not here
+//! Running it (`execute`).
+
+pub(crate) mod block;
+pub(crate) mod explain;
+pub(crate) mod from;
+pub(crate) mod join;
+pub(crate) mod operator;
+pub(crate) mod path;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::TableId;
+use sql_expression::{
+    BindSettings, BoundSubquery, Environment, Expression, ResultType, Scope, SqlError, SubqueryId,
+};
+use sql_parser::{Literals, ast};
+use sqltype::Datum;
+use stdx::HashMap;
+
+use crate::catalog::TableDefinition;
+use crate::plan::operator::{QueryPlan, Subplan};
+use crate::prepared::Prepared;
+use crate::session::Session;
+
+/// A planned statement, good while the tables it was made from are the same.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) kind: PlanKind,
+    tables: Vec<(TableId, u32)>,
+    /// The default database when it was made.
+    database: Option<String>,
+    /// The version of the session's variables.
+    variables: u64,
+}
+
+/// What was planned.
+#[derive(Debug)]
+pub(crate) enum PlanKind {
+    /// A query.
+    Query(Rc<QueryPlan>),
+    /// A query for one row by primary key, columns as they are stored.
+    Point(crate::execute::point::PointSelect),
+}
+
+/// Statements that came as text, prepared, by the key of the text without its literals.
+#[derive(Debug, Default)]
+pub(crate) struct PlanCache {
+    entries: RefCell<HashMap<u128, Prepared>>,
+    literals: RefCell<Literals>,
+}
+
+/// Most texts kept; beyond it all are forgotten.
+const TEXTS_MAX: usize = 4_096;
+
+impl PlanCache {
+    /// The statement that a text is but for its literals, with these as parameters. A text seen for
+    /// the first time is parsed in this form, if it has one.
+    pub(crate) fn find(session: &Session, text: &[u8]) -> Option<(Prepared, Vec<Datum>)> {
+        let cache = &session.shared.plans;
+        let mode = session.variables.parser_mode();
+        let mut literals = cache.literals.borrow_mut();
+        let key = sql_parser::parameterise(text, mode, &mut literals)?;
+        let known = cache.entries.borrow().get(&key).cloned();
+        let prepared = match known {
+            Some(prepared) => prepared,
+            None => {
+                let statement = sql_parser::parse_parameterised(text, mode, &literals).ok()??;
+                // Others gain nothing: they are planned anew each time.
+                if !matches!(statement, ast::Statement::Query(_)) {
+                    return None;
+                }
+                let own = String::from_utf8_lossy(text);
+                let prepared = Prepared::new(statement, own.trim(), literals.len());
+                let mut entries = cache.entries.borrow_mut();
+                if entries.len() >= TEXTS_MAX {
+                    entries.clear();
+                }
+                entries.insert(key, prepared.clone());
+                prepared
+            }
+        };
+        let parameters = literals.values(text, mode).map(datum_of_literal).collect();
+        Some((prepared, parameters))
+    }
+}
+
+/// A literal's value, as the binder has it.
+fn datum_of_literal(literal: ast::Literal) -> Datum {
+    match literal {
+        ast::Literal::Integer(number) => match i64::try_from(number) {
+            Ok(number) => Datum::Int(number),
+            Err(_) => Datum::UInt(number),
+        },
+        ast::Literal::Decimal(text) => match sqltype::Decimal::parse(text.as_bytes()) {
+            Some(number) => Datum::Decimal(number),
+            None => Datum::text(&text),
+        },
+        ast::Literal::Float(text) => Datum::Double(text.parse().unwrap_or(0.0)),
+        ast::Literal::String(bytes) => Datum::Bytes(bytes),
+        _ => Datum::Null,
+    }
+}
+
+impl Plan {
+    /// A plan that depends on what the planner has looked up.
+    pub(crate) fn new(planner: Planner<'_>, kind: PlanKind) -> Self {
+        let session = planner.session;
+        Self {
+            kind,
+            tables: planner.tables,
+            database: session.database.clone(),
+            variables: session.variables.version,
+        }
+    }
+
+    /// Whether everything it depends on is as it was.
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        let cluster = session.kernel.cluster();
+        let same = |(id, version): &(TableId, u32)| {
+            cluster.tables.get(id).is_some_and(|table| table.version == *version)
+        };
+        self.variables == session.variables.version
+            && self.database == session.database
+            && self.tables.iter().all(same)
+    }
+}
+
+/// Plans the queries of one statement.
+pub(crate) struct Planner<'s> {
+    pub(crate) session: &'s Session,
+    settings: BindSettings,
+    /// The values of parameters, if they are known: their types.
+    parameters: Vec<ResultType>,
+    numbers: u32,
+    /// Subqueries of the query that is being planned.
+    subplans: Vec<Subplan>,
+    /// Tables looked up, with their versions.
+    pub(crate) tables: Vec<(TableId, u32)>,
+    /// Common table expressions in sight, the innermost last.
+    common: Vec<(String, Rc<QueryPlan>)>,
+    /// Values of variables were bound: the plan is for this execution only.
+    pub(crate) once: bool,
+}
+
+impl<'s> Planner<'s> {
+    pub(crate) fn new(session: &'s Session, parameters: &[Datum]) -> Self {
+        let facts = session.facts();
+        let parameters = parameters.iter().map(|value| session.type_of(value)).collect();
+        Self {
+            session,
+            settings: BindSettings::new(facts, session.statement_time),
+            parameters,
+            numbers: 0,
+            subplans: Vec::new(),
+            tables: Vec::new(),
+            common: Vec::new(),
+            once: false,
+        }
+    }
+
+    /// Plans a query that stands for itself.
+    pub(crate) fn query(&mut self, query: &ast::Query) -> Result<QueryPlan, SqlError> {
+        self.plan_query(query, None)
+    }
+
+    /// Plans a query inside a block with this scope.
+    pub(crate) fn plan_query(
+        &mut self,
+        query: &ast::Query,
+        parent: Option<&Scope<'_>>,
+    ) -> Result<QueryPlan, SqlError> {
+        let outer = std::mem::take(&mut self.subplans);
+        let commons = self.common.len();
+        let planned = self.planned(query, parent);
+        self.common.truncate(commons);
+        let own = std::mem::replace(&mut self.subplans, outer);
+        planned.map(|mut plan| {
+            plan.subqueries = own;
+            plan
+        })
+    }
+
+    fn planned(
+        &mut self,
+        query: &ast::Query,
+        parent: Option<&Scope<'_>>,
+    ) -> Result<QueryPlan, SqlError> {
+        if let Some(with) = &query.with {
+            if with.recursive {
+                return Err(SqlError::not_supported("WITH RECURSIVE"));
+            }
+            for table in &with.tables {
+                let mut plan = self.plan_query(&table.query, parent)?;
+                from::rename(&mut plan, &table.columns)?;
+                self.common.push((table.name.as_str().to_owned(), Rc::new(plan)));
+            }
+        }
+        block::query_body(self, query, parent)
+    }
+
+    /// The common table of this name.
+    pub(crate) fn common_table(&self, name: &str) -> Option<Rc<QueryPlan>> {
+        let found = self.common.iter().rev().find(|(common, _)| common.eq_ignore_ascii_case(name));
+        found.map(|(_, plan)| plan.clone())
+    }
+
+    /// The definition of a table, remembered as one that the plan depends on.
+    pub(crate) fn definition(
+        &mut self,
+        name: &ast::ObjectName,
+    ) -> Result<Rc<TableDefinition>, SqlError> {
+        let definition = self.session.definition(name)?;
+        let id = definition.table.id;
+        if !self.tables.iter().any(|(known, _)| *known == id) {
+            self.tables.push((id, definition.table.version));
+        }
+        Ok(definition)
+    }
+
+    /// Takes the subqueries met since the last time: those of a statement that is no query.
+    pub(crate) fn take_subplans(&mut self) -> Vec<Subplan> {
+        std::mem::take(&mut self.subplans)
+    }
+
+    pub(crate) fn facts(&self) -> &Arc<sql_expression::SessionFacts> {
+        &self.settings.facts
+    }
+}
+
+impl Environment for Planner<'_> {
+    fn settings(&self) -> &BindSettings {
+        &self.settings
+    }
+
+    fn system_variable(&mut self, variable: &ast::SystemVariable) -> Result<Expression, SqlError> {
+        self.once = true;
+        let (value, sql_type) = self.session.system_variable(variable)?;
+        Ok(Expression::constant(value, ResultType::column(sql_type, true)))
+    }
+
+    fn user_variable(&mut self, name: &str) -> Option<ResultType> {
+        self.once = true;
+        let variable = self.session.user_variables.get(name)?;
+        Some(self.session.type_of(&variable.value))
+    }
+
+    fn parameter(&mut self, number: u32) -> Option<ResultType> {
+        self.parameters.get(number as usize).cloned()
+    }
+
+    fn subquery(
+        &mut self,
+        query: &ast::Query,
+        scope: &Scope<'_>,
+    ) -> Result<BoundSubquery, SqlError> {
+        let plan = self.plan_query(query, Some(scope))?;
+        let id = SubqueryId(self.next_number());
+        let columns = plan.types();
+        let correlated = plan.correlated;
+        self.subplans.push(Subplan { id, plan: Rc::new(plan), enough: None });
+        Ok(BoundSubquery { id, columns, correlated })
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
+    }
+}

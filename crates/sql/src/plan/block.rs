@@ -1,0 +1,758 @@
+//! A query block: SELECT with everything around it, and what can stand in its place.
+
+use std::sync::Arc;
+
+use sql_expression::{
+    Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError, SqlMode,
+    Volatility, check_full_group_by, common_type,
+};
+use sql_parser::ast::{self, Expr, QueryBody, SelectItem};
+
+use crate::catalog::{KeyKind, TableDefinition};
+use crate::plan::Planner;
+use crate::plan::from::{self, From};
+use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
+use crate::plan::operator::{
+    AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SetKind, SortBy,
+};
+use crate::result::ResultColumn;
+
+/// Plans a query without its WITH.
+pub(crate) fn query_body(
+    planner: &mut Planner<'_>,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    match &query.body {
+        QueryBody::Select(select) => block(planner, select, query, parent),
+        QueryBody::Table(name) => {
+            let factor = ast::TableFactor {
+                name: name.clone(),
+                partitions: Vec::new(),
+                alias: None,
+                index_hints: Vec::new(),
+            };
+            let from = vec![ast::TableReference::Table(Box::new(factor))];
+            let items = vec![SelectItem::Wildcard];
+            let select = ast::Select { items, from, ..ast::Select::default() };
+            block(planner, &select, query, parent)
+        }
+        QueryBody::Nested(nested) if is_plain(query) => planner.plan_query(nested, parent),
+        QueryBody::Nested(nested) => {
+            let plan = planner.plan_query(nested, parent)?;
+            ordered(planner, plan, query, parent)
+        }
+        QueryBody::Values(rows) => {
+            let plan = values(planner, rows, parent)?;
+            ordered(planner, plan, query, parent)
+        }
+        QueryBody::SetOperation(operation) => {
+            let plan = set_operation(planner, operation, parent)?;
+            ordered(planner, plan, query, parent)
+        }
+    }
+}
+
+/// Whether a query is nothing but its body.
+fn is_plain(query: &ast::Query) -> bool {
+    query.order_by.is_empty() && query.limit.is_none() && query.locking.is_empty()
+}
+
+/// ORDER BY and LIMIT over the rows of a query: names mean its columns.
+fn ordered(
+    planner: &mut Planner<'_>,
+    plan: QueryPlan,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    let QueryPlan { columns, mut root, results, mut correlated, .. } = plan;
+    let scope = Scope::new(parent);
+    let outputs: Vec<Output> = columns
+        .iter()
+        .zip(&results)
+        .enumerate()
+        .map(|(at, (column, result))| Output {
+            name: Arc::from(column.name.as_str()),
+            expression: Expression::column(at as u32, Arc::default(), result.clone()),
+        })
+        .collect();
+    let mut binder = Binder::new(&scope, planner);
+    binder.outputs = outputs;
+    let mut keys = Vec::new();
+    for item in &query.order_by {
+        let expression = match binder.bind_order_by(&item.expr)? {
+            OrderBy::Output(at) => binder.outputs[at].expression.clone(),
+            OrderBy::Expression(expression) => expression,
+        };
+        keys.push(SortBy { formula: Formula::new(expression), descending: item.descending });
+    }
+    let bounds = bounds(&mut binder, query.limit.as_ref())?;
+    correlated |= !scope.outer_columns().is_empty();
+    if !keys.is_empty() {
+        root = Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() };
+    }
+    if let Some(bounds) = bounds {
+        root = Operator::Limit { input: Box::new(root), bounds };
+    }
+    Ok(QueryPlan {
+        columns,
+        root,
+        subqueries: Vec::new(),
+        counts_found_rows: false,
+        results,
+        correlated,
+    })
+}
+
+/// LIMIT, bound.
+pub(crate) fn bounds(
+    binder: &mut Binder<'_, '_>,
+    limit: Option<&ast::Limit>,
+) -> Result<Option<Bounds>, SqlError> {
+    let Some(limit) = limit else { return Ok(None) };
+    let mut bind = |expr: &Expr| binder.bind(expr, Clause::Limit).map(Formula::new);
+    let count = Some(bind(&limit.count)?);
+    let offset = limit.offset.as_ref().map(bind).transpose()?;
+    Ok(Some(Bounds { count, offset }))
+}
+
+fn values(
+    planner: &mut Planner<'_>,
+    rows: &[Vec<Expr>],
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    let scope = Scope::new(parent);
+    let mut binder = Binder::new(&scope, planner);
+    let mut bound: Vec<Vec<Expression>> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        if row.len() != rows[0].len() {
+            return Err(SqlError::of(1136, &[&(at + 1)]));
+        }
+        let values: Result<Vec<Expression>, SqlError> =
+            row.iter().map(|expr| binder.bind(expr, Clause::FieldList)).collect();
+        bound.push(values?);
+    }
+    let width = bound.first().map_or(0, Vec::len);
+    let mut results = Vec::new();
+    for at in 0..width {
+        let all = bound.iter().map(|row| row[at].result.clone());
+        let all: Vec<ResultType> = all.collect();
+        let all: Vec<&ResultType> = all.iter().collect();
+        results.push(common_type("VALUES", &all, planner.facts().collation)?);
+    }
+    let columns = (0..width)
+        .map(|at| ResultColumn::new(&format!("column_{at}"), results[at].sql_type.clone()))
+        .collect();
+    let rows = bound.into_iter().map(|row| row.into_iter().map(Formula::new).collect()).collect();
+    Ok(QueryPlan {
+        columns,
+        root: Operator::Rows(rows),
+        subqueries: Vec::new(),
+        counts_found_rows: false,
+        results,
+        correlated: !scope.outer_columns().is_empty(),
+    })
+}
+
+fn set_operation(
+    planner: &mut Planner<'_>,
+    operation: &ast::SetOperation,
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    let mut operand = |planner: &mut Planner<'_>, body: &QueryBody| {
+        let query = ast::Query {
+            with: None,
+            body: body.clone(),
+            order_by: Vec::new(),
+            limit: None,
+            locking: Vec::new(),
+            into: None,
+        };
+        let nested = planner.subplans.len();
+        let plan = query_body(planner, &query, parent)?;
+        debug_assert!(planner.subplans.len() >= nested, "subqueries are collected");
+        Ok::<QueryPlan, SqlError>(plan)
+    };
+    let first = operand(planner, &operation.first)?;
+    let (columns, mut results, mut correlated) =
+        (first.columns, first.results, first.correlated);
+    let mut roots = vec![first.root];
+    let mut types: Vec<Vec<ResultType>> = vec![results.clone()];
+    let mut rest = Vec::new();
+    for part in &operation.rest {
+        let plan = operand(planner, &part.body)?;
+        if plan.columns.len() != columns.len() {
+            return Err(SqlError::of(1222, &[]));
+        }
+        let connection = planner.facts().collation;
+        let merged = results.iter().zip(&plan.results);
+        let merged: Result<Vec<ResultType>, SqlError> =
+            merged.map(|(a, b)| common_type("UNION", &[a, b], connection)).collect();
+        results = merged?;
+        types.push(plan.results);
+        correlated |= plan.correlated;
+        let kind = match (part.op, part.all) {
+            (ast::SetOp::Union, false) => SetKind::Union,
+            (ast::SetOp::Union, true) => SetKind::UnionAll,
+            (ast::SetOp::Except, false) => SetKind::Except,
+            (ast::SetOp::Except, true) => SetKind::ExceptAll,
+            (ast::SetOp::Intersect, false) => SetKind::Intersect,
+            (ast::SetOp::Intersect, true) => SetKind::IntersectAll,
+        };
+        roots.push(plan.root);
+        rest.push(kind);
+    }
+    let mut converted =
+        roots.into_iter().zip(&types).map(|(root, of)| converted(root, of, &results));
+    let first = converted.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
+    let rest: Vec<(SetKind, Operator)> = rest.into_iter().zip(converted).collect();
+    let columns = columns
+        .into_iter()
+        .zip(&results)
+        .map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()))
+        .collect();
+    let types = results.iter().map(|result| result.sql_type.clone()).collect();
+    let root = Operator::Set { first: Box::new(first), rest, types };
+    let (subqueries, counts_found_rows) = (Vec::new(), false);
+    Ok(QueryPlan { columns, root, subqueries, counts_found_rows, results, correlated })
+}
+
+/// Rows with their values converted to the common types of a set operation.
+fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
+    let same = of.iter().zip(to).all(|(a, b)| a.sql_type.kind == b.sql_type.kind
+        && a.sql_type.decimals == b.sql_type.decimals
+        && a.sql_type.unsigned == b.sql_type.unsigned);
+    if same {
+        return root;
+    }
+    let expressions = of
+        .iter()
+        .zip(to)
+        .enumerate()
+        .map(|(at, (of, to))| {
+            let column = Expression::column(at as u32, Arc::default(), of.clone());
+            if of.sql_type.kind == to.sql_type.kind
+                && of.sql_type.decimals == to.sql_type.decimals
+            {
+                return Formula::new(column);
+            }
+            let node = Node::Cast(Box::new(column));
+            Formula::new(Expression { node, result: to.clone() })
+        })
+        .collect();
+    Operator::Project { input: Box::new(root), expressions }
+}
+
+/// A bound SELECT, before its operators are made.
+struct Bound {
+    outputs: Vec<Output>,
+    columns: Vec<ResultColumn>,
+    conditions: Vec<Expression>,
+    group_by: Vec<Expression>,
+    having: Vec<Expression>,
+    order_by: Vec<(Expression, Option<usize>, bool)>,
+    bounds: Option<Bounds>,
+    aggregates: Vec<sql_expression::AggregateCall>,
+}
+
+fn block(
+    planner: &mut Planner<'_>,
+    select: &ast::Select,
+    query: &ast::Query,
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    let mut scope = Scope::new(parent);
+    let resolved = from::resolve(planner, &select.from, &mut scope)?;
+    let (mut tables, tree, merged) = match resolved {
+        Some(From { tables, tree, merged }) => (tables, Some(tree), merged),
+        None => (Vec::new(), None, Vec::new()),
+    };
+    from::lock(&mut tables, &query.locking, planner.session.autocommits())?;
+    let mode = planner.facts().sql_mode;
+    let calc = select.options.calc_found_rows;
+    let mut binder = Binder::new(&scope, planner);
+    binder.named_windows = select.windows.clone();
+    let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
+    let bound = bind(&mut binder, select, query, &tables, &merged)?;
+    if !binder.windows.is_empty() {
+        return Err(SqlError::not_supported("window functions"));
+    }
+    if binder.bound_to_session {
+        planner.once = true;
+    }
+    let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
+    if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
+        check_grouping(&tables, &bound)?;
+    }
+    let width = scope.width() as usize;
+    let results: Vec<ResultType> =
+        bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
+    let columns = bound.columns.clone();
+    let mark = |tables: &mut [FromTable], expression: &Expression| {
+        expression.visit(&mut |part| {
+            if let Node::Column { index, .. } = part.node {
+                use_column(tables, index as usize);
+            }
+        });
+    };
+    mark_used(&mut tables, &bound, tree.as_ref(), &mark);
+    for subplan in &planner.subplans {
+        // Columns that a correlated subquery uses of this block.
+        used_by_subquery(&subplan.plan.root, 1, &mut tables);
+        for inner in &subplan.plan.subqueries {
+            used_by_subquery(&inner.plan.root, 2, &mut tables);
+        }
+    }
+    let root = operators(&tables, tree, bound, width, grouped, select)?;
+    Ok(QueryPlan {
+        columns,
+        root,
+        subqueries: Vec::new(),
+        counts_found_rows: calc,
+        results,
+        correlated: !scope.outer_columns().is_empty(),
+    })
+}
+
+fn use_column(tables: &mut [FromTable], place: usize) {
+    for table in tables {
+        if (table.offset..table.offset + table.columns).contains(&place) {
+            table.used.insert(place - table.offset);
+        }
+    }
+}
+
+type Mark<'a> = dyn Fn(&mut [FromTable], &Expression) + 'a;
+
+fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>, mark: &Mark<'_>) {
+    bound.outputs.iter().for_each(|output| mark(tables, &output.expression));
+    let lists = [&bound.conditions, &bound.group_by, &bound.having];
+    lists.into_iter().flatten().for_each(|expression| mark(tables, expression));
+    bound.order_by.iter().for_each(|(expression, _, _)| mark(tables, expression));
+    for call in &bound.aggregates {
+        call.arguments().for_each(|argument| mark(tables, argument));
+    }
+    if let Some(tree) = tree {
+        mark_tree(tables, tree, mark);
+    }
+}
+
+fn mark_tree(tables: &mut [FromTable], tree: &JoinTree, mark: &Mark<'_>) {
+    match tree {
+        JoinTree::Table(_) => {}
+        JoinTree::Inner { parts, conditions } => {
+            conditions.iter().for_each(|condition| mark(tables, condition));
+            parts.iter().for_each(|part| mark_tree(tables, part, mark));
+        }
+        JoinTree::Left { left, right, conditions } => {
+            conditions.iter().for_each(|condition| mark(tables, condition));
+            mark_tree(tables, left, mark);
+            mark_tree(tables, right, mark);
+        }
+    }
+}
+
+/// Marks the columns of this block that operators `depth` blocks further in use.
+fn used_by_subquery(operator: &Operator, depth: u16, tables: &mut [FromTable]) {
+    operator.for_each_expression(&mut |expression| {
+        expression.visit(&mut |part| {
+            if let Node::Outer { depth: at, index, .. } = part.node
+                && at == depth
+            {
+                use_column(tables, index as usize);
+            }
+        });
+    });
+    operator.for_each_plan(&mut |plan| {
+        used_by_subquery(&plan.root, depth, tables);
+        for inner in &plan.subqueries {
+            used_by_subquery(&inner.plan.root, depth + 1, tables);
+        }
+    });
+}
+
+fn bind(
+    binder: &mut Binder<'_, '_>,
+    select: &ast::Select,
+    query: &ast::Query,
+    tables: &[FromTable],
+    merged: &[u32],
+) -> Result<Bound, SqlError> {
+    let mut columns = Vec::new();
+    for item in &select.items {
+        match item {
+            SelectItem::Wildcard => {
+                if tables.is_empty() {
+                    return Err(SqlError::of(1096, &[]));
+                }
+                star(binder, tables, merged, &mut columns);
+            }
+            SelectItem::QualifiedWildcard(name) => {
+                qualified_star(binder, tables, name, &mut columns)?;
+            }
+            SelectItem::Expr { expr, alias, text } => {
+                let expression = binder.bind(expr, Clause::FieldList)?;
+                let name = match (alias, expr) {
+                    (Some(alias), _) => alias.as_str().to_owned(),
+                    (None, Expr::Column(column)) => column.column.as_str().to_owned(),
+                    (None, _) => text.as_str().to_owned(),
+                };
+                columns.push(result_column(&name, &expression, tables, binder.scope()));
+                binder.outputs.push(Output { name: name.into(), expression });
+            }
+        }
+    }
+    let mut conditions = Vec::new();
+    if let Some(filter) = &select.filter {
+        from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
+    }
+    let mut group_by = Vec::new();
+    for expr in &select.group_by {
+        group_by.push(match binder.bind_group_by(expr)? {
+            OrderBy::Output(at) => binder.outputs[at].expression.clone(),
+            OrderBy::Expression(expression) => expression,
+        });
+    }
+    binder.group_by = group_by.clone();
+    let mut having = Vec::new();
+    if let Some(condition) = &select.having {
+        from::split(binder.bind(condition, Clause::Having)?, &mut having);
+    }
+    let mut order_by = Vec::new();
+    for item in &query.order_by {
+        let (expression, output) = match binder.bind_order_by(&item.expr)? {
+            OrderBy::Output(at) => (binder.outputs[at].expression.clone(), Some(at)),
+            OrderBy::Expression(expression) => (expression, None),
+        };
+        order_by.push((expression, output, item.descending));
+    }
+    let bounds = bounds(binder, query.limit.as_ref())?;
+    let outputs = binder.outputs.clone();
+    let aggregates = binder.aggregates.clone();
+    Ok(Bound { outputs, columns, conditions, group_by, having, order_by, bounds, aggregates })
+}
+
+fn star(
+    binder: &mut Binder<'_, '_>,
+    tables: &[FromTable],
+    merged: &[u32],
+    columns: &mut Vec<ResultColumn>,
+) {
+    let scope = binder.scope();
+    let first = merged.iter().filter_map(|place| Some((*place, scope.column_at(*place)?)));
+    let rest = scope.columns().filter(|(place, column)| {
+        !column.hidden && !column.qualified_only && !merged.contains(place)
+    });
+    let all: Vec<(u32, _)> = first.chain(rest).collect();
+    for (place, column) in all {
+        let expression = Expression::column(place, column.name.clone(), column.result.clone());
+        let name = column.name.column.to_string();
+        columns.push(result_column(&name, &expression, tables, scope));
+        binder.outputs.push(Output { name: name.into(), expression });
+    }
+}
+
+fn qualified_star(
+    binder: &mut Binder<'_, '_>,
+    tables: &[FromTable],
+    name: &ast::ObjectName,
+    columns: &mut Vec<ResultColumn>,
+) -> Result<(), SqlError> {
+    let scope = binder.scope();
+    let schema = name.schema.as_ref().map(ast::Ident::as_str);
+    let table = scope.table(schema, name.name.as_str());
+    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
+    for (place, column) in (table.offset..).zip(&table.columns) {
+        if column.hidden {
+            continue;
+        }
+        let expression = Expression::column(place, column.name.clone(), column.result.clone());
+        let name = column.name.column.to_string();
+        columns.push(result_column(&name, &expression, tables, scope));
+        binder.outputs.push(Output { name: name.into(), expression });
+    }
+    Ok(())
+}
+
+/// What clients see of an element of the select list.
+fn result_column(
+    name: &str,
+    expression: &Expression,
+    tables: &[FromTable],
+    scope: &Scope<'_>,
+) -> ResultColumn {
+    use mysql_wire::constants::flag;
+    let mut column = ResultColumn::new(name, expression.sql_type().clone());
+    if !expression.result.nullable {
+        column.flags |= flag::NOT_NULL;
+    }
+    let Node::Column { index, name: of } = &expression.node else { return column };
+    column.database = of.schema.to_string();
+    column.table = of.table.to_string();
+    column.org_name = of.column.to_string();
+    let place = *index as usize;
+    let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+    let Some(table) = table else { return column };
+    match &table.source {
+        Source::Table(definition) => {
+            column.org_table.clone_from(&definition.name);
+            column.flags |= key_flags(definition, place - table.offset);
+        }
+        Source::Virtual(_) => column.org_table.clone_from(&table.alias),
+        Source::Derived(_) => {}
+    }
+    let _ = scope;
+    column
+}
+
+/// A column's flags from its place in keys.
+pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
+    use mysql_wire::constants::flag;
+    let mut flags = 0;
+    for key in &definition.keys {
+        let place = key.columns.iter().position(|part| part.column == at);
+        flags |= match (key.kind, place) {
+            (KeyKind::Primary, Some(_)) => flag::PRI_KEY,
+            (KeyKind::Unique, Some(0)) if key.columns.len() == 1 => flag::UNIQUE_KEY,
+            (_, Some(0)) => flag::MULTIPLE_KEY,
+            _ => 0,
+        };
+    }
+    let column = &definition.columns[at];
+    if column.auto_increment {
+        flags |= flag::AUTO_INCREMENT;
+    }
+    if column.on_update_now.is_some() {
+        flags |= flag::ON_UPDATE_NOW;
+    }
+    let has_default = column.nullable
+        || column.auto_increment
+        || column.default != crate::catalog::ColumnDefault::None;
+    if !has_default {
+        flags |= flag::NO_DEFAULT;
+    }
+    flags
+}
+
+/// ONLY_FULL_GROUP_BY. Columns of a table depend on its unique keys without NULL.
+fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
+    let grouped = |place: u32| bound.group_by.iter().any(|part| part.as_column() == Some(place));
+    let depends = |place: u32| {
+        let place = place as usize;
+        let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+        let Some(FromTable { offset, source: Source::Table(definition), .. }) = table else {
+            return false;
+        };
+        let decides = |key: &crate::catalog::KeyDefinition| {
+            key.is_unique()
+                && !key.has_prefix()
+                && key.columns.iter().all(|part| {
+                    !definition.columns[part.column].nullable
+                        && grouped((offset + part.column) as u32)
+                })
+        };
+        definition.keys.iter().any(decides)
+    };
+    for (at, output) in bound.outputs.iter().enumerate() {
+        let (expression, clause) = (&output.expression, Clause::FieldList);
+        check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+    }
+    for expression in &bound.having {
+        check_full_group_by(expression, 1, Clause::Having, &bound.group_by, &depends)?;
+    }
+    for (at, (expression, output, _)) in bound.order_by.iter().enumerate() {
+        if output.is_none() {
+            let clause = Clause::OrderBy;
+            check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+        }
+    }
+    Ok(())
+}
+
+fn operators(
+    tables: &[FromTable],
+    tree: Option<JoinTree>,
+    bound: Bound,
+    width: usize,
+    grouped: bool,
+    select: &ast::Select,
+) -> Result<Operator, SqlError> {
+    let Bound { outputs, conditions, group_by, mut having, mut order_by, bounds, aggregates, .. } =
+        bound;
+    let planner = JoinPlanner { tables, width };
+    let mut root = match tree {
+        Some(tree) => planner.plan(tree, conditions)?,
+        None => {
+            let input = Operator::Nothing { width };
+            match conditions.is_empty() {
+                true => input,
+                false => Operator::Filter {
+                    input: Box::new(input),
+                    conditions: conditions.into_iter().map(Formula::new).collect(),
+                },
+            }
+        }
+    };
+    let mut values: Vec<Expression> =
+        outputs.into_iter().map(|output| output.expression).collect();
+    if grouped {
+        let whole = group_by.is_empty();
+        let group = group_by.into_iter().map(Formula::new).collect();
+        let windows = (width + aggregates.len()) as u32;
+        let place = |expression: &mut Expression| expression.place(width as u32, windows);
+        values.iter_mut().for_each(place);
+        having.iter_mut().for_each(place);
+        order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
+        let (input, calls, rollup) = (root, aggregates, select.rollup);
+        let aggregate = Aggregate { input, group, calls, width, rollup, whole };
+        root = Operator::Aggregate(Box::new(aggregate));
+    }
+    if !having.is_empty() {
+        let conditions = having.into_iter().map(Formula::new).collect();
+        root = Operator::Filter { input: Box::new(root), conditions };
+    }
+    let counts = select.options.calc_found_rows;
+    if !grouped && !select.distinct && !counts {
+        order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
+        if order_by.is_empty() {
+            limit_scan(&mut root, bounds.as_ref());
+        }
+    }
+    Ok(finished(root, values, order_by, bounds, select.distinct))
+}
+
+/// ORDER BY, LIMIT, the select list, DISTINCT, in the order that evaluates least.
+fn finished(
+    mut root: Operator,
+    values: Vec<Expression>,
+    order_by: Vec<(Expression, Option<usize>, bool)>,
+    bounds: Option<Bounds>,
+    distinct: bool,
+) -> Operator {
+    let width = values.len();
+    let volatile = |expression: &Expression| {
+        expression.any(&mut |part| match &part.node {
+            Node::Call(call) => call.function.volatility == Volatility::Row,
+            Node::Assign { .. } | Node::Deferred(_) | Node::UserVariable(_) => true,
+            _ => false,
+        })
+    };
+    // Values that may be others the next time are computed once, before they are sorted by.
+    let early = distinct || values.iter().any(volatile);
+    let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
+        true => root,
+        false => Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() },
+    };
+    let limit = |root: Operator, bounds: Option<Bounds>| match bounds {
+        Some(bounds) => Operator::Limit { input: Box::new(root), bounds },
+        None => root,
+    };
+    if !early {
+        let keys = order_by
+            .into_iter()
+            .map(|(expression, _, descending)| SortBy {
+                formula: Formula::new(expression),
+                descending,
+            })
+            .collect();
+        root = limit(sort(root, keys, &bounds), bounds);
+        let expressions = values.into_iter().map(Formula::new).collect();
+        return Operator::Project { input: Box::new(root), expressions };
+    }
+    let types: Vec<ResultType> = values.iter().map(|value| value.result.clone()).collect();
+    let mut expressions = values;
+    let mut keys = Vec::new();
+    for (expression, output, descending) in order_by {
+        let at = output.unwrap_or(expressions.len());
+        let result = expression.result.clone();
+        if output.is_none() {
+            expressions.push(expression);
+        }
+        let column = Expression::column(at as u32, Arc::default(), result);
+        keys.push(SortBy { formula: Formula::new(column), descending });
+    }
+    let wider = expressions.len() > width;
+    let expressions = expressions.into_iter().map(Formula::new).collect();
+    root = Operator::Project { input: Box::new(root), expressions };
+    if distinct {
+        let types = types.iter().map(|result| result.sql_type.clone()).collect();
+        root = Operator::Distinct { input: Box::new(root), types };
+    }
+    root = limit(sort(root, keys, &bounds), bounds);
+    if wider {
+        let column = |(at, result): (usize, ResultType)| {
+            Formula::new(Expression::column(at as u32, Arc::default(), result))
+        };
+        let expressions = types.into_iter().enumerate().map(column).collect();
+        root = Operator::Project { input: Box::new(root), expressions };
+    }
+    root
+}
+
+/// Lets a single table's index give the order, where it does so for nothing or a LIMIT makes it
+/// worth it. What remains to be sorted by.
+fn ordered_by_index(
+    root: &mut Operator,
+    order_by: Vec<(Expression, Option<usize>, bool)>,
+    bounds: Option<&Bounds>,
+) -> Vec<(Expression, Option<usize>, bool)> {
+    let Operator::Scan(scan) = root else { return order_by };
+    let Some((_, _, descending)) = order_by.first() else { return order_by };
+    let descending = *descending;
+    let mut wanted = Vec::new();
+    for (expression, _, down) in &order_by {
+        let place = expression.as_column().map(|place| place as usize);
+        match place.and_then(|place| place.checked_sub(scan.offset)) {
+            Some(at) if *down == descending => wanted.push(at),
+            _ => return order_by,
+        }
+    }
+    let order = match descending {
+        true => wire::ScanOrder::Descending,
+        false => wire::ScanOrder::Ascending,
+    };
+    match &scan.path {
+        AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } if keys.len() == 1 => {
+            Vec::new()
+        }
+        AccessPath::Ranges { columns, ranges, .. } if ranges.len() == 1 => {
+            let equal = ranges[0].equal.len();
+            // Columns that are equal in all rows do not count.
+            let fixed = &columns[..equal];
+            let mut rest: Vec<usize> =
+                wanted.iter().copied().filter(|at| !fixed.contains(at)).collect();
+            rest.dedup();
+            if columns[equal..].starts_with(&rest) {
+                scan.ordered = Some(order);
+                return Vec::new();
+            }
+            order_by
+        }
+        AccessPath::Full if bounds.is_some() => {
+            let definition = scan.definition.clone();
+            let key = definition.keys.iter().find(|key| {
+                let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
+                !key.invisible && key.ordered.is_some() && columns.starts_with(&wanted)
+            });
+            let Some((key, index)) = key.and_then(|key| Some((key, key.ordered?))) else {
+                return order_by;
+            };
+            scan.path = AccessPath::Ranges {
+                index,
+                name: key.name.clone(),
+                columns: key.columns.iter().map(|part| part.column).collect(),
+                ranges: vec![IndexRange::default()],
+            };
+            scan.ordered = Some(order);
+            Vec::new()
+        }
+        _ => order_by,
+    }
+}
+
+/// A limit that nothing between it and the scan takes rows away from.
+fn limit_scan(root: &mut Operator, bounds: Option<&Bounds>) {
+    if let (Operator::Scan(scan), Some(bounds)) = (root, bounds) {
+        scan.limit = Some(bounds.clone());
+    }
+}

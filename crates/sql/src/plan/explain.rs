@@ -1,0 +1,364 @@
+//! EXPLAIN: which path each table is read by, and what runs at the data nodes.
+
+use sql_parser::ast::{self, ExplainFormat, Statement};
+use sql_expression::SqlError;
+use sqltype::{Datum, SqlType};
+
+use crate::plan::Planner;
+use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
+use crate::result::ResultColumn;
+use crate::session::Session;
+
+/// A line of the traditional form.
+struct Line {
+    id: u64,
+    select_type: &'static str,
+    table: String,
+    partitions: String,
+    kind: &'static str,
+    key: Option<String>,
+    extra: Vec<&'static str>,
+}
+
+/// Columns and rows of EXPLAIN.
+pub(crate) fn rows(
+    session: &Session,
+    statement: &Statement,
+    format: Option<ExplainFormat>,
+    parameters: &[Datum],
+) -> Result<(Vec<ResultColumn>, Vec<Vec<Datum>>), SqlError> {
+    let query = match statement {
+        Statement::Query(query) => (**query).clone(),
+        Statement::Update(update) => {
+            search(&update.tables, update.filter.clone(), &update.order_by, &update.limit)
+        }
+        Statement::Delete(delete) => {
+            let from = match &delete.target {
+                ast::DeleteTarget::Multi { from, .. } => from.clone(),
+                ast::DeleteTarget::Single { table, alias, .. } => {
+                    vec![ast::TableReference::Table(Box::new(ast::TableFactor {
+                        name: table.clone(),
+                        partitions: Vec::new(),
+                        alias: alias.clone(),
+                        index_hints: Vec::new(),
+                    }))]
+                }
+            };
+            search(&from, delete.filter.clone(), &delete.order_by, &delete.limit)
+        }
+        Statement::Insert(insert) => match &insert.source {
+            ast::InsertSource::Query(query) => (**query).clone(),
+            ast::InsertSource::Values(_) => {
+                return Err(SqlError::not_supported("EXPLAIN INSERT ... VALUES"));
+            }
+        },
+        _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),
+    };
+    let plan = Planner::new(session, parameters).query(&query)?;
+    match format {
+        Some(ExplainFormat::Json) => Err(SqlError::not_supported("EXPLAIN FORMAT=JSON")),
+        Some(ExplainFormat::Tree) => {
+            let mut text = String::new();
+            tree(&plan.root, 0, &mut text);
+            let columns = vec![ResultColumn::new("EXPLAIN", SqlType::text(65_535))];
+            Ok((columns, vec![vec![Datum::text(&text)]]))
+        }
+        None | Some(ExplainFormat::Traditional) => Ok(table(&plan)),
+    }
+}
+
+fn search(
+    from: &[ast::TableReference],
+    filter: Option<ast::Expr>,
+    order_by: &[ast::OrderItem],
+    limit: &Option<ast::Limit>,
+) -> ast::Query {
+    let items = vec![ast::SelectItem::Wildcard];
+    let select = ast::Select { items, from: from.to_vec(), filter, ..ast::Select::default() };
+    ast::Query {
+        with: None,
+        body: ast::QueryBody::Select(Box::new(select)),
+        order_by: order_by.to_vec(),
+        limit: limit.clone(),
+        locking: Vec::new(),
+        into: None,
+    }
+}
+
+fn table(plan: &QueryPlan) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
+    let text = |name: &str| ResultColumn::new(name, SqlType::text(255));
+    let number = |name: &str| ResultColumn::new(name, SqlType::big_int());
+    let columns = vec![
+        number("id"),
+        text("select_type"),
+        text("table"),
+        text("partitions"),
+        text("type"),
+        text("possible_keys"),
+        text("key"),
+        text("key_len"),
+        text("ref"),
+        number("rows"),
+        ResultColumn::new("filtered", SqlType::double()),
+        text("Extra"),
+    ];
+    let mut lines = Vec::new();
+    let mut next = 1;
+    query_lines(plan, "SIMPLE", &mut next, &mut lines);
+    if lines.len() > 1 && next > 2 {
+        lines.iter_mut().filter(|line| line.id == 1).for_each(|line| line.select_type = "PRIMARY");
+    }
+    let optional = |value: Option<&str>| value.map_or(Datum::Null, Datum::text);
+    let rows = lines
+        .into_iter()
+        .map(|line| {
+            let key = line.key.as_deref();
+            let extra = (!line.extra.is_empty()).then(|| line.extra.join("; "));
+            vec![
+                Datum::UInt(line.id),
+                Datum::text(line.select_type),
+                Datum::text(&line.table),
+                Datum::text(&line.partitions),
+                Datum::text(line.kind),
+                optional(key),
+                optional(key),
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                optional(extra.as_deref()),
+            ]
+        })
+        .collect();
+    (columns, rows)
+}
+
+fn query_lines(plan: &QueryPlan, kind: &'static str, next: &mut u64, lines: &mut Vec<Line>) {
+    let id = *next;
+    *next += 1;
+    let mut derived: Vec<&QueryPlan> = Vec::new();
+    let mut extra = Vec::new();
+    operator_lines(&plan.root, id, kind, &mut extra, lines, &mut derived);
+    for plan in derived {
+        query_lines(plan, "DERIVED", next, lines);
+    }
+    for subplan in &plan.subqueries {
+        let kind =
+            if subplan.plan.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
+        query_lines(&subplan.plan, kind, next, lines);
+    }
+}
+
+fn operator_lines<'p>(
+    operator: &'p Operator,
+    id: u64,
+    kind: &'static str,
+    extra: &mut Vec<&'static str>,
+    lines: &mut Vec<Line>,
+    derived: &mut Vec<&'p QueryPlan>,
+) {
+    let mut line = |table: &str, partitions: &str, access, key, more: Vec<&'static str>| {
+        let mut extra = std::mem::take(extra);
+        extra.splice(0..0, more);
+        lines.push(Line {
+            id,
+            select_type: kind,
+            table: table.to_owned(),
+            partitions: partitions.to_owned(),
+            kind: access,
+            key,
+            extra,
+        });
+    };
+    match operator {
+        Operator::Nothing { .. } | Operator::Rows(_) => {
+            line("", "", "", None, vec!["No tables used"]);
+        }
+        Operator::Scan(scan) => {
+            let (access, key, more) = scan_facts(scan, false);
+            line(&scan.alias, &partitions(scan), access, key, more);
+        }
+        Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
+        Operator::Derived(scan) => {
+            line(&format!("<{}>", scan.alias), "", "ALL", None, Vec::new());
+            derived.push(&scan.plan);
+        }
+        Operator::Lookup { input, scan, .. } => {
+            operator_lines(input, id, kind, extra, lines, derived);
+            let (access, key, more) = scan_facts(scan, true);
+            lines.push(Line {
+                id,
+                select_type: kind,
+                table: scan.alias.clone(),
+                partitions: partitions(scan),
+                kind: access,
+                key,
+                extra: more,
+            });
+        }
+        Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
+            let hash = matches!(operator, Operator::HashJoin { .. });
+            operator_lines(left, id, kind, extra, lines, derived);
+            let mut note = vec![if hash { "Using join buffer (hash join)" } else { "Using join buffer" }];
+            operator_lines(right, id, kind, &mut note, lines, derived);
+        }
+        Operator::Filter { input, .. } => {
+            extra.push("Using where");
+            operator_lines(input, id, kind, extra, lines, derived);
+        }
+        Operator::Aggregate(aggregate) => {
+            extra.push("Using temporary");
+            operator_lines(&aggregate.input, id, kind, extra, lines, derived);
+        }
+        Operator::Sort { input, .. } => {
+            extra.push("Using filesort");
+            operator_lines(input, id, kind, extra, lines, derived);
+        }
+        Operator::Distinct { input, .. } => {
+            extra.push("Distinct");
+            operator_lines(input, id, kind, extra, lines, derived);
+        }
+        Operator::Project { input, .. } | Operator::Limit { input, .. } => {
+            operator_lines(input, id, kind, extra, lines, derived);
+        }
+        Operator::Set { first, rest, .. } => {
+            operator_lines(first, id, kind, extra, lines, derived);
+            for (_, operator) in rest {
+                operator_lines(operator, id, "UNION", extra, lines, derived);
+            }
+        }
+    }
+}
+
+fn partitions(scan: &TableScan) -> String {
+    let count = scan.definition.table.partition_count;
+    match (&scan.path, count) {
+        (AccessPath::Primary { keys }, _) if keys.len() == 1 => "1 by key".to_owned(),
+        (_, 1) => "p0".to_owned(),
+        (_, 2..=8) => (0..count).map(|p| format!("p{p}")).collect::<Vec<_>>().join(","),
+        (_, count) => format!("p0 to p{}", count.saturating_sub(1)),
+    }
+}
+
+fn scan_facts(
+    scan: &TableScan,
+    joined: bool,
+) -> (&'static str, Option<String>, Vec<&'static str>) {
+    let mut extra = Vec::new();
+    let (access, key) = match &scan.path {
+        AccessPath::Primary { keys } => {
+            let one = if joined { "eq_ref" } else { "const" };
+            (if keys.len() == 1 { one } else { "range" }, Some("PRIMARY".to_owned()))
+        }
+        AccessPath::Unique { name, keys, .. } => {
+            let one = if joined { "eq_ref" } else { "const" };
+            (if keys.len() == 1 { one } else { "range" }, Some(name.clone()))
+        }
+        AccessPath::Ranges { name, ranges, .. } => {
+            let plain = ranges.len() == 1 && ranges[0].low.is_none() && ranges[0].high.is_none();
+            let access = match (plain, ranges[0].equal.is_empty()) {
+                (true, true) => "index",
+                (true, false) => "ref",
+                _ => "range",
+            };
+            (access, Some(name.clone()))
+        }
+        AccessPath::Full => ("ALL", None),
+    };
+    let scans = matches!(scan.path, AccessPath::Ranges { .. } | AccessPath::Full);
+    if !scan.conditions.is_empty() {
+        let columns = crate::execute::scan::kernel_columns(scan);
+        let pushed = scans
+            && !joined
+            && scan.conditions.iter().any(|condition| {
+                sql_expression::to_kernel(&condition.expression, &columns).is_some()
+            });
+        extra.push(if pushed { "Using where with pushed condition" } else { "Using where" });
+    }
+    if scan.limit.is_some() && scans {
+        extra.push("Pushed limit");
+    }
+    if joined {
+        extra.push("Batched lookups");
+    }
+    (access, key, extra)
+}
+
+fn tree(operator: &Operator, depth: usize, text: &mut String) {
+    let mut say = |what: &str| {
+        text.push_str(&"    ".repeat(depth));
+        text.push_str("-> ");
+        text.push_str(what);
+        text.push('\n');
+    };
+    let mut below: Vec<&Operator> = Vec::new();
+    match operator {
+        Operator::Nothing { .. } | Operator::Rows(_) => say("Rows fetched before execution"),
+        Operator::Scan(scan) => say(&scan_text(scan, false)),
+        Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
+        Operator::Derived(scan) => {
+            say(&format!("Table {} materialized from", scan.alias));
+            return tree(&scan.plan.root, depth + 1, text);
+        }
+        Operator::Lookup { input, scan, join } => {
+            let kind = if join.outer { "left" } else { "inner" };
+            say(&format!("Nested loop {kind} join: {}", scan_text(scan, true)));
+            below.push(input);
+        }
+        Operator::HashJoin { left, right, join, .. } => {
+            say(&format!("Hash {} join", if join.outer { "left" } else { "inner" }));
+            below.extend([&**left, &**right]);
+        }
+        Operator::LoopJoin { left, right, join } => {
+            say(&format!("Block {} join", if join.outer { "left" } else { "inner" }));
+            below.extend([&**left, &**right]);
+        }
+        Operator::Filter { input, conditions } => {
+            say(&format!("Filter: {} conditions", conditions.len()));
+            below.push(input);
+        }
+        Operator::Aggregate(aggregate) => {
+            say(match aggregate.group.is_empty() {
+                true => "Aggregate",
+                false => "Aggregate using temporary table",
+            });
+            below.push(&aggregate.input);
+        }
+        Operator::Project { input, .. } => return tree(input, depth, text),
+        Operator::Sort { input, limit, .. } => {
+            say(if limit.is_some() { "Sort, limit input" } else { "Sort" });
+            below.push(input);
+        }
+        Operator::Distinct { input, .. } => {
+            say("Remove duplicates");
+            below.push(input);
+        }
+        Operator::Limit { input, .. } => {
+            say("Limit");
+            below.push(input);
+        }
+        Operator::Set { first, rest, .. } => {
+            say("Set operation");
+            below.push(first);
+            below.extend(rest.iter().map(|(_, operator)| operator));
+        }
+    }
+    below.into_iter().for_each(|operator| tree(operator, depth + 1, text));
+}
+
+fn scan_text(scan: &TableScan, joined: bool) -> String {
+    let (access, key, extra) = scan_facts(scan, joined);
+    let name = &scan.alias;
+    let what = match (access, key) {
+        ("const" | "eq_ref", Some(key)) => format!("Single-row lookup on {name} using {key}"),
+        ("ref", Some(key)) => format!("Index lookup on {name} using {key}"),
+        ("index", Some(key)) => format!("Index scan on {name} using {key}"),
+        (_, Some(key)) => format!("Index range scan on {name} using {key}"),
+        _ => format!("Table scan on {name}"),
+    };
+    let partitions = partitions(scan);
+    match extra.is_empty() {
+        true => format!("{what} (partitions {partitions})"),
+        false => format!("{what} (partitions {partitions}; {})", extra.join("; ").to_lowercase()),
+    }
+}

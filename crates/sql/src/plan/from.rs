@@ -1,0 +1,417 @@
+//! FROM: which tables a block has, what names its expressions can use, how the tables are joined.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sql_expression::{
+    Binder, Clause, ColumnName, Comparison, Compare, Expression, Node, ResultType, Scope,
+    ScopeColumn, ScopeTable, SqlError, same_name,
+};
+use sql_parser::ast::{self, JoinCondition, JoinKind, TableReference};
+use sqltype::Datum;
+use wire::{LockMode, WaitPolicy};
+
+use crate::catalog::{ColumnDefault, TableDefinition};
+use crate::information;
+use crate::plan::Planner;
+use crate::plan::join::{FromTable, JoinTree, Source};
+use crate::plan::operator::QueryPlan;
+
+/// FROM with names resolved; conditions are bound when all tables are in the scope.
+pub(crate) struct From<'q> {
+    pub(crate) tables: Vec<FromTable>,
+    pub(crate) tree: Tree<'q>,
+    /// Columns that USING and NATURAL have merged, first in `SELECT *`.
+    pub(crate) merged: Vec<u32>,
+}
+
+/// Joins with conditions as written.
+pub(crate) enum Tree<'q> {
+    Table(usize),
+    Join {
+        left: Box<Tree<'q>>,
+        right: Box<Tree<'q>>,
+        outer: bool,
+        on: Option<&'q ast::Expr>,
+        /// Places of columns that must be equal.
+        equal: Vec<(u32, u32)>,
+    },
+}
+
+impl Tree<'_> {
+    fn tables(&self, into: &mut Vec<usize>) {
+        match self {
+            Self::Table(at) => into.push(*at),
+            Self::Join { left, right, .. } => {
+                left.tables(into);
+                right.tables(into);
+            }
+        }
+    }
+}
+
+/// Resolves FROM into the scope.
+pub(crate) fn resolve<'q>(
+    planner: &mut Planner<'_>,
+    references: &'q [TableReference],
+    scope: &mut Scope<'_>,
+) -> Result<Option<From<'q>>, SqlError> {
+    let mut from = From { tables: Vec::new(), tree: Tree::Table(0), merged: Vec::new() };
+    let mut tree: Option<Tree<'q>> = None;
+    for reference in references {
+        let right = reference_of(planner, reference, scope, &mut from)?;
+        tree = Some(match tree {
+            None => right,
+            Some(left) => Tree::Join {
+                left: Box::new(left),
+                right: Box::new(right),
+                outer: false,
+                on: None,
+                equal: Vec::new(),
+            },
+        });
+    }
+    Ok(tree.map(|tree| From { tree, ..from }))
+}
+
+fn reference_of<'q>(
+    planner: &mut Planner<'_>,
+    reference: &'q TableReference,
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+) -> Result<Tree<'q>, SqlError> {
+    match reference {
+        TableReference::Table(factor) => table(planner, factor, scope, from),
+        TableReference::Derived(derived) => {
+            // LATERAL sees the tables before it; they are in the scope already.
+            let parent = if derived.lateral {
+                return Err(SqlError::not_supported("LATERAL"));
+            } else {
+                scope.parent
+            };
+            let mut plan = planner.plan_query(&derived.query, parent)?;
+            rename(&mut plan, &derived.columns)?;
+            derived_table(scope, from, derived.alias.as_str(), Rc::new(plan))
+        }
+        TableReference::JsonTable(_) => Err(SqlError::not_supported("JSON_TABLE")),
+        TableReference::Join(join) => {
+            let (first, second) = match join.kind {
+                JoinKind::Right => (&join.right, &join.left),
+                _ => (&join.left, &join.right),
+            };
+            // Columns stand in the row in the order in which tables are written.
+            let (left, right) = match join.kind {
+                JoinKind::Right => {
+                    let second = reference_of(planner, second, scope, from)?;
+                    let first = reference_of(planner, first, scope, from)?;
+                    (first, second)
+                }
+                _ => {
+                    let first = reference_of(planner, first, scope, from)?;
+                    let second = reference_of(planner, second, scope, from)?;
+                    (first, second)
+                }
+            };
+            let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            let (on, equal) = match &join.condition {
+                JoinCondition::None => (None, Vec::new()),
+                JoinCondition::On(condition) => (Some(condition), Vec::new()),
+                JoinCondition::Using(names) => {
+                    let names: Vec<&str> = names.iter().map(ast::Ident::as_str).collect();
+                    (None, merge(scope, from, &left, &right, &names)?)
+                }
+                JoinCondition::Natural => {
+                    let common = common_names(scope, &left, &right);
+                    let names: Vec<&str> = common.iter().map(String::as_str).collect();
+                    (None, merge(scope, from, &left, &right, &names)?)
+                }
+            };
+            if outer {
+                let mut optional = Vec::new();
+                right.tables(&mut optional);
+                for at in optional {
+                    scope.tables[at].columns.iter_mut().for_each(|c| c.result.nullable = true);
+                }
+            }
+            Ok(Tree::Join { left: Box::new(left), right: Box::new(right), outer, on, equal })
+        }
+    }
+}
+
+fn table<'q>(
+    planner: &mut Planner<'_>,
+    factor: &'q ast::TableFactor,
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+) -> Result<Tree<'q>, SqlError> {
+    let name = factor.name.name.as_str();
+    let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
+    if factor.name.schema.is_none()
+        && let Some(plan) = planner.common_table(name)
+    {
+        return derived_table(scope, from, alias, plan);
+    }
+    if !factor.partitions.is_empty() {
+        return Err(SqlError::not_supported("SELECT ... PARTITION"));
+    }
+    let database = planner.session.database_of(&factor.name)?;
+    if let Some(table) = information::table(&database, name) {
+        let columns: Vec<ScopeColumn> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let name = column_name(&database, alias, column.name);
+                ScopeColumn::new(name, ResultType::column(column.sql_type(), column.nullable))
+            })
+            .collect();
+        planner.once = true;
+        return add(scope, from, Some(&database), alias, columns, Source::Virtual(table));
+    }
+    let definition = planner.definition(&factor.name)?;
+    let columns = definition_columns(&definition, alias);
+    let source = Source::Table(definition.clone());
+    let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
+    if let Some(table) = from.tables.last_mut() {
+        for hint in &factor.index_hints {
+            let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
+            for name in hint.indexes.iter().map(ast::Ident::as_str) {
+                if definition.key(name).is_none() {
+                    return Err(SqlError::of(1176, &[&name, &alias]));
+                }
+            }
+            match hint.kind {
+                ast::IndexHintKind::Use | ast::IndexHintKind::Force => {
+                    table.only.get_or_insert_default().extend(names);
+                }
+                ast::IndexHintKind::Ignore => table.ignored.extend(names),
+            }
+        }
+    }
+    Ok(tree)
+}
+
+/// The columns of a table as expressions see them.
+pub(crate) fn definition_columns(definition: &TableDefinition, alias: &str) -> Vec<ScopeColumn> {
+    let columns = definition.columns.iter().map(|column| {
+        let name = column_name(&definition.database, alias, &column.name);
+        let result = ResultType::column(column.sql_type.clone(), column.nullable);
+        let mut scoped = ScopeColumn::new(name, result);
+        scoped.hidden = column.invisible;
+        scoped.default = match &column.default {
+            ColumnDefault::Value(value) => Some(value.clone()),
+            ColumnDefault::None if column.nullable => Some(Datum::Null),
+            _ => None,
+        };
+        scoped
+    });
+    columns.collect()
+}
+
+fn column_name(database: &str, table: &str, column: &str) -> Arc<ColumnName> {
+    Arc::new(ColumnName { schema: database.into(), table: table.into(), column: column.into() })
+}
+
+fn derived_table<'q>(
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+    alias: &str,
+    plan: Rc<QueryPlan>,
+) -> Result<Tree<'q>, SqlError> {
+    let columns: Vec<ScopeColumn> = plan
+        .columns
+        .iter()
+        .zip(plan.types())
+        .map(|(column, result)| ScopeColumn::new(column_name("", alias, &column.name), result))
+        .collect();
+    for (at, column) in columns.iter().enumerate() {
+        let same = |other: &ScopeColumn| same_name(&other.name.column, &column.name.column);
+        if columns[..at].iter().any(same) {
+            return Err(SqlError::of(1060, &[&column.name.column]));
+        }
+    }
+    add(scope, from, None, alias, columns, Source::Derived(plan))
+}
+
+fn add<'q>(
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+    database: Option<&str>,
+    alias: &str,
+    columns: Vec<ScopeColumn>,
+    source: Source,
+) -> Result<Tree<'q>, SqlError> {
+    let same = |table: &ScopeTable| {
+        *table.name == *alias && table.schema.as_deref() == database
+    };
+    if scope.tables.iter().any(same) {
+        return Err(SqlError::of(1066, &[&alias]));
+    }
+    let count = columns.len();
+    let (schema, name) = (database.map(Arc::from), Arc::from(alias));
+    let offset = scope.add(ScopeTable { schema, name, columns, offset: 0 }) as usize;
+    from.tables.push(FromTable {
+        alias: alias.to_owned(),
+        offset,
+        columns: count,
+        source,
+        lock: None,
+        used: BTreeSet::new(),
+        only: None,
+        ignored: Vec::new(),
+    });
+    Ok(Tree::Table(from.tables.len() - 1))
+}
+
+/// Gives the columns of a query other names.
+pub(crate) fn rename(plan: &mut QueryPlan, names: &[ast::Ident]) -> Result<(), SqlError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    if names.len() != plan.columns.len() {
+        return Err(SqlError::of(1353, &[]));
+    }
+    for (column, name) in plan.columns.iter_mut().zip(names) {
+        column.name = name.as_str().to_owned();
+    }
+    Ok(())
+}
+
+/// Names that both sides of a NATURAL join have, in the order of the left side.
+fn common_names(scope: &Scope<'_>, left: &Tree<'_>, right: &Tree<'_>) -> Vec<String> {
+    let names = |tree: &Tree<'_>| {
+        let mut tables = Vec::new();
+        tree.tables(&mut tables);
+        let columns = tables.into_iter().flat_map(|at| &scope.tables[at].columns);
+        let visible = columns.filter(|column| !column.qualified_only && !column.hidden);
+        visible.map(|column| column.name.column.to_string()).collect::<Vec<_>>()
+    };
+    let others = names(right);
+    let common = |name: &String| others.iter().any(|other| same_name(other, name));
+    names(left).into_iter().filter(common).collect()
+}
+
+/// Merges columns of these names: the right side's is found only with its table's name.
+fn merge(
+    scope: &mut Scope<'_>,
+    from: &mut From<'_>,
+    left: &Tree<'_>,
+    right: &Tree<'_>,
+    names: &[&str],
+) -> Result<Vec<(u32, u32)>, SqlError> {
+    let mut equal = Vec::new();
+    for name in names {
+        let of_left = place_of(scope, left, name)?;
+        let of_right = place_of(scope, right, name)?;
+        equal.push((of_left, of_right));
+        if !from.merged.contains(&of_left) {
+            from.merged.push(of_left);
+        }
+        for table in &mut scope.tables {
+            if let Some(at) = of_right.checked_sub(table.offset)
+                && let Some(column) = table.columns.get_mut(at as usize)
+            {
+                column.qualified_only = true;
+            }
+        }
+    }
+    Ok(equal)
+}
+
+fn place_of(scope: &Scope<'_>, tree: &Tree<'_>, name: &str) -> Result<u32, SqlError> {
+    let mut tables = Vec::new();
+    tree.tables(&mut tables);
+    let mut found = None;
+    for at in tables {
+        let table = &scope.tables[at];
+        for (place, column) in (table.offset..).zip(&table.columns) {
+            if !column.qualified_only && same_name(&column.name.column, name) {
+                if found.is_some() {
+                    return Err(SqlError::of(1052, &[&name, &"from clause"]));
+                }
+                found = Some(place);
+            }
+        }
+    }
+    found.ok_or_else(|| SqlError::unknown_column(name, "from clause"))
+}
+
+/// Binds the conditions of joins.
+pub(crate) fn bind_tree(
+    binder: &mut Binder<'_, '_>,
+    tree: Tree<'_>,
+) -> Result<JoinTree, SqlError> {
+    let Tree::Join { left, right, outer, on, equal } = tree else {
+        let Tree::Table(at) = tree else { return Err(SqlError::internal("a table or a join")) };
+        return Ok(JoinTree::Table(at));
+    };
+    let (left, right) = (bind_tree(binder, *left)?, bind_tree(binder, *right)?);
+    let mut conditions = Vec::new();
+    for (a, b) in equal {
+        conditions.push(equality(binder, a, b)?);
+    }
+    if let Some(on) = on {
+        split(binder.bind(on, Clause::On)?, &mut conditions);
+    }
+    Ok(match outer {
+        true => JoinTree::Left { left: Box::new(left), right: Box::new(right), conditions },
+        false => JoinTree::Inner { parts: vec![left, right], conditions },
+    })
+}
+
+fn equality(binder: &Binder<'_, '_>, left: u32, right: u32) -> Result<Expression, SqlError> {
+    let column = |place: u32| {
+        let found = binder.scope().column_at(place);
+        let found = found.ok_or_else(|| SqlError::internal("a merged column"))?;
+        Ok::<_, SqlError>(Expression::column(place, found.name.clone(), found.result.clone()))
+    };
+    let (left, right) = (column(left)?, column(right)?);
+    let connection = collation::CollationId::DEFAULT;
+    let comparison = Comparison::of_types(&left.result, &right.result, connection)?;
+    let nullable = left.result.nullable || right.result.nullable;
+    let compare = Compare { op: ast::BinaryOp::Equal, comparison, left, right };
+    let node = Node::Compare(Box::new(compare));
+    Ok(Expression { node, result: ResultType::truth(nullable) })
+}
+
+/// The parts of a conjunction.
+pub(crate) fn split(expression: Expression, into: &mut Vec<Expression>) {
+    match expression.node {
+        Node::And(parts) => parts.into_iter().for_each(|part| split(part, into)),
+        _ => into.push(expression),
+    }
+}
+
+/// The locks that FOR UPDATE and FOR SHARE put on tables of the block.
+pub(crate) fn lock(
+    tables: &mut [FromTable],
+    locking: &[ast::Locking],
+    autocommit: bool,
+) -> Result<(), SqlError> {
+    for lock in locking {
+        let wait = match lock.wait {
+            ast::LockWait::Wait => WaitPolicy::Wait,
+            ast::LockWait::NoWait => WaitPolicy::Refuse,
+            ast::LockWait::SkipLocked => WaitPolicy::Skip,
+        };
+        let mode = match lock.strength {
+            ast::LockStrength::Share => LockMode::Shared,
+            ast::LockStrength::Update => LockMode::Exclusive,
+        };
+        for name in &lock.tables {
+            if !tables.iter().any(|table| table.alias == name.name.as_str()) {
+                return Err(SqlError::of(3568, &[&name.name]));
+            }
+        }
+        for table in tables.iter_mut() {
+            let named = lock.tables.is_empty()
+                || lock.tables.iter().any(|name| name.name.as_str() == table.alias);
+            // A lock that ends with the statement keeps nobody from anything.
+            let useful = !autocommit || wait != WaitPolicy::Wait;
+            if named && useful && matches!(table.source, Source::Table(_)) {
+                table.lock = Some((mode, wait));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,358 @@
+//! FROM as operators: in which order tables are joined, and how.
+//!
+//! # Owns
+//! The tree of joins of a block, where each condition is checked, the choice between lookups by key,
+//! hash joins and nested loops.
+//! # Guarantees
+//! Conditions are checked as early as their tables allow, and never inside an outer join that they
+//! stand outside of.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
+use wire::{LockMode, WaitPolicy};
+
+use crate::catalog::TableDefinition;
+use crate::information::VirtualTable;
+use crate::plan::operator::{
+    AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
+    VirtualScan,
+};
+use crate::plan::path::{self, Priced, Target};
+
+/// A table of FROM.
+#[derive(Debug)]
+pub(crate) struct FromTable {
+    pub(crate) alias: String,
+    pub(crate) offset: usize,
+    pub(crate) columns: usize,
+    pub(crate) source: Source,
+    pub(crate) lock: Option<(LockMode, WaitPolicy)>,
+    /// Positions of columns that something uses.
+    pub(crate) used: BTreeSet<usize>,
+    /// FORCE and USE INDEX: only these; IGNORE INDEX: not these.
+    pub(crate) only: Option<Vec<String>>,
+    pub(crate) ignored: Vec<String>,
+}
+
+/// Where its rows come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Table(Rc<TableDefinition>),
+    Virtual(&'static VirtualTable),
+    Derived(Rc<QueryPlan>),
+}
+
+/// The tree of joins, by numbers of tables.
+#[derive(Debug)]
+pub(crate) enum JoinTree {
+    Table(usize),
+    Inner { parts: Vec<JoinTree>, conditions: Vec<Expression> },
+    Left { left: Box<JoinTree>, right: Box<JoinTree>, conditions: Vec<Expression> },
+}
+
+impl JoinTree {
+    fn tables(&self, into: &mut BTreeSet<usize>) {
+        match self {
+            Self::Table(at) => {
+                into.insert(*at);
+            }
+            Self::Inner { parts, .. } => parts.iter().for_each(|part| part.tables(into)),
+            Self::Left { left, right, .. } => {
+                left.tables(into);
+                right.tables(into);
+            }
+        }
+    }
+}
+
+/// Plans the joins of one block.
+pub(crate) struct JoinPlanner<'a> {
+    pub(crate) tables: &'a [FromTable],
+    pub(crate) width: usize,
+}
+
+impl JoinPlanner<'_> {
+    /// The operators of a tree, with conditions that stand around it.
+    pub(crate) fn plan(
+        &self,
+        tree: JoinTree,
+        conditions: Vec<Expression>,
+    ) -> Result<Operator, SqlError> {
+        match tree {
+            JoinTree::Table(at) => Ok(self.read(at, conditions, &BTreeSet::new()).0),
+            JoinTree::Inner { .. } => self.inner(tree, conditions),
+            JoinTree::Left { left, right, conditions: on } => {
+                self.left(*left, *right, on, conditions)
+            }
+        }
+    }
+
+    /// The tables an expression needs; all of them when it cannot be told.
+    fn needs(&self, expression: &Expression) -> BTreeSet<usize> {
+        let mut tables = BTreeSet::new();
+        let mut all = false;
+        expression.visit(&mut |part| match &part.node {
+            Node::Column { index, .. } => {
+                tables.extend(self.table_at(*index as usize));
+            }
+            Node::Subquery(subquery) if subquery.correlated => all = true,
+            _ => {}
+        });
+        if all { (0..self.tables.len()).collect() } else { tables }
+    }
+
+    fn table_at(&self, place: usize) -> Option<usize> {
+        self.tables.iter().position(|t| (t.offset..t.offset + t.columns).contains(&place))
+    }
+
+    fn places(&self, tables: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+        let of = |at: &usize| (self.tables[*at].offset, self.tables[*at].offset + self.tables[*at].columns);
+        tables.iter().map(of).collect()
+    }
+
+    /// Reads one table, with values of the tables before it at hand.
+    fn read(
+        &self,
+        at: usize,
+        conditions: Vec<Expression>,
+        before: &BTreeSet<usize>,
+    ) -> (Operator, f64) {
+        let table = &self.tables[at];
+        let (alias, offset, width) = (table.alias.clone(), table.offset, self.width);
+        match &table.source {
+            Source::Table(definition) => {
+                let Priced { path, rows } = self.path(at, &conditions, before);
+                let changes = table.lock.is_some() && self.tables.len() == 1;
+                let hidden = changes && definition.hidden_key.is_some();
+                let scan = TableScan {
+                    definition: definition.clone(),
+                    alias,
+                    offset,
+                    width,
+                    wanted: table.used.iter().copied().collect(),
+                    path,
+                    conditions: formulas(conditions),
+                    lock: table.lock,
+                    limit: None,
+                    ordered: None,
+                    hidden: hidden.then_some(width),
+                };
+                (Operator::Scan(Box::new(scan)), rows)
+            }
+            Source::Virtual(source) => {
+                let conditions = formulas(conditions);
+                let scan = VirtualScan { table: source, alias, offset, width, conditions };
+                (Operator::Virtual(scan), 1_000.0)
+            }
+            Source::Derived(plan) => {
+                let (plan, conditions) = (plan.clone(), formulas(conditions));
+                let scan = DerivedScan { plan, alias, offset, width, conditions };
+                (Operator::Derived(scan), 1_000.0)
+            }
+        }
+    }
+
+    fn path(&self, at: usize, conditions: &[Expression], before: &BTreeSet<usize>) -> Priced {
+        let table = &self.tables[at];
+        let Source::Table(definition) = &table.source else {
+            return Priced { path: AccessPath::Full, rows: 1_000.0 };
+        };
+        let available =
+            |place: u32| self.table_at(place as usize).is_some_and(|table| before.contains(&table));
+        let allows = |name: &str| {
+            let named = |list: &Vec<String>| list.iter().any(|n| n.eq_ignore_ascii_case(name));
+            table.only.as_ref().is_none_or(named) && !named(&table.ignored)
+        };
+        let target = Target {
+            definition,
+            offset: table.offset as u32,
+            is_available: &available,
+            allows: &allows,
+        };
+        path::choose(&target, conditions)
+    }
+
+    fn left(
+        &self,
+        left: JoinTree,
+        right: JoinTree,
+        on: Vec<Expression>,
+        conditions: Vec<Expression>,
+    ) -> Result<Operator, SqlError> {
+        let (mut of_left, mut of_right) = (BTreeSet::new(), BTreeSet::new());
+        left.tables(&mut of_left);
+        right.tables(&mut of_right);
+        let (inside, above): (Vec<_>, Vec<_>) =
+            conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_left));
+        let input = self.plan(left, inside)?;
+        let joined = self.attach(input, &of_left, right, of_right, on, true)?;
+        Ok(filtered(joined, above))
+    }
+
+    /// Joins a subtree to what there is already.
+    fn attach(
+        &self,
+        input: Operator,
+        before: &BTreeSet<usize>,
+        tree: JoinTree,
+        of_tree: BTreeSet<usize>,
+        conditions: Vec<Expression>,
+        outer: bool,
+    ) -> Result<Operator, SqlError> {
+        let right_places = self.places(&of_tree);
+        if let JoinTree::Table(at) = tree
+            && let Source::Table(_) = self.tables[at].source
+        {
+            let priced = self.path(at, &conditions, before);
+            let alone = self.path(at, &conditions, &BTreeSet::new());
+            // Worth it when the rows before help to find the rows here.
+            if priced.rows < alone.rows && !matches!(priced.path, AccessPath::Full) {
+                let (operator, _) = self.read(at, conditions, before);
+                let Operator::Scan(scan) = operator else {
+                    return Err(SqlError::internal("a table is read by a scan"));
+                };
+                let join = JoinSpec { outer, conditions: Vec::new(), right_places };
+                return Ok(Operator::Lookup { input: Box::new(input), scan, join });
+            }
+        }
+        let (own, across): (Vec<_>, Vec<_>) =
+            conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_tree));
+        let right = Box::new(self.plan(tree, own)?);
+        let (keys, rest) = self.hash_keys(across, before, &of_tree);
+        let left = Box::new(input);
+        let join = JoinSpec { outer, conditions: formulas(rest), right_places };
+        Ok(match keys.is_empty() {
+            true => Operator::LoopJoin { left, right, join },
+            false => Operator::HashJoin { left, right, keys, join },
+        })
+    }
+
+    /// Equalities between both sides become the key of a hash join.
+    fn hash_keys(
+        &self,
+        conditions: Vec<Expression>,
+        left: &BTreeSet<usize>,
+        right: &BTreeSet<usize>,
+    ) -> (Vec<HashKey>, Vec<Expression>) {
+        let (mut keys, mut rest) = (Vec::new(), Vec::new());
+        for condition in conditions {
+            let key = match &condition.node {
+                Node::Compare(compare)
+                    if matches!(compare.op, BinaryOp::Equal | BinaryOp::NullSafeEqual)
+                        && compare.comparison != Comparison::Json =>
+                {
+                    let of = |side: &Expression| self.needs(side);
+                    let (l, r) = (of(&compare.left), of(&compare.right));
+                    let sides = if l.is_subset(left) && r.is_subset(right) && !r.is_empty() {
+                        Some((&compare.left, &compare.right))
+                    } else if r.is_subset(left) && l.is_subset(right) && !l.is_empty() {
+                        Some((&compare.right, &compare.left))
+                    } else {
+                        None
+                    };
+                    sides.map(|(left, right)| HashKey {
+                        left: Formula::new(left.clone()),
+                        right: Formula::new(right.clone()),
+                        comparison: compare.comparison.clone(),
+                        null_safe: compare.op == BinaryOp::NullSafeEqual,
+                    })
+                }
+                _ => None,
+            };
+            match key {
+                Some(key) => keys.push(key),
+                None => rest.push(condition),
+            }
+        }
+        (keys, rest)
+    }
+
+    /// Inner joins in the order that reads least: first the table that the constants find best, then
+    /// whatever the tables so far find best.
+    fn inner(&self, tree: JoinTree, conditions: Vec<Expression>) -> Result<Operator, SqlError> {
+        let (mut parts, mut pending) = (Vec::new(), conditions);
+        flatten(tree, &mut parts, &mut pending);
+        let mut parts: Vec<(JoinTree, BTreeSet<usize>)> = parts
+            .into_iter()
+            .map(|part| {
+                let mut tables = BTreeSet::new();
+                part.tables(&mut tables);
+                (part, tables)
+            })
+            .collect();
+        let mut done: BTreeSet<usize> = BTreeSet::new();
+        let mut operator: Option<Operator> = None;
+        while !parts.is_empty() {
+            let best = self.cheapest(&parts, &pending, &done);
+            let (part, tables) = parts.remove(best);
+            let reach: BTreeSet<usize> = done.union(&tables).copied().collect();
+            let (now, later): (Vec<_>, Vec<_>) =
+                pending.into_iter().partition(|c| self.needs(c).is_subset(&reach));
+            pending = later;
+            operator = Some(match operator {
+                None => self.plan(part, now)?,
+                Some(input) => self.attach(input, &done, part, tables, now, false)?,
+            });
+            done = reach;
+        }
+        let operator = operator.unwrap_or(Operator::Nothing { width: self.width });
+        Ok(filtered(operator, pending))
+    }
+
+    fn cheapest(
+        &self,
+        parts: &[(JoinTree, BTreeSet<usize>)],
+        conditions: &[Expression],
+        done: &BTreeSet<usize>,
+    ) -> usize {
+        let mut best = (0, f64::INFINITY);
+        for (at, (part, tables)) in parts.iter().enumerate() {
+            let reach: BTreeSet<usize> = done.union(tables).copied().collect();
+            let usable: Vec<Expression> = conditions
+                .iter()
+                .filter(|condition| self.needs(condition).is_subset(&reach))
+                .cloned()
+                .collect();
+            let mut rows = match part {
+                JoinTree::Table(table) => self.path(*table, &usable, done).rows,
+                _ => 200_000.0,
+            };
+            // Without anything in common every row meets every row: last.
+            let connected = usable.iter().any(|condition| {
+                let needs = self.needs(condition);
+                !needs.is_disjoint(done) && !needs.is_disjoint(tables)
+            });
+            if !done.is_empty() && !connected {
+                rows *= 1e3;
+            }
+            if rows < best.1 {
+                best = (at, rows);
+            }
+        }
+        best.0
+    }
+}
+
+/// Nested inner joins are one.
+fn flatten(tree: JoinTree, parts: &mut Vec<JoinTree>, conditions: &mut Vec<Expression>) {
+    match tree {
+        JoinTree::Inner { parts: inner, conditions: on } => {
+            conditions.extend(on);
+            inner.into_iter().for_each(|part| flatten(part, parts, conditions));
+        }
+        other => parts.push(other),
+    }
+}
+
+fn filtered(input: Operator, conditions: Vec<Expression>) -> Operator {
+    if conditions.is_empty() {
+        return input;
+    }
+    Operator::Filter { input: Box::new(input), conditions: formulas(conditions) }
+}
+
+fn formulas(expressions: Vec<Expression>) -> Vec<Formula> {
+    expressions.into_iter().map(Formula::new).collect()
+}

@@ -1,0 +1,340 @@
+//! What a query is made of: operators over the rows of a query block.
+//!
+//! The row of a block is the columns of all its tables, one table after the other, at places that do
+//! not depend on the order of joins: a table's operator fills its part, the others are NULL until
+//! theirs have. Behind the columns stand the results of aggregates.
+
+use std::rc::Rc;
+
+use model::{ColumnId, IndexId};
+use sql_expression::{AggregateCall, Expression, Needs, ResultType, SubqueryId};
+use sqltype::SqlType;
+use wire::{LockMode, WaitPolicy};
+
+use crate::catalog::TableDefinition;
+use crate::information::VirtualTable;
+use crate::result::ResultColumn;
+
+/// An expression with what has to be done before it is evaluated.
+#[derive(Clone, Debug)]
+pub(crate) struct Formula {
+    pub(crate) expression: Expression,
+    pub(crate) needs: Needs,
+}
+
+impl Formula {
+    pub(crate) fn new(expression: Expression) -> Self {
+        let needs = expression.needs();
+        Self { expression, needs }
+    }
+
+    /// Whether it can be evaluated at once.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.needs == Needs::default()
+    }
+}
+
+/// A query: its operators and what it yields.
+#[derive(Debug)]
+pub(crate) struct QueryPlan {
+    /// What clients see of the result's columns.
+    pub(crate) columns: Vec<ResultColumn>,
+    pub(crate) root: Operator,
+    /// The subqueries that expressions of this query use.
+    pub(crate) subqueries: Vec<Subplan>,
+    /// SQL_CALC_FOUND_ROWS: the limit, counted without.
+    pub(crate) counts_found_rows: bool,
+    /// The types of its columns, as expressions over them see it.
+    pub(crate) results: Vec<ResultType>,
+    /// It uses columns of enclosing blocks.
+    pub(crate) correlated: bool,
+}
+
+impl QueryPlan {
+    /// The types of its columns.
+    pub(crate) fn types(&self) -> Vec<ResultType> {
+        self.results.clone()
+    }
+}
+
+/// A subquery of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Subplan {
+    pub(crate) id: SubqueryId,
+    pub(crate) plan: Rc<QueryPlan>,
+    /// How many rows are enough: 1 for EXISTS, 2 for a scalar, to see that there is a second.
+    pub(crate) enough: Option<usize>,
+}
+
+/// Produces rows.
+#[derive(Debug)]
+pub(crate) enum Operator {
+    /// These rows of expressions: SELECT without FROM, VALUES.
+    Rows(Vec<Vec<Formula>>),
+    /// A block without tables: one row without columns, as wide as is told.
+    Nothing { width: usize },
+    /// Rows of a table.
+    Scan(Box<TableScan>),
+    /// Rows of a table that is computed: information_schema and the like.
+    Virtual(VirtualScan),
+    /// Rows of a query in FROM.
+    Derived(DerivedScan),
+    /// For each row of the input the matching rows of a table, found by key.
+    Lookup { input: Box<Operator>, scan: Box<TableScan>, join: JoinSpec },
+    /// Rows of two inputs that agree in their keys; the right one is kept in memory.
+    HashJoin { left: Box<Operator>, right: Box<Operator>, keys: Vec<HashKey>, join: JoinSpec },
+    /// Every row of one input with every row of the other; the right one is kept in memory.
+    LoopJoin { left: Box<Operator>, right: Box<Operator>, join: JoinSpec },
+    /// Rows for which all of these are true.
+    Filter { input: Box<Operator>, conditions: Vec<Formula> },
+    /// Groups, with aggregates behind the columns of their first row.
+    Aggregate(Box<Aggregate>),
+    /// Rows in another shape: what these expressions yield.
+    Project { input: Box<Operator>, expressions: Vec<Formula> },
+    /// Rows in order; only the first of them, if so told.
+    Sort { input: Box<Operator>, keys: Vec<SortBy>, limit: Option<Bounds> },
+    /// Every row once.
+    Distinct { input: Box<Operator>, types: Vec<SqlType> },
+    /// Some of the rows.
+    Limit { input: Box<Operator>, bounds: Bounds },
+    /// UNION and its kin.
+    Set { first: Box<Operator>, rest: Vec<(SetKind, Operator)>, types: Vec<SqlType> },
+}
+
+/// How rows of two inputs are combined.
+#[derive(Debug)]
+pub(crate) struct JoinSpec {
+    /// Rows of the left input without a match are kept.
+    pub(crate) outer: bool,
+    /// What must be true of a match.
+    pub(crate) conditions: Vec<Formula>,
+    /// The parts of the row that the right side fills: places from and to before.
+    pub(crate) right_places: Vec<(usize, usize)>,
+}
+
+/// One column of the key of a hash join.
+#[derive(Debug)]
+pub(crate) struct HashKey {
+    pub(crate) left: Formula,
+    pub(crate) right: Formula,
+    pub(crate) comparison: sql_expression::Comparison,
+    /// NULL matches NULL.
+    pub(crate) null_safe: bool,
+}
+
+/// Kinds of set operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetKind {
+    Union,
+    UnionAll,
+    Except,
+    ExceptAll,
+    Intersect,
+    IntersectAll,
+}
+
+/// LIMIT and OFFSET.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) count: Option<Formula>,
+    pub(crate) offset: Option<Formula>,
+}
+
+/// A key of ORDER BY.
+#[derive(Clone, Debug)]
+pub(crate) struct SortBy {
+    pub(crate) formula: Formula,
+    pub(crate) descending: bool,
+}
+
+/// GROUP BY with its aggregates.
+#[derive(Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) input: Operator,
+    pub(crate) group: Vec<Formula>,
+    pub(crate) calls: Vec<AggregateCall>,
+    /// Columns of the row before the aggregates.
+    pub(crate) width: usize,
+    /// WITH ROLLUP.
+    pub(crate) rollup: bool,
+    /// No GROUP BY: there is a row even of nothing.
+    pub(crate) whole: bool,
+}
+
+/// Reading a table.
+#[derive(Debug)]
+pub(crate) struct TableScan {
+    pub(crate) definition: Rc<TableDefinition>,
+    /// What it is called in the query, for EXPLAIN.
+    pub(crate) alias: String,
+    /// Where its first column stands in the row, and how wide the row is.
+    pub(crate) offset: usize,
+    pub(crate) width: usize,
+    /// Which columns are fetched: positions in the definition.
+    pub(crate) wanted: Vec<usize>,
+    pub(crate) path: AccessPath,
+    /// What must be true of a row, of this table and those before: all of it is checked here; what
+    /// the kernel can evaluate is checked there first.
+    pub(crate) conditions: Vec<Formula>,
+    pub(crate) lock: Option<(LockMode, WaitPolicy)>,
+    /// Rows wanted of this scan at most, when nothing behind it drops any.
+    pub(crate) limit: Option<Bounds>,
+    /// Rows must come in the order of the path's index.
+    pub(crate) ordered: Option<wire::ScanOrder>,
+    /// Where the hidden key of a table without PRIMARY KEY is put, for changes of its rows.
+    pub(crate) hidden: Option<usize>,
+}
+
+impl TableScan {
+    /// The kernel's columns that are fetched.
+    pub(crate) fn kernel_columns(&self) -> Vec<ColumnId> {
+        let hidden = self.hidden.and(self.definition.hidden_key);
+        let wanted = self.wanted.iter().map(|at| self.definition.columns[*at].column);
+        wanted.chain(hidden).collect()
+    }
+}
+
+/// How rows of a table are found.
+#[derive(Clone, Debug)]
+pub(crate) enum AccessPath {
+    /// By primary key; one list of key values for each row wanted.
+    Primary { keys: Vec<Vec<Expression>> },
+    /// By a unique key.
+    Unique { index: IndexId, name: String, keys: Vec<Vec<Expression>> },
+    /// Ranges of an ordered index: equal in the first columns, between bounds in the next.
+    Ranges { index: IndexId, name: String, columns: Vec<usize>, ranges: Vec<IndexRange> },
+    /// All rows.
+    Full,
+}
+
+/// A range of an ordered index. `columns` of the path are positions in the definition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IndexRange {
+    pub(crate) equal: Vec<Expression>,
+    /// Bounds of the next column, and whether they are part of the range.
+    pub(crate) low: Option<(Expression, bool)>,
+    pub(crate) high: Option<(Expression, bool)>,
+}
+
+/// A computed table.
+#[derive(Debug)]
+pub(crate) struct VirtualScan {
+    pub(crate) table: &'static VirtualTable,
+    pub(crate) alias: String,
+    pub(crate) offset: usize,
+    pub(crate) width: usize,
+    pub(crate) conditions: Vec<Formula>,
+}
+
+/// A query in FROM.
+#[derive(Debug)]
+pub(crate) struct DerivedScan {
+    pub(crate) plan: Rc<QueryPlan>,
+    pub(crate) alias: String,
+    pub(crate) offset: usize,
+    pub(crate) width: usize,
+    pub(crate) conditions: Vec<Formula>,
+}
+
+impl Operator {
+    /// The inputs of an operator.
+    pub(crate) fn inputs(&self) -> Vec<&Operator> {
+        match self {
+            Self::Rows(_)
+            | Self::Nothing { .. }
+            | Self::Scan(_)
+            | Self::Virtual(_)
+            | Self::Derived(_) => Vec::new(),
+            Self::Lookup { input, .. }
+            | Self::Filter { input, .. }
+            | Self::Project { input, .. }
+            | Self::Sort { input, .. }
+            | Self::Distinct { input, .. }
+            | Self::Limit { input, .. } => vec![input],
+            Self::HashJoin { left, right, .. } | Self::LoopJoin { left, right, .. } => {
+                vec![left, right]
+            }
+            Self::Aggregate(aggregate) => vec![&aggregate.input],
+            Self::Set { first, rest, .. } => {
+                std::iter::once(&**first).chain(rest.iter().map(|(_, operator)| operator)).collect()
+            }
+        }
+    }
+
+    /// Calls `see` with each plan of FROM below.
+    pub(crate) fn for_each_plan(&self, see: &mut dyn FnMut(&QueryPlan)) {
+        if let Self::Derived(scan) = self {
+            see(&scan.plan);
+        }
+        self.inputs().into_iter().for_each(|input| input.for_each_plan(see));
+    }
+
+    /// Calls `see` with each expression of this operator and those below.
+    pub(crate) fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+        let mut all = |formulas: &[Formula]| {
+            formulas.iter().for_each(|formula| see(&formula.expression));
+        };
+        match self {
+            Self::Nothing { .. } | Self::Set { .. } | Self::Distinct { .. } => {}
+            Self::Rows(rows) => rows.iter().for_each(|row| all(row)),
+            Self::Scan(scan) => {
+                all(&scan.conditions);
+                scan.path.for_each_expression(see);
+            }
+            Self::Virtual(scan) => all(&scan.conditions),
+            Self::Derived(scan) => all(&scan.conditions),
+            Self::Lookup { scan, join, .. } => {
+                all(&scan.conditions);
+                all(&join.conditions);
+                scan.path.for_each_expression(see);
+            }
+            Self::HashJoin { keys, join, .. } => {
+                all(&join.conditions);
+                for key in keys {
+                    see(&key.left.expression);
+                    see(&key.right.expression);
+                }
+            }
+            Self::LoopJoin { join, .. } => all(&join.conditions),
+            Self::Filter { conditions, .. } => all(conditions),
+            Self::Project { expressions, .. } => all(expressions),
+            Self::Aggregate(aggregate) => {
+                all(&aggregate.group);
+                for call in &aggregate.calls {
+                    call.arguments().for_each(&mut *see);
+                }
+            }
+            Self::Sort { keys, limit, .. } => {
+                keys.iter().for_each(|key| see(&key.formula.expression));
+                limit.iter().for_each(|bounds| bounds.for_each_expression(see));
+            }
+            Self::Limit { bounds, .. } => bounds.for_each_expression(see),
+        }
+        self.inputs().into_iter().for_each(|input| input.for_each_expression(see));
+    }
+}
+
+impl Bounds {
+    fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+        let formulas = self.count.iter().chain(&self.offset);
+        formulas.for_each(|formula| see(&formula.expression));
+    }
+}
+
+impl AccessPath {
+    fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+        match self {
+            Self::Full => {}
+            Self::Primary { keys } | Self::Unique { keys, .. } => {
+                keys.iter().flatten().for_each(see);
+            }
+            Self::Ranges { ranges, .. } => {
+                for range in ranges {
+                    range.equal.iter().for_each(&mut *see);
+                    let ends = range.low.iter().chain(&range.high);
+                    ends.for_each(|(expression, _)| see(expression));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! How the rows of a table are found: by key, by ranges of an index, or all of them.
+//!
+//! # Owns
+//! Which conditions can be answered by an index, and which index answers them best.
+//! # Guarantees
+//! A path finds every row for which the conditions are true; rows beyond those are dropped when the
+//! conditions are checked. So a path need not be exact, only a superset.
+//! # Not here
+//! Values: the same path serves every execution (`execute::scan`).
+
+use std::rc::Rc;
+
+use collation::CollationId;
+use sql_expression::{BinaryOp, Comparison, Expression, Node, Volatility};
+use sqltype::{SqlType, TypeKind};
+
+use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
+use crate::plan::operator::{AccessPath, IndexRange};
+
+/// A path with its price: about how many rows it reads.
+#[derive(Debug)]
+pub(crate) struct Priced {
+    pub(crate) path: AccessPath,
+    pub(crate) rows: f64,
+}
+
+/// Rows of a table nobody has counted.
+const ROWS_UNKNOWN: f64 = 100_000.0;
+/// Most keys or ranges of one path.
+const RANGES_MAX: usize = 4_096;
+
+/// What a condition says about one column of the table.
+#[derive(Clone, Debug)]
+enum Fact {
+    Equal(Expression),
+    OneOf(Vec<Expression>),
+    Between(Vec<IndexRange>),
+    Low(Expression, bool),
+    High(Expression, bool),
+}
+
+/// A table of a block, as far as paths depend on it.
+pub(crate) struct Target<'a> {
+    pub(crate) definition: &'a Rc<TableDefinition>,
+    /// Where its first column stands in the row.
+    pub(crate) offset: u32,
+    /// Places of the row that have values when this table is read.
+    pub(crate) is_available: &'a dyn Fn(u32) -> bool,
+    /// Indexes the statement forbids, or the only ones it allows.
+    pub(crate) allows: &'a dyn Fn(&str) -> bool,
+}
+
+/// The best path for rows that meet `conditions`.
+pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
+    let facts: Vec<(usize, Fact)> =
+        conditions.iter().flat_map(|condition| facts_of(target, condition)).collect();
+    let mut best = Priced { path: AccessPath::Full, rows: ROWS_UNKNOWN };
+    for key in &target.definition.keys {
+        if key.invisible || !(target.allows)(&key.name) {
+            continue;
+        }
+        if let Some(priced) = point(target, key, &facts)
+            && priced.rows < best.rows
+        {
+            best = priced;
+        }
+        if let Some(priced) = ranges(target, key, &facts)
+            && priced.rows < best.rows
+        {
+            best = priced;
+        }
+    }
+    best
+}
+
+/// All parts of a unique key are known.
+fn point(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
+    if !key.is_unique() || key.has_prefix() {
+        return None;
+    }
+    let mut keys: Vec<Vec<Expression>> = vec![Vec::new()];
+    for part in &key.columns {
+        let of_part = facts.iter().filter(|(column, _)| *column == part.column);
+        let values: Vec<Expression> = of_part
+            .filter_map(|(_, fact)| match fact {
+                Fact::Equal(value) => Some(vec![value.clone()]),
+                Fact::OneOf(values) => Some(values.clone()),
+                _ => None,
+            })
+            .min_by_key(Vec::len)?;
+        if keys.len() * values.len() > RANGES_MAX {
+            return None;
+        }
+        keys = keys
+            .into_iter()
+            .flat_map(|key| {
+                values.iter().map(move |value| {
+                    let mut key = key.clone();
+                    key.push(value.clone());
+                    key
+                })
+            })
+            .collect();
+    }
+    let rows = keys.len() as f64;
+    match (key.kind, key.unique) {
+        (KeyKind::Primary, _) => {
+            let keys = in_kernel_order(target, key, keys)?;
+            Some(Priced { path: AccessPath::Primary { keys }, rows })
+        }
+        (_, Some(index)) => {
+            let name = key.name.clone();
+            Some(Priced { path: AccessPath::Unique { index, name, keys }, rows: rows * 1.5 })
+        }
+        _ => None,
+    }
+}
+
+/// The kernel's primary key has its own order of columns.
+fn in_kernel_order(
+    target: &Target<'_>,
+    key: &KeyDefinition,
+    keys: Vec<Vec<Expression>>,
+) -> Option<Vec<Vec<Expression>>> {
+    let definition = target.definition;
+    let place = |column: &model::ColumnId| {
+        key.columns.iter().position(|part| definition.columns[part.column].column == *column)
+    };
+    let order: Option<Vec<usize>> = definition.table.primary_key.iter().map(place).collect();
+    let order = order?;
+    Some(keys.into_iter().map(|key| order.iter().map(|at| key[*at].clone()).collect()).collect())
+}
+
+/// Ranges of an ordered index: equal in the first columns, then one column in ranges.
+fn ranges(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
+    let index = key.ordered?;
+    let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
+    let mut built = vec![IndexRange::default()];
+    let mut rows = ROWS_UNKNOWN;
+    for column in &columns {
+        let here: Vec<&Fact> =
+            facts.iter().filter(|(c, _)| c == column).map(|(_, fact)| fact).collect();
+        let equal = here.iter().find_map(|fact| match fact {
+            Fact::Equal(value) => Some(value),
+            _ => None,
+        });
+        if let Some(value) = equal {
+            built.iter_mut().for_each(|range| range.equal.push(value.clone()));
+            rows /= 100.0;
+            continue;
+        }
+        let listed = here.iter().find_map(|fact| match fact {
+            Fact::OneOf(values) => Some(values),
+            _ => None,
+        });
+        if let Some(values) = listed
+            && built.len() * values.len() <= RANGES_MAX
+        {
+            built = built
+                .into_iter()
+                .flat_map(|range| {
+                    values.iter().map(move |value| {
+                        let mut range = range.clone();
+                        range.equal.push(value.clone());
+                        range
+                    })
+                })
+                .collect();
+            rows *= values.len() as f64 / 100.0;
+            continue;
+        }
+        if let Some(priced) = bounded(&mut built, &here) {
+            rows *= priced;
+        }
+        break;
+    }
+    if rows >= ROWS_UNKNOWN {
+        return None;
+    }
+    let name = key.name.clone();
+    let _ = target;
+    Some(Priced { path: AccessPath::Ranges { index, name, columns, ranges: built }, rows })
+}
+
+/// Bounds of the column behind the equal ones; how much they leave.
+fn bounded(built: &mut Vec<IndexRange>, here: &[&Fact]) -> Option<f64> {
+    let several = here.iter().find_map(|fact| match fact {
+        Fact::Between(ranges) => Some(ranges),
+        _ => None,
+    });
+    if let Some(ranges) = several
+        && built.len() * ranges.len() <= RANGES_MAX
+    {
+        let combined = built.iter().flat_map(|outer| {
+            ranges.iter().map(|inner| {
+                let mut range = outer.clone();
+                match inner.equal.first() {
+                    Some(value) => {
+                        range.low = Some((value.clone(), true));
+                        range.high = Some((value.clone(), true));
+                    }
+                    None => (range.low, range.high) = (inner.low.clone(), inner.high.clone()),
+                }
+                range
+            })
+        });
+        *built = combined.collect();
+        return Some(0.05);
+    }
+    let mut left = 1.0;
+    for fact in here {
+        for range in built.iter_mut() {
+            match fact {
+                Fact::Low(value, inclusive) if range.low.is_none() => {
+                    range.low = Some((value.clone(), *inclusive));
+                }
+                Fact::High(value, inclusive) if range.high.is_none() => {
+                    range.high = Some((value.clone(), *inclusive));
+                }
+                _ => {}
+            }
+        }
+    }
+    let first = built.first()?;
+    for bound in [&first.low, &first.high] {
+        if bound.is_some() {
+            left *= 0.25;
+        }
+    }
+    (left < 1.0).then_some(left)
+}
+
+/// What a condition says about columns of the table.
+fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
+    match &condition.node {
+        Node::Compare(compare) => {
+            let mut facts = Vec::new();
+            let flipped = flip(compare.op);
+            let sides = [
+                (&compare.left, &compare.right, Some(compare.op)),
+                (&compare.right, &compare.left, flipped),
+            ];
+            for (column, value, op) in sides {
+                let collation = collation_of(compare.comparison);
+                let Some(at) = column_of(target, column, collation) else { continue };
+                if !is_usable(target, value) {
+                    continue;
+                }
+                let value = value.clone();
+                let fact = match op {
+                    Some(BinaryOp::Equal) => Fact::Equal(value),
+                    Some(BinaryOp::Less) => Fact::High(value, false),
+                    Some(BinaryOp::LessOrEqual) => Fact::High(value, true),
+                    Some(BinaryOp::Greater) => Fact::Low(value, false),
+                    Some(BinaryOp::GreaterOrEqual) => Fact::Low(value, true),
+                    _ => continue,
+                };
+                facts.push((at, fact));
+            }
+            facts
+        }
+        Node::Between(between) if !between.negated => {
+            let [low, high] = &between.comparisons;
+            let (at, other) = (
+                column_of(target, &between.operand, collation_of(*low)),
+                column_of(target, &between.operand, collation_of(*high)),
+            );
+            match at.filter(|_| other.is_some()) {
+                Some(at) if is_usable(target, &between.low) && is_usable(target, &between.high) => {
+                    vec![
+                        (at, Fact::Low(between.low.clone(), true)),
+                        (at, Fact::High(between.high.clone(), true)),
+                    ]
+                }
+                _ => Vec::new(),
+            }
+        }
+        Node::InList(list) if !list.negated => {
+            let fits = |(value, comparison): &(Expression, sql_expression::Comparison)| {
+                is_usable(target, value)
+                    && column_of(target, &list.operand, collation_of(*comparison)).is_some()
+            };
+            let at = list.list.first().and_then(|(_, comparison)| {
+                column_of(target, &list.operand, collation_of(*comparison))
+            });
+            match at {
+                Some(at) if list.list.iter().all(fits) => {
+                    let values = list.list.iter().map(|(value, _)| value.clone()).collect();
+                    vec![(at, Fact::OneOf(values))]
+                }
+                _ => Vec::new(),
+            }
+        }
+        Node::Or(parts) => disjunction(target, parts).into_iter().collect(),
+        Node::And(parts) => parts.iter().flat_map(|part| facts_of(target, part)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `a BETWEEN … OR a = … OR …`: ranges of one column.
+fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact)> {
+    let mut column = None;
+    let mut ranges = Vec::new();
+    for part in parts {
+        let facts = facts_of(target, part);
+        let at = facts.first()?.0;
+        if facts.iter().any(|(other, _)| *other != at) || column.is_some_and(|known| known != at) {
+            return None;
+        }
+        column = Some(at);
+        let mut range = IndexRange::default();
+        for (_, fact) in facts {
+            match fact {
+                Fact::Equal(value) => range.equal = vec![value],
+                Fact::Low(value, inclusive) => range.low = Some((value, inclusive)),
+                Fact::High(value, inclusive) => range.high = Some((value, inclusive)),
+                Fact::OneOf(values) => {
+                    ranges.extend(values.into_iter().map(|value| IndexRange {
+                        equal: vec![value],
+                        ..IndexRange::default()
+                    }));
+                }
+                Fact::Between(more) => ranges.extend(more),
+            }
+        }
+        if !range.equal.is_empty() || range.low.is_some() || range.high.is_some() {
+            ranges.push(range);
+        }
+    }
+    column.map(|at| (at, Fact::Between(ranges)))
+}
+
+fn flip(op: BinaryOp) -> Option<BinaryOp> {
+    Some(match op {
+        BinaryOp::Equal => BinaryOp::Equal,
+        BinaryOp::Less => BinaryOp::Greater,
+        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
+        BinaryOp::Greater => BinaryOp::Less,
+        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
+        _ => return None,
+    })
+}
+
+/// The table's column that an expression is, if an index over it sorts as the comparison does: text
+/// under the column's own collation. Other types are looked at when the value is known.
+fn column_of(
+    target: &Target<'_>,
+    expression: &Expression,
+    collation: Option<CollationId>,
+) -> Option<usize> {
+    let place = expression.as_column()?.checked_sub(target.offset)? as usize;
+    let column = target.definition.columns.get(place)?;
+    let fits = match is_text(&column.sql_type) {
+        true => collation == Some(column.sql_type.collation),
+        false => collation.is_none() || !matches!(column.sql_type.kind, TypeKind::Json),
+    };
+    fits.then_some(place)
+}
+
+/// The collation of a comparison of text.
+fn collation_of(comparison: Comparison) -> Option<CollationId> {
+    match comparison {
+        Comparison::Text(collation) => Some(collation),
+        _ => None,
+    }
+}
+
+fn is_text(sql_type: &SqlType) -> bool {
+    matches!(
+        sql_type.kind,
+        TypeKind::Char
+            | TypeKind::VarChar
+            | TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+    )
+}
+
+/// Whether a value is known before the table is read, and stays while it is.
+fn is_usable(target: &Target<'_>, value: &Expression) -> bool {
+    !value.any(&mut |part| match &part.node {
+        Node::Column { index, .. } => !(target.is_available)(*index),
+        Node::Call(call) => call.function.volatility == Volatility::Row,
+        Node::Aggregate(_)
+        | Node::Window(_)
+        | Node::Deferred(_)
+        | Node::Subquery(_)
+        | Node::Assign { .. }
+        | Node::Row(_)
+        | Node::Inserted { .. } => true,
+        _ => false,
+    })
+}

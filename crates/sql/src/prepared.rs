@@ -1,0 +1,87 @@
+//! Prepared statements: parsed once, planned once, run often.
+//!
+//! # Owns
+//! [`Prepared`], a statement with its parameters and, when it has one, its plan.
+//! # Guarantees
+//! A plan is used only while every table it was made for has the same version; otherwise it is
+//! made anew, and nobody notices.
+//! # Not here
+//! Numbers and long data (`connection`), plans (`plan`).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sql_expression::SqlError;
+use sql_parser::ast::Statement;
+use sqltype::Datum;
+
+use crate::dispatch;
+use crate::plan::Plan;
+use crate::result::{Outcome, ResultWriter};
+use crate::session::Session;
+
+/// A prepared statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    inner: Rc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    statement: Statement,
+    text: String,
+    parameters: usize,
+    plan: RefCell<Option<Rc<Plan>>>,
+}
+
+impl Prepared {
+    /// Parses one statement.
+    pub(crate) fn parse(session: &Session, text: &str) -> Result<Self, SqlError> {
+        let parsed = sql_parser::parse_at(text.as_bytes(), 0, session.variables.parser_mode())
+            .map_err(|error| dispatch::of_parser(&error))?;
+        if parsed.next.is_some() {
+            let message = "This command is not supported in the prepared statement protocol yet";
+            return Err(SqlError::new(1295, "HY000", message));
+        }
+        Ok(Self::new(parsed.statement, text, parsed.parameter_count as usize))
+    }
+
+    /// A statement that has been parsed already.
+    pub(crate) fn new(statement: Statement, text: &str, parameters: usize) -> Self {
+        let plan = RefCell::default();
+        Self { inner: Rc::new(Inner { statement, text: text.to_owned(), parameters, plan }) }
+    }
+
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.inner.statement
+    }
+
+    /// The text it was parsed from.
+    pub(crate) fn text(&self) -> &str {
+        &self.inner.text
+    }
+
+    pub(crate) fn parameter_count(&self) -> usize {
+        self.inner.parameters
+    }
+
+    /// The plan, if one is kept and still good.
+    pub(crate) fn plan(&self, session: &Session) -> Option<Rc<Plan>> {
+        self.inner.plan.borrow().clone().filter(|plan| plan.is_current(session))
+    }
+
+    /// Keeps a plan for the next time.
+    pub(crate) fn keep(&self, plan: Rc<Plan>) {
+        *self.inner.plan.borrow_mut() = Some(plan);
+    }
+
+    /// Runs it.
+    pub(crate) async fn run(
+        &self,
+        session: &mut Session,
+        parameters: &[Datum],
+        out: &mut ResultWriter,
+    ) -> Result<Outcome, SqlError> {
+        dispatch::run(session, self, parameters, out).await
+    }
+}

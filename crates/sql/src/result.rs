@@ -1,0 +1,357 @@
+//! What a statement answers: rows as packets, or counts.
+//!
+//! # Owns
+//! [`ResultWriter`], which encodes rows in the text or the binary protocol straight into the
+//! connection's output; [`ResultColumn`], a column as clients see it; [`Outcome`].
+//! # Guarantees
+//! A value is encoded once. Nothing is written before the first row or the end of rows is known to
+//! come, so a statement that fails early is answered with its error alone.
+//! # Not here
+//! Back-pressure beyond asking for it ([`ResultWriter::drain`]).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use collation::CollationId;
+use mysql_wire::constants::{capability, column, flag};
+use mysql_wire::{Channel, answer};
+use sqltype::{Datum, SqlType, TypeKind, format};
+
+use crate::link::Link;
+
+/// How a statement ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The writer has got columns and rows.
+    Rows,
+    /// No rows.
+    Done {
+        /// Rows affected.
+        affected: u64,
+        /// The first value generated for an AUTO_INCREMENT column; zero for none.
+        last_insert_id: u64,
+        /// A line for people: `Rows matched: 1  Changed: 1  Warnings: 0`.
+        info: String,
+    },
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Self::affected(0)
+    }
+}
+
+impl Outcome {
+    /// So many rows, and nothing else to say.
+    pub fn affected(affected: u64) -> Self {
+        Self::Done { affected, last_insert_id: 0, info: String::new() }
+    }
+}
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// The database of its table; empty for expressions.
+    pub database: String,
+    /// Its table's alias.
+    pub table: String,
+    /// Its table.
+    pub org_table: String,
+    /// The name it is shown under.
+    pub name: String,
+    /// Its name in the table.
+    pub org_name: String,
+    /// Its type.
+    pub sql_type: SqlType,
+    /// `constants::flag`s of its place in keys and the like.
+    pub flags: u16,
+}
+
+impl ResultColumn {
+    /// A column that belongs to no table.
+    pub fn new(name: &str, sql_type: SqlType) -> Self {
+        Self {
+            database: String::new(),
+            table: String::new(),
+            org_table: String::new(),
+            name: name.to_owned(),
+            org_name: String::new(),
+            sql_type,
+            flags: 0,
+        }
+    }
+}
+
+/// Whether rows are texts or binary values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// COM_QUERY.
+    Text,
+    /// COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// Encodes the rows of one statement.
+#[derive(Debug)]
+pub struct ResultWriter {
+    link: Link,
+    channel: Rc<RefCell<Channel>>,
+    capabilities: u32,
+    encoding: Encoding,
+    types: Vec<SqlType>,
+    started: bool,
+    rows: u64,
+    scratch: String,
+    /// The status flags of the packet behind the column definitions.
+    status: u16,
+    /// `character_set_results`: what text columns are said to be in.
+    collation: CollationId,
+}
+
+impl ResultWriter {
+    pub(crate) fn new(
+        link: Link,
+        channel: Rc<RefCell<Channel>>,
+        capabilities: u32,
+        encoding: Encoding,
+        collation: CollationId,
+    ) -> Self {
+        Self {
+            link,
+            channel,
+            capabilities,
+            encoding,
+            types: Vec::new(),
+            started: false,
+            rows: 0,
+            scratch: String::new(),
+            status: 0,
+            collation,
+        }
+    }
+
+    /// Whether something has been written: the statement cannot be run again.
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// Rows written.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The connection, for what is no row: the file of LOAD DATA LOCAL.
+    pub(crate) fn link(&self) -> (&Link, &Rc<RefCell<Channel>>) {
+        (&self.link, &self.channel)
+    }
+
+    pub(crate) fn set_status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Begins a result with these columns.
+    pub fn columns(&mut self, columns: &[ResultColumn]) {
+        self.started = true;
+        self.rows = 0;
+        self.types.clear();
+        self.types.extend(columns.iter().map(|column| column.sql_type.clone()));
+        let mut channel = self.channel.borrow_mut();
+        self.link.with_output(|out| {
+            channel.write(out, |out| answer::lenenc(out, columns.len() as u64));
+            write_definitions(&mut channel, out, columns, self.collation);
+            if self.capabilities & capability::DEPRECATE_EOF == 0 {
+                channel.write(out, |out| answer::eof(out, 0, self.status));
+            }
+        });
+    }
+
+    /// Writes a row; as many values as columns.
+    pub fn row(&mut self, row: &[Datum]) {
+        self.rows += 1;
+        let mut channel = self.channel.borrow_mut();
+        let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
+        self.link.with_output(|out| {
+            channel.write(out, |out| match encoding {
+                Encoding::Text => {
+                    for (datum, sql_type) in row.iter().zip(types) {
+                        push_text(out, datum, sql_type, scratch);
+                    }
+                }
+                Encoding::Binary => {
+                    let bits = answer::binary_row(out, types.len());
+                    for (at, (datum, sql_type)) in row.iter().zip(types).enumerate() {
+                        match datum {
+                            Datum::Null => answer::binary_null(out, bits, at),
+                            _ => push_binary(out, datum, sql_type, scratch),
+                        }
+                    }
+                }
+            });
+        });
+    }
+
+    /// Waits until the client has taken enough of the rows.
+    pub async fn drain(&self) {
+        self.link.drain().await;
+    }
+}
+
+/// Writes column definitions, a packet each.
+pub(crate) fn write_definitions(
+    channel: &mut Channel,
+    out: &mut Vec<u8>,
+    columns: &[ResultColumn],
+    results: CollationId,
+) {
+    for column in columns {
+        channel.write(out, |out| {
+            answer::column_definition(out, &definition_of(column, results));
+        });
+    }
+}
+
+/// The wire's description of a column.
+pub(crate) fn definition_of(
+    result: &ResultColumn,
+    results: CollationId,
+) -> answer::ColumnDefinition<'_> {
+    let sql_type = &result.sql_type;
+    let binary = sql_type.collation.is_binary() && sql_type.collation == CollationId::BINARY;
+    let (kind, length, more) = wire_type(sql_type, results, binary);
+    let is_text = matches!(
+        sql_type.kind,
+        TypeKind::Char
+            | TypeKind::VarChar
+            | TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+            | TypeKind::Enum(_)
+            | TypeKind::Set(_)
+    );
+    let json = sql_type.kind == TypeKind::Json;
+    let collation = if (is_text && !binary) || json { results } else { CollationId::BINARY };
+    let unsigned = if sql_type.unsigned { flag::UNSIGNED } else { 0 };
+    let zerofill = if sql_type.zerofill { flag::ZEROFILL } else { 0 };
+    answer::ColumnDefinition {
+        database: &result.database,
+        table: &result.table,
+        org_table: &result.org_table,
+        name: &result.name,
+        org_name: &result.org_name,
+        collation: collation.0,
+        length,
+        kind,
+        flags: result.flags | more | unsigned | zerofill,
+        decimals: match sql_type.kind {
+            TypeKind::Float | TypeKind::Double | TypeKind::Decimal => sql_type.decimals,
+            TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => sql_type.decimals,
+            _ if is_text => SqlType::NOT_FIXED,
+            _ => 0,
+        },
+    }
+}
+
+/// Column type, longest value, flags.
+fn wire_type(sql_type: &SqlType, results: CollationId, binary: bool) -> (u8, u32, u16) {
+    let width = if binary { 1 } else { u32::from(results.charset().max_len()) };
+    let in_bytes = |characters: u32| characters.saturating_mul(width);
+    let fraction = match sql_type.decimals {
+        0 => 0,
+        digits => u32::from(digits.min(6)) + 1,
+    };
+    let bytes = if binary { flag::BINARY } else { 0 };
+    match &sql_type.kind {
+        TypeKind::Null => (column::NULL, 0, flag::BINARY),
+        TypeKind::TinyInt => (column::TINY, sql_type.length.max(1), flag::NUM),
+        TypeKind::SmallInt => (column::SHORT, sql_type.length.max(1), flag::NUM),
+        TypeKind::MediumInt => (column::INT24, sql_type.length.max(1), flag::NUM),
+        TypeKind::Int => (column::LONG, sql_type.length.max(1), flag::NUM),
+        TypeKind::BigInt => (column::LONGLONG, sql_type.length.max(1), flag::NUM),
+        TypeKind::Decimal => {
+            let sign = u32::from(!sql_type.unsigned);
+            let point = u32::from(sql_type.decimals > 0);
+            (column::NEWDECIMAL, sql_type.length + sign + point, flag::NUM)
+        }
+        TypeKind::Float => (column::FLOAT, 12, flag::NUM),
+        TypeKind::Double => (column::DOUBLE, 22, flag::NUM),
+        TypeKind::Bit => (column::BIT, sql_type.length, flag::UNSIGNED),
+        TypeKind::Year => (column::YEAR, 4, flag::UNSIGNED | flag::ZEROFILL | flag::NUM),
+        TypeKind::Date => (column::DATE, 10, flag::BINARY),
+        TypeKind::Time => (column::TIME, 10 + fraction, flag::BINARY),
+        TypeKind::DateTime => (column::DATETIME, 19 + fraction, flag::BINARY),
+        TypeKind::Timestamp => {
+            (column::TIMESTAMP, 19 + fraction, flag::BINARY | flag::TIMESTAMP)
+        }
+        TypeKind::Char => (column::STRING, in_bytes(sql_type.length), bytes),
+        TypeKind::VarChar => (column::VAR_STRING, in_bytes(sql_type.length), bytes),
+        TypeKind::TinyText => (column::BLOB, in_bytes(255), flag::BLOB | bytes),
+        TypeKind::Text => (column::BLOB, in_bytes(65_535), flag::BLOB | bytes),
+        TypeKind::MediumText => (column::BLOB, in_bytes(16_777_215), flag::BLOB | bytes),
+        TypeKind::LongText => (column::BLOB, u32::MAX, flag::BLOB | bytes),
+        TypeKind::Enum(members) => {
+            let longest = members.iter().map(|m| m.chars().count()).max().unwrap_or(0);
+            (column::STRING, in_bytes(longest as u32), flag::ENUM)
+        }
+        TypeKind::Set(members) => {
+            let all: usize = members.iter().map(|m| m.chars().count() + 1).sum();
+            (column::STRING, in_bytes(all.saturating_sub(1) as u32), flag::SET)
+        }
+        TypeKind::Json => (column::JSON, u32::MAX, flag::BLOB | flag::BINARY),
+    }
+}
+
+fn push_text(out: &mut Vec<u8>, datum: &Datum, sql_type: &SqlType, scratch: &mut String) {
+    match datum {
+        Datum::Null => answer::text_null(out),
+        Datum::Int(v) if sql_type.kind != TypeKind::Year => answer::text_int(out, *v),
+        Datum::UInt(v) if sql_type.kind == TypeKind::Bit => {
+            answer::lenenc_bytes(out, &format::bit_bytes(*v, sql_type.length));
+        }
+        Datum::UInt(v) if !sql_type.zerofill => answer::text_uint(out, *v),
+        Datum::Bytes(v) | Datum::Json(v) => answer::lenenc_bytes(out, v),
+        other => {
+            scratch.clear();
+            format::push_text(scratch, other, sql_type);
+            answer::lenenc_bytes(out, scratch.as_bytes());
+        }
+    }
+}
+
+fn push_binary(out: &mut Vec<u8>, datum: &Datum, sql_type: &SqlType, scratch: &mut String) {
+    match (datum, &sql_type.kind) {
+        (Datum::Int(_) | Datum::UInt(_), TypeKind::TinyInt) => out.push(bits_of(datum) as u8),
+        (Datum::Int(_) | Datum::UInt(_), TypeKind::SmallInt | TypeKind::Year) => {
+            out.extend_from_slice(&(bits_of(datum) as u16).to_le_bytes());
+        }
+        (Datum::Int(_) | Datum::UInt(_), TypeKind::Int | TypeKind::MediumInt) => {
+            out.extend_from_slice(&(bits_of(datum) as u32).to_le_bytes());
+        }
+        (Datum::Int(_) | Datum::UInt(_), TypeKind::BigInt) => {
+            out.extend_from_slice(&bits_of(datum).to_le_bytes());
+        }
+        (Datum::Double(v), TypeKind::Float) => out.extend_from_slice(&(*v as f32).to_le_bytes()),
+        (Datum::Double(v), TypeKind::Double) => out.extend_from_slice(&v.to_le_bytes()),
+        (Datum::Date(v), TypeKind::Date) => {
+            answer::binary_date_time(out, (v.year, v.month, v.day), (0, 0, 0), 0);
+        }
+        (Datum::DateTime(v), TypeKind::DateTime | TypeKind::Timestamp) => {
+            let date = (v.date.year, v.date.month, v.date.day);
+            answer::binary_date_time(out, date, (v.hour, v.minute, v.second), v.micros);
+        }
+        (Datum::Time(v), TypeKind::Time) => {
+            let (hours, minutes, seconds, micros) = v.parts();
+            answer::binary_time(out, v.is_negative(), hours, (minutes, seconds), micros);
+        }
+        // Everything else is text behind its length; so is a value of another kind than its type's.
+        _ => push_text(out, datum, sql_type, scratch),
+    }
+}
+
+fn bits_of(datum: &Datum) -> u64 {
+    match datum {
+        Datum::Int(v) => *v as u64,
+        Datum::UInt(v) => *v,
+        _ => 0,
+    }
+}

@@ -1,0 +1,289 @@
+//! SHOW of the server: variables, counters, engines, connections, diagnostics.
+//!
+//! # Owns
+//! Their layouts.
+//! # Not here
+//! The facts (`information`, `variables`).
+
+use sql_expression::SqlError;
+use sql_parser::ast::{self, VariableScope};
+use sqltype::{Datum, SqlType, TypeKind};
+
+use super::{Listing, long_text, text, unsigned};
+use crate::execute;
+use crate::information::account::PRIVILEGES;
+use crate::information::{performance, server};
+use crate::session::{Level, Session};
+
+/// INFO of a connection is cut here, unless FULL is said.
+const INFO_LENGTH_MAX: usize = 100;
+
+fn is_global(scope: Option<VariableScope>) -> bool {
+    scope.is_some_and(|scope| scope != VariableScope::Session)
+}
+
+fn pairs(rows: Vec<Vec<Datum>>) -> Listing {
+    let mut listing = Listing::new([("Variable_name", text(64)), ("Value", text(1024))]);
+    listing.rows = rows;
+    listing
+}
+
+/// SHOW VARIABLES.
+pub(super) fn variables(session: &Session, scope: Option<VariableScope>) -> Listing {
+    pairs(performance::variables(session, is_global(scope)))
+}
+
+/// SHOW STATUS.
+pub(super) fn status(session: &Session, scope: Option<VariableScope>) -> Listing {
+    pairs(performance::status(session, is_global(scope)))
+}
+
+/// SHOW CHARACTER SET.
+pub(super) fn character_sets() -> Listing {
+    let mut listing = Listing::new([
+        ("Charset", text(64)),
+        ("Description", text(2048)),
+        ("Default collation", text(64)),
+        ("Maxlen", SqlType::new(TypeKind::Int, 10)),
+    ]);
+    for mut row in server::character_sets() {
+        row.swap(1, 2);
+        listing.push(row);
+    }
+    listing
+}
+
+/// SHOW COLLATION.
+pub(super) fn collations() -> Listing {
+    let mut listing = Listing::new([
+        ("Collation", text(64)),
+        ("Charset", text(64)),
+        ("Id", unsigned()),
+        ("Default", text(3)),
+        ("Compiled", text(3)),
+        ("Sortlen", SqlType::new(TypeKind::Int, 10)),
+        ("Pad_attribute", text(9)),
+    ]);
+    listing.rows = server::collations();
+    listing
+}
+
+/// SHOW FUNCTION STATUS, SHOW PROCEDURE STATUS: there are none.
+pub(super) fn routines() -> Listing {
+    Listing::of_texts(&[
+        "Db",
+        "Name",
+        "Type",
+        "Definer",
+        "Modified",
+        "Created",
+        "Security_type",
+        "Comment",
+        "character_set_client",
+        "collation_connection",
+        "Database Collation",
+    ])
+}
+
+/// SHOW CREATE USER: of the one account there is.
+pub(super) fn create_user(account: &ast::Account) -> Result<Listing, SqlError> {
+    let (user, host) = name_of(account);
+    if user != "root" {
+        let message = format!("Operation SHOW CREATE USER failed for '{user}'@'{host}'");
+        return Err(SqlError::new(1396, "HY000", message));
+    }
+    let heading = format!("CREATE USER for {user}@{host}");
+    let mut listing = Listing::new([(heading.as_str(), long_text())]);
+    let statement = format!(
+        "CREATE USER `{user}`@`{host}` IDENTIFIED WITH 'mysql_native_password' REQUIRE NONE \
+         PASSWORD EXPIRE DEFAULT ACCOUNT UNLOCK PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL \
+         DEFAULT PASSWORD REQUIRE CURRENT DEFAULT"
+    );
+    listing.push(vec![Datum::text(&statement)]);
+    Ok(listing)
+}
+
+/// User and host of an account.
+fn name_of(account: &ast::Account) -> (&str, &str) {
+    match account {
+        ast::Account::CurrentUser => ("root", "localhost"),
+        ast::Account::Name { user, host } => (user, host.as_deref().unwrap_or("%")),
+    }
+}
+
+/// SHOW WARNINGS, SHOW ERRORS.
+pub(super) async fn diagnostics(
+    session: &mut Session,
+    limit: Option<&ast::Limit>,
+    errors_only: bool,
+) -> Result<Listing, SqlError> {
+    let code = SqlType { unsigned: true, ..SqlType::new(TypeKind::Int, 4) };
+    let mut listing =
+        Listing::new([("Level", text(7)), ("Code", code), ("Message", text(512))]);
+    let (skip, take) = match limit {
+        None => (0, usize::MAX),
+        Some(limit) => {
+            let take = limit_value(session, &limit.count).await?;
+            let skip = match &limit.offset {
+                Some(offset) => limit_value(session, offset).await?,
+                None => 0,
+            };
+            (skip, take)
+        }
+    };
+    let wanted = |level: &Level| !errors_only || *level == Level::Error;
+    let entries = session.diagnostics.entries.iter().filter(|(level, _)| wanted(level));
+    for (level, error) in entries.skip(skip).take(take) {
+        let level = match level {
+            Level::Note => "Note",
+            Level::Warning => "Warning",
+            Level::Error => "Error",
+        };
+        let code = Datum::UInt(error.code().into());
+        listing.push(vec![Datum::text(level), code, Datum::text(error.message())]);
+    }
+    Ok(listing)
+}
+
+async fn limit_value(session: &mut Session, expr: &ast::Expr) -> Result<usize, SqlError> {
+    match execute::value(session, expr, &[]).await? {
+        Datum::Int(number) => Ok(usize::try_from(number).unwrap_or(0)),
+        Datum::UInt(number) => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
+        _ => Ok(0),
+    }
+}
+
+/// SHOW COUNT(*) WARNINGS, SHOW COUNT(*) ERRORS.
+pub(super) fn diagnostics_count(session: &Session, errors_only: bool) -> Listing {
+    let diagnostics = &session.diagnostics;
+    let (heading, count) = match errors_only {
+        true => ("@@session.error_count", diagnostics.error_count),
+        false => {
+            let all = diagnostics.warning_count + diagnostics.error_count;
+            ("@@session.warning_count", all)
+        }
+    };
+    let mut listing = Listing::new([(heading, unsigned())]);
+    listing.push(vec![Datum::UInt(count)]);
+    listing
+}
+
+/// SHOW ENGINES.
+pub(super) fn engines() -> Listing {
+    let headings = ["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"];
+    let mut listing = Listing::of_texts(&headings);
+    for engine in &server::ENGINES {
+        listing.push(engine.map(Datum::text).to_vec());
+    }
+    listing
+}
+
+/// SHOW PLUGINS.
+pub(super) fn plugins() -> Listing {
+    let mut listing = Listing::of_texts(&["Name", "Status", "Type", "Library", "License"]);
+    for [name, status, kind] in server::PLUGINS {
+        let [name, status, kind] = [name, status, kind].map(Datum::text);
+        listing.push(vec![name, status, kind, Datum::Null, Datum::text(server::LICENSE)]);
+    }
+    listing
+}
+
+/// SHOW [FULL] PROCESSLIST.
+pub(super) fn processes(session: &Session, full: bool) -> Listing {
+    let mut listing = Listing::new([
+        ("Id", unsigned()),
+        ("User", text(32)),
+        ("Host", text(261)),
+        ("db", text(64)),
+        ("Command", text(16)),
+        ("Time", SqlType::new(TypeKind::Int, 7)),
+        ("State", text(64)),
+        ("Info", if full { long_text() } else { text(INFO_LENGTH_MAX as u32) }),
+    ]);
+    for mut row in server::processes(session) {
+        if let Some(Datum::Bytes(info)) = row.last_mut().filter(|_| !full) {
+            let text = String::from_utf8_lossy(info);
+            *info = text.chars().take(INFO_LENGTH_MAX).collect::<String>().into_bytes().into();
+        }
+        listing.push(row);
+    }
+    listing
+}
+
+/// SHOW GRANTS: `root` has all.
+pub(super) fn grants(
+    session: &Session,
+    account: Option<&ast::Account>,
+) -> Result<Listing, SqlError> {
+    let current = session.user.split_once('@').unwrap_or((&session.user, "localhost"));
+    let (user, host) = account.map_or(current, name_of);
+    if user != "root" {
+        let message =
+            format!("There is no such grant defined for user '{user}' on host '{host}'");
+        return Err(SqlError::new(1141, "42000", message));
+    }
+    let heading = format!("Grants for {user}@{host}");
+    let mut listing = Listing::new([(heading.as_str(), text(1024))]);
+    let grant =
+        format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
+    listing.push(vec![Datum::text(&grant)]);
+    Ok(listing)
+}
+
+/// SHOW PRIVILEGES.
+pub(super) fn privileges() -> Listing {
+    let mut listing = Listing::of_texts(&["Privilege", "Context", "Comment"]);
+    for privilege in &PRIVILEGES {
+        listing.push(privilege.map(Datum::text).to_vec());
+    }
+    listing
+}
+
+/// SHOW PROCEDURE CODE and SHOW FUNCTION CODE exist in debugging builds only.
+pub(super) fn no_routine_code(is_function: bool) -> SqlError {
+    let kind = if is_function { "FUNCTION" } else { "PROCEDURE" };
+    let message = format!(
+        "The 'SHOW {kind} CODE' feature is disabled; you need MySQL built with '--with-debug' to \
+         have it working"
+    );
+    SqlError::new(1289, "HY000", message)
+}
+
+/// SHOW MASTER STATUS, SHOW BINARY LOG STATUS: there is no binary log.
+pub(super) fn binary_log_status() -> Listing {
+    Listing::of_texts(&[
+        "File",
+        "Position",
+        "Binlog_Do_DB",
+        "Binlog_Ignore_DB",
+        "Executed_Gtid_Set",
+    ])
+}
+
+/// SHOW REPLICA STATUS: this server replicates from nobody.
+pub(super) fn replica_status() -> Listing {
+    Listing::of_texts(&[
+        "Replica_IO_State",
+        "Source_Host",
+        "Source_User",
+        "Source_Port",
+        "Connect_Retry",
+        "Source_Log_File",
+        "Read_Source_Log_Pos",
+        "Relay_Log_File",
+        "Relay_Log_Pos",
+        "Relay_Source_Log_File",
+        "Replica_IO_Running",
+        "Replica_SQL_Running",
+        "Last_Errno",
+        "Last_Error",
+        "Exec_Source_Log_Pos",
+        "Seconds_Behind_Source",
+        "Source_Server_Id",
+        "Source_UUID",
+        "Retrieved_Gtid_Set",
+        "Executed_Gtid_Set",
+        "Auto_Position",
+        "Channel_Name",
+    ])
+}

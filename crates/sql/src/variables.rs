@@ -1,0 +1,438 @@
+//! System variables, and SET.
+//!
+//! A variable's value is text, as SHOW VARIABLES prints it; of those that statements ask for all the
+//! time the meaning is kept beside it, in fields. A session begins with the server's values, given
+//! by SET GLOBAL, which SET PERSIST is the same as: there is no file to keep them in.
+//!
+//! # Owns
+//! [`SessionVariables`], lookup of `@@name`, which changes of variables the client is told of.
+//! # Guarantees
+//! A field and the text of its variable never disagree: both change in one place.
+//! # Not here
+//! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values that
+//! are found when they are asked for (`computed`).
+
+pub(crate) mod computed;
+pub(crate) mod registry;
+pub(crate) mod set;
+pub(crate) mod value;
+
+use std::collections::BTreeMap;
+
+use collation::{Charset, CollationId};
+use sql_expression::{SqlError, SqlMode};
+use sql_parser::ast::{SystemVariable, VariableScope};
+use sqltype::zone::TimeZone;
+use sqltype::{Datum, SqlType, TypeKind};
+
+use crate::session::{Isolation, Session};
+use registry::{Kind, Scope, Variable};
+
+pub use computed::VERSION;
+pub(crate) use set::{set, set_transaction};
+
+/// A session's system variables.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionVariables {
+    /// `autocommit`.
+    pub autocommit: bool,
+    /// `transaction_isolation`.
+    pub isolation: Isolation,
+    /// `transaction_read_only`.
+    pub transaction_read_only: bool,
+    /// `sql_mode`.
+    pub sql_mode: SqlMode,
+    /// `time_zone`.
+    pub time_zone: TimeZone,
+    /// `character_set_client`.
+    pub client_charset: Charset,
+    /// `character_set_results`; none when results are not converted.
+    pub results_charset: Option<Charset>,
+    /// `collation_connection`.
+    pub connection_collation: CollationId,
+    /// `collation_server`.
+    pub server_collation: CollationId,
+    /// `auto_increment_increment`.
+    pub auto_increment_increment: u64,
+    /// `auto_increment_offset`.
+    pub auto_increment_offset: u64,
+    /// `cte_max_recursion_depth`.
+    pub cte_max_recursion_depth: u64,
+    /// `default_week_format`.
+    pub default_week_format: u8,
+    /// `div_precision_increment`.
+    pub div_precision_increment: u8,
+    /// `foreign_key_checks`.
+    pub foreign_key_checks: bool,
+    /// `group_concat_max_len`.
+    pub group_concat_max_len: u64,
+    /// `interactive_timeout`, in seconds.
+    pub interactive_timeout: u64,
+    /// `lock_wait_timeout` and `innodb_lock_wait_timeout`, the shorter of them, in seconds.
+    pub lock_wait_timeout: u64,
+    /// `long_query_time`, in microseconds.
+    pub long_query_time: u64,
+    /// `max_allowed_packet`.
+    pub max_allowed_packet: u64,
+    /// `max_error_count`.
+    pub max_error_count: u64,
+    /// `max_execution_time`, in milliseconds; zero for no limit.
+    pub max_execution_time: u64,
+    /// `net_read_timeout`, in seconds.
+    pub net_read_timeout: u64,
+    /// `net_write_timeout`, in seconds.
+    pub net_write_timeout: u64,
+    /// `session_track_schema`.
+    pub session_track_schema: bool,
+    /// `session_track_state_change`.
+    pub session_track_state_change: bool,
+    /// `sql_auto_is_null`.
+    pub sql_auto_is_null: bool,
+    /// `sql_notes`.
+    pub sql_notes: bool,
+    /// `sql_quote_show_create`.
+    pub sql_quote_show_create: bool,
+    /// `sql_require_primary_key`.
+    pub sql_require_primary_key: bool,
+    /// `sql_safe_updates`.
+    pub sql_safe_updates: bool,
+    /// `sql_select_limit`.
+    pub sql_select_limit: u64,
+    /// `sql_warnings`: counts of INSERT name warnings.
+    pub sql_warnings: bool,
+    /// `timestamp`: what NOW() is instead of the clock, in microseconds since 1970 UTC.
+    pub timestamp: Option<i64>,
+    /// `unique_checks`.
+    pub unique_checks: bool,
+    /// `updatable_views_with_limit`.
+    pub wait_timeout: u64,
+    /// `insert_id`: the next generated value, once.
+    pub insert_id: Option<u64>,
+    /// Counts changes: what depends on variables is stale when it differs.
+    pub version: u64,
+    /// Values that differ from the initial ones; none is NULL.
+    values: BTreeMap<&'static str, Option<String>>,
+    /// `session_track_system_variables`.
+    tracked: String,
+    /// Changed since the client was told; a later change of the same variable wins.
+    changes: BTreeMap<&'static str, String>,
+}
+
+impl SessionVariables {
+    /// What a session begins with, where SET GLOBAL has left these values.
+    pub(crate) fn new(globals: &BTreeMap<String, String>) -> Self {
+        let mut variables = Self::blank();
+        for variable in registry::all().iter().filter(|variable| variable.scope != Scope::Global) {
+            let global = globals.get(variable.name).map(String::as_str);
+            if let Some(text) = global {
+                variables.values.insert(variable.name, Some(text.to_owned()));
+            }
+            if let Some(text) = global.or(variable.initial) {
+                variables.refresh(variable.name, Some(text));
+            }
+        }
+        variables.version = 0;
+        variables
+    }
+
+    fn blank() -> Self {
+        Self {
+            autocommit: true,
+            isolation: Isolation::default(),
+            transaction_read_only: false,
+            sql_mode: SqlMode::DEFAULT,
+            time_zone: TimeZone::UTC,
+            client_charset: Charset::Utf8mb4,
+            results_charset: Some(Charset::Utf8mb4),
+            connection_collation: CollationId::DEFAULT,
+            server_collation: CollationId::DEFAULT,
+            auto_increment_increment: 1,
+            auto_increment_offset: 1,
+            cte_max_recursion_depth: 0,
+            default_week_format: 0,
+            div_precision_increment: 0,
+            foreign_key_checks: true,
+            group_concat_max_len: 0,
+            interactive_timeout: 0,
+            lock_wait_timeout: 0,
+            long_query_time: 0,
+            max_allowed_packet: 0,
+            max_error_count: 0,
+            max_execution_time: 0,
+            net_read_timeout: 0,
+            net_write_timeout: 0,
+            session_track_schema: true,
+            session_track_state_change: false,
+            sql_auto_is_null: false,
+            sql_notes: true,
+            sql_quote_show_create: true,
+            sql_require_primary_key: false,
+            sql_safe_updates: false,
+            sql_select_limit: u64::MAX,
+            sql_warnings: false,
+            timestamp: None,
+            unique_checks: true,
+            wait_timeout: 0,
+            insert_id: None,
+            version: 0,
+            values: BTreeMap::new(),
+            tracked: String::new(),
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// The parser's part of `sql_mode`.
+    pub(crate) fn parser_mode(&self) -> sql_parser::SqlMode {
+        let has = |mode| self.sql_mode.contains(mode);
+        sql_parser::SqlMode {
+            ansi_quotes: has(SqlMode::ANSI_QUOTES),
+            pipes_as_concat: has(SqlMode::PIPES_AS_CONCAT),
+            no_backslash_escapes: has(SqlMode::NO_BACKSLASH_ESCAPES),
+            high_not_precedence: has(SqlMode::HIGH_NOT_PRECEDENCE),
+            ignore_space: has(SqlMode::IGNORE_SPACE),
+        }
+    }
+
+    /// What text columns of results are said to be in.
+    pub(crate) fn results_collation(&self) -> CollationId {
+        match self.results_charset {
+            Some(charset) if charset == self.connection_collation.charset() => {
+                self.connection_collation
+            }
+            Some(charset) => charset.default_collation(),
+            None => CollationId::DEFAULT,
+        }
+    }
+
+    /// What a client named in its handshake, or SET NAMES: character sets of statements and results,
+    /// and the collation of literals.
+    pub(crate) fn set_client_collation(&mut self, collation: CollationId) {
+        let charset = collation.charset().name();
+        self.assign("character_set_client", Some(charset.to_owned()));
+        self.assign("character_set_results", Some(charset.to_owned()));
+        self.assign("collation_connection", Some(collation.name().to_owned()));
+    }
+
+    /// The variables the client is to be told of, with their values; each is told once.
+    pub(crate) fn take_changes(&mut self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut self.changes).into_iter().collect()
+    }
+
+    /// The session's value of a variable; none for NULL.
+    pub(crate) fn text(&self, variable: &Variable) -> Option<&str> {
+        match self.values.get(variable.name) {
+            Some(value) => value.as_deref(),
+            None => variable.initial,
+        }
+    }
+
+    /// Gives a variable a value that `value` has checked, and those that go with it.
+    pub(crate) fn assign(&mut self, name: &'static str, text: Option<String>) {
+        self.assign_alone(name, text);
+        match name {
+            "character_set_connection" => {
+                let collation = Charset::by_name(self.own("character_set_connection"));
+                let collation = collation.map(|charset| self.default_collation(charset));
+                let name = collation.unwrap_or(CollationId::DEFAULT).name();
+                self.assign_alone("collation_connection", Some(name.to_owned()));
+            }
+            "collation_connection" => {
+                let charset = self.connection_collation.charset().name();
+                self.assign_alone("character_set_connection", Some(charset.to_owned()));
+            }
+            "character_set_server" => {
+                let charset = Charset::by_name(self.own("character_set_server"));
+                let collation = charset.map(|charset| self.default_collation(charset));
+                let name = collation.unwrap_or(CollationId::DEFAULT).name();
+                self.assign_alone("collation_server", Some(name.to_owned()));
+            }
+            "collation_server" => {
+                let charset = self.server_collation.charset().name();
+                self.assign_alone("character_set_server", Some(charset.to_owned()));
+            }
+            _ => {}
+        }
+    }
+
+    /// The collation that a character set alone means: `default_collation_for_utf8mb4` has a say.
+    pub(crate) fn default_collation(&self, charset: Charset) -> CollationId {
+        if charset == Charset::Utf8mb4 {
+            let named = CollationId::by_name(self.own("default_collation_for_utf8mb4"));
+            return named.unwrap_or(CollationId::DEFAULT);
+        }
+        charset.default_collation()
+    }
+
+    /// The session's value of a variable that is never NULL.
+    fn own(&self, name: &str) -> &str {
+        registry::find(name).and_then(|variable| self.text(variable)).unwrap_or_default()
+    }
+
+    fn assign_alone(&mut self, name: &'static str, text: Option<String>) {
+        self.refresh(name, text.as_deref());
+        if self.is_tracked(name) {
+            self.changes.insert(name, text.clone().unwrap_or_default());
+        }
+        self.values.insert(name, text);
+    }
+
+    fn is_tracked(&self, name: &str) -> bool {
+        let mut names = self.tracked.split(',').map(str::trim);
+        names.any(|tracked| tracked == "*" || tracked.eq_ignore_ascii_case(name))
+    }
+
+    /// Reads the field that belongs to a variable from its text.
+    fn refresh(&mut self, name: &str, text: Option<&str>) {
+        self.version += 1;
+        let value = text.unwrap_or_default();
+        let on = value == "ON";
+        let number = value.parse::<u64>().unwrap_or_default();
+        match name {
+            "autocommit" => self.autocommit = on,
+            "auto_increment_increment" => self.auto_increment_increment = number,
+            "auto_increment_offset" => self.auto_increment_offset = number,
+            "character_set_client" => {
+                self.client_charset = Charset::by_name(value).unwrap_or(self.client_charset);
+            }
+            "character_set_results" => self.results_charset = text.and_then(Charset::by_name),
+            "collation_connection" => {
+                self.connection_collation =
+                    CollationId::by_name(value).unwrap_or(self.connection_collation);
+            }
+            "collation_server" => {
+                self.server_collation = CollationId::by_name(value).unwrap_or(CollationId::DEFAULT);
+            }
+            "cte_max_recursion_depth" => self.cte_max_recursion_depth = number,
+            "default_week_format" => self.default_week_format = number as u8,
+            "div_precision_increment" => self.div_precision_increment = number as u8,
+            "foreign_key_checks" => self.foreign_key_checks = on,
+            "group_concat_max_len" => self.group_concat_max_len = number,
+            "insert_id" => self.insert_id = (number > 0).then_some(number),
+            "interactive_timeout" => self.interactive_timeout = number,
+            "long_query_time" => {
+                self.long_query_time = (value.parse::<f64>().unwrap_or_default() * 1e6) as u64;
+            }
+            "max_allowed_packet" => self.max_allowed_packet = number,
+            "max_error_count" => self.max_error_count = number,
+            "max_execution_time" => self.max_execution_time = number,
+            "net_read_timeout" => self.net_read_timeout = number,
+            "net_write_timeout" => self.net_write_timeout = number,
+            "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),
+            "sql_select_limit" => self.sql_select_limit = number,
+            "time_zone" => {
+                self.time_zone = value::time_zone(value).unwrap_or(TimeZone::UTC);
+            }
+            "timestamp" => {
+                self.timestamp = text.and_then(value::timestamp_micros);
+            }
+            "transaction_isolation" => {
+                self.isolation = value::isolation(value).unwrap_or_default();
+            }
+            "transaction_read_only" => self.transaction_read_only = on,
+            "wait_timeout" => self.wait_timeout = number,
+            "innodb_lock_wait_timeout" | "lock_wait_timeout" => {
+                let other = match name {
+                    "lock_wait_timeout" => "innodb_lock_wait_timeout",
+                    _ => "lock_wait_timeout",
+                };
+                let other = self.own(other).parse().unwrap_or(u64::MAX);
+                self.lock_wait_timeout = number.min(other);
+            }
+            _ => self.refresh_switch(name, on, value),
+        }
+    }
+
+    fn refresh_switch(&mut self, name: &str, on: bool, value: &str) {
+        match name {
+            "session_track_schema" => self.session_track_schema = on,
+            "session_track_state_change" => self.session_track_state_change = on,
+            "session_track_system_variables" => value.clone_into(&mut self.tracked),
+            "sql_auto_is_null" => self.sql_auto_is_null = on,
+            "sql_notes" => self.sql_notes = on,
+            "sql_quote_show_create" => self.sql_quote_show_create = on,
+            "sql_require_primary_key" => self.sql_require_primary_key = on,
+            "sql_safe_updates" => self.sql_safe_updates = on,
+            "sql_warnings" => self.sql_warnings = on,
+            "unique_checks" => self.unique_checks = on,
+            _ => {}
+        }
+    }
+}
+
+/// The value of `@@name` with its type; errors 1193 and 1238.
+pub(crate) fn lookup(
+    session: &Session,
+    reference: &SystemVariable,
+) -> Result<(Datum, SqlType), SqlError> {
+    let name = reference.name.as_str().to_ascii_lowercase();
+    let shown = match &reference.component {
+        None => name.clone(),
+        Some(component) => format!("{component}.{name}"),
+    };
+    // A component's variables are those of a plugin, of which there are none; `default.x` is a key
+    // cache's.
+    let variable = match &reference.component {
+        Some(component) if !component.eq_ignore_ascii_case("default") => None,
+        _ => registry::find(&name),
+    };
+    let variable = variable.ok_or_else(|| unknown(&shown))?;
+    let global = match (reference.scope, variable.scope) {
+        (Some(VariableScope::Session), Scope::Global) => {
+            return Err(wrong_scope(variable.name, "GLOBAL"));
+        }
+        (Some(scope), Scope::Session) if scope != VariableScope::Session => {
+            return Err(wrong_scope(variable.name, "SESSION"));
+        }
+        (None | Some(VariableScope::Session), _) => variable.scope == Scope::Global,
+        (Some(_), _) => true,
+    };
+    Ok(typed(variable, shown_text(session, variable, global)))
+}
+
+/// A variable as SHOW VARIABLES prints it; none for NULL.
+pub(crate) fn shown_text(session: &Session, variable: &Variable, global: bool) -> Option<String> {
+    if let Some(value) = computed::value(session, variable.name, global) {
+        return value;
+    }
+    if !global {
+        return session.variables.text(variable).map(str::to_owned);
+    }
+    let registry = session.shared.directory.lock();
+    let given = registry.globals.get(variable.name).cloned();
+    given.or_else(|| variable.initial.map(str::to_owned))
+}
+
+/// A variable's value as an expression has it.
+fn typed(variable: &Variable, text: Option<String>) -> (Datum, SqlType) {
+    let sql_type = match variable.kind {
+        Kind::Switch | Kind::Signed(..) => SqlType::big_int(),
+        Kind::Integer(..) => SqlType::unsigned_big_int(),
+        Kind::Real(..) | Kind::Timestamp => SqlType { decimals: 6, ..SqlType::double() },
+        _ => {
+            let length = text.as_ref().map_or(0, |text| text.chars().count() as u32);
+            SqlType { kind: TypeKind::VarChar, ..SqlType::text(length) }
+        }
+    };
+    let Some(text) = text else { return (Datum::Null, sql_type) };
+    let datum = match variable.kind {
+        Kind::Switch => Datum::Int((text == "ON").into()),
+        Kind::Signed(..) => Datum::Int(text.parse().unwrap_or_default()),
+        Kind::Integer(..) => Datum::UInt(text.parse().unwrap_or_default()),
+        Kind::Real(..) | Kind::Timestamp => Datum::Double(text.parse().unwrap_or_default()),
+        _ => Datum::text(&text),
+    };
+    (datum, sql_type)
+}
+
+/// 1193.
+pub(crate) fn unknown(name: &str) -> SqlError {
+    SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+}
+
+/// 1238: it has no value there.
+fn wrong_scope(name: &str, scope: &str) -> SqlError {
+    SqlError::new(1238, "HY000", format!("Variable '{name}' is a {scope} variable"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Variables whose values are found when they are asked for.
+//!
+//! # Owns
+//! What the server is called and where it listens, what the session has counted, the character set
+//! of the default database.
+//! # Not here
+//! Values that SET gives (`variables`).
+
+use crate::session::Session;
+
+/// VERSION(). Clients read the numbers at its beginning to know what they may ask for.
+pub const VERSION: &str = concat!("8.4.0-nines-", env!("CARGO_PKG_VERSION"));
+
+/// What the server was compiled for.
+const MACHINE: &str = match () {
+    () if cfg!(target_arch = "x86_64") => "x86_64",
+    () if cfg!(target_arch = "aarch64") => "aarch64",
+    () => "unknown",
+};
+
+/// The value of such a variable, none for NULL; nothing for other variables.
+pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Option<String>> {
+    let address = &session.shared.address;
+    let value = match name {
+        "basedir" => "/usr/".to_owned(),
+        "datadir" => address.directory.clone(),
+        "hostname" => address.hostname.clone(),
+        "pid_file" => match address.directory.as_str() {
+            "" => String::new(),
+            directory => format!("{}/nines.pid", directory.trim_end_matches('/')),
+        },
+        "port" | "report_port" => address.port.to_string(),
+        "socket" => address.socket.clone(),
+        "have_ssl" | "have_openssl" => {
+            if session.shared.tls_offered { "YES" } else { "DISABLED" }.to_owned()
+        }
+        "open_files_limit" => "1048576".to_owned(),
+        "server_uuid" => server_uuid(&address.hostname, address.port),
+        "system_time_zone" => "UTC".to_owned(),
+        "version" => VERSION.to_owned(),
+        "version_comment" => "Nines".to_owned(),
+        "version_compile_machine" => MACHINE.to_owned(),
+        "version_compile_os" => "Linux".to_owned(),
+        "character_set_database" if !global => {
+            session.default_database_collation().charset().name().to_owned()
+        }
+        "collation_database" if !global => session.default_database_collation().name().to_owned(),
+        "error_count" => session.diagnostics.error_count.to_string(),
+        "warning_count" => {
+            let diagnostics = &session.diagnostics;
+            (diagnostics.warning_count + diagnostics.error_count).to_string()
+        }
+        "identity" | "last_insert_id" => session.last_insert_id.to_string(),
+        "pseudo_thread_id" => session.id.to_string(),
+        "statement_id" => "0".to_owned(),
+        "timestamp" => {
+            let micros = session.variables.timestamp.unwrap_or(session.statement_time);
+            format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
+        }
+        _ => return None,
+    };
+    Some(Some(value))
+}
+
+/// A name for the server that no other of the cluster has: made of its address.
+fn server_uuid(hostname: &str, port: u16) -> String {
+    let hash = model::key::local_hash(format!("{hostname}:{port}").as_bytes());
+    let node = hash & 0xFFFF_FFFF_FFFF;
+    format!("{:08x}-{:04x}-4000-8000-{node:012x}", (hash >> 32) as u32, hash >> 48)
+}
