@@ -25,6 +25,10 @@ else:
     from mysql.connector import errors
 
 
+# Python computes with 28 digits unless told otherwise; MySQL's decimals have up to 65.
+decimal.getcontext().prec = 65
+
+
 def connect(**more):
     """Opens a connection over TCP, or over the socket when `socket` is asked for."""
     where = {"host": HOST, "port": PORT, "user": "root"}
@@ -73,6 +77,17 @@ COLUMNS = [
 ]
 
 
+def argument(name, value):
+    """What is given to the driver for a value, where the driver itself would change it."""
+    if DRIVER == "mysqlclient" and name == "ti":
+        # It writes intervals without their microseconds.
+        return "30:01:02.000003"
+    if DRIVER == "mysql.connector" and name == "ub":
+        # Its prepared statements send every integer as a signed one.
+        return decimal.Decimal(value)
+    return value
+
+
 def types(connection, prepared):
     """Writes a row of every type and reads it back, also through a prepared statement."""
     cursor = connection.cursor()
@@ -81,7 +96,7 @@ def types(connection, prepared):
     cursor.execute(f"CREATE TABLE kinds (id BIGINT AUTO_INCREMENT PRIMARY KEY, {body})")
     names = ", ".join(f"`{name}`" for name, _, _ in COLUMNS)
     marks = ", ".join(["%s"] * len(COLUMNS))
-    values = [value for _, _, value in COLUMNS]
+    values = [argument(name, value) for name, _, value in COLUMNS]
     cursors = [connection.cursor()] + ([connection.cursor(prepared=True)] if prepared else [])
     for number, writer in enumerate(cursors, 1):
         writer.execute(f"INSERT INTO kinds ({names}) VALUES ({marks})", values)

@@ -9,8 +9,8 @@ fn a_first_session() {
     let server = Server::start(&[]);
     let found = server.sql(
         "CREATE DATABASE shop; USE shop;
-         CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50), price DECIMAL(8,2), \
-         KEY (name));
+         CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50), \
+         price DECIMAL(8,2), KEY (name));
          INSERT INTO items (name, price) VALUES ('apple', 0.5), ('pear', 0.75), ('plum', 0.2);
          SELECT name, price * 2 FROM items WHERE price > 0.3 ORDER BY name DESC;
          UPDATE items SET price = price + 1 WHERE name = 'plum';

@@ -5,10 +5,15 @@ use std::process::Command;
 
 use tests::{Server, succeed, workspace};
 
-/// Where `cargo xtask test` has put the drivers.
+/// Where `cargo xtask test` has put the drivers; `xtask/src/clients.rs` has the same rule.
 fn tools() -> PathBuf {
-    let default = || workspace().join("target").join("connectors");
-    std::env::var_os("NINES_CONNECTORS").map_or_else(default, PathBuf::from)
+    if let Some(folder) = std::env::var_os("NINES_CONNECTORS") {
+        return PathBuf::from(folder);
+    }
+    match std::env::var_os("HOME") {
+        Some(home) => PathBuf::from(home).join(".cache/nines/connectors"),
+        None => workspace().join("target/connectors"),
+    }
 }
 
 fn script(name: &str) -> PathBuf {

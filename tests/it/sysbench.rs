@@ -52,9 +52,11 @@ impl Bench<'_> {
     fn check(&self, fixed: bool) {
         for table in 1..=TABLES {
             let found = self.server.sql(&format!(
-                "SELECT COUNT(*), COUNT(DISTINCT id), MIN(LENGTH(c)), MAX(LENGTH(pad)) FROM sbtest.sbtest{table};
-                 SELECT SUM(k), COUNT(*) FROM sbtest.sbtest{table};
-                 SELECT SUM(k), COUNT(*) FROM sbtest.sbtest{table} FORCE INDEX (k_{table}) WHERE k > 0"
+                "USE sbtest;
+                 SELECT COUNT(*), COUNT(DISTINCT id), MIN(LENGTH(c)), MAX(LENGTH(pad)) \
+                 FROM sbtest{table};
+                 SELECT SUM(k), COUNT(*) FROM sbtest{table};
+                 SELECT SUM(k), COUNT(*) FROM sbtest{table} FORCE INDEX (k_{table}) WHERE k > 0"
             ));
             let lines: Vec<&str> = found.lines().collect();
             let counts: Vec<&str> = lines[0].split('\t').collect();

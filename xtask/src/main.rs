@@ -1,4 +1,4 @@
-//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `fmt`.
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `clients`, `fmt`.
 //!
 //! # Owns
 //! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool answers on standard output")]
 #![expect(clippy::print_stderr, reason = "a command-line tool complains on standard error")]
 
+mod clients;
 mod steps;
 mod tidy;
 mod workspace;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   tidy [--write]                    the project's own rules; --write refreshes generated tables
   sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;
                                     a sub-command of the simulator may come first (default: run)
+  clients                           install what the tests with real clients need
   fmt [--check]                     format every crate
 ";
 
@@ -57,6 +59,10 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
             Ok(exit_code(tidy::run(&Workspace::load()?, write)?))
         }
         "sim" => steps::sim(&Workspace::load()?, rest),
+        "clients" if rest.is_empty() => {
+            clients::install(&Workspace::load()?.root)?;
+            Ok(ExitCode::SUCCESS)
+        }
         "fmt" => steps::fmt(&Workspace::load()?, flag(rest, "--check")?),
         other => Err(format!("unknown command `{other}`; try `cargo xtask --help`")),
     }

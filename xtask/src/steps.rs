@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::tidy;
 use crate::workspace::{Workspace, cargo};
+use crate::{clients, tidy};
 
 const PROFILE: [&str; 2] = ["--profile", "ci"];
 
@@ -40,6 +40,8 @@ enum Outcome {
 enum Action {
     Cargo(Vec<String>),
     Tidy,
+    /// Installs what the tests with real clients need.
+    Clients,
     Skip(&'static str),
 }
 
@@ -110,13 +112,17 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
     let clippy =
         [&["clippy", "--workspace", "--all-targets"][..], &PROFILE, &["--", "-D", "warnings"]];
     let mut unit = vec!["test", "--workspace"];
-    let processes = if workspace.package("tests").is_some() {
+    let mut installed = Action::Skip("there is no crate `tests` yet");
+    let mut server = Action::Skip("there is no crate `tests` yet");
+    let mut processes = Action::Skip("there is no crate `tests` yet");
+    if workspace.package("tests").is_some() {
         // The process tests are the slowest and say least about where a fault is: they go last.
+        // What they need is looked for first, so that whoever lacks it need not wait to hear so.
         unit.extend(["--exclude", "tests"]);
-        Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()))
-    } else {
-        Action::Skip("there is no crate `tests` yet")
-    };
+        installed = Action::Clients;
+        server = Action::Cargo(words(&[&["build", "-p", "nines"][..], &PROFILE].concat()));
+        processes = Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()));
+    }
     let simulation = if has_simulator(workspace) {
         Action::Cargo(sim_command(&words(&["--twice", "--seeds", &seeds.to_string()])))
     } else {
@@ -128,12 +134,14 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         Action::Skip("the crate `sim` has no binary `sim` yet")
     };
     vec![
+        Step { name: "clients", action: installed },
         Step { name: "format", action: Action::Cargo(words(&["fmt", "--all", "--check"])) },
         Step { name: "tidy", action: Action::Tidy },
         Step { name: "clippy", action: Action::Cargo(words(&clippy.concat())) },
         Step { name: "tests", action: Action::Cargo(words(&[&unit[..], &PROFILE].concat())) },
         Step { name: "simulation", action: simulation },
         Step { name: "mutations", action: mutations },
+        Step { name: "server", action: server },
         Step { name: "processes", action: processes },
     ]
 }
@@ -143,6 +151,13 @@ fn perform(workspace: &Workspace, action: &Action) -> Result<Outcome, String> {
         Action::Cargo(args) => execute(workspace, args),
         Action::Tidy if tidy::run(workspace, false)? => Ok(Outcome::Passed),
         Action::Tidy => Ok(Outcome::Failed("cargo xtask tidy".to_string())),
+        Action::Clients => Ok(match clients::install(&workspace.root) {
+            Ok(()) => Outcome::Passed,
+            Err(why) => {
+                println!("{why}");
+                Outcome::Failed("something that the tests need is missing, see above".to_string())
+            }
+        }),
         Action::Skip(reason) => {
             println!("skipped: {reason}");
             Ok(Outcome::Skipped(reason))
@@ -155,6 +170,8 @@ fn execute(workspace: &Workspace, args: &[String]) -> Result<Outcome, String> {
     println!("$ {shown}");
     let mut command = Command::new(cargo());
     command.args(args).current_dir(&workspace.root);
+    let connectors = clients::folder(&workspace.root, |key| env::var(key).ok());
+    command.env(clients::FOLDER_VARIABLE, connectors);
     for (key, value) in environment(|key| env::var(key).ok()) {
         command.env(key, value);
     }
@@ -243,7 +260,7 @@ mod tests {
         let step = plan(workspace, 7).into_iter().find(|step| step.name == name).unwrap();
         match step.action {
             Action::Cargo(args) => Some(args.join(" ")),
-            Action::Tidy | Action::Skip(_) => None,
+            Action::Tidy | Action::Clients | Action::Skip(_) => None,
         }
     }
 
@@ -266,6 +283,7 @@ mod tests {
         let mutations = "run -p sim --bin sim --profile ci -- mutations --known";
         assert_eq!(command(&all, "mutations").as_deref(), Some(mutations));
         assert!(command(&all, "tests").unwrap().contains("--exclude tests"));
+        assert_eq!(command(&all, "server").as_deref(), Some("build -p nines --profile ci"));
         let young = workspace(&["stdx"]);
         assert_eq!(command(&young, "simulation"), None);
         assert_eq!(command(&young, "processes"), None);

@@ -141,7 +141,11 @@ fn value(reader: &mut Reader<'_>, kind: &ParameterType) -> Result<Parameter, Mal
         column::NULL => Parameter::Null,
         column::TINY => {
             let byte = reader.u8()?;
-            if unsigned { Parameter::UInt(byte.into()) } else { Parameter::Int((byte as i8).into()) }
+            if unsigned {
+                Parameter::UInt(byte.into())
+            } else {
+                Parameter::Int((byte as i8).into())
+            }
         }
         column::SHORT | column::YEAR => {
             let v = reader.u16()?;

@@ -11,6 +11,7 @@
 mod state;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use collation::CollationId;
 use sql_parser::ast::AggregateFunction;
@@ -220,11 +221,11 @@ impl Accumulator {
         for (value, expression) in values.iter().zip(&call.values) {
             push_group_key(value, expression.sql_type(), &mut key);
         }
-        if !seen.contains_key(&key) {
+        if let Entry::Vacant(place) = seen.entry(key) {
             for key in &call.order_by {
                 values.push(key.expression.eval(row, context)?);
             }
-            seen.insert(key, values);
+            place.insert(values);
         }
         Ok(())
     }

@@ -321,3 +321,6 @@ fn holds_quotient(expression: &Expression) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

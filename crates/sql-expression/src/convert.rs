@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use collation::{Charset, CollationId};
 use sqltype::format::push_text;
 use sqltype::number::read_integer;
-use sqltype::temporal::{Date, DateTime, SECOND, Time};
+use sqltype::temporal::{Date, DateTime, Time};
 use sqltype::{
     Converter, Datum, Decimal, Problem, Problems, SqlType, TypeKind, member_number, printable,
     round_double,

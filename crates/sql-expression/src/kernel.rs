@@ -159,7 +159,7 @@ impl Translator<'_> {
             let same = other.sql_type == column.sql_type && fits(comparison, &column.sql_type, op);
             let is_text = matches!(comparison, Comparison::Text(_));
             let there = Box::new(KernelExpression::Column(other.column));
-            return (same && !is_text).then(|| KernelExpression::Compare(op, here, there));
+            return (same && !is_text).then_some(KernelExpression::Compare(op, here, there));
         }
         let value = right.as_constant()?;
         if value.is_null() || !fits(comparison, &column.sql_type, op) {
@@ -319,8 +319,8 @@ fn stored(value: &Datum, sql_type: &SqlType) -> Option<Value> {
         (TypeKind::Enum(members), Datum::Bytes(text)) => {
             // Another member may be equal to the text under the collation: exactly one must be.
             let same =
-                |member: &&Box<str>| collation::equal(sql_type.collation, member.as_bytes(), text);
-            let mut equal = members.iter().filter(same);
+                |member: &&str| collation::equal(sql_type.collation, member.as_bytes(), text);
+            let mut equal = members.iter().map(|member| &**member).filter(same);
             let member = equal.next()?;
             if equal.next().is_some() {
                 return None;

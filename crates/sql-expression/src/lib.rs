@@ -27,6 +27,8 @@ mod result_type;
 mod row_set;
 mod scope;
 mod sql_mode;
+#[cfg(test)]
+mod testing;
 
 pub use aggregate::{Accumulator, AggregateCall, SortKey};
 pub use binder::{

@@ -7,7 +7,7 @@ use sqltype::{Datum, SqlType};
 
 use crate::convert;
 use crate::expression::{
-    BinaryOp, ColumnName, Expression, Node, RowQuantifier, SubqueryKind, SubqueryUse,
+    BinaryOp, Case, ColumnName, Expression, Node, RowQuantifier, SubqueryKind, SubqueryUse,
 };
 
 /// The symbol of an operator.
@@ -75,50 +75,12 @@ impl Display for Expression {
             Node::Or(list) => write_list(f, "", list, " or "),
             Node::Not(operand) => write!(f, "(not({operand}))"),
             Node::IsNull(operand) => write!(f, "({operand} is null)"),
-            Node::IsTruth { operand, value, negated } => {
-                let not = if *negated { " not" } else { "" };
-                let value = if *value == Truth::True { "true" } else { "false" };
-                write!(f, "({operand} is{not} {value})")
-            }
-            Node::Compare(compare) => {
-                write!(f, "({} {} {})", compare.left, binary_symbol(compare.op), compare.right)
-            }
-            Node::Between(between) => {
-                let not = if between.negated { "not " } else { "" };
-                let (operand, low, high) = (&between.operand, &between.low, &between.high);
-                write!(f, "({operand} {not}between {low} and {high})")
-            }
-            Node::InList(list) => {
-                let not = if list.negated { "not " } else { "" };
-                write!(f, "({} {not}in ", list.operand)?;
-                for (at, (element, _)) in list.list.iter().enumerate() {
-                    write!(f, "{}{element}", if at > 0 { "," } else { "(" })?;
-                }
-                f.write_str("))")
-            }
-            Node::Like(like) => {
-                let not = if like.negated { "not " } else { "" };
-                write!(f, "({} {not}like {}", like.operand, like.pattern)?;
-                match like.escape {
-                    Some('\\') => {}
-                    Some(escape) => write!(f, " escape '{escape}'")?,
-                    None => f.write_str(" escape ''")?,
-                }
-                f.write_char(')')
-            }
-            Node::Case(case) => {
-                f.write_str("(case")?;
-                if let Some(operand) = &case.operand {
-                    write!(f, " {operand}")?;
-                }
-                for branch in &case.branches {
-                    write!(f, " when {} then {}", branch.when, branch.then)?;
-                }
-                if let Some(otherwise) = &case.otherwise {
-                    write!(f, " else {otherwise}")?;
-                }
-                f.write_str(" end)")
-            }
+            Node::Compare(_)
+            | Node::Between(_)
+            | Node::InList(_)
+            | Node::Like(_)
+            | Node::IsTruth { .. } => write_predicate(f, &self.node),
+            Node::Case(case) => write_case(f, case),
             Node::Arithmetic(both) => {
                 write!(f, "({} {} {})", both.left, binary_symbol(both.op), both.right)
             }
@@ -133,6 +95,58 @@ impl Display for Expression {
             },
         }
     }
+}
+
+/// Comparisons and the like.
+fn write_predicate(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
+    match node {
+        Node::IsTruth { operand, value, negated } => {
+            let not = if *negated { " not" } else { "" };
+            let value = if *value == Truth::True { "true" } else { "false" };
+            write!(f, "({operand} is{not} {value})")
+        }
+        Node::Compare(compare) => {
+            write!(f, "({} {} {})", compare.left, binary_symbol(compare.op), compare.right)
+        }
+        Node::Between(between) => {
+            let not = if between.negated { "not " } else { "" };
+            let (operand, low, high) = (&between.operand, &between.low, &between.high);
+            write!(f, "({operand} {not}between {low} and {high})")
+        }
+        Node::InList(list) => {
+            let not = if list.negated { "not " } else { "" };
+            write!(f, "({} {not}in ", list.operand)?;
+            for (at, (element, _)) in list.list.iter().enumerate() {
+                write!(f, "{}{element}", if at > 0 { "," } else { "(" })?;
+            }
+            f.write_str("))")
+        }
+        Node::Like(like) => {
+            let not = if like.negated { "not " } else { "" };
+            write!(f, "({} {not}like {}", like.operand, like.pattern)?;
+            match like.escape {
+                Some('\\') => {}
+                Some(escape) => write!(f, " escape '{escape}'")?,
+                None => f.write_str(" escape ''")?,
+            }
+            f.write_char(')')
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_case(f: &mut fmt::Formatter<'_>, case: &Case) -> fmt::Result {
+    f.write_str("(case")?;
+    if let Some(operand) = &case.operand {
+        write!(f, " {operand}")?;
+    }
+    for branch in &case.branches {
+        write!(f, " when {} then {}", branch.when, branch.then)?;
+    }
+    if let Some(otherwise) = &case.otherwise {
+        write!(f, " else {otherwise}")?;
+    }
+    f.write_str(" end)")
 }
 
 fn write_list(

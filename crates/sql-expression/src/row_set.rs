@@ -77,6 +77,6 @@ impl RowSet {
             }
             keys.insert(key);
         }
-        Some(Index { comparison: comparison.clone(), keys, has_null })
+        Some(Index { comparison: *comparison, keys, has_null })
     }
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use client::{
     ClientOperation, ClientRead, OperationAction, OperationAnswer, ReadKey, ScanRange, ScanSpec,
 };
-use model::{ColumnId, Epoch, ErrorCode, Expression, IndexId, Refusal, Table, UniqueIndexDef, Value};
+use model::{
+    ColumnId, Epoch, ErrorCode, Expression, IndexId, Refusal, Table, UniqueIndexDef, Value,
+};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel, Scan};

@@ -247,11 +247,6 @@ impl TableDefinition {
     pub(crate) fn collation(&self) -> CollationId {
         self.options.collation.0
     }
-
-    /// `database.table`, the kernel's name.
-    pub(crate) fn full_name(&self) -> &str {
-        &self.table.name
-    }
 }
 
 impl KeyDefinition {

@@ -84,11 +84,9 @@ impl From<InputEnd> for End {
 impl From<PacketError> for End {
     fn from(error: PacketError) -> Self {
         Self::Error(match error {
-            PacketError::TooLarge => SqlError::new(
-                1153,
-                "08S01",
-                "Got a packet bigger than 'max_allowed_packet' bytes",
-            ),
+            PacketError::TooLarge => {
+                SqlError::new(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+            }
             PacketError::OutOfOrder => SqlError::new(1156, "08S01", "Got packets out of order"),
         })
     }

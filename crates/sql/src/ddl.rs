@@ -34,10 +34,7 @@ use crate::session::{Level, Session};
 pub(crate) use rebuild::wait_for_writes;
 
 /// Runs a statement that changes definitions.
-pub(crate) async fn run(
-    session: &mut Session,
-    statement: &Statement,
-) -> Result<Outcome, SqlError> {
+pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
     match statement {
         Statement::CreateDatabase(create) => database::create(session, create).await,
         Statement::AlterDatabase(alter) => database::alter(session, alter).await,

@@ -21,10 +21,12 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
         ErrorCode::LockTimeout => {
             (1205, "HY000", "Lock wait timeout exceeded; try restarting transaction")
         }
-        ErrorCode::LockUnavailable => {
-            (3572, "HY000", "Statement aborted because lock(s) could not be acquired immediately \
-              and NOWAIT is set.")
-        }
+        ErrorCode::LockUnavailable => (
+            3572,
+            "HY000",
+            "Statement aborted because lock(s) could not be acquired immediately \
+              and NOWAIT is set.",
+        ),
         ErrorCode::UnknownTable => (1146, "42S02", "Table doesn't exist"),
         ErrorCode::TableExists => (1050, "42S01", "Table already exists"),
         ErrorCode::UnknownDatabase => (1049, "42000", "Unknown database"),
@@ -37,10 +39,12 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             (1412, "HY000", "Table definition has changed, please retry transaction")
         }
         ErrorCode::MemoryFull => (1114, "HY000", "The table is full: data memory is used up"),
-        ErrorCode::OperationLimit => {
-            (1197, "HY000", "The transaction has too many operations; commit more often, or raise \
-              OperationsMax")
-        }
+        ErrorCode::OperationLimit => (
+            1197,
+            "HY000",
+            "The transaction has too many operations; commit more often, or raise \
+              OperationsMax",
+        ),
         ErrorCode::ClusterStopped => (1296, "HY000", "The cluster has stopped"),
         ErrorCode::Internal => (1815, "HY000", "Internal error"),
         // What may succeed when the transaction is run again: the class every driver retries.

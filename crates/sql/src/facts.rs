@@ -359,7 +359,11 @@ impl Session {
     }
 
     /// Waits for a named lock by looking again: they are rare, and held for long.
-    async fn get_lock(&mut self, name: String, patience: Option<&Datum>) -> Result<Datum, SqlError> {
+    async fn get_lock(
+        &mut self,
+        name: String,
+        patience: Option<&Datum>,
+    ) -> Result<Datum, SqlError> {
         let seconds = match patience {
             Some(Datum::Int(v)) if *v < 0 => f64::INFINITY,
             Some(Datum::Int(v)) => *v as f64,

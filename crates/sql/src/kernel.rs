@@ -21,9 +21,7 @@ use client::{
     Client, ClientOperation, ClientRead, ClientResult, OperationAnswer, Savepoint, ScanSpec,
     SessionNumber, Token,
 };
-use model::{
-    ClusterState, Epoch, ErrorCode, Refusal, SchemaChange, TableId, TransactionId, Value,
-};
+use model::{ClusterState, Epoch, ErrorCode, Refusal, SchemaChange, TableId, TransactionId, Value};
 use stdx::{Duration, Instant};
 
 /// Names an ask of one connection.
@@ -43,11 +41,17 @@ pub(crate) enum Lane {
 /// What is asked of the client library.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    Execute { operations: Vec<ClientOperation>, commit: bool },
+    Execute {
+        operations: Vec<ClientOperation>,
+        commit: bool,
+    },
     Commit,
     Abort,
     RollbackTo(Savepoint),
-    Read { reads: Vec<ClientRead>, snapshot: Option<Epoch> },
+    Read {
+        reads: Vec<ClientRead>,
+        snapshot: Option<Epoch>,
+    },
     Scan(Box<ScanSpec>),
     ScanNext(Ticket),
     ScanClose(Ticket),
@@ -478,9 +482,7 @@ impl Desk {
                 client.close_snapshot(ctx, session, epoch);
                 return Passed::Done;
             }
-            Ask::Execute { operations, commit } => {
-                client.execute(ctx, session, operations, commit)
-            }
+            Ask::Execute { operations, commit } => client.execute(ctx, session, operations, commit),
             Ask::Commit => client.commit(ctx, session),
             Ask::Abort => client.abort(ctx, session),
             Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),

@@ -140,7 +140,8 @@ impl SqlNode {
             shutting_down: self.shutting_down,
         };
         let kernel = Kernel::new(exchange.clone());
-        let task = connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
+        let task =
+            connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
         let task = Box::pin(task);
         let desk = Desk::default();
         let connection = Connection { number, task, link, exchange, desk, deadline: None };

@@ -280,9 +280,7 @@ fn wire_type(sql_type: &SqlType, results: CollationId, binary: bool) -> (u8, u32
         TypeKind::Date => (column::DATE, 10, flag::BINARY),
         TypeKind::Time => (column::TIME, 10 + fraction, flag::BINARY),
         TypeKind::DateTime => (column::DATETIME, 19 + fraction, flag::BINARY),
-        TypeKind::Timestamp => {
-            (column::TIMESTAMP, 19 + fraction, flag::BINARY | flag::TIMESTAMP)
-        }
+        TypeKind::Timestamp => (column::TIMESTAMP, 19 + fraction, flag::BINARY | flag::TIMESTAMP),
         TypeKind::Char => (column::STRING, in_bytes(sql_type.length), bytes),
         TypeKind::VarChar => (column::VAR_STRING, in_bytes(sql_type.length), bytes),
         TypeKind::TinyText => (column::BLOB, in_bytes(255), flag::BLOB | bytes),

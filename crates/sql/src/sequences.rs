@@ -137,12 +137,7 @@ impl Sequences {
     }
 
     /// The value that would be given out next, for SHOW TABLE STATUS.
-    pub async fn peek(
-        &self,
-        kernel: &Kernel,
-        table: TableId,
-        start: u64,
-    ) -> Result<u64, Failure> {
+    pub async fn peek(&self, kernel: &Kernel, table: TableId, start: u64) -> Result<u64, Failure> {
         if let Some(next) = self.at_hand(table) {
             return Ok(next);
         }

@@ -194,9 +194,7 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::Privileges => Ok(server::privileges()),
         Show::RoutineCode(is_function, _) => Err(server::no_routine_code(*is_function)),
         Show::BinaryLogStatus => Ok(server::binary_log_status()),
-        Show::BinaryLogs => {
-            Err(SqlError::new(1381, "HY000", "You are not using binary logging"))
-        }
+        Show::BinaryLogs => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
         Show::LogEvents { .. } => Ok(Listing::of_texts(&[
             "Log_name",
             "Pos",
@@ -206,13 +204,9 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
             "Info",
         ])),
         Show::ReplicaStatus(_) => Ok(server::replica_status()),
-        Show::Replicas => Ok(Listing::of_texts(&[
-            "Server_Id",
-            "Host",
-            "Port",
-            "Source_Id",
-            "Replica_UUID",
-        ])),
+        Show::Replicas => {
+            Ok(Listing::of_texts(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]))
+        }
         Show::Profiles => Ok(Listing::of_texts(&["Query_ID", "Duration", "Query"])),
         Show::Profile { .. } => Ok(Listing::of_texts(&["Status", "Duration"])),
         _ => Err(error::unsupported("this form of SHOW")),

@@ -51,8 +51,7 @@ impl Session {
         read_only: bool,
         consistent_snapshot: bool,
     ) -> Result<(), SqlError> {
-        let (level, access) =
-            (self.transaction.isolation_once, self.transaction.read_only_once);
+        let (level, access) = (self.transaction.isolation_once, self.transaction.read_only_once);
         self.commit().await?;
         self.transaction.isolation_once = level;
         self.transaction.explicit = true;
@@ -164,9 +163,8 @@ impl Session {
     fn savepoint_position(&self, name: &str) -> Result<usize, SqlError> {
         let lower = name.to_lowercase();
         let position = self.transaction.savepoints.iter().position(|(other, _)| *other == lower);
-        position.ok_or_else(|| {
-            SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist"))
-        })
+        position
+            .ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
     }
 
     /// The state a new connection, or a reset one, begins with.

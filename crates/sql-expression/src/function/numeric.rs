@@ -137,9 +137,7 @@ fn shift_bytes(bytes: &[u8], by: u64, left: bool) -> Vec<u8> {
 }
 
 fn bit_count_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
-    if !is_binary_string(&s.arguments[0]) {
-        numbers(s);
-    } else if s.argument(0).bits {
+    if !is_binary_string(&s.arguments[0]) || s.argument(0).bits {
         numbers(s);
     }
     s.integer(2)

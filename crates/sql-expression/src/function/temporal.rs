@@ -83,13 +83,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("subtime", 2, 2, arithmetic::add_time_type, |f| arithmetic::add_time(f, true)),
     Function::pure("datediff", 2, 2, |s| s.maybe_integer(7), arithmetic::date_diff),
     Function::pure("timediff", 2, 2, arithmetic::time_diff_type, arithmetic::time_diff),
-    Function::pure(
-        "timestampdiff",
-        3,
-        3,
-        |s| s.maybe_integer(20),
-        |f| arithmetic::timestamp_diff(f),
-    ),
+    Function::pure("timestampdiff", 3, 3, |s| s.maybe_integer(20), arithmetic::timestamp_diff),
     Function::pure("extract", 2, 2, |s| s.maybe_integer(16), part::extract),
     Function::pure("year", 1, 1, |s| s.maybe_integer(4), |f| part::of_date(f, |d| d.year.into())),
     Function::pure(

@@ -193,12 +193,12 @@ fn sql_type(
             float_digits(name, kind, *digits, *numeric, rules)?
         }
         DataType::Bit(length) => bit(name, *length)?,
-        DataType::Char(length, character) => char(name, length.unwrap_or(1), |length| {
-            text(TypeKind::Char, length, character)
-        })?,
-        DataType::Binary(length) => char(name, length.unwrap_or(1), |length| {
-            Ok(SqlType::new(TypeKind::Char, length))
-        })?,
+        DataType::Char(length, character) => {
+            char(name, length.unwrap_or(1), |length| text(TypeKind::Char, length, character))?
+        }
+        DataType::Binary(length) => {
+            char(name, length.unwrap_or(1), |length| Ok(SqlType::new(TypeKind::Char, length)))?
+        }
         DataType::Varchar(length, character) => {
             let sql_type = text(TypeKind::VarChar, *length, character)?;
             varchar(name, sql_type, rules)?
@@ -208,9 +208,7 @@ fn sql_type(
             let sql_type = text(TypeKind::Text, 0, character)?;
             lob(name, sql_type, *size, *length)?
         }
-        DataType::Blob(size, length) => {
-            lob(name, SqlType::new(TypeKind::Text, 0), *size, *length)?
-        }
+        DataType::Blob(size, length) => lob(name, SqlType::new(TypeKind::Text, 0), *size, *length)?,
         DataType::Date => SqlType::new(TypeKind::Date, 10),
         DataType::Time(digits) => temporal(name, TypeKind::Time, 10, *digits)?,
         DataType::DateTime(digits) => temporal(name, TypeKind::DateTime, 19, *digits)?,

@@ -48,7 +48,9 @@ impl DatabaseOptions {
                     }
                 },
                 DatabaseOption::ReadOnly(None | Some(false)) => {}
-                DatabaseOption::ReadOnly(Some(true)) => return Err(error::unsupported("READ ONLY")),
+                DatabaseOption::ReadOnly(Some(true)) => {
+                    return Err(error::unsupported("READ ONLY"));
+                }
             }
         }
         let collation = match (charset, chosen) {

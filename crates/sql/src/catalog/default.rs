@@ -9,11 +9,11 @@
 
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Expr, Literal};
-use sqltype::{Converter, Datum, DateTime, Place, Problems, SqlType, TimeZone, TypeKind, format};
+use sqltype::{Converter, DateTime, Datum, Place, Problems, SqlType, TimeZone, TypeKind, format};
 
 use super::constant::Constants;
 use super::draft::Rules;
-use super::{ColumnDefault, ColumnDefinition, column, error, expression};
+use super::{ColumnDefault, ColumnDefinition, column, error, expression, text};
 
 /// The default of a column whose type and nullability are known.
 pub(crate) fn define(
@@ -25,11 +25,12 @@ pub(crate) fn define(
     match declared {
         None if !column.nullable => Ok(ColumnDefault::None),
         // The canonical text says DEFAULT NULL where it can; what it leaves out was dropped.
-        None if rules.from_catalog && !is_lob(&column.sql_type.kind) => Ok(ColumnDefault::None),
+        None if rules.from_catalog && !text::omits_null(&column.sql_type.kind) => {
+            Ok(ColumnDefault::None)
+        }
         None => Ok(ColumnDefault::Value(Datum::Null)),
         Some(ast::ColumnDefault::CurrentTimestamp(digits)) => {
-            let temporal =
-                matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
+            let temporal = matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
             match temporal && u32::from(column.sql_type.decimals) == *digits {
                 true => Ok(ColumnDefault::Now(column.sql_type.decimals)),
                 false => Err(invalid()),
@@ -79,8 +80,12 @@ fn constant(
     }
     let zone = rules.context.facts.time_zone.clone();
     let mut problems = Problems::new();
-    let mut converter =
-        Converter { mode: rules.store, zone: &zone, now: rules.context.now, problems: &mut problems };
+    let mut converter = Converter {
+        mode: rules.store,
+        zone: &zone,
+        now: rules.context.now,
+        problems: &mut problems,
+    };
     let place = Place { table: rules.table, column: &column.name, row: 1 };
     let stored = converter.store(value, &from, &column.sql_type, place).map_err(|_| invalid())?;
     match (stored, &column.sql_type.kind) {

@@ -249,6 +249,9 @@ impl Draft {
         option::check_partitioning(&self.options, &self.columns, &keys)?;
         check_dependencies(&self.columns)?;
         let checks = complete_checks(&self.columns, self.checks, rules.table)?;
+        if !rules.from_catalog {
+            expression::bind(rules.table, &self.columns, &checks, &rules.context)?;
+        }
         Ok(Complete { columns: self.columns, keys, checks, options: self.options })
     }
 
@@ -305,7 +308,13 @@ fn packed_size(sql_type: &SqlType) -> usize {
         TypeKind::Text => 10,
         TypeKind::MediumText => 11,
         TypeKind::LongText | TypeKind::Json => 12,
-        TypeKind::Enum(members) => if members.len() > 255 { 2 } else { 1 },
+        TypeKind::Enum(members) => {
+            if members.len() > 255 {
+                2
+            } else {
+                1
+            }
+        }
         TypeKind::Set(members) => match members.len() {
             0..=8 => 1,
             9..=16 => 2,
@@ -350,11 +359,15 @@ fn check_dependencies(columns: &[ColumnDefinition]) -> Result<(), SqlError> {
         };
         for name in expression::columns(expr) {
             let Some((other_at, other)) = super::column_named(columns, name) else {
-                let clause = if is_generated { "generated column function" } else { "default value expression" };
+                let clause = if is_generated {
+                    "generated column function"
+                } else {
+                    "default value expression"
+                };
                 return Err(error::unknown_column(name, clause));
             };
-            let computed = other.generated.is_some()
-                || matches!(other.default, ColumnDefault::Expression(_));
+            let computed =
+                other.generated.is_some() || matches!(other.default, ColumnDefault::Expression(_));
             if is_generated && other.auto_increment {
                 return Err(error::generated_of_auto_increment(&column.name));
             }

@@ -105,8 +105,6 @@ errors! {
         1294, "HY000", "Invalid ON UPDATE clause for '{column}' column";
     conflicting_charsets(one: &str, other: &str) =
         1302, "HY000", "Conflicting declarations: '{one}' and '{other}'";
-    not_base_table(database: &str, table: &str) =
-        1347, "HY000", "'{database}.{table}' is not BASE TABLE";
     illegal_member(member: &str) =
         1367, "22007", "Illegal set '{member}' value found during parsing";
     key_part_zero(column: &str) = 1391, "HY000", "Key part '{column}' length cannot be 0";
@@ -147,10 +145,6 @@ errors! {
         1681, "HY000",
         "The ZEROFILL attribute is deprecated and will be removed in a future release. Use the \
          LPAD function to zero-pad numbers, or store the formatted numbers in a CHAR column.";
-    deprecated_utf8mb3() =
-        3719, "HY000",
-        "'utf8' is currently an alias for the character set UTF8MB3, but will be an alias for \
-         UTF8MB4 in a future release. Please consider using UTF8MB4 in order to be unambiguous.";
     wrong_year_width() = 1818, "HY000", "Supports only YEAR or YEAR(4) column.";
     duplicate_index(name: &str, database: &str, table: &str) =
         1831, "HY000",
@@ -210,6 +204,9 @@ errors! {
     default_variable(column: &str) =
         3772, "HY000",
         "Default value expression of column '{column}' cannot refer user or system variables.";
+    check_not_boolean(name: &str) =
+        3812, "HY000",
+        "An expression of non-boolean type specified to a check constraint '{name}'.";
     check_of_other_column(name: &str) =
         3813, "HY000", "Column check constraint '{name}' references other column.";
     check_named_function(name: &str, function: &str) =

@@ -1,15 +1,19 @@
 //! Expressions inside definitions: what they may contain, and which columns they read.
 //!
 //! # Owns
-//! The walk over a syntax tree, and the checks of generated columns, defaults and CHECK constraints
-//! that need no types.
+//! The walk over a syntax tree, and the checks of generated columns, defaults and CHECK constraints.
 //! # Not here
-//! Binding and evaluation (`sql-expression`).
+//! Evaluation (`sql-expression`).
 
-use sql_expression::SqlError;
-use sql_parser::ast::Expr;
+use std::sync::Arc;
 
-use super::error;
+use sql_expression::{
+    Binder, Clause, ColumnName, EvalContext, ResultType, Scope, ScopeColumn, ScopeTable, SqlError,
+};
+use sql_parser::ast::{BinaryOp, Expr, UnaryOp};
+
+use super::constant::Constants;
+use super::{CheckDefinition, ColumnDefault, ColumnDefinition, error};
 
 /// Where an expression stands; each has its own words for what it must not contain.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,13 @@ pub(crate) enum Place<'a> {
 /// Refuses what an expression in a definition must not contain: subqueries, parameters, variables,
 /// aggregates, rows as values, functions whose value is not decided by the row.
 pub(crate) fn check(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
+    if let Expr::Row(_) = expr {
+        return Err(match place {
+            Place::Generated(column) => error::generated_row(column),
+            Place::Default(column) => error::default_row(column),
+            Place::Check(name) => error::check_row(name),
+        });
+    }
     let mut result = Ok(());
     walk(expr, &mut |expr| {
         if result.is_ok() {
@@ -36,13 +47,11 @@ pub(crate) fn check(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
 
 fn check_node(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
     match expr {
-        Expr::UserVariable(_) | Expr::SystemVariable(_) | Expr::Assign { .. } => {
-            Err(match place {
-                Place::Generated(column) => error::generated_variable(column),
-                Place::Default(column) => error::default_variable(column),
-                Place::Check(name) => error::check_variable(name),
-            })
-        }
+        Expr::UserVariable(_) | Expr::SystemVariable(_) | Expr::Assign { .. } => Err(match place {
+            Place::Generated(column) => error::generated_variable(column),
+            Place::Default(column) => error::default_variable(column),
+            Place::Check(name) => error::check_variable(name),
+        }),
         Expr::InQuery { .. }
         | Expr::Quantified { .. }
         | Expr::Exists(_)
@@ -131,6 +140,82 @@ fn is_disallowed(place: Place<'_>, function: &str) -> bool {
     never || undecided && !matches!(place, Place::Default(_))
 }
 
+/// Binds every expression of a definition: unknown functions, wrong arguments and types that do not
+/// go together are told when the table is made, not with its first row.
+pub(crate) fn bind(
+    table: &str,
+    columns: &[ColumnDefinition],
+    checks: &[CheckDefinition],
+    context: &EvalContext,
+) -> Result<(), SqlError> {
+    let mut scope = Scope::new(None);
+    let scoped = columns.iter().map(|column| {
+        let (schema, table) = ("".into(), table.into());
+        let name = ColumnName { schema, table, column: column.name.as_str().into() };
+        let result = ResultType::column(column.sql_type.clone(), column.nullable);
+        let default = match &column.default {
+            ColumnDefault::Value(value) => Some(value.clone()),
+            _ => None,
+        };
+        ScopeColumn { default, ..ScopeColumn::new(Arc::new(name), result) }
+    });
+    let columns_of_scope = scoped.collect();
+    scope.add(ScopeTable {
+        name: table.into(),
+        columns: columns_of_scope,
+        ..ScopeTable::default()
+    });
+    let mut constants = Constants::of(context);
+    let mut binder = Binder::new(&scope, &mut constants);
+    for column in columns {
+        if let Some(generated) = &column.generated {
+            binder.bind(&generated.expression, Clause::Definition)?;
+        }
+        if let ColumnDefault::Expression(expr) = &column.default {
+            binder.bind(expr, Clause::Definition)?;
+        }
+    }
+    for check in checks {
+        binder.bind(&check.expression, Clause::Check)?;
+        if !is_boolean(&check.expression) {
+            return Err(error::check_not_boolean(&check.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an expression is a condition: its values are true and false, not numbers taken for such.
+fn is_boolean(expr: &Expr) -> bool {
+    match expr {
+        Expr::And(_)
+        | Expr::Or(_)
+        | Expr::IsNull { .. }
+        | Expr::IsTruth { .. }
+        | Expr::Like { .. }
+        | Expr::Between { .. }
+        | Expr::InList { .. }
+        | Expr::MemberOf { .. } => true,
+        Expr::Unary { op, .. } => *op == UnaryOp::Not,
+        Expr::Binary { op, .. } => op.is_comparison() || *op == BinaryOp::Xor,
+        Expr::Function(call) => matches!(
+            call.name.as_str(),
+            "is_ipv4"
+                | "is_ipv4_compat"
+                | "is_ipv4_mapped"
+                | "is_ipv6"
+                | "is_uuid"
+                | "isnull"
+                | "json_contains"
+                | "json_contains_path"
+                | "json_overlaps"
+                | "json_schema_valid"
+                | "json_valid"
+                | "regexp_like"
+        ),
+        _ => false,
+    }
+}
+
 /// Whether the expression reads a column of this name.
 pub(crate) fn reads(expr: &Expr, column: &str) -> bool {
     columns(expr).iter().any(|name| super::same_name(name, column))
@@ -166,6 +251,7 @@ pub(crate) fn unqualify(expr: &mut Expr, table: &str) -> Result<(), String> {
 macro_rules! walker {
     ($(#[$doc:meta])* $walk:ident [$($life:tt)*] $expr:ty, $($exclusive:ident)?) => {
         $(#[$doc])*
+        #[expect(clippy::too_many_lines, reason = "an arm for each kind of expression")]
         pub(crate) fn $walk $($life)*(expr: $expr, visit: &mut dyn FnMut($expr)) {
             visit(expr);
             match expr {
@@ -209,7 +295,7 @@ macro_rules! walker {
                 Expr::Like { operand, pattern, escape, .. } => {
                     $walk(operand, visit);
                     $walk(pattern, visit);
-                    for escape in escape {
+                    if let Some(escape) = escape {
                         $walk(escape, visit);
                     }
                 }
@@ -225,19 +311,19 @@ macro_rules! walker {
                     }
                 }
                 Expr::Case(case) => {
-                    for operand in & $($exclusive)? case.operand {
+                    if let Some(operand) = & $($exclusive)? case.operand {
                         $walk(operand, visit);
                     }
                     for (when, then) in & $($exclusive)? case.branches {
                         $walk(when, visit);
                         $walk(then, visit);
                     }
-                    for otherwise in & $($exclusive)? case.otherwise {
+                    if let Some(otherwise) = & $($exclusive)? case.otherwise {
                         $walk(otherwise, visit);
                     }
                 }
                 Expr::Trim { pattern, operand, .. } => {
-                    for pattern in pattern {
+                    if let Some(pattern) = pattern {
                         $walk(pattern, visit);
                     }
                     $walk(operand, visit);

@@ -100,12 +100,8 @@ impl Harness {
         world.run(async {
             match &statement {
                 Statement::Set(items) => crate::variables::set(session, items, &[]).await,
-                Statement::SetTransaction(set) => {
-                    crate::variables::set_transaction(session, set)
-                }
-                Statement::Insert(insert) => {
-                    crate::execute::insert(session, insert, &[]).await
-                }
+                Statement::SetTransaction(set) => crate::variables::set_transaction(session, set),
+                Statement::Insert(insert) => crate::execute::insert(session, insert, &[]).await,
                 statement => crate::ddl::run(session, statement).await,
             }
         })
@@ -248,7 +244,10 @@ impl World {
             };
             self.apply(&Command::Schema { session, number: self.numbers, change: end });
             if keys.len() < count {
-                return ClientResult::Failed(Refusal::new(ErrorCode::UniqueViolation, name.clone()));
+                return ClientResult::Failed(Refusal::new(
+                    ErrorCode::UniqueViolation,
+                    name.clone(),
+                ));
             }
         }
         match answer {
@@ -266,9 +265,7 @@ impl World {
     fn find(&self, table: TableId, key: &[Value]) -> Option<usize> {
         let definition = &self.state.tables[&table];
         let wanted = definition.primary_key_of(key);
-        let key_of = |row: &[Value]| {
-            definition.primary_key_of(&pick(row, &definition.primary_key))
-        };
+        let key_of = |row: &[Value]| definition.primary_key_of(&pick(row, &definition.primary_key));
         self.rows.get(&table)?.iter().position(|row| key_of(row) == wanted)
     }
 

@@ -45,8 +45,7 @@ pub(crate) struct PartDraft {
 impl KeyDraft {
     /// The key said at a column.
     pub(crate) fn of_column(column: &str, kind: KeyKind) -> Self {
-        let part =
-            PartDraft { column: column.to_owned(), prefix_length: None, descending: false };
+        let part = PartDraft { column: column.to_owned(), prefix_length: None, descending: false };
         let (name, method, comment, invisible) = (None, None, String::new(), false);
         Self { name, kind, parts: vec![part], method, comment, invisible }
     }

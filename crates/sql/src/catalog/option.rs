@@ -40,7 +40,15 @@ pub(crate) const SHOWN: [&str; 11] = [
 const OWN_ENGINES: [&str; 4] = ["ndbcluster", "ndb", "innodb", "nines"];
 /// Engines that MySQL has.
 const OTHER_ENGINES: [&str; 10] = [
-    "archive", "blackhole", "csv", "example", "federated", "heap", "memory", "merge", "mrg_myisam",
+    "archive",
+    "blackhole",
+    "csv",
+    "example",
+    "federated",
+    "heap",
+    "memory",
+    "merge",
+    "mrg_myisam",
     "myisam",
 ];
 
@@ -138,7 +146,8 @@ pub(crate) fn text_options(
                 let set = named_charset(set, of_database)?;
                 match chosen_charset {
                     Some(other) if other != set => {
-                        let word = |set: collation::Charset| format!("CHARACTER SET {}", set.name());
+                        let word =
+                            |set: collation::Charset| format!("CHARACTER SET {}", set.name());
                         return Err(error::conflicting_charsets(&word(other), &word(set)));
                     }
                     _ => chosen_charset = Some(set),

@@ -174,8 +174,7 @@ fn default(column: &ColumnDefinition, style: &Style) -> Option<String> {
     match &column.default {
         ColumnDefault::None => None,
         ColumnDefault::Value(Datum::Null) => {
-            // Where nothing else can be a constant, NULL goes without saying.
-            (!is_lob(&column.sql_type.kind)).then(|| "NULL".to_owned())
+            (!omits_null(&column.sql_type.kind)).then(|| "NULL".to_owned())
         }
         ColumnDefault::Value(Datum::UInt(bits)) if column.sql_type.kind == TypeKind::Bit => {
             Some(format!("b'{bits:b}'"))
@@ -184,9 +183,7 @@ fn default(column: &ColumnDefinition, style: &Style) -> Option<String> {
             // Only binary strings are no text.
             Some(hexadecimal(bytes))
         }
-        ColumnDefault::Value(_) => {
-            default_text(column, &style.zone).map(|text| literal(&text))
-        }
+        ColumnDefault::Value(_) => default_text(column, &style.zone).map(|text| literal(&text)),
         ColumnDefault::Expression(expr) => Some(format!("({})", expression(expr))),
         ColumnDefault::Now(digits) => Some(current_timestamp(*digits)),
     }
@@ -204,15 +201,9 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-fn is_lob(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Json
-    )
+/// Whether DEFAULT NULL is left out of columns of this type, as MySQL does.
+pub(crate) fn omits_null(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText)
 }
 
 /// CURRENT_TIMESTAMP with its digits.
@@ -324,7 +315,8 @@ pub(crate) fn quoted(name: &str) -> String {
 
 /// Whether a name may stand without quotes.
 fn is_plain(name: &str) -> bool {
-    let word = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '$' || char > '\x7f';
+    let word =
+        |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '$' || char > '\x7f';
     !name.is_empty()
         && name.chars().all(word)
         && !name.chars().all(|char| char.is_ascii_digit())

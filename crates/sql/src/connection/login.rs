@@ -50,7 +50,11 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
 async fn read_response(connection: &Connection) -> Result<Response, End> {
     let payload = connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
     Response::parse(&payload).map_err(|_| {
-        End::Error(SqlError::new(1043, "08S01", "Bad handshake: the protocol of MySQL 4.1 is needed"))
+        End::Error(SqlError::new(
+            1043,
+            "08S01",
+            "Bad handshake: the protocol of MySQL 4.1 is needed",
+        ))
     })
 }
 

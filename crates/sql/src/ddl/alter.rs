@@ -40,10 +40,7 @@ pub(super) struct Alteration<'r> {
 }
 
 /// ALTER TABLE.
-pub(super) async fn run(
-    session: &mut Session,
-    alter: &AlterTable,
-) -> Result<Outcome, SqlError> {
+pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Outcome, SqlError> {
     let name = user_table(session, session.table_name(&alter.table)?)?;
     let old = session.definition_named(&name)?;
     let rules = Rules::of_statement(session, &name.database, &name.name);
@@ -413,9 +410,8 @@ impl Alteration<'_> {
 
     /// DROP CONSTRAINT: a key or a check.
     fn drop_constraint(&mut self, name: &str) -> Result<(), SqlError> {
-        let is_key = self
-            .key_position(name)
-            .is_ok_and(|at| self.draft.keys[at].kind != KeyKind::Ordinary);
+        let is_key =
+            self.key_position(name).is_ok_and(|at| self.draft.keys[at].kind != KeyKind::Ordinary);
         let named = |own: &Option<String>| own.as_ref().is_some_and(|own| same_name(own, name));
         let is_check = self.draft.checks.iter().any(|check| named(&check.name));
         match (is_key, is_check) {

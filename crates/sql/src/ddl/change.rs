@@ -13,7 +13,7 @@
 
 use model::{Column, ColumnId, ErrorCode, IndexId, SchemaChange, Table, TableId, Value};
 use sql_expression::SqlError;
-use sqltype::{Datum, DateTime, SqlType, TypeKind, storage};
+use sqltype::{DateTime, Datum, SqlType, TypeKind, storage};
 
 use super::alter::Altered;
 use super::{change, refused};
@@ -88,13 +88,9 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
     let own = |index: &IndexId| !stay.contains(index);
     let all = kernel_indexes(&old.table);
     let dropped: Vec<IndexId> = all.iter().map(|(id, _)| *id).filter(own).collect();
-    let in_the_way =
-        |index: &KernelIndex| built.iter().any(|new| new.name == index.name);
-    let cleared: Vec<IndexId> = all
-        .iter()
-        .filter(|(id, index)| own(id) && in_the_way(index))
-        .map(|(id, _)| *id)
-        .collect();
+    let in_the_way = |index: &KernelIndex| built.iter().any(|new| new.name == index.name);
+    let cleared: Vec<IndexId> =
+        all.iter().filter(|(id, index)| own(id) && in_the_way(index)).map(|(id, _)| *id).collect();
     let used = |id: &IndexId| {
         old.keys.iter().any(|key| key.ordered == Some(*id) || key.unique == Some(*id))
     };
@@ -318,7 +314,11 @@ async fn describe(
 }
 
 /// The old definition without the keys that use these indexes.
-fn without_keys(name: &TableName, old: &TableDefinition, cleared: &[IndexId]) -> model::Description {
+fn without_keys(
+    name: &TableName,
+    old: &TableDefinition,
+    cleared: &[IndexId],
+) -> model::Description {
     let used = |id: Option<IndexId>| id.is_some_and(|id| cleared.contains(&id));
     let keys: Vec<KeyDefinition> =
         old.keys.iter().filter(|key| !used(key.ordered) && !used(key.unique)).cloned().collect();

@@ -28,10 +28,7 @@ use crate::plan::Planner;
 use crate::result::{Outcome, ResultColumn};
 use crate::session::Session;
 
-pub(super) async fn run(
-    session: &mut Session,
-    create: &CreateTable,
-) -> Result<Outcome, SqlError> {
+pub(super) async fn run(session: &mut Session, create: &CreateTable) -> Result<Outcome, SqlError> {
     if create.temporary {
         return Err(error::unsupported("TEMPORARY TABLE"));
     }
@@ -248,8 +245,7 @@ fn source_of(session: &Session, column: &ResultColumn) -> Option<ColumnDefinitio
     if column.org_table.is_empty() || column.org_name.is_empty() {
         return None;
     }
-    let name =
-        TableName { database: column.database.clone(), name: column.org_table.clone() };
+    let name = TableName { database: column.database.clone(), name: column.org_table.clone() };
     let definition = session.definition_named(&name).ok()?;
     definition.column(&column.org_name).map(|(_, column)| column.clone())
 }

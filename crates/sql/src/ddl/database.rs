@@ -66,10 +66,7 @@ pub(super) async fn alter(
     }
 }
 
-pub(super) async fn drop(
-    session: &mut Session,
-    drop: &DropDatabase,
-) -> Result<Outcome, SqlError> {
+pub(super) async fn drop(session: &mut Session, drop: &DropDatabase) -> Result<Outcome, SqlError> {
     let name = drop.name.as_str();
     refuse_system(name)?;
     let cluster = session.kernel.cluster();

@@ -18,10 +18,7 @@ use crate::result::Outcome;
 use crate::session::Session;
 
 /// DROP TABLE: all of the tables are there, or none is dropped.
-pub(super) async fn tables(
-    session: &mut Session,
-    drop: &DropTable,
-) -> Result<Outcome, SqlError> {
+pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Outcome, SqlError> {
     let mut found = Vec::new();
     let mut missing = Vec::new();
     for name in &drop.tables {

@@ -14,9 +14,7 @@
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{
-    Column, ColumnType, ErrorClass, ErrorCode, SchemaChange, TableId, Value,
-};
+use model::{Column, ColumnType, ErrorClass, ErrorCode, SchemaChange, TableId, Value};
 use sql_expression::{SqlError, SqlMode};
 use sqltype::{Datum, SqlType, TypeKind};
 use stdx::Duration;
@@ -337,12 +335,9 @@ impl<'a> Copy<'a> {
             let before = &self.altered.old.columns[origin];
             // What is stored alike is not read and written again: a moment stays itself, whatever
             // the time zone says about it.
-            if column.generated.is_none()
-                && !column.auto_increment
-                && is_value_kept(before, column)
+            if column.generated.is_none() && !column.auto_increment && is_value_kept(before, column)
             {
-                values[usize::from(column.column.0)] =
-                    old[usize::from(before.column.0)].clone();
+                values[usize::from(column.column.0)] = old[usize::from(before.column.0)].clone();
             }
         }
         Ok(Made { row, values })
@@ -381,8 +376,10 @@ impl<'a> Copy<'a> {
         if column.default != ColumnDefault::None || column.nullable || column.auto_increment {
             return self.maker.default(run, at, row).await;
         }
-        let temporal =
-            matches!(column.sql_type.kind, TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp);
+        let temporal = matches!(
+            column.sql_type.kind,
+            TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
+        );
         let mode = run.context.facts.sql_mode;
         if temporal && run.context.strict && mode.contains(SqlMode::NO_ZERO_DATE) {
             let (kind, zero) = match column.sql_type.kind {
@@ -413,11 +410,16 @@ impl<'a> Copy<'a> {
                 let number = Datum::UInt(self.largest);
                 let of = SqlType::unsigned_big_int();
                 let stored = self.maker.store(run, at, number, &of);
-                let exhausted =
-                    |_| SqlError::new(1264, "22003", format!(
-                        "Out of range value for column '{}' at row {}",
-                        column.name, self.records
-                    ));
+                let exhausted = |_| {
+                    SqlError::new(
+                        1264,
+                        "22003",
+                        format!(
+                            "Out of range value for column '{}' at row {}",
+                            column.name, self.records
+                        ),
+                    )
+                };
                 *value = stored.map_err(exhausted)?;
             }
             Datum::Int(number) => {

@@ -94,7 +94,9 @@ fn truncating_gives_a_new_identity() {
 #[test]
 fn like_takes_columns_and_keys() {
     let mut harness = Harness::new();
-    harness.ok("CREATE TABLE s (a INT AUTO_INCREMENT KEY, b INT UNIQUE, CHECK (b > 0)) AUTO_INCREMENT=7");
+    harness.ok(
+        "CREATE TABLE s (a INT AUTO_INCREMENT KEY, b INT UNIQUE, CHECK (b > 0)) AUTO_INCREMENT=7",
+    );
     harness.ok("CREATE TABLE t LIKE s");
     let definition = harness.session.shared.definitions.of(&harness.table("d.t")).unwrap();
     assert_eq!(keys(&harness), ["PRIMARY", "b"]);
@@ -175,13 +177,7 @@ fn other_alterations_copy_the_rows() {
             "a,b",
             vec![int(1), int(12)],
         ),
-        (
-            "a INT, b INT",
-            "(1,2)",
-            "ALTER TABLE t ADD PRIMARY KEY (b)",
-            "a,b",
-            vec![int(1), int(2)],
-        ),
+        ("a INT, b INT", "(1,2)", "ALTER TABLE t ADD PRIMARY KEY (b)", "a,b", vec![int(1), int(2)]),
         (
             "a INT PRIMARY KEY",
             "(5)",
@@ -257,7 +253,8 @@ fn a_copy_that_fails_leaves_the_table_as_it_was() {
 
 #[test]
 fn a_sequence_goes_on_after_a_copy() {
-    let mut harness = table_of("a INT AUTO_INCREMENT PRIMARY KEY, b INT", "(NULL,1),(NULL,2),(40,3)");
+    let mut harness = table_of("a INT AUTO_INCREMENT PRIMARY KEY, b INT", "(NULL,1),(NULL,2)");
+    harness.ok("INSERT INTO t VALUES (40, 3)");
     harness.ok("ALTER TABLE t DROP b");
     harness.ok("INSERT INTO t VALUES (NULL)");
     assert_eq!(harness.rows("d.t").last().unwrap()[0], Value::Int(41));

@@ -29,22 +29,40 @@ pub(crate) enum Cursor<'p> {
     /// Rows that some work at the beginning gives.
     Collect(&'p Operator),
     Table(Box<TableCursor<'p>>),
-    Lookup { input: Box<Cursor<'p>>, operator: &'p Operator },
+    Lookup {
+        input: Box<Cursor<'p>>,
+        operator: &'p Operator,
+    },
     Join(Box<join::JoinCursor<'p>>),
-    Filter { input: Box<Cursor<'p>>, conditions: &'p [Formula] },
-    Project { input: Box<Cursor<'p>>, expressions: &'p [Formula] },
-    Distinct { input: Box<Cursor<'p>>, seen: BTreeSet<Vec<u8>>, types: &'p [SqlType] },
-    Limit { input: Box<Cursor<'p>>, operator: &'p Operator, left: Option<(u64, u64)> },
-    UnionAll { first: Option<Box<Cursor<'p>>>, rest: VecDeque<&'p Operator> },
+    Filter {
+        input: Box<Cursor<'p>>,
+        conditions: &'p [Formula],
+    },
+    Project {
+        input: Box<Cursor<'p>>,
+        expressions: &'p [Formula],
+    },
+    Distinct {
+        input: Box<Cursor<'p>>,
+        seen: BTreeSet<Vec<u8>>,
+        types: &'p [SqlType],
+    },
+    Limit {
+        input: Box<Cursor<'p>>,
+        operator: &'p Operator,
+        left: Option<(u64, u64)>,
+    },
+    UnionAll {
+        first: Option<Box<Cursor<'p>>>,
+        rest: VecDeque<&'p Operator>,
+    },
 }
 
 /// Begins an operator.
 pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
     match operator {
         Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
-        Operator::Lookup { input, .. } => {
-            Cursor::Lookup { input: Box::new(open(input)), operator }
-        }
+        Operator::Lookup { input, .. } => Cursor::Lookup { input: Box::new(open(input)), operator },
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
             Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
         }
@@ -61,7 +79,9 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         Operator::Limit { input, .. } => {
             Cursor::Limit { input: Box::new(open(input)), operator, left: None }
         }
-        Operator::Set { first, rest, .. } if rest.iter().all(|(kind, _)| *kind == SetKind::UnionAll) => {
+        Operator::Set { first, rest, .. }
+            if rest.iter().all(|(kind, _)| *kind == SetKind::UnionAll) =>
+        {
             let rest = rest.iter().map(|(_, operator)| operator).collect();
             Cursor::UnionAll { first: Some(Box::new(open(first))), rest }
         }
@@ -204,10 +224,7 @@ async fn limited(
 }
 
 /// All rows of an operator.
-pub(crate) async fn drain(
-    run: &mut Run<'_>,
-    operator: &Operator,
-) -> Result<Vec<Row>, SqlError> {
+pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
     let mut cursor = open(operator);
     let mut all = Vec::new();
     while let Some(mut rows) = cursor.next(run).await? {
@@ -391,27 +408,29 @@ async fn combined(
             SetKind::Except | SetKind::ExceptAll => {
                 let mut counts = counted(&other, types);
                 let all = *kind == SetKind::ExceptAll;
-                let kept = rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
-                    Some(count) if all && *count > 0 => {
-                        *count -= 1;
-                        false
-                    }
-                    Some(_) => all,
-                    None => true,
-                });
+                let kept =
+                    rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
+                        Some(count) if all && *count > 0 => {
+                            *count -= 1;
+                            false
+                        }
+                        Some(_) => all,
+                        None => true,
+                    });
                 let kept: Vec<Row> = kept.collect();
                 if all { kept } else { once(kept.into_iter(), types) }
             }
             SetKind::Intersect | SetKind::IntersectAll => {
                 let mut counts = counted(&other, types);
                 let all = *kind == SetKind::IntersectAll;
-                let kept = rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
-                    Some(count) if *count > 0 => {
-                        *count -= usize::from(all);
-                        true
-                    }
-                    _ => false,
-                });
+                let kept =
+                    rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
+                        Some(count) if *count > 0 => {
+                            *count -= usize::from(all);
+                            true
+                        }
+                        _ => false,
+                    });
                 let kept: Vec<Row> = kept.collect();
                 if all { kept } else { once(kept.into_iter(), types) }
             }

@@ -10,9 +10,7 @@ use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer};
 use model::{ErrorCode, Refusal, Value};
-use sql_expression::{
-    Binder, Clause, Level, Scope, ScopeTable, SqlError, SqlMode,
-};
+use sql_expression::{Binder, Clause, Level, Scope, ScopeTable, SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, InsertSource};
 use sqltype::{Datum, SqlType};
 use wire::{LockMode, Projection, WaitPolicy};
@@ -118,10 +116,9 @@ fn plan(
         for assignment in &insert.on_duplicate {
             let at = column_at(&definition, assignment.column.column.as_str())?;
             let value = match &assignment.value {
-                Expr::DefaultValue => binder.bind(
-                    &Expr::DefaultOf(assignment.column.clone()),
-                    Clause::FieldList,
-                )?,
+                Expr::DefaultValue => {
+                    binder.bind(&Expr::DefaultOf(assignment.column.clone()), Clause::FieldList)?
+                }
                 expr => binder.bind(expr, Clause::FieldList)?,
             };
             on_duplicate.push((at, Formula::new(value)));
@@ -526,6 +523,11 @@ pub(crate) fn types_of(definition: &TableDefinition) -> Vec<sql_expression::Resu
 }
 
 /// A datum as the kernel stores it in a column.
-pub(crate) fn stored(run: &Run<'_>, definition: &TableDefinition, at: usize, datum: &Datum) -> Value {
+pub(crate) fn stored(
+    run: &Run<'_>,
+    definition: &TableDefinition,
+    at: usize,
+    datum: &Datum,
+) -> Value {
     kernel_value(run, datum, &definition.columns[at].sql_type)
 }

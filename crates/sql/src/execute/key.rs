@@ -2,7 +2,7 @@
 
 use model::Value;
 use sqltype::temporal::{parse_date_time, parse_time};
-use sqltype::{Datum, DateTime, Decimal, SqlType, TypeKind, storage};
+use sqltype::{DateTime, Datum, Decimal, SqlType, TypeKind, storage};
 
 /// What a value means as a key of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,12 +79,10 @@ fn integer_key(datum: &Datum, column: &SqlType) -> KeyValue {
         Datum::Int(v) => i128::from(*v),
         Datum::UInt(v) => i128::from(*v),
         other => match exact_number(other) {
-            Some(number) if number.compare(&number.round(0)).is_eq() => {
-                match number.to_i128() {
-                    Some(whole) => whole,
-                    None => return KeyValue::NoMatch,
-                }
-            }
+            Some(number) if number.compare(&number.round(0)).is_eq() => match number.to_i128() {
+                Some(whole) => whole,
+                None => return KeyValue::NoMatch,
+            },
             Some(_) => return KeyValue::NoMatch,
             None => return KeyValue::Unusable,
         },
@@ -96,8 +94,7 @@ fn integer_key(datum: &Datum, column: &SqlType) -> KeyValue {
         TypeKind::Int => 32,
         _ => 64,
     };
-    let unsigned =
-        column.unsigned || matches!(column.kind, TypeKind::Bit | TypeKind::Year);
+    let unsigned = column.unsigned || matches!(column.kind, TypeKind::Bit | TypeKind::Year);
     let (low, high) = match unsigned {
         true => (0, (1i128 << bits) - 1),
         false => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),

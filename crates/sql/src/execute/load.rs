@@ -61,7 +61,9 @@ pub(crate) async fn load_data(
     }
     let (link, channel) = out.link();
     link.with_output(|bytes| {
-        channel.borrow_mut().write(bytes, |bytes| answer::local_infile(bytes, load.path.as_bytes()));
+        channel
+            .borrow_mut()
+            .write(bytes, |bytes| answer::local_infile(bytes, load.path.as_bytes()));
     });
     let (link, channel) = (link.clone(), channel.clone());
     let mut run = Run::new(session, &[]);
@@ -94,9 +96,8 @@ pub(crate) async fn load_data(
         return Err(error);
     }
     let Counts { records, deleted, skipped } = loader.counts;
-    let info = format!(
-        "Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}"
-    );
+    let info =
+        format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}");
     let affected = records - skipped + deleted;
     Ok(Outcome::Done { affected, last_insert_id: 0, info })
 }
@@ -110,9 +111,7 @@ fn targets_of(
         return Ok(visible.map(|(at, _)| Target::Column(at)).collect());
     }
     let target = |column: &LoadColumn| match column {
-        LoadColumn::Column(name) => {
-            column_at(definition, name.column.as_str()).map(Target::Column)
-        }
+        LoadColumn::Column(name) => column_at(definition, name.column.as_str()).map(Target::Column),
         LoadColumn::Variable(name) => Ok(Target::Variable(name.as_str().to_lowercase())),
     };
     columns.iter().map(target).collect()
@@ -254,8 +253,7 @@ impl Loader {
             .max();
         let kernel = run.session.kernel.clone();
         let sequences = run.session.shared.sequences.clone();
-        let (id, start) =
-            (self.maker.definition.table.id, self.maker.definition.sequence_start());
+        let (id, start) = (self.maker.definition.table.id, self.maker.definition.sequence_start());
         if let Some(largest) = largest.filter(|largest| *largest > 0) {
             sequences.raise(&kernel, id, largest, start).await?;
         }

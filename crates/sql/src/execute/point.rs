@@ -75,8 +75,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
 
 /// Whether the conditions say nothing but `key = value`, with values that are known at once.
 fn is_exact(scan: &TableScan, keys: &[Expression]) -> bool {
-    let simple =
-        |value: &Expression| matches!(value.node, Node::Constant(_) | Node::Parameter(_));
+    let simple = |value: &Expression| matches!(value.node, Node::Constant(_) | Node::Parameter(_));
     scan.conditions.len() == keys.len() && keys.iter().all(simple)
 }
 
@@ -398,11 +397,9 @@ pub(crate) async fn delete(
     let operation = ClientOperation::delete(scan.definition.table.id, key);
     match kernel.execute_all(vec![operation], commit).await {
         Ok(_) => Ok(Some(Outcome::affected(1))),
-        Err(Rejected { failure: Failure::Refused(refusal) | Failure::Aborted(refusal), .. })
-            if refusal.code == ErrorCode::RowNotFound =>
-        {
-            Ok(Some(Outcome::affected(0)))
-        }
+        Err(Rejected {
+            failure: Failure::Refused(refusal) | Failure::Aborted(refusal), ..
+        }) if refusal.code == ErrorCode::RowNotFound => Ok(Some(Outcome::affected(0))),
         Err(rejected) => Err(rejected.failure.into()),
     }
 }

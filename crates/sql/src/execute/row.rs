@@ -12,9 +12,7 @@ use model::Value;
 use sql_expression::{
     Binder, Clause, ErrorText, Level, ResultType, Scope, ScopeTable, SqlError, SqlMode,
 };
-use sqltype::{
-    Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage,
-};
+use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
 use crate::execute::run::{Row, Run};
@@ -101,7 +99,10 @@ impl RowMaker {
     ) -> Result<Datum, SqlError> {
         let column = self.column(at);
         match &self.defaults[at] {
-            Default::Value(value) => Ok(value.clone()),
+            Default::Value(value) => {
+                let zone = &run.context.facts.time_zone;
+                Ok(crate::catalog::default::in_zone(value, &column.sql_type, zone))
+            }
             Default::Now(digits) => Ok(Datum::DateTime(now(run).truncate(*digits))),
             Default::Formula(formula) => {
                 let value = run.value(formula, row).await?;
@@ -161,11 +162,7 @@ impl RowMaker {
 
     /// Computes generated columns and checks NOT NULL and CHECK. `generates`: a NULL in the
     /// AUTO_INCREMENT column is filled in later.
-    pub(crate) async fn complete(
-        &self,
-        run: &mut Run<'_>,
-        row: &mut Row,
-    ) -> Result<(), SqlError> {
+    pub(crate) async fn complete(&self, run: &mut Run<'_>, row: &mut Row) -> Result<(), SqlError> {
         for (at, formula) in &self.generated {
             let value = run.value(formula, row).await?;
             row[*at] = self.store(run, *at, value, formula.expression.sql_type())?;
@@ -217,7 +214,11 @@ impl RowMaker {
     pub(crate) fn duplicate(&self, index: Option<&str>, row: &[Datum]) -> SqlError {
         let key = match index {
             None => self.definition.primary_key(),
-            Some(name) => self.definition.key(name),
+            Some(name) => {
+                let indexes = &self.definition.table.unique_indexes;
+                let index = indexes.iter().find(|index| index.name == name).map(|index| index.id);
+                self.definition.keys.iter().find(|key| key.unique.is_some() && key.unique == index)
+            }
         };
         let name = key.map_or("PRIMARY", |key| key.name.as_str());
         let parts = key.map(|key| key.columns.as_slice()).unwrap_or_default();
@@ -235,9 +236,8 @@ impl RowMaker {
 
 /// A problem of a value as an error: its SQLSTATE is the table's.
 fn of_problem(problem: &Problem) -> SqlError {
-    let state = ErrorText::of(problem.code).map_or("HY000", |entry| {
-        std::str::from_utf8(entry.state).unwrap_or("HY000")
-    });
+    let state = ErrorText::of(problem.code)
+        .map_or("HY000", |entry| std::str::from_utf8(entry.state).unwrap_or("HY000"));
     SqlError::new(problem.code, state, problem.message.clone())
 }
 

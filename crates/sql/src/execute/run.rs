@@ -88,7 +88,11 @@ impl<'s> Run<'s> {
     }
 
     /// Evaluates a formula over a row.
-    pub(crate) async fn value(&mut self, formula: &Formula, row: &[Datum]) -> Result<Datum, SqlError> {
+    pub(crate) async fn value(
+        &mut self,
+        formula: &Formula,
+        row: &[Datum],
+    ) -> Result<Datum, SqlError> {
         if !formula.is_ready() {
             self.prepare(&formula.expression, row).await?;
         }
@@ -96,7 +100,11 @@ impl<'s> Run<'s> {
     }
 
     /// Whether a condition is true of a row.
-    pub(crate) async fn holds(&mut self, formula: &Formula, row: &[Datum]) -> Result<bool, SqlError> {
+    pub(crate) async fn holds(
+        &mut self,
+        formula: &Formula,
+        row: &[Datum],
+    ) -> Result<bool, SqlError> {
         if !formula.is_ready() {
             self.prepare(&formula.expression, row).await?;
         }

@@ -6,9 +6,7 @@ use std::rc::Rc;
 
 use client::ClientOperation;
 use model::{ErrorCode, Expression as KernelExpression, Refusal, Value};
-use sql_expression::{
-    Binder, Clause, OrderBy, Scope, SqlError,
-};
+use sql_expression::{Binder, Clause, OrderBy, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
@@ -288,16 +286,19 @@ async fn change(
                 batch.send(run, maker).await?;
             }
         }
-        batch.send(run, maker).await?;
+        batch.finish(run, maker).await?;
     }
     Ok((matched, changed))
 }
 
-/// Operations that wait to be sent, each with the row it belongs to.
+/// Operations that wait to be sent, each with the row it belongs to. A row whose primary key changes
+/// is removed first and added last, so that its unique values are free when it comes back.
 #[derive(Default)]
 struct Changes {
     operations: Vec<ClientOperation>,
     rows: Vec<Row>,
+    added: Vec<ClientOperation>,
+    added_rows: Vec<Row>,
 }
 
 impl Changes {
@@ -307,15 +308,37 @@ impl Changes {
         }
         let operations = std::mem::take(&mut self.operations);
         let rows = std::mem::take(&mut self.rows);
-        match run.session.kernel.execute_all(operations, false).await {
-            Ok(_) => Ok(()),
-            Err(rejected) => Err(match (&rejected.failure, rejected.at.and_then(|at| rows.get(at))) {
-                (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
-                    refused(maker, refusal, row)
-                }
-                _ => rejected.failure.into(),
-            }),
+        send(run, maker, operations, rows).await
+    }
+
+    /// Sends what is left, and the rows that come back under another key.
+    async fn finish(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
+        self.send(run, maker).await?;
+        let mut rows = std::mem::take(&mut self.added_rows).into_iter();
+        let mut added = std::mem::take(&mut self.added).into_iter().peekable();
+        while added.peek().is_some() {
+            let operations: Vec<ClientOperation> = added.by_ref().take(BATCH).collect();
+            let of_batch = rows.by_ref().take(operations.len()).collect();
+            send(run, maker, operations, of_batch).await?;
         }
+        Ok(())
+    }
+}
+
+async fn send(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    operations: Vec<ClientOperation>,
+    rows: Vec<Row>,
+) -> Result<(), SqlError> {
+    match run.session.kernel.execute_all(operations, false).await {
+        Ok(_) => Ok(()),
+        Err(rejected) => Err(match (&rejected.failure, rejected.at.and_then(|at| rows.get(at))) {
+            (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
+                refused(maker, refusal, row)
+            }
+            _ => rejected.failure.into(),
+        }),
     }
 }
 
@@ -374,7 +397,9 @@ async fn prepare(
     } else {
         batch.operations.push(ClientOperation::delete(table, key));
         batch.rows.push(before.to_vec());
-        batch.operations.push(ClientOperation::insert(table, values));
+        batch.added.push(ClientOperation::insert(table, values));
+        batch.added_rows.push(new);
+        return Ok(true);
     }
     batch.rows.push(new);
     Ok(true)
@@ -391,7 +416,7 @@ pub(crate) async fn write(
 ) -> Result<bool, SqlError> {
     let mut batch = Changes::default();
     let changed = prepare(run, maker, before, new, assigned, old, &mut batch).await?;
-    batch.send(run, maker).await?;
+    batch.finish(run, maker).await?;
     Ok(changed)
 }
 

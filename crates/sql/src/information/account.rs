@@ -62,7 +62,11 @@ pub(super) static TABLES: &[VirtualTable] = &[
     ),
     information(
         "USER_ATTRIBUTES",
-        &[column("USER", Kind::Text(32)), column("HOST", Kind::Text(255)), nullable("ATTRIBUTE", Kind::LongText)],
+        &[
+            column("USER", Kind::Text(32)),
+            column("HOST", Kind::Text(255)),
+            nullable("ATTRIBUTE", Kind::LongText),
+        ],
         Source::Here(|_, _| Ok(vec![vec![text("root"), text("localhost"), Datum::Null]])),
     ),
     information(
@@ -91,7 +95,11 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Empty,
     ),
     system("user", USER_COLUMNS, Source::Here(|_, _| Ok(vec![root()]))),
-    system("db", &[column("Host", Kind::Text(255)), column("Db", NAME), column("User", Kind::Text(32))], Source::Empty),
+    system(
+        "db",
+        &[column("Host", Kind::Text(255)), column("Db", NAME), column("User", Kind::Text(32))],
+        Source::Empty,
+    ),
     system(
         "tables_priv",
         &[

@@ -9,7 +9,8 @@ use sql_expression::SqlError;
 use sqltype::Datum;
 
 use super::{
-    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, server, text,
+    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, server,
+    text,
 };
 use crate::session::Session;
 use crate::variables::registry::{self, Scope};
@@ -23,10 +24,8 @@ const fn performance(
     VirtualTable { schema: "performance_schema", name, columns, source }
 }
 
-static PAIR: &[VirtualColumn] = &[
-    column("VARIABLE_NAME", Kind::Text(64)),
-    nullable("VARIABLE_VALUE", Kind::Text(1024)),
-];
+static PAIR: &[VirtualColumn] =
+    &[column("VARIABLE_NAME", Kind::Text(64)), nullable("VARIABLE_VALUE", Kind::Text(1024))];
 
 static ATTRIBUTES: &[VirtualColumn] = &[
     column("PROCESSLIST_ID", Kind::UBigInt),

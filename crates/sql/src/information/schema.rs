@@ -219,8 +219,7 @@ fn each_table(
 
 /// The system's own tables that are wanted.
 fn system_tables(hints: &Hints) -> impl Iterator<Item = &'static VirtualTable> {
-    super::all()
-        .filter(|table| hints.wants_database(table.schema) && hints.wants_table(table.name))
+    super::all().filter(|table| hints.wants_database(table.schema) && hints.wants_table(table.name))
 }
 
 fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {

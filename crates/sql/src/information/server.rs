@@ -10,7 +10,9 @@ use collation::{COLLATIONS, Charset, Pad};
 use sql_expression::SqlError;
 use sqltype::Datum;
 
-use super::{Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text};
+use super::{
+    Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text,
+};
 use crate::session::Session;
 
 const NAME: Kind = Kind::Text(64);
@@ -71,9 +73,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
     information(
         "COLLATION_CHARACTER_SET_APPLICABILITY",
         &[column("COLLATION_NAME", NAME), column("CHARACTER_SET_NAME", NAME)],
-        Source::Here(|_, _| {
-            Ok(collations().into_iter().map(|row| row[..2].to_vec()).collect())
-        }),
+        Source::Here(|_, _| Ok(collations().into_iter().map(|row| row[..2].to_vec()).collect())),
     ),
     information(
         "KEYWORDS",
@@ -99,14 +99,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
 /// Storage engines: name, support, comment, transactions, XA, savepoints. The engine answers to
 /// three names, as programs ask for these.
 pub(crate) const ENGINES: [[&str; 6]; 2] = [
-    [
-        "ndbcluster",
-        "DEFAULT",
-        "Clustered, fault-tolerant, in-memory tables",
-        "YES",
-        "NO",
-        "YES",
-    ],
+    ["ndbcluster", "DEFAULT", "Clustered, fault-tolerant, in-memory tables", "YES", "NO", "YES"],
     ["InnoDB", "YES", "Accepted as a name of ndbcluster", "YES", "NO", "YES"],
 ];
 
@@ -176,9 +169,8 @@ pub(crate) fn collations() -> Rows {
 }
 
 fn keywords(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
-    let row = |(word, reserved): (&'static str, bool)| {
-        vec![text(word), Datum::Int(reserved.into())]
-    };
+    let row =
+        |(word, reserved): (&'static str, bool)| vec![text(word), Datum::Int(reserved.into())];
     Ok(sql_parser::keywords().map(row).collect())
 }
 

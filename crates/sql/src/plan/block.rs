@@ -174,8 +174,7 @@ fn set_operation(
         Ok::<QueryPlan, SqlError>(plan)
     };
     let first = operand(planner, &operation.first)?;
-    let (columns, mut results, mut correlated) =
-        (first.columns, first.results, first.correlated);
+    let (columns, mut results, mut correlated) = (first.columns, first.results, first.correlated);
     let mut roots = vec![first.root];
     let mut types: Vec<Vec<ResultType>> = vec![results.clone()];
     let mut rest = Vec::new();
@@ -219,9 +218,11 @@ fn set_operation(
 
 /// Rows with their values converted to the common types of a set operation.
 fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
-    let same = of.iter().zip(to).all(|(a, b)| a.sql_type.kind == b.sql_type.kind
-        && a.sql_type.decimals == b.sql_type.decimals
-        && a.sql_type.unsigned == b.sql_type.unsigned);
+    let same = of.iter().zip(to).all(|(a, b)| {
+        a.sql_type.kind == b.sql_type.kind
+            && a.sql_type.decimals == b.sql_type.decimals
+            && a.sql_type.unsigned == b.sql_type.unsigned
+    });
     if same {
         return root;
     }
@@ -231,8 +232,7 @@ fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
         .enumerate()
         .map(|(at, (of, to))| {
             let column = Expression::column(at as u32, Arc::default(), of.clone());
-            if of.sql_type.kind == to.sql_type.kind
-                && of.sql_type.decimals == to.sql_type.decimals
+            if of.sql_type.kind == to.sql_type.kind && of.sql_type.decimals == to.sql_type.decimals
             {
                 return Formula::new(column);
             }
@@ -577,8 +577,9 @@ fn operators(
     grouped: bool,
     select: &ast::Select,
 ) -> Result<Operator, SqlError> {
-    let Bound { outputs, conditions, group_by, mut having, mut order_by, bounds, aggregates, .. } =
-        bound;
+    let Bound {
+        outputs, conditions, group_by, mut having, mut order_by, bounds, aggregates, ..
+    } = bound;
     let planner = JoinPlanner { tables, width };
     let mut root = match tree {
         Some(tree) => planner.plan(tree, conditions)?,
@@ -593,8 +594,7 @@ fn operators(
             }
         }
     };
-    let mut values: Vec<Expression> =
-        outputs.into_iter().map(|output| output.expression).collect();
+    let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
     if grouped {
         let whole = group_by.is_empty();
         let group = group_by.into_iter().map(Formula::new).collect();

@@ -1,7 +1,7 @@
 //! EXPLAIN: which path each table is read by, and what runs at the data nodes.
 
-use sql_parser::ast::{self, ExplainFormat, Statement};
 use sql_expression::SqlError;
+use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
 
 use crate::plan::Planner;
@@ -143,8 +143,7 @@ fn query_lines(plan: &QueryPlan, kind: &'static str, next: &mut u64, lines: &mut
         query_lines(plan, "DERIVED", next, lines);
     }
     for subplan in &plan.subqueries {
-        let kind =
-            if subplan.plan.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
+        let kind = if subplan.plan.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
         query_lines(&subplan.plan, kind, next, lines);
     }
 }
@@ -199,7 +198,8 @@ fn operator_lines<'p>(
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             let hash = matches!(operator, Operator::HashJoin { .. });
             operator_lines(left, id, kind, extra, lines, derived);
-            let mut note = vec![if hash { "Using join buffer (hash join)" } else { "Using join buffer" }];
+            let mut note =
+                vec![if hash { "Using join buffer (hash join)" } else { "Using join buffer" }];
             operator_lines(right, id, kind, &mut note, lines, derived);
         }
         Operator::Filter { input, .. } => {
@@ -240,10 +240,7 @@ fn partitions(scan: &TableScan) -> String {
     }
 }
 
-fn scan_facts(
-    scan: &TableScan,
-    joined: bool,
-) -> (&'static str, Option<String>, Vec<&'static str>) {
+fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, Vec<&'static str>) {
     let mut extra = Vec::new();
     let (access, key) = match &scan.path {
         AccessPath::Primary { keys } => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{
-    Binder, Clause, ColumnName, Comparison, Compare, Expression, Node, ResultType, Scope,
+    Binder, Clause, ColumnName, Compare, Comparison, Expression, Node, ResultType, Scope,
     ScopeColumn, ScopeTable, SqlError, same_name,
 };
 use sql_parser::ast::{self, JoinCondition, JoinKind, TableReference};
@@ -241,9 +241,7 @@ fn add<'q>(
     columns: Vec<ScopeColumn>,
     source: Source,
 ) -> Result<Tree<'q>, SqlError> {
-    let same = |table: &ScopeTable| {
-        *table.name == *alias && table.schema.as_deref() == database
-    };
+    let same = |table: &ScopeTable| *table.name == *alias && table.schema.as_deref() == database;
     if scope.tables.iter().any(same) {
         return Err(SqlError::of(1066, &[&alias]));
     }
@@ -337,10 +335,7 @@ fn place_of(scope: &Scope<'_>, tree: &Tree<'_>, name: &str) -> Result<u32, SqlEr
 }
 
 /// Binds the conditions of joins.
-pub(crate) fn bind_tree(
-    binder: &mut Binder<'_, '_>,
-    tree: Tree<'_>,
-) -> Result<JoinTree, SqlError> {
+pub(crate) fn bind_tree(binder: &mut Binder<'_, '_>, tree: Tree<'_>) -> Result<JoinTree, SqlError> {
     let Tree::Join { left, right, outer, on, equal } = tree else {
         let Tree::Table(at) = tree else { return Err(SqlError::internal("a table or a join")) };
         return Ok(JoinTree::Table(at));

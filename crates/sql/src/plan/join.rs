@@ -108,7 +108,9 @@ impl JoinPlanner<'_> {
     }
 
     fn places(&self, tables: &BTreeSet<usize>) -> Vec<(usize, usize)> {
-        let of = |at: &usize| (self.tables[*at].offset, self.tables[*at].offset + self.tables[*at].columns);
+        let of = |at: &usize| {
+            (self.tables[*at].offset, self.tables[*at].offset + self.tables[*at].columns)
+        };
         tables.iter().map(of).collect()
     }
 

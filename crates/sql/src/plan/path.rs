@@ -315,10 +315,12 @@ fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact
                 Fact::Low(value, inclusive) => range.low = Some((value, inclusive)),
                 Fact::High(value, inclusive) => range.high = Some((value, inclusive)),
                 Fact::OneOf(values) => {
-                    ranges.extend(values.into_iter().map(|value| IndexRange {
-                        equal: vec![value],
-                        ..IndexRange::default()
-                    }));
+                    ranges.extend(
+                        values.into_iter().map(|value| IndexRange {
+                            equal: vec![value],
+                            ..IndexRange::default()
+                        }),
+                    );
                 }
                 Fact::Between(more) => ranges.extend(more),
             }

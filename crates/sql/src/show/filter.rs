@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use collation::CollationId;
-use sql_expression::{Binder, Clause, ColumnName, ResultType, Scope, ScopeColumn, ScopeTable, SqlError};
+use sql_expression::{
+    Binder, Clause, ColumnName, ResultType, Scope, ScopeColumn, ScopeTable, SqlError,
+};
 use sql_parser::ast::{Expr, ShowFilter};
 use sqltype::Datum;
 

@@ -118,8 +118,7 @@ pub(super) async fn diagnostics(
     errors_only: bool,
 ) -> Result<Listing, SqlError> {
     let code = SqlType { unsigned: true, ..SqlType::new(TypeKind::Int, 4) };
-    let mut listing =
-        Listing::new([("Level", text(7)), ("Code", code), ("Message", text(512))]);
+    let mut listing = Listing::new([("Level", text(7)), ("Code", code), ("Message", text(512))]);
     let (skip, take) = match limit {
         None => (0, usize::MAX),
         Some(limit) => {
@@ -218,14 +217,12 @@ pub(super) fn grants(
     let current = session.user.split_once('@').unwrap_or((&session.user, "localhost"));
     let (user, host) = account.map_or(current, name_of);
     if user != "root" {
-        let message =
-            format!("There is no such grant defined for user '{user}' on host '{host}'");
+        let message = format!("There is no such grant defined for user '{user}' on host '{host}'");
         return Err(SqlError::new(1141, "42000", message));
     }
     let heading = format!("Grants for {user}@{host}");
     let mut listing = Listing::new([(heading.as_str(), text(1024))]);
-    let grant =
-        format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
+    let grant = format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
     listing.push(vec![Datum::text(&grant)]);
     Ok(listing)
 }

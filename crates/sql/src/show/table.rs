@@ -75,10 +75,7 @@ pub(super) fn tables(
 }
 
 /// SHOW TABLE STATUS.
-pub(super) async fn status(
-    session: &Session,
-    schema: Option<&Ident>,
-) -> Result<Listing, SqlError> {
+pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<Listing, SqlError> {
     let database = database_of(session, schema)?;
     let time = || SqlType::new(sqltype::TypeKind::DateTime, 19);
     let mut listing = Listing::new([

@@ -115,7 +115,8 @@ fn timestamps_are_shown_in_the_sessions_zone() {
     let mut harness = Harness::new();
     harness.ok("SET time_zone = '+02:00'");
     harness.ok("CREATE TABLE t (a TIMESTAMP DEFAULT '2020-01-01 12:00:00')");
-    let shown = |harness: &mut Harness| texts(&show(harness, "SHOW CREATE TABLE t").rows, 1)[0].clone();
+    let shown =
+        |harness: &mut Harness| texts(&show(harness, "SHOW CREATE TABLE t").rows, 1)[0].clone();
     assert!(shown(&mut harness).contains("DEFAULT '2020-01-01 12:00:00'"));
     harness.ok("SET time_zone = '+00:00'");
     assert!(shown(&mut harness).contains("DEFAULT '2020-01-01 10:00:00'"));

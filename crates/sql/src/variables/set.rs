@@ -108,14 +108,14 @@ fn check_scope(variable: &Variable, target: &VariableTarget) -> Result<bool, Sql
     }
     match (global, variable.scope) {
         (true, Scope::Session) => {
-            let message =
-                format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL");
+            let message = format!(
+                "Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL"
+            );
             Err(SqlError::new(1228, "HY000", message))
         }
         (false, Scope::Global) => {
-            let message = format!(
-                "Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL"
-            );
+            let message =
+                format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
             Err(SqlError::new(1229, "HY000", message))
         }
         (false, _) if IS_FIXED_IN_SESSIONS.contains(&name) => {

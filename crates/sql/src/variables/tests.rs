@@ -47,14 +47,26 @@ fn what_is_set_is_read() {
         ("SET character_set_results = NULL", "character_set_results", Datum::Null),
         ("SET NAMES latin1", "character_set_client", Datum::text("latin1")),
         ("SET NAMES latin1", "collation_connection", Datum::text("latin1_swedish_ci")),
-        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin", "collation_connection", Datum::text("utf8mb4_bin")),
+        (
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+            "collation_connection",
+            Datum::text("utf8mb4_bin"),
+        ),
         ("SET NAMES 'utf8'", "character_set_results", Datum::text("utf8mb3")),
         ("SET CHARACTER SET latin1", "character_set_connection", Datum::text("utf8mb4")),
-        ("SET collation_connection = latin1_bin", "character_set_connection", Datum::text("latin1")),
+        (
+            "SET collation_connection = latin1_bin",
+            "character_set_connection",
+            Datum::text("latin1"),
+        ),
         ("SET collation_connection = 46", "collation_connection", Datum::text("utf8mb4_bin")),
         ("SET long_query_time = 0.5", "long_query_time", Datum::Double(0.5)),
         ("SET foreign_key_checks = 0, unique_checks = 0", "unique_checks", int(0)),
-        ("SET transaction_isolation = 'repeatable-read'", "transaction_isolation", Datum::text("REPEATABLE-READ")),
+        (
+            "SET transaction_isolation = 'repeatable-read'",
+            "transaction_isolation",
+            Datum::text("REPEATABLE-READ"),
+        ),
         (
             "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED, READ ONLY",
             "transaction_isolation",
@@ -67,7 +79,11 @@ fn what_is_set_is_read() {
         ("SET completion_type = 1", "completion_type", Datum::text("CHAIN")),
         ("SET default_storage_engine = innodb", "default_storage_engine", Datum::text("InnoDB")),
         ("SET optimizer_trace_offset = -3", "optimizer_trace_offset", int(-3)),
-        ("SET sql_mode = concat(@@sql_mode, ',ANSI_QUOTES'), wait_timeout = 1 + 1", "wait_timeout", Datum::UInt(2)),
+        (
+            "SET sql_mode = concat(@@sql_mode, ',ANSI_QUOTES'), wait_timeout = 1 + 1",
+            "wait_timeout",
+            Datum::UInt(2),
+        ),
     ];
     for (sql, name, expected) in cases {
         let mut harness = Harness::new();
@@ -128,7 +144,9 @@ fn numbers_beyond_the_limits_are_moved_there() {
     assert_eq!(harness.session.variables.max_error_count, 65_535);
     harness.ok("SET sql_mode = STRICT_ALL_TABLES");
     assert_eq!(harness.error("SET max_error_count = 99999").0, 1231);
+    harness.ok("SET sql_mode = DEFAULT");
     harness.ok("SET GLOBAL max_allowed_packet = 5000");
+    assert_eq!(harness.warnings(), [1292]);
     let global = Some(VariableScope::Global);
     assert_eq!(read(&harness, global, "max_allowed_packet"), Ok(Datum::UInt(4096)));
 }
@@ -157,7 +175,10 @@ fn scopes_are_kept_apart() {
 fn the_next_transaction_alone() {
     let mut harness = Harness::new();
     harness.ok("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
-    assert_eq!(harness.session.transaction.isolation_once, Some(crate::session::Isolation::RepeatableRead));
+    assert_eq!(
+        harness.session.transaction.isolation_once,
+        Some(crate::session::Isolation::RepeatableRead)
+    );
     assert_eq!(harness.session.transaction.read_only_once, Some(true));
     assert_eq!(read(&harness, None, "transaction_isolation"), Ok(Datum::text("READ-COMMITTED")));
     harness.session.transaction.explicit = true;

@@ -191,7 +191,8 @@ fn charset(name: &str, value: &Datum) -> Result<Charset, SqlError> {
         }
     };
     // Statements in these could not be told apart from ASCII.
-    let wide = matches!(charset, Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32);
+    let wide =
+        matches!(charset, Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32);
     match wide && name == "character_set_client" {
         true => Err(wrong_value(name, charset.name())),
         false => Ok(charset),

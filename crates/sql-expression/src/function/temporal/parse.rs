@@ -162,6 +162,33 @@ impl<'a> Reader<'a> {
                 self.parts.day = self.number(2)? as u8;
                 self.at += self.rest().len().min(2);
             }
+            b'W' => self.parts.weekday = Some(self.name(days, false)? as u8),
+            b'a' => self.parts.weekday = Some(self.name(days, true)? as u8),
+            b'w' => {
+                let number = self.number(1).filter(|number| *number < 7)?;
+                self.parts.weekday = Some(((number + 6) % 7) as u8);
+            }
+            b'j' => self.parts.day_of_year = Some(self.number(3)?),
+            b'U' | b'u' | b'V' | b'v' => {
+                let number = self.number(2).filter(|number| *number <= 53)?;
+                let by_week_year = letter.eq_ignore_ascii_case(&b'v');
+                self.parts.week = Some((number, letter.is_ascii_uppercase(), by_week_year));
+            }
+            b'X' | b'x' => self.parts.week_year = Some(self.number(4)?),
+            b'%' => {
+                (self.rest().first() == Some(&b'%')).then_some(())?;
+                self.at += 1;
+            }
+            b'.' => self.skip(|byte| byte.is_ascii_punctuation()),
+            b'@' => self.skip(|byte| byte.is_ascii_alphabetic()),
+            b'#' => self.skip(|byte| byte.is_ascii_digit()),
+            _ => return self.time_part(letter),
+        }
+        Some(())
+    }
+
+    fn time_part(&mut self, letter: u8) -> Option<()> {
+        match letter {
             b'H' | b'k' => self.parts.hour = self.number(2)?,
             b'h' | b'I' | b'l' => {
                 self.parts.hour = self.number(2)?;
@@ -186,19 +213,6 @@ impl<'a> Reader<'a> {
                 });
                 self.at += 2;
             }
-            b'W' => self.parts.weekday = Some(self.name(days, false)? as u8),
-            b'a' => self.parts.weekday = Some(self.name(days, true)? as u8),
-            b'w' => {
-                let number = self.number(1).filter(|number| *number < 7)?;
-                self.parts.weekday = Some(((number + 6) % 7) as u8);
-            }
-            b'j' => self.parts.day_of_year = Some(self.number(3)?),
-            b'U' | b'u' | b'V' | b'v' => {
-                let number = self.number(2).filter(|number| *number <= 53)?;
-                let by_week_year = letter.eq_ignore_ascii_case(&b'v');
-                self.parts.week = Some((number, letter.is_ascii_uppercase(), by_week_year));
-            }
-            b'X' | b'x' => self.parts.week_year = Some(self.number(4)?),
             b'T' => {
                 for letter in *b"H:i:s" {
                     self.compound(letter)?;
@@ -209,13 +223,6 @@ impl<'a> Reader<'a> {
                     self.compound(letter)?;
                 }
             }
-            b'%' => {
-                (self.rest().first() == Some(&b'%')).then_some(())?;
-                self.at += 1;
-            }
-            b'.' => self.skip(|byte| byte.is_ascii_punctuation()),
-            b'@' => self.skip(|byte| byte.is_ascii_alphabetic()),
-            b'#' => self.skip(|byte| byte.is_ascii_digit()),
             _ => return None,
         }
         Some(())

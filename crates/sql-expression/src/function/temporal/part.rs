@@ -43,7 +43,7 @@ pub(super) fn read_name(names: &[&str], text: &[u8], short: bool) -> Option<(usi
         let size = size(name);
         text.len() >= size && text[..size].eq_ignore_ascii_case(&name.as_bytes()[..size])
     };
-    let at = names.iter().position(|name| begins(&name))?;
+    let at = names.iter().position(begins)?;
     Some((at, size(names[at])))
 }
 
