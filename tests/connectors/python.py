@@ -82,9 +82,6 @@ def argument(name, value):
     if DRIVER == "mysqlclient" and name == "ti":
         # It writes intervals without their microseconds.
         return "30:01:02.000003"
-    if DRIVER == "mysql.connector" and name == "ub":
-        # Its prepared statements send every integer as a signed one.
-        return decimal.Decimal(value)
     return value
 
 
@@ -117,6 +114,7 @@ def types(connection, prepared):
     row = cursor.fetchone()
     count = len(cursors)
     check("aggregates", (row[0], row[1]), (count, COLUMNS[10][2] * count))
+    cursor.execute("DROP TABLE IF EXISTS documents")
     cursor.execute("CREATE TABLE documents (id INT PRIMARY KEY, j JSON, flags SET('a','b','c'))")
     document = {"name": "x", "list": [1, 2.5, None, True]}
     cursor.execute("INSERT INTO documents VALUES (1, %s, 'c,a')", (json.dumps(document),))
@@ -177,7 +175,12 @@ def main():
     cursor.execute(f"CREATE DATABASE {DATABASE}")
     first.close()
     connection = connect(database=DATABASE, socket=True)
-    types(connection, prepared=DRIVER == "mysql.connector")
+    types(connection, prepared=False)
+    if DRIVER == "mysql.connector":
+        # Written in C, its prepared statements take every integer for a signed one.
+        pure = connect(database=DATABASE, socket=True, use_pure=True)
+        types(pure, prepared=True)
+        pure.close()
     transactions(connection)
     if DRIVER != "mysqlclient":
         connection.ping()

@@ -73,7 +73,7 @@ async fn kill_connection(
     };
     let known = |id: &u32| session.shared.directory.lock().processes.contains_key(id);
     let Some(number) = number.filter(known) else {
-        let shown = crate::execute::row::shown(&id, &SqlType::big_int());
+        let shown = execute::row::shown(&id, &SqlType::big_int());
         return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));
     };
     session.shared.kills.borrow_mut().push((number, kill.query));

@@ -40,6 +40,7 @@ use sql_parser::ast;
 use sqltype::{Datum, SqlType};
 
 pub(crate) use database::DatabaseOptions;
+pub(crate) use sql_expression::same_name;
 
 /// A table: immutable, shared by all who use this version.
 #[derive(Clone, Debug)]
@@ -261,11 +262,7 @@ impl KeyDefinition {
     }
 }
 
-/// Whether two names of columns, keys or constraints are the same: letter case does not count.
-pub(crate) fn same_name(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other) || !one.is_ascii() && one.to_lowercase() == other.to_lowercase()
-}
-
+/// The column of this name and its position.
 pub(crate) fn column_named<'a>(
     columns: &'a [ColumnDefinition],
     name: &str,

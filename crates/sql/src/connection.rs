@@ -27,7 +27,6 @@ use stdx::Duration;
 
 use crate::kernel::Kernel;
 use crate::link::{Goodbye, InputEnd, Link};
-use crate::node::ServerAddress;
 use crate::result::Outcome;
 use crate::session::{Session, Shared};
 
@@ -44,7 +43,6 @@ pub(crate) struct Greeting {
     pub(crate) peer: ConnectionPeer,
     /// Microseconds since 1970 when the worker's clock stood at zero.
     pub(crate) clock_base: i64,
-    pub(crate) address: ServerAddress,
     pub(crate) shutting_down: bool,
 }
 
@@ -159,6 +157,12 @@ impl Wire {
         }
     }
 
+    fn begin_command(&self, payload_max: usize) {
+        let mut channel = self.channel.borrow_mut();
+        channel.payload_max = payload_max;
+        channel.begin_command();
+    }
+
     fn write(&self, body: impl FnOnce(&mut Vec<u8>)) {
         let mut channel = self.channel.borrow_mut();
         self.link.with_output(|out| channel.write(out, body));
@@ -189,10 +193,7 @@ impl Connection {
     async fn converse(&mut self, greeting: &Greeting) -> End {
         loop {
             let limit = self.session.variables.max_allowed_packet as usize;
-            let mut channel = self.wire.channel.borrow_mut();
-            channel.payload_max = limit;
-            channel.begin_command();
-            drop(channel);
+            self.wire.begin_command(limit);
             self.session.idle();
             let patience = Duration::from_secs(self.session.idle_timeout());
             let payload = match self.wire.packet(Some(patience)).await {

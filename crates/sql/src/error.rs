@@ -91,17 +91,3 @@ impl From<Failure> for SqlError {
         }
     }
 }
-
-/// Whether a statement that failed like this, and of which nobody has seen anything, may be run
-/// again at once.
-pub(crate) fn may_rerun(failure: &Failure) -> bool {
-    match failure {
-        Failure::Refused(refusal) | Failure::Aborted(refusal) => {
-            // A deadlock's victim waits for nobody any more; a lock that was not granted in time
-            // has cost the user's patience already.
-            refusal.code.class() == ErrorClass::Temporary
-                && !matches!(refusal.code, ErrorCode::LockTimeout | ErrorCode::LockUnavailable)
-        }
-        Failure::Interrupted(_) | Failure::OutcomeUnknown(_) => false,
-    }
-}

@@ -27,10 +27,10 @@ pub(crate) use insert::insert;
 pub(crate) use load::load_data;
 pub(crate) use update::{delete, update};
 
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::plan::operator::{Formula, QueryPlan};
 use crate::plan::{Plan, PlanKind, Planner, explain};
-use crate::result::{Outcome, ResultColumn, ResultWriter};
+use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 
 /// Runs a query and writes its rows.
@@ -62,7 +62,7 @@ pub(crate) fn plan_query(
         true => None,
         false => {
             let kind = match point::select(&plan) {
-                Some(point) => PlanKind::Point(point),
+                Some(point) => PlanKind::Point(Box::new(point)),
                 None => PlanKind::Query(plan.clone()),
             };
             Some(Plan::new(planner, kind))
@@ -146,20 +146,6 @@ async fn into_variables(
         session.user_variables.insert(name.as_str().to_lowercase(), variable);
     }
     Ok(Outcome::affected(1))
-}
-
-/// All rows of a query, with its columns: for INSERT … SELECT and its like.
-pub(crate) async fn rows(
-    session: &mut Session,
-    query: &ast::Query,
-    parameters: &[Datum],
-) -> Result<(Vec<ResultColumn>, Vec<Row>), SqlError> {
-    let mut planner = Planner::new(session, parameters);
-    let plan = Rc::new(planner.query(query)?);
-    let mut run = Run::new(session, parameters);
-    let rows = run.rows_of(&plan, None).await;
-    run.finish();
-    Ok((plan.columns.clone(), rows?))
 }
 
 /// The value of an expression that depends on no table.

@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// What a client sent, as UTF-8.
-    pub(crate) fn from_client(&self, text: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn decode_text(&self, text: Vec<u8>) -> Vec<u8> {
         match self.variables.client_charset {
             Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary | Charset::Ascii => text,
             charset => collation::to_utf8(charset, &text).bytes.into_owned(),
@@ -216,7 +216,7 @@ impl Session {
                 Some(number) => Datum::Decimal(number),
                 None => Datum::Bytes(text),
             },
-            Datum::Bytes(text) => Datum::Bytes(self.from_client(text.into_vec()).into()),
+            Datum::Bytes(text) => Datum::Bytes(self.decode_text(text.into_vec()).into()),
             other => other,
         }
     }

@@ -130,7 +130,7 @@ pub struct Rejected {
 }
 
 /// The answers to a batch: one per operation; a refused one has left no effect.
-pub type Answers = Vec<Result<OperationAnswer, Refusal>>;
+pub(crate) type Answers = Vec<Result<OperationAnswer, Refusal>>;
 
 /// A connection's way to the cluster. Cheap to clone; all clones share one transaction.
 #[derive(Clone, Debug)]

@@ -1,3 +1,20 @@
+//! The SQL node: MySQL's protocol and dialect on top of the client library.
+//!
+//! A connection is one task, an `async fn` that reads commands and answers them; it awaits only the
+//! kernel's answers, its own connection and pauses, and is polled by the actor [`SqlNode`] when one
+//! of these has come. So SQL runs to completion between awaits like everything else in a worker,
+//! needs no runtime, and behaves the same under the simulation.
+//!
+//! # Owns
+//! Connections and sessions, the SQL view of the catalog, planning, execution, variables,
+//! information tables.
+//! # Guarantees
+//! A statement takes effect completely or not at all, and leaves its transaction as it was when it
+//! fails. No input closes more than the connection it came by.
+//! # Not here
+//! Bytes of packets (`mysql-wire`), grammar (`sql-parser`), values and functions (`sqltype`,
+//! `sql-expression`), retries and routing (`client`), sockets (`runtime`).
+
 mod access;
 mod administration;
 mod catalog;

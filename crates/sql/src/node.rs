@@ -136,7 +136,6 @@ impl SqlNode {
             seed: ctx.prng().next_u64(),
             peer,
             clock_base: self.options.clock_base,
-            address: self.options.address.clone(),
             shutting_down: self.shutting_down,
         };
         let kernel = Kernel::new(exchange.clone());

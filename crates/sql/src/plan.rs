@@ -50,7 +50,7 @@ pub(crate) enum PlanKind {
     /// A query.
     Query(Rc<QueryPlan>),
     /// A query for one row by primary key, columns as they are stored.
-    Point(crate::execute::point::PointSelect),
+    Point(Box<crate::execute::point::PointSelect>),
 }
 
 /// Statements that came as text, prepared, by the key of the text without its literals.

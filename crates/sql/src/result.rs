@@ -21,7 +21,7 @@ use crate::link::Link;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The writer has got columns and rows.
     Rows,
     /// No rows.
@@ -43,14 +43,14 @@ impl Default for Outcome {
 
 impl Outcome {
     /// So many rows, and nothing else to say.
-    pub fn affected(affected: u64) -> Self {
+    pub(crate) fn affected(affected: u64) -> Self {
         Self::Done { affected, last_insert_id: 0, info: String::new() }
     }
 }
 
 /// A column of a result.
 #[derive(Clone, Debug)]
-pub struct ResultColumn {
+pub(crate) struct ResultColumn {
     /// The database of its table; empty for expressions.
     pub database: String,
     /// Its table's alias.
@@ -69,7 +69,7 @@ pub struct ResultColumn {
 
 impl ResultColumn {
     /// A column that belongs to no table.
-    pub fn new(name: &str, sql_type: SqlType) -> Self {
+    pub(crate) fn new(name: &str, sql_type: SqlType) -> Self {
         Self {
             database: String::new(),
             table: String::new(),
@@ -93,17 +93,14 @@ pub(crate) enum Encoding {
 
 /// Encodes the rows of one statement.
 #[derive(Debug)]
-pub struct ResultWriter {
+pub(crate) struct ResultWriter {
     link: Link,
     channel: Rc<RefCell<Channel>>,
     capabilities: u32,
     encoding: Encoding,
     types: Vec<SqlType>,
     started: bool,
-    rows: u64,
     scratch: String,
-    /// The status flags of the packet behind the column definitions.
-    status: u16,
     /// `character_set_results`: what text columns are said to be in.
     collation: CollationId,
 }
@@ -123,21 +120,14 @@ impl ResultWriter {
             encoding,
             types: Vec::new(),
             started: false,
-            rows: 0,
             scratch: String::new(),
-            status: 0,
             collation,
         }
     }
 
     /// Whether something has been written: the statement cannot be run again.
-    pub fn is_started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         self.started
-    }
-
-    /// Rows written.
-    pub fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// The connection, for what is no row: the file of LOAD DATA LOCAL.
@@ -145,14 +135,9 @@ impl ResultWriter {
         (&self.link, &self.channel)
     }
 
-    pub(crate) fn set_status(&mut self, status: u16) {
-        self.status = status;
-    }
-
     /// Begins a result with these columns.
-    pub fn columns(&mut self, columns: &[ResultColumn]) {
+    pub(crate) fn columns(&mut self, columns: &[ResultColumn]) {
         self.started = true;
-        self.rows = 0;
         self.types.clear();
         self.types.extend(columns.iter().map(|column| column.sql_type.clone()));
         let mut channel = self.channel.borrow_mut();
@@ -160,14 +145,13 @@ impl ResultWriter {
             channel.write(out, |out| answer::lenenc(out, columns.len() as u64));
             write_definitions(&mut channel, out, columns, self.collation);
             if self.capabilities & capability::DEPRECATE_EOF == 0 {
-                channel.write(out, |out| answer::eof(out, 0, self.status));
+                channel.write(out, |out| answer::eof(out, 0, 0));
             }
         });
     }
 
     /// Writes a row; as many values as columns.
-    pub fn row(&mut self, row: &[Datum]) {
-        self.rows += 1;
+    pub(crate) fn row(&mut self, row: &[Datum]) {
         let mut channel = self.channel.borrow_mut();
         let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
         self.link.with_output(|out| {
@@ -191,7 +175,7 @@ impl ResultWriter {
     }
 
     /// Waits until the client has taken enough of the rows.
-    pub async fn drain(&self) {
+    pub(crate) async fn drain(&self) {
         self.link.drain().await;
     }
 }

@@ -30,7 +30,7 @@ use crate::variables::SessionVariables;
 
 /// What the connections of a worker share.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// KILLs asked for and not sent on yet: the connection, and whether only its statement.
     pub(crate) kills: RefCell<Vec<(u32, bool)>>,
     /// What the SQL workers of the process share: connections, global variables, counters.
@@ -52,7 +52,7 @@ type KeptFacts = (u64, Option<String>, Arc<SessionFacts>);
 
 /// One connection's state.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// The way to the cluster.
     pub kernel: Kernel,
     /// Shared with the other connections of the worker.
@@ -101,7 +101,7 @@ pub struct Session {
 
 /// The transaction as the user sees it; the kernel's begins with its first request.
 #[derive(Debug, Default)]
-pub struct SessionTransaction {
+pub(crate) struct SessionTransaction {
     /// Between BEGIN (or the first statement with autocommit off) and its end.
     pub explicit: bool,
     /// START TRANSACTION READ ONLY.
@@ -120,7 +120,7 @@ pub struct SessionTransaction {
 
 /// Isolation levels as the user names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Isolation {
+pub(crate) enum Isolation {
     /// Runs as READ COMMITTED.
     ReadUncommitted,
     /// Each statement sees what is committed when it reads.
@@ -134,7 +134,7 @@ pub enum Isolation {
 
 /// How serious an entry of SHOW WARNINGS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub(crate) enum Level {
     /// For information.
     Note,
     /// The statement went on.
@@ -145,7 +145,7 @@ pub enum Level {
 
 /// Warnings and errors of the last statement.
 #[derive(Debug, Default)]
-pub struct Diagnostics {
+pub(crate) struct Diagnostics {
     /// The first `max_error_count` entries.
     pub entries: Vec<(Level, SqlError)>,
     /// All warnings, also those not kept.
@@ -156,7 +156,7 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     /// Adds an entry; at most `kept_max` are kept.
-    pub fn push(&mut self, level: Level, error: SqlError, kept_max: usize) {
+    pub(crate) fn push(&mut self, level: Level, error: SqlError, kept_max: usize) {
         match level {
             Level::Error => self.error_count += 1,
             Level::Warning | Level::Note => self.warning_count += 1,
@@ -167,7 +167,7 @@ impl Diagnostics {
     }
 
     /// Forgets everything: a new statement that is not a diagnostic one begins.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }

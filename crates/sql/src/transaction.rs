@@ -31,17 +31,17 @@ impl Mark {
 
 impl Session {
     /// Whether a statement is a transaction of its own.
-    pub fn autocommits(&self) -> bool {
+    pub(crate) fn autocommits(&self) -> bool {
         self.variables.autocommit && !self.transaction.explicit
     }
 
     /// Whether the user is in a transaction: SERVER_STATUS_IN_TRANS.
-    pub fn in_transaction(&self) -> bool {
+    pub(crate) fn in_transaction(&self) -> bool {
         self.transaction.explicit || self.kernel.transaction().is_some()
     }
 
     /// The isolation level of the running transaction.
-    pub fn isolation(&self) -> Isolation {
+    pub(crate) fn isolation(&self) -> Isolation {
         self.transaction.isolation_once.unwrap_or(self.variables.isolation)
     }
 
@@ -86,7 +86,10 @@ impl Session {
     /// The snapshot that plain reads of `tables` use; none for the newest committed rows. The
     /// first read of a REPEATABLE READ transaction opens it. A table the transaction has changed
     /// is read as committed, with the transaction's own changes.
-    pub async fn read_snapshot(&mut self, tables: &[TableId]) -> Result<Option<Epoch>, Failure> {
+    pub(crate) async fn read_snapshot(
+        &mut self,
+        tables: &[TableId],
+    ) -> Result<Option<Epoch>, Failure> {
         if self.transaction.snapshot.is_none()
             && self.isolation() == Isolation::RepeatableRead
             && !self.autocommits()
@@ -98,7 +101,7 @@ impl Session {
     }
 
     /// Remembers that the transaction has changed a table.
-    pub fn wrote(&mut self, table: TableId) {
+    pub(crate) fn wrote(&mut self, table: TableId) {
         if !self.transaction.written.contains(&table) {
             self.transaction.written.push(table);
         }
@@ -125,9 +128,7 @@ impl Session {
             if mark.began {
                 self.end_transaction();
             }
-        } else if self.autocommits() {
-            self.rollback().await;
-        } else if self.kernel.rollback_to(mark.savepoint).await.is_err() {
+        } else if self.autocommits() || self.kernel.rollback_to(mark.savepoint).await.is_err() {
             self.rollback().await;
         }
     }
@@ -165,10 +166,5 @@ impl Session {
         let position = self.transaction.savepoints.iter().position(|(other, _)| *other == lower);
         position
             .ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
-    }
-
-    /// The state a new connection, or a reset one, begins with.
-    pub(crate) fn fresh_transaction(&mut self) {
-        self.transaction = SessionTransaction::default();
     }
 }

@@ -255,7 +255,7 @@ fn text_collation(
         Some(CharacterSet::Name(name)) => Some(charset(name.as_str())?),
         Some(CharacterSet::Default) | None => None,
     };
-    let collation = collate.map(|name| self::collation(name.as_str())).transpose()?;
+    let collation = collate.map(|name| collation(name.as_str())).transpose()?;
     let chosen = match (charset, collation) {
         (Some(charset), Some(collation)) => {
             check_pair(charset, collation)?;

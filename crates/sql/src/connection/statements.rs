@@ -84,7 +84,7 @@ impl Connection {
 
     /// COM_QUERY: one statement after the other, until the first error.
     pub(super) async fn query(&mut self, query: QueryText) {
-        let text = self.session.from_client(query.text);
+        let text = self.session.decode_text(query.text);
         let mut at = 0;
         loop {
             let mut out = self.writer(Encoding::Text);
@@ -116,7 +116,7 @@ impl Connection {
 
     /// COM_STMT_PREPARE.
     pub(super) async fn prepare(&mut self, text: &[u8]) {
-        let text = self.session.from_client(text.to_vec());
+        let text = self.session.decode_text(text.to_vec());
         let text = String::from_utf8_lossy(&text).into_owned();
         self.session.diagnostics.clear();
         let prepared = Prepared::parse(&self.session, &text);

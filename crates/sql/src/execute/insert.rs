@@ -18,7 +18,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 use crate::access::{ReadMode, Reader};
 use crate::catalog::TableDefinition;
 use crate::error::of_refusal;
-use crate::execute::row::{RowMaker, kernel_value, result_of};
+use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::datum_of;
 use crate::kernel::Failure;
@@ -515,11 +515,6 @@ async fn update_duplicate(
     let changed =
         crate::execute::update::write(run, &plan.maker, &before, row, &assigned, &old).await?;
     Ok(if changed { 2 } else { 0 })
-}
-
-/// The types of a table's columns, for rows that were read from it.
-pub(crate) fn types_of(definition: &TableDefinition) -> Vec<sql_expression::ResultType> {
-    definition.columns.iter().map(result_of).collect()
 }
 
 /// A datum as the kernel stores it in a column.

@@ -36,10 +36,6 @@ pub(crate) struct PointSelect {
     picked: Vec<usize>,
 }
 
-/// UPDATE or DELETE of one row by primary key.
-#[derive(Debug)]
-pub(crate) struct PointChange;
-
 /// The point form of a plan, if it has one.
 pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
     let Operator::Project { input, expressions } = &plan.root else { return None };

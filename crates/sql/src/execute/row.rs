@@ -9,9 +9,7 @@
 use std::rc::Rc;
 
 use model::Value;
-use sql_expression::{
-    Binder, Clause, ErrorText, Level, ResultType, Scope, ScopeTable, SqlError, SqlMode,
-};
+use sql_expression::{Binder, Clause, ErrorText, Level, Scope, ScopeTable, SqlError, SqlMode};
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
@@ -298,9 +296,4 @@ pub(crate) fn implicit_default(sql_type: &SqlType) -> Datum {
         TypeKind::Json => Datum::Json(b"null".as_slice().into()),
         _ => Datum::Bytes(Box::default()),
     }
-}
-
-/// The type of a value of a row that was computed by no expression of the statement.
-pub(crate) fn result_of(column: &ColumnDefinition) -> ResultType {
-    ResultType::column(column.sql_type.clone(), column.nullable)
 }

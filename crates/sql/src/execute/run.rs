@@ -145,10 +145,10 @@ impl<'s> Run<'s> {
             });
             for part in waits {
                 match &part.node {
-                    Node::Subquery(subquery) => {
-                        if subquery.correlated || !self.context.has_subquery(subquery.id) {
-                            self.run_subquery(subquery.id, row, subquery.correlated).await?;
-                        }
+                    Node::Subquery(subquery)
+                        if (subquery.correlated || !self.context.has_subquery(subquery.id)) =>
+                    {
+                        self.run_subquery(subquery.id, row, subquery.correlated).await?;
                     }
                     Node::Deferred(deferred) => self.run_deferred(deferred, row).await?,
                     _ => {}

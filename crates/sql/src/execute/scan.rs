@@ -11,15 +11,15 @@ use std::collections::VecDeque;
 
 use client::ScanRange;
 use model::{IndexId, Value};
-use sql_expression::{Expression, KernelColumn, Node, SqlError, to_kernel};
+use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind, storage};
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
-use crate::plan::operator::{AccessPath, Bounds, Formula, IndexRange, TableScan};
+use crate::plan::operator::{AccessPath, Bounds, IndexRange, TableScan};
 
 /// Keys looked up at a time.
 const LOOKUPS: usize = 128;
@@ -501,14 +501,4 @@ pub(crate) async fn look_up(
             run.worked(found[at].len()).await?;
         }
     }
-}
-
-/// The lock that FOR UPDATE and FOR SHARE take.
-pub(crate) fn lock_of(exclusive: bool, wait: WaitPolicy) -> (LockMode, WaitPolicy) {
-    (if exclusive { LockMode::Exclusive } else { LockMode::Shared }, wait)
-}
-
-/// All of these as formulas.
-pub(crate) fn formulas(expressions: Vec<Expression>) -> Vec<Formula> {
-    expressions.into_iter().map(Formula::new).collect()
 }

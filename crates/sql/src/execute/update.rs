@@ -14,7 +14,7 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::TableDefinition;
 use crate::error::of_refusal;
 use crate::execute::cursor;
-use crate::execute::insert::{BATCH, column_at, stored};
+use crate::execute::insert::{BATCH, stored};
 use crate::execute::row::{RowMaker, now};
 use crate::execute::run::{Row, Run};
 use crate::kernel::Failure;

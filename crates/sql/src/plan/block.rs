@@ -159,7 +159,7 @@ fn set_operation(
     operation: &ast::SetOperation,
     parent: Option<&Scope<'_>>,
 ) -> Result<QueryPlan, SqlError> {
-    let mut operand = |planner: &mut Planner<'_>, body: &QueryBody| {
+    let operand = |planner: &mut Planner<'_>, body: &QueryBody| {
         let query = ast::Query {
             with: None,
             body: body.clone(),

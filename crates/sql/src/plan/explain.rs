@@ -202,23 +202,16 @@ fn operator_lines<'p>(
                 vec![if hash { "Using join buffer (hash join)" } else { "Using join buffer" }];
             operator_lines(right, id, kind, &mut note, lines, derived);
         }
-        Operator::Filter { input, .. } => {
-            extra.push("Using where");
-            operator_lines(input, id, kind, extra, lines, derived);
-        }
         Operator::Aggregate(aggregate) => {
             extra.push("Using temporary");
             operator_lines(&aggregate.input, id, kind, extra, lines, derived);
         }
-        Operator::Sort { input, .. } => {
-            extra.push("Using filesort");
-            operator_lines(input, id, kind, extra, lines, derived);
-        }
-        Operator::Distinct { input, .. } => {
-            extra.push("Distinct");
-            operator_lines(input, id, kind, extra, lines, derived);
-        }
-        Operator::Project { input, .. } | Operator::Limit { input, .. } => {
+        Operator::Filter { input, .. }
+        | Operator::Sort { input, .. }
+        | Operator::Distinct { input, .. }
+        | Operator::Project { input, .. }
+        | Operator::Limit { input, .. } => {
+            extra.extend(note_of(operator));
             operator_lines(input, id, kind, extra, lines, derived);
         }
         Operator::Set { first, rest, .. } => {
@@ -227,6 +220,16 @@ fn operator_lines<'p>(
                 operator_lines(operator, id, "UNION", extra, lines, derived);
             }
         }
+    }
+}
+
+/// What Extra says of an operator over one input.
+fn note_of(operator: &Operator) -> Option<&'static str> {
+    match operator {
+        Operator::Filter { .. } => Some("Using where"),
+        Operator::Sort { .. } => Some("Using filesort"),
+        Operator::Distinct { .. } => Some("Distinct"),
+        _ => None,
     }
 }
 

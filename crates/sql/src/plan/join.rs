@@ -257,7 +257,7 @@ impl JoinPlanner<'_> {
                     sides.map(|(left, right)| HashKey {
                         left: Formula::new(left.clone()),
                         right: Formula::new(right.clone()),
-                        comparison: compare.comparison.clone(),
+                        comparison: compare.comparison,
                         null_safe: compare.op == BinaryOp::NullSafeEqual,
                     })
                 }

@@ -276,7 +276,7 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
             }
         }
         Node::InList(list) if !list.negated => {
-            let fits = |(value, comparison): &(Expression, sql_expression::Comparison)| {
+            let fits = |(value, comparison): &(Expression, Comparison)| {
                 is_usable(target, value)
                     && column_of(target, &list.operand, collation_of(*comparison)).is_some()
             };

@@ -291,5 +291,5 @@ const TIMESTAMP_MAX: f64 = 2_147_483_647.0;
 pub(crate) fn timestamp_micros(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-    Some(seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)?)
+    seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)
 }
