@@ -178,7 +178,8 @@ pub enum SchemaChange {
         /// Whether writes are refused from now on.
         blocked: bool,
     },
-    /// Puts a table in the place and under the name of another, which is dropped.
+    /// Puts a table in the place and under the name of another, whose writes are blocked and which
+    /// is dropped.
     ReplaceTable {
         /// The table that goes.
         old: TableId,

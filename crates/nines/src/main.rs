@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// Messages are many small allocations, and this allocator needs fewer instructions for them, at the
-/// price of some memory (docs/dependencies.md).
+/// Messages are many small allocations, and this allocator needs fewer instructions for them, at
+/// the price of some memory (docs/dependencies.md).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

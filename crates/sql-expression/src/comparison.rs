@@ -109,6 +109,13 @@ impl Comparison {
         })
     }
 
+    /// Whether two operands that are not NULL may still have no order: a text or number among them
+    /// may be no date.
+    pub(crate) fn may_be_unknown(self, a: &ResultType, b: &ResultType) -> bool {
+        let is_temporal = |result| matches!(kind_of(result), Kind::Date | Kind::Time);
+        matches!(self, Self::DateTime | Self::Time) && !(is_temporal(a) && is_temporal(b))
+    }
+
     /// Whether the operand is compared as text beside other texts.
     pub(crate) fn is_of_text(result: &ResultType) -> bool {
         matches!(kind_of(result), Kind::Text | Kind::Member | Kind::Null)

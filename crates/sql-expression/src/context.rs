@@ -4,7 +4,8 @@
 //! [`EvalContext`]: the session's facts, the statement's time and parameters, user variables,
 //! results of subqueries and of functions that wait, warnings, random numbers.
 //! # Guarantees
-//! The same row, facts, time and seed give the same value: evaluation reads no clock and no entropy.
+//! The same row, facts, time and seed give the same value: evaluation reads no
+//! clock and no entropy.
 //! # Not here
 //! Who fills it: the session at the beginning of a statement, the executor for each row.
 
@@ -161,8 +162,8 @@ impl SessionFacts {
 }
 
 impl SessionFacts {
-    /// What the SQL mode says about values that do not fit, where they are not stored: nothing is an
-    /// error.
+    /// What the SQL mode says about values that do not fit, where they are not stored: nothing is
+    /// an error.
     pub(crate) fn store_mode(&self) -> StoreMode {
         StoreMode {
             strict: false,

@@ -26,7 +26,9 @@ mod uuid;
 use std::fmt;
 
 pub(crate) use frame::{Evaluated, Frame, Stop};
-pub(crate) use json::{cast_json, compare_json, json_key, json_text, json_truth, to_json};
+pub(crate) use json::{
+    cast_json, checked_json, compare_json, json_key, json_text, json_truth, to_json,
+};
 pub(crate) use signature::Signature;
 pub(crate) use temporal::unit_number;
 

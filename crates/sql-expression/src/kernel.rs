@@ -15,8 +15,8 @@
 //! - ENUM and SET are compared for equality with constants that are members.
 //! - Text is compared for equality with constants where the column's own collation is the one that
 //!   the comparison uses; the kernel keeps text under its collation. Bytes in every way.
-//! - The result of arithmetic is an integer of 64 bits here; an assignment is therefore the business
-//!   of a column of such a type, and a condition must not depend on whether the sum overflows.
+//! - The result of arithmetic is an integer of 64 bits here; an assignment is therefore the
+//!   business of an integer column, and a condition has no arithmetic, whose overflow is an error.
 
 use std::cmp::Ordering;
 
@@ -39,8 +39,8 @@ pub struct KernelColumn {
     pub sql_type: SqlType,
 }
 
-/// The kernel's form of an expression over a row whose places these columns are; `None` where it has
-/// none.
+/// The kernel's form of an expression over a row whose places these columns are; `None` where it
+/// has none.
 pub fn to_kernel(
     expression: &Expression,
     columns: &[Option<KernelColumn>],

@@ -7,8 +7,8 @@
 //! # Guarantees
 //! Evaluation is a pure function of row and context, never waits, and never panics on any input.
 //! # Not here
-//! Values and conversions (`sqltype`), syntax (`sql-parser`), running subqueries and everything else
-//! that waits (`sql`).
+//! Values and conversions (`sqltype`), syntax (`sql-parser`), running subqueries and everything
+//! else that waits (`sql`).
 
 mod aggregate;
 mod binder;

@@ -3,6 +3,8 @@
 //!
 //! Columns of the table `test.t` can be used; see `table`.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -241,4 +243,168 @@ fn every_function_is_tested() {
     let missing: Vec<&str> =
         tested.iter().filter(|(_, found)| !**found).map(|(name, _)| *name).collect();
     assert!(missing.is_empty(), "without a test: {missing:?}");
+}
+
+/// Values of every kind, many at the edge of something.
+const OPERANDS: [&str; 62] = [
+    "NULL",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "7",
+    "64",
+    "255",
+    "1000000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "0.0",
+    "1.5",
+    "-0.5",
+    "0.000000000000000000001",
+    "99999999999999999999999999999999999999999999999999999999999999999",
+    "-9999999999999999999999999999999999.99999999999999999999",
+    "1e0",
+    "-1.5e0",
+    "1e308",
+    "-1e308",
+    "5e-324",
+    "''",
+    "'a'",
+    "'abc def'",
+    "'1'",
+    "'-12.5e3x'",
+    "'é日😀'",
+    "'%'",
+    "'[a'",
+    "'a{2'",
+    "x''",
+    "x'00'",
+    "x'FFFE'",
+    "x'C3'",
+    "b'101'",
+    "'2024-02-29'",
+    "'2024-02-29 12:13:14.567'",
+    "'0000-00-00'",
+    "'9999-12-31 23:59:59.999999'",
+    "'0001-01-01'",
+    "'838:59:59'",
+    "'-1 10:11'",
+    "DATE'2024-02-29'",
+    "TIME'-838:59:59'",
+    "TIMESTAMP'9999-12-31 23:59:59.9'",
+    "'{\"a\": [1, {}]}'",
+    "'$.a[last]'",
+    "'$**.b'",
+    "CAST('[1, 2]' AS JSON)",
+    "i",
+    "u",
+    "b",
+    "bu",
+    "d",
+    "f",
+    "s",
+    "vb",
+    "dt",
+    "e",
+    "j",
+];
+
+const OPERATORS: [&str; 20] = [
+    "+",
+    "-",
+    "*",
+    "/",
+    "DIV",
+    "%",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+    "=",
+    "<=>",
+    "<",
+    "AND",
+    "OR",
+    "XOR",
+    "LIKE",
+    "REGEXP",
+    "IS NOT TRUE AND",
+];
+
+const CASTS: [&str; 12] = [
+    "SIGNED",
+    "UNSIGNED",
+    "DECIMAL(65,30)",
+    "DECIMAL(3,3)",
+    "DOUBLE",
+    "FLOAT",
+    "CHAR(2)",
+    "BINARY(3)",
+    "DATE",
+    "DATETIME(3)",
+    "TIME(6)",
+    "JSON",
+];
+
+const UNITS: [&str; 9] = [
+    "MICROSECOND",
+    "SECOND",
+    "DAY",
+    "WEEK",
+    "MONTH",
+    "YEAR",
+    "DAY_MICROSECOND",
+    "HOUR_SECOND",
+    "YEAR_MONTH",
+];
+
+/// An operand, or an operation on operands.
+fn random_expression(prng: &mut stdx::Prng, functions: &[&str], depth: u32) -> String {
+    if depth == 0 || prng.percent(30) {
+        return (*prng.pick(&OPERANDS)).to_owned();
+    }
+    let mut part = || random_expression(&mut prng.fork(), functions, depth - 1);
+    let (a, b, c) = (part(), part(), part());
+    match prng.below(10) {
+        0 => format!("({a} {} {b})", prng.pick(&OPERATORS)),
+        1 => format!("CAST({a} AS {})", prng.pick(&CASTS)),
+        2 => format!("({a} + INTERVAL {b} {})", prng.pick(&UNITS)),
+        3 => format!("EXTRACT({} FROM {a})", prng.pick(&UNITS)),
+        4 => format!("({a} BETWEEN {b} AND {c})"),
+        5 => format!("IF({a}, {b}, {c})"),
+        6 => format!("({a} IN ({b}, {c}))"),
+        _ => {
+            let count = prng.below(5);
+            let arguments: Vec<String> = (0..count)
+                .map(|_| random_expression(&mut prng.fork(), functions, depth - 1))
+                .collect();
+            format!("{}({})", prng.pick(functions), arguments.join(", "))
+        }
+    }
+}
+
+#[test]
+fn nothing_panics() {
+    let functions: Vec<&str> = sql_expression::function_names()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        .collect();
+    let mut prng = stdx::Prng::new(7);
+    let rounds = match std::env::var("ROUNDS") {
+        Ok(rounds) => rounds.parse().unwrap(),
+        Err(_) => 20_000,
+    };
+    let mut values = 0;
+    for _ in 0..rounds {
+        let sql = random_expression(&mut prng, &functions, 3);
+        let result = std::panic::catch_unwind(|| evaluate(&sql));
+        if result.is_err() {
+            println!("PANIC {sql}");
+        }
+        values += usize::from(result.is_ok_and(|result| result.is_ok()));
+        let _ = type_of(&sql);
+    }
+    assert!(values > rounds / 4, "most are refused: {values} values");
 }

@@ -1,8 +1,8 @@
 //! Rows of one table by key or scan, in whichever way the transaction must read them.
 //!
 //! # Owns
-//! [`Reader`]: where a read goes (a replica, a snapshot, the transaction's coordinator), batching of
-//! keys, lookups by unique key with the recheck that locking needs.
+//! [`Reader`]: where a read goes (a replica, a snapshot, the transaction's coordinator), batching
+//! of keys, lookups by unique key with the recheck that locking needs.
 //! # Guarantees
 //! In a transaction that has changed the table its own changes are seen. A locked row has the key
 //! it was looked up by at the moment of the lock.

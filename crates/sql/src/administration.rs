@@ -1,4 +1,5 @@
-//! Statements about the session and the server: USE, KILL, PREPARE, LOCK TABLES, FLUSH, maintenance.
+//! Statements about the session and the server: USE, KILL, PREPARE, LOCK TABLES, FLUSH,
+//! maintenance.
 //!
 //! # Owns
 //! Their effects, and the refusal by name of what is not there yet.

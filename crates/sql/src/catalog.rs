@@ -1,12 +1,13 @@
 //! Tables as SQL knows them.
 //!
-//! The kernel's catalog keeps columns by storage kind and indexes by column; what else MySQL knows of
-//! a table is in its description, the canonical CREATE TABLE text. Here both become one definition,
-//! once per version of a table, and a checked CREATE TABLE becomes what the kernel is asked to make.
+//! The kernel's catalog keeps columns by storage kind and indexes by column; what else MySQL knows
+//! of a table is in its description, the canonical CREATE TABLE text. Here both become one
+//! definition, once per version of a table, and a checked CREATE TABLE becomes what the kernel is
+//! asked to make.
 //!
 //! # Owns
-//! [`TableDefinition`] and its parts, the cache [`Definitions`], the checks of definitions, the text
-//! of SHOW CREATE TABLE, names of databases and tables.
+//! [`TableDefinition`] and its parts, the cache [`Definitions`], the checks of definitions, the
+//! text of SHOW CREATE TABLE, names of databases and tables.
 //! # Guarantees
 //! A definition never changes: an alteration is a new one with another version. What the text of a
 //! definition is read as prints as the same text.
@@ -51,8 +52,8 @@ pub(crate) struct TableDefinition {
     pub database: String,
     /// Its name in the database.
     pub name: String,
-    /// Columns in the order of `SELECT *`, which need not be the kernel's. Columns of the kernel that
-    /// are not here are nobody's: an insert stores the kernel's default there.
+    /// Columns in the order of `SELECT *`, which need not be the kernel's. Columns of the kernel
+    /// that are not here are nobody's: an insert stores the kernel's default there.
     pub columns: Vec<ColumnDefinition>,
     /// Of a table without PRIMARY KEY: the column that is its key, a `UInt(8)` filled from the
     /// table's sequence.
@@ -124,8 +125,8 @@ pub(crate) struct KeyDefinition {
     pub kind: KeyKind,
     /// What it is over, most significant first.
     pub columns: Vec<KeyPart>,
-    /// The kernel's ordered index over the columns; none with `USING HASH`, or where the kernel cannot
-    /// keep one (a prefix of a column too long to be indexed).
+    /// The kernel's ordered index over the columns; none with `USING HASH`, or where the kernel
+    /// cannot keep one (a prefix of a column too long to be indexed).
     pub ordered: Option<IndexId>,
     /// The kernel's unique index; of the primary key none, as it is the kernel's own.
     pub unique: Option<IndexId>,

@@ -3,8 +3,8 @@
 //! # Owns
 //! [`VirtualTable`] and the list of them. SHOW answers from the same rows.
 //! # Guarantees
-//! Columns have MySQL's names, order and types, so that tools find what they look for. What there is
-//! none of (views, triggers, routines) is an empty table, not an error.
+//! Columns have MySQL's names, order and types, so that tools find what they look for. What there
+//! is none of (views, triggers, routines) is an empty table, not an error.
 //! # Not here
 //! Conditions on the rows: the planner filters them.
 

@@ -1,16 +1,16 @@
 //! System variables, and SET.
 //!
-//! A variable's value is text, as SHOW VARIABLES prints it; of those that statements ask for all the
-//! time the meaning is kept beside it, in fields. A session begins with the server's values, given
-//! by SET GLOBAL, which SET PERSIST is the same as: there is no file to keep them in.
+//! A variable's value is text, as SHOW VARIABLES prints it; of those that statements ask for all
+//! the time the meaning is kept beside it, in fields. A session begins with the server's values,
+//! given by SET GLOBAL, which SET PERSIST is the same as: there is no file to keep them in.
 //!
 //! # Owns
 //! [`SessionVariables`], lookup of `@@name`, which changes of variables the client is told of.
 //! # Guarantees
 //! A field and the text of its variable never disagree: both change in one place.
 //! # Not here
-//! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values that
-//! are found when they are asked for (`computed`).
+//! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values
+//! that are found when they are asked for (`computed`).
 
 pub(crate) mod computed;
 pub(crate) mod registry;
@@ -204,8 +204,8 @@ impl SessionVariables {
         }
     }
 
-    /// What a client named in its handshake, or SET NAMES: character sets of statements and results,
-    /// and the collation of literals.
+    /// What a client named in its handshake, or SET NAMES: character sets of statements and
+    /// results, and the collation of literals.
     pub(crate) fn set_client_collation(&mut self, collation: CollationId) {
         let charset = collation.charset().name();
         self.assign("character_set_client", Some(charset.to_owned()));

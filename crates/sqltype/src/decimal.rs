@@ -325,6 +325,10 @@ impl Decimal {
             return None;
         }
         let (a, b, scale) = align(self, other);
+        if b.is_zero() {
+            // The divisor vanishes beside so many digits.
+            return Some(Self::new(false, b, scale));
+        }
         Some(Self::new(self.negative, a.divide(b).1, scale))
     }
 

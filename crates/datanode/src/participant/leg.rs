@@ -131,7 +131,8 @@ impl Leg {
         std::mem::take(&mut self.locked)
     }
 
-    /// Adds the after-image of an operation to a row with this key; `place` is claimed. `new` counts
+    /// Adds the after-image of an operation to a row with this key; `place` is claimed. `new`
+    /// counts
     /// for the first image of the row: it did not exist before. `reserved` counts for the first
     /// touch of the slot. Returns whether the row is new.
     pub(super) fn stage(

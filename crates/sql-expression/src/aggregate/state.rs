@@ -10,7 +10,7 @@ use super::AggregateCall;
 use crate::context::EvalContext;
 use crate::convert;
 use crate::error::SqlError;
-use crate::function::{json_text, to_json};
+use crate::function::{checked_json, to_json};
 use crate::key::compare_values;
 
 /// The state of an aggregate.
@@ -23,7 +23,7 @@ pub(super) enum State {
     /// The smallest or largest value so far.
     Extreme(Option<Datum>),
     Spread(Spread),
-    Concat(Vec<Piece>),
+    Concat(Pieces),
     Array(Option<Vec<Json>>),
     Object(Option<Vec<(String, Json)>>),
 }
@@ -51,6 +51,14 @@ pub(super) struct Spread {
     squares: f64,
 }
 
+/// The rows of GROUP_CONCAT.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pieces {
+    list: Vec<Piece>,
+    /// Bytes of all texts.
+    size: u64,
+}
+
 /// A row of GROUP_CONCAT: its text, and the values it is sorted by.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
@@ -76,7 +84,7 @@ impl State {
             A::StddevPop | A::StddevSamp | A::VarPop | A::VarSamp => {
                 Self::Spread(Spread::default())
             }
-            A::GroupConcat | A::StCollect => Self::Concat(Vec::new()),
+            A::GroupConcat | A::StCollect => Self::Concat(Pieces::default()),
             A::JsonArrayAgg => Self::Array(None),
             A::JsonObjectAgg => Self::Object(None),
         }
@@ -149,7 +157,12 @@ impl State {
                 for (value, expression) in values.iter().zip(&call.values) {
                     text.extend_from_slice(&convert::to_text(value, expression.sql_type()));
                 }
-                pieces.push(Piece { text, keys });
+                // Without an order, what comes behind the cut is not looked at.
+                let is_full = pieces.size > context.facts.group_concat_max_len;
+                if !(is_full && call.order_by.is_empty()) {
+                    pieces.size += text.len() as u64;
+                    pieces.list.push(Piece { text, keys });
+                }
                 Ok(())
             }
             Self::Array(items) => {
@@ -193,7 +206,10 @@ impl State {
                 this.take(call, &value, context)?;
             }
             (Self::Spread(a), Self::Spread(b)) => a.merge(b),
-            (Self::Concat(a), Self::Concat(b)) => a.extend(b),
+            (Self::Concat(a), Self::Concat(b)) => {
+                a.size += b.size;
+                a.list.extend(b.list);
+            }
             (Self::Array(a), Self::Array(Some(b))) => a.get_or_insert_default().extend(b),
             (Self::Object(a), Self::Object(Some(b))) => a.get_or_insert_default().extend(b),
             _ => {}
@@ -215,11 +231,10 @@ impl State {
                 let result = spread.finish(call.function);
                 result.map_or(Datum::Null, Datum::Double)
             }
-            Self::Concat(pieces) => concat(pieces, call, context)?,
-            Self::Array(items) => items.map_or(Datum::Null, |items| json_text(&Json::Array(items))),
-            Self::Object(members) => {
-                members.map_or(Datum::Null, |members| json_text(&Json::object(members)))
-            }
+            Self::Concat(pieces) => concat(pieces.list, call, context)?,
+            Self::Array(None) | Self::Object(None) => Datum::Null,
+            Self::Array(Some(items)) => checked_json(&Json::Array(items))?,
+            Self::Object(Some(members)) => checked_json(&Json::object(members))?,
         })
     }
 }

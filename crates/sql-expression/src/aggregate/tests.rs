@@ -1,3 +1,5 @@
+//! Aggregates over rows, whole and merged.
+
 use std::sync::Arc;
 
 use sqltype::{Datum, SqlType, text};

@@ -201,7 +201,11 @@ impl Binder<'_, '_> {
         let comparison = self.comparison(symbol, &mut left, &mut right)?;
         let nullable = match op {
             BinaryOp::NullSafeEqual => false,
-            _ => left.result.nullable || right.result.nullable,
+            _ => {
+                left.result.nullable
+                    || right.result.nullable
+                    || comparison.may_be_unknown(&left.result, &right.result)
+            }
         };
         let node = Node::Compare(Box::new(Compare { op, comparison, left, right }));
         Ok(self.fold(Expression { node, result: ResultType::truth(nullable) }))
@@ -263,7 +267,11 @@ impl Binder<'_, '_> {
         let first = self.comparison("between", &mut operand, &mut low)?;
         let second = self.comparison("between", &mut operand, &mut high)?;
         let comparisons = Comparison::of_three(first, second);
-        let nullable = operand.result.nullable || low.result.nullable || high.result.nullable;
+        let nullable = operand.result.nullable
+            || low.result.nullable
+            || high.result.nullable
+            || comparisons[0].may_be_unknown(&operand.result, &low.result)
+            || comparisons[1].may_be_unknown(&operand.result, &high.result);
         let between = Between { comparisons, operand, low, high, negated };
         let node = Node::Between(Box::new(between));
         Ok(self.fold(Expression { node, result: ResultType::truth(nullable) }))
@@ -285,7 +293,10 @@ impl Binder<'_, '_> {
             self.infer_parameter(&mut operand, value);
         }
         let comparisons = self.comparisons("in", &mut operand, &mut values)?;
-        let nullable = operand.result.nullable || values.iter().any(|value| value.result.nullable);
+        let unknown = |(value, comparison): (&Expression, &Comparison)| {
+            value.result.nullable || comparison.may_be_unknown(&operand.result, &value.result)
+        };
+        let nullable = operand.result.nullable || values.iter().zip(&comparisons).any(unknown);
         let elements: Vec<_> = values.into_iter().zip(comparisons).collect();
         let list = InList { operand, list: elements.into(), negated };
         let node = Node::InList(Box::new(list));

@@ -1,3 +1,5 @@
+//! Binding over the small world of `testing`.
+
 use sqltype::TypeKind;
 
 use super::*;

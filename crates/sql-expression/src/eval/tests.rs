@@ -1,3 +1,5 @@
+//! Evaluation with subqueries, outer rows, parameters and variables.
+
 use std::sync::Arc;
 
 use sqltype::Datum;

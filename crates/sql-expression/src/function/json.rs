@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use collation::{Charset, CollationId};
-use sqltype::json::{Json, JsonPath, push_quoted};
+use sqltype::json::{DEPTH_MAX, Json, JsonError, JsonPath, push_quoted};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::frame::string;
@@ -126,6 +126,14 @@ pub(crate) fn json_text(json: &Json) -> Datum {
     Datum::Json(json.encode())
 }
 
+/// A JSON value that may be deeper than those it is made of.
+pub(crate) fn checked_json(json: &Json) -> Result<Datum, SqlError> {
+    match json.depth() > DEPTH_MAX {
+        true => Err(SqlError::of(3157, &[])),
+        false => Ok(json_text(json)),
+    }
+}
+
 /// The JSON value that a value of SQL becomes within another: text is a string, not JSON text.
 pub(crate) fn to_json(value: &Datum, result: &ResultType) -> Result<Json, SqlError> {
     let sql_type = &result.sql_type;
@@ -186,6 +194,14 @@ fn decoded(text: &[u8]) -> Json {
     Json::decode(text).unwrap_or(Json::Null)
 }
 
+/// The error about an argument that is no JSON text.
+fn invalid(error: &JsonError, argument: usize, function: &str) -> SqlError {
+    match error.is_too_deep {
+        true => SqlError::of(3157, &[]),
+        false => SqlError::of(3141, &[&argument, &function, &error.message, &error.position]),
+    }
+}
+
 /// CAST(… AS JSON): text is JSON text.
 pub(crate) fn cast_json(
     value: &Datum,
@@ -195,9 +211,7 @@ pub(crate) fn cast_json(
     match value {
         Datum::Null | Datum::Json(_) => Ok(value.clone()),
         Datum::Bytes(text) if from.collation.charset() != Charset::Binary => {
-            let json = Json::parse(text).map_err(|error| {
-                SqlError::of(3141, &[&1, &"cast_as_json", &error.message, &error.position])
-            })?;
+            let json = Json::parse(text).map_err(|error| invalid(&error, 1, "cast_as_json"))?;
             Ok(json_text(&json))
         }
         other => Ok(json_text(&to_json(other, &ResultType::of(from.clone(), true))?)),
@@ -276,10 +290,7 @@ fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
             if f.type_of(at).collation.charset() == Charset::Binary {
                 return Err(SqlError::of(3144, &[&"binary"]).into());
             }
-            let parsed = Json::parse(text).map_err(|error| {
-                SqlError::of(3141, &[&(at + 1), &name, &error.message, &error.position])
-            });
-            Ok(parsed?)
+            Ok(Json::parse(text).map_err(|error| invalid(&error, at + 1, name))?)
         }
         _ => Err(SqlError::of(3146, &[&(at + 1), &name]).into()),
     }
@@ -331,7 +342,7 @@ fn only_first(f: &mut Frame<'_, '_>, at: usize) -> Result<bool, Stop> {
 
 fn array(f: &mut Frame<'_, '_>) -> Evaluated {
     let items: Result<Vec<Json>, Stop> = (0..f.len()).map(|at| element(f, at)).collect();
-    Ok(json_text(&Json::Array(items?)))
+    Ok(checked_json(&Json::Array(items?))?)
 }
 
 fn object(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -342,7 +353,7 @@ fn object(f: &mut Frame<'_, '_>) -> Evaluated {
         }
         members.push((f.string(at)?.into_owned(), element(f, at + 1)?));
     }
-    Ok(json_text(&Json::object(members)))
+    Ok(checked_json(&Json::object(members))?)
 }
 
 fn quote(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -363,10 +374,8 @@ fn unquote(f: &mut Frame<'_, '_>) -> Evaluated {
     }
     let text = convert::to_text(&value, f.type_of(0));
     if text.len() >= 2 && text.starts_with(b"\"") && text.ends_with(b"\"") {
-        let parsed = Json::parse(&text).map_err(|error| {
-            SqlError::of(3141, &[&1, &"json_unquote", &error.message, &error.position])
-        });
-        return string(parsed?.unquoted());
+        let parsed = Json::parse(&text).map_err(|error| invalid(&error, 1, "json_unquote"))?;
+        return string(parsed.unquoted());
     }
     super::frame::text(text.into_owned())
 }

@@ -297,8 +297,8 @@ pub(crate) fn decimal_type(whole: u32, scale: u32) -> SqlType {
     SqlType::decimal(precision, scale as u8)
 }
 
-/// Digits after the point with which an operand is shown; [`SqlType::NOT_FIXED`] where that depends on
-/// its value.
+/// Digits after the point with which an operand is shown; [`SqlType::NOT_FIXED`] where that
+/// depends on its value.
 pub(crate) fn fixed_digits(result: &ResultType) -> u8 {
     match domain_of(result) {
         Domain::Double if !matches!(result.sql_type.kind, TypeKind::Float | TypeKind::Double) => {
@@ -314,8 +314,8 @@ pub(crate) fn double_type(digits: u8) -> SqlType {
     SqlType { decimals: digits.min(SqlType::NOT_FIXED), ..SqlType::double() }
 }
 
-/// The type of `a op b` for the operators of arithmetic. `signed` says that a difference of unsigned
-/// integers is signed.
+/// The type of `a op b` for the operators of arithmetic. `signed` says that a difference of
+/// unsigned integers is signed.
 pub(crate) fn arithmetic(
     op: BinaryOp,
     a: &ResultType,

@@ -1,3 +1,5 @@
+//! What is translated for the kernel, and what is not.
+
 use std::sync::Arc;
 
 use sqltype::Decimal;

@@ -1,3 +1,5 @@
+//! Names and the columns they find.
+
 use sql_parser::ast::{Ident, ObjectName};
 use sqltype::SqlType;
 

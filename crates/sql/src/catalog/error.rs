@@ -87,7 +87,9 @@ errors! {
         "BLOB/TEXT column '{column}' used in key specification without a key length";
     primary_key_nullable() =
         1171, "42000",
-        "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
+        "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a \
+            key, use UNIQUE \
+         instead";
     unknown_key(name: &str, table: &str) =
         1176, "42000", "Key '{name}' doesn't exist in table '{table}'";
     table_too_fulltext() =

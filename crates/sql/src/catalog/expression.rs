@@ -1,7 +1,8 @@
 //! Expressions inside definitions: what they may contain, and which columns they read.
 //!
 //! # Owns
-//! The walk over a syntax tree, and the checks of generated columns, defaults and CHECK constraints.
+//! The walk over a syntax tree, and the checks of generated columns, defaults and CHECK
+//! constraints.
 //! # Not here
 //! Evaluation (`sql-expression`).
 

@@ -1,5 +1,5 @@
-//! A session on a kernel of a few lines, for tests: the control log's state machine for definitions,
-//! lists for rows.
+//! A session on a kernel of a few lines, for tests: the control log's state machine for
+//! definitions, lists for rows.
 //!
 //! # Owns
 //! [`Harness`], which runs a task and answers what it asks.
@@ -65,7 +65,6 @@ impl Harness {
             seed: 1,
             peer: ConnectionPeer { transport: Transport::Unix, tls_offered: false },
             clock_base: options.clock_base,
-            address: options.address.clone(),
             shutting_down: false,
         };
         let kernel = Kernel::new(exchange.clone());

@@ -12,8 +12,8 @@
 //! # Owns
 //! The request that makes a table, and the way back from a kernel table and its description.
 //! # Guarantees
-//! Names tell what belongs together, so the description need not know the kernel's numbers. What the
-//! kernel has beyond the description is left over from an interrupted change: it is not used.
+//! Names tell what belongs together, so the description need not know the kernel's numbers. What
+//! the kernel has beyond the description is left over from an interrupted change: it is not used.
 //! # Not here
 //! The text itself (`text`), its checks (`draft`).
 

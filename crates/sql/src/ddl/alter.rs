@@ -315,8 +315,8 @@ impl Alteration<'_> {
         self.check_unread(from, false)
     }
 
-    /// Refuses to take a column away from expressions that read it. A check of that column alone goes
-    /// with it when it is `dropped`.
+    /// Refuses to take a column away from expressions that read it. A check of that column alone
+    /// goes with it when it is `dropped`.
     fn check_unread(&self, name: &str, dropped: bool) -> Result<(), SqlError> {
         for column in &self.draft.columns {
             if same_name(&column.name, name) {

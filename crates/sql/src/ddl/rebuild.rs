@@ -1,13 +1,13 @@
 //! Altering a table by copying its rows to another one that takes its place.
 //!
-//! Writers are kept out meanwhile, readers are not. The new table is hidden under a name made of the
-//! old one's identity, filled in short transactions, and then put in its place by one command.
+//! Writers are kept out meanwhile, readers are not. The new table is hidden under a name made of
+//! the old one's identity, filled in short transactions, and then put in its place by one command.
 //!
 //! # Owns
 //! The copy, and the claim: a row in a kernel table of ours, locked as long as the copy goes on.
 //! # Guarantees
-//! A copy that fails leaves the old table as it was. One whose process died holds no claim any more:
-//! who next wants to write undoes what it left.
+//! A copy that fails leaves the old table as it was. One whose process died holds no claim any
+//! more: who next wants to write undoes what it left.
 //! # Not here
 //! Making rows fit (`execute::row`).
 
@@ -109,14 +109,22 @@ fn hidden_name(database: &str, old: TableId) -> String {
     format!("{database}.{ALTER_PREFIX}{}", old.0)
 }
 
-/// Takes away what a copy has left: the hidden table, and the block. Nothing if there is nothing.
+/// Takes away what a copy has left: the block, and the hidden table. Nothing if there is nothing.
+///
+/// The block goes first: from then on the hidden table cannot take the other's place any more,
+/// should somebody still be at work on it, and may be dropped.
 async fn undo(kernel: &Kernel, old: TableId, database: &str) -> Result<(), SqlError> {
     let cluster = kernel.cluster();
-    if let Some(hidden) = cluster.table_named(&hidden_name(database, old)) {
-        kernel.change_schema(SchemaChange::DropTable { table: hidden.id }).await?;
-    }
     if cluster.tables.get(&old).is_some_and(|table| table.writes_blocked) {
         kernel.change_schema(SchemaChange::BlockWrites { table: old, blocked: false }).await?;
+    }
+    let cluster = kernel.cluster();
+    if let Some(hidden) = cluster.table_named(&hidden_name(database, old)) {
+        match kernel.change_schema(SchemaChange::DropTable { table: hidden.id }).await {
+            Ok(_) => {}
+            Err(failure) if refused(&failure, ErrorCode::UnknownTable) => {}
+            Err(failure) => return Err(failure.into()),
+        }
     }
     Ok(())
 }

@@ -167,7 +167,8 @@ fn target(
     Ok(maker.is_plain().then_some(Target { scan, maker }))
 }
 
-/// The stored key; `Err(true)` when no row can have it, `Err(false)` when the general way must tell.
+/// The stored key; `Err(true)` when no row can have it, `Err(false)` when the general way must
+/// tell.
 fn stored_key(run: &mut Run<'_>, scan: &TableScan) -> Result<Result<Vec<Value>, bool>, SqlError> {
     let AccessPath::Primary { keys } = &scan.path else { return Ok(Err(false)) };
     let definition = &scan.definition;

@@ -1,8 +1,8 @@
 //! Reading a table by the path the planner chose.
 //!
 //! # Owns
-//! From expressions to stored keys and ranges, which kind of read the transaction needs, what of the
-//! conditions the data nodes can check, rows in the shape of the block.
+//! From expressions to stored keys and ranges, which kind of read the transaction needs, what of
+//! the conditions the data nodes can check, rows in the shape of the block.
 //! # Guarantees
 //! Every condition is checked here: a path that cannot be used with the values at hand (a text that
 //! is no number) becomes a scan of all rows, and the answer is the same.

@@ -291,8 +291,8 @@ async fn change(
     Ok((matched, changed))
 }
 
-/// Operations that wait to be sent, each with the row it belongs to. A row whose primary key changes
-/// is removed first and added last, so that its unique values are free when it comes back.
+/// Operations that wait to be sent, each with the row it belongs to. A row whose primary key
+/// changes is removed first and added last, so that its unique values are free when it comes back.
 #[derive(Default)]
 struct Changes {
     operations: Vec<ClientOperation>,

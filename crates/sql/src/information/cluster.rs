@@ -3,8 +3,8 @@
 //! # Owns
 //! What this process knows of the cluster by the control log: members and placement.
 //! # Not here
-//! What only data nodes know (memory, transactions, locks, messages, the flight recorder): the tables
-//! are named, and refuse until data nodes can be asked.
+//! What only data nodes know (memory, transactions, locks, messages, the flight recorder): the
+//! tables are named, and refuse until data nodes can be asked.
 
 use model::{ClusterState, MemberStatus, NodeId, NodeRole, PartitionId, PartitionIndex};
 use sql_expression::SqlError;

@@ -2,7 +2,8 @@
 //! counters.
 //!
 //! # Owns
-//! ENGINES, PLUGINS, CHARACTER_SETS, COLLATIONS, KEYWORDS, PROCESSLIST, the counters of SHOW STATUS.
+//! ENGINES, PLUGINS, CHARACTER_SETS, COLLATIONS, KEYWORDS, PROCESSLIST, the counters of SHOW
+//! STATUS.
 //! # Not here
 //! Variables (`variables`), accounts (`account`).
 

@@ -168,10 +168,7 @@ fn set_operation(
             locking: Vec::new(),
             into: None,
         };
-        let nested = planner.subplans.len();
-        let plan = query_body(planner, &query, parent)?;
-        debug_assert!(planner.subplans.len() >= nested, "subqueries are collected");
-        Ok::<QueryPlan, SqlError>(plan)
+        query_body(planner, &query, parent)
     };
     let first = operand(planner, &operation.first)?;
     let (columns, mut results, mut correlated) = (first.columns, first.results, first.correlated);

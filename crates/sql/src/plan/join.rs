@@ -1,8 +1,8 @@
 //! FROM as operators: in which order tables are joined, and how.
 //!
 //! # Owns
-//! The tree of joins of a block, where each condition is checked, the choice between lookups by key,
-//! hash joins and nested loops.
+//! The tree of joins of a block, where each condition is checked, the choice between lookups by
+//! key, hash joins and nested loops.
 //! # Guarantees
 //! Conditions are checked as early as their tables allow, and never inside an outer join that they
 //! stand outside of.
@@ -271,8 +271,8 @@ impl JoinPlanner<'_> {
         (keys, rest)
     }
 
-    /// Inner joins in the order that reads least: first the table that the constants find best, then
-    /// whatever the tables so far find best.
+    /// Inner joins in the order that reads least: first the table that the constants find best,
+    /// then whatever the tables so far find best.
     fn inner(&self, tree: JoinTree, conditions: Vec<Expression>) -> Result<Operator, SqlError> {
         let (mut parts, mut pending) = (Vec::new(), conditions);
         flatten(tree, &mut parts, &mut pending);

@@ -1,8 +1,8 @@
 //! All system variables: names, scopes, kinds of value, initial values.
 //!
-//! Clients and tools ask for many of MySQL's variables and set some of them before they begin. Those
-//! without a meaning here are accepted and kept, so that what was set is read again; their values
-//! say what is true of this server (`log_bin` is OFF, `performance_schema` too).
+//! Clients and tools ask for many of MySQL's variables and set some of them before they begin.
+//! Those without a meaning here are accepted and kept, so that what was set is read again; their
+//! values say what is true of this server (`log_bin` is OFF, `performance_schema` too).
 //!
 //! # Owns
 //! The table of variables.
@@ -91,956 +91,434 @@ const BOTH: Scope = Scope::Both;
 const DYNAMIC: bool = true;
 const FIXED: bool = false;
 
-const fn variable(
-    name: &'static str,
-    scope: Scope,
-    is_dynamic: bool,
-    kind: Kind,
-    initial: Option<&'static str>,
-) -> Variable {
-    Variable { name, scope, is_dynamic, kind, initial }
+const fn first(initial: &[&'static str]) -> Option<&'static str> {
+    match initial {
+        [] => None,
+        [initial, ..] => Some(*initial),
+    }
 }
 
-static VARIABLES: &[Variable] = &[
-    variable("activate_all_roles_on_login", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("admin_address", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("admin_port", GLOBAL, FIXED, Kind::Integer(0, 65_535), Some("33062")),
-    variable("auto_generate_certs", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("auto_increment_increment", BOTH, DYNAMIC, Kind::Integer(1, 65_535), Some("1")),
-    variable("auto_increment_offset", BOTH, DYNAMIC, Kind::Integer(1, 65_535), Some("1")),
-    variable("autocommit", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("automatic_sp_privileges", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("avoid_temporal_upgrade", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("back_log", GLOBAL, FIXED, Kind::Integer(1, 65_535), Some("151")),
-    variable("basedir", GLOBAL, FIXED, Kind::Text, None),
-    variable("big_tables", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("bind_address", GLOBAL, FIXED, Kind::Text, Some("*")),
-    variable(
-        "binlog_cache_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(4_096, 18_446_744_073_709_547_520),
-        Some("32768"),
-    ),
-    variable("binlog_checksum", GLOBAL, DYNAMIC, Kind::Choice(&["NONE", "CRC32"]), Some("CRC32")),
-    variable("binlog_direct_non_transactional_updates", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("binlog_encryption", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "binlog_error_action",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["IGNORE_ERROR", "ABORT_SERVER"]),
-        Some("ABORT_SERVER"),
-    ),
-    variable("binlog_expire_logs_auto_purge", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "binlog_expire_logs_seconds",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("2592000"),
-    ),
-    variable(
-        "binlog_format",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["MIXED", "STATEMENT", "ROW"]),
-        Some("ROW"),
-    ),
-    variable(
-        "binlog_group_commit_sync_delay",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 1_000_000),
-        Some("0"),
-    ),
-    variable("binlog_gtid_simple_recovery", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("binlog_order_commits", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "binlog_row_event_max_size",
-        GLOBAL,
-        FIXED,
-        Kind::Integer(256, u64::MAX),
-        Some("8192"),
-    ),
-    variable(
-        "binlog_row_image",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["MINIMAL", "NOBLOB", "FULL"]),
-        Some("FULL"),
-    ),
-    variable(
-        "binlog_row_metadata",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["MINIMAL", "FULL"]),
-        Some("MINIMAL"),
-    ),
-    variable("binlog_row_value_options", BOTH, DYNAMIC, Kind::Text, Some("")),
-    variable("binlog_rows_query_log_events", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "binlog_stmt_cache_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(4_096, 18_446_744_073_709_547_520),
-        Some("32768"),
-    ),
-    variable("binlog_transaction_compression", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "block_encryption_mode",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&[
-            "aes-128-ecb",
-            "aes-192-ecb",
-            "aes-256-ecb",
-            "aes-128-cbc",
-            "aes-192-cbc",
-            "aes-256-cbc",
-        ]),
-        Some("aes-128-ecb"),
-    ),
-    variable("bulk_insert_buffer_size", BOTH, DYNAMIC, Kind::Integer(0, u64::MAX), Some("8388608")),
-    variable(
-        "caching_sha2_password_auto_generate_rsa_keys",
-        GLOBAL,
-        FIXED,
-        Kind::Switch,
-        Some("ON"),
-    ),
-    variable(
-        "caching_sha2_password_digest_rounds",
-        GLOBAL,
-        FIXED,
-        Kind::Integer(5_000, 4_095_000),
-        Some("5000"),
-    ),
-    variable(
-        "caching_sha2_password_private_key_path",
-        GLOBAL,
-        FIXED,
-        Kind::Text,
-        Some("private_key.pem"),
-    ),
-    variable(
-        "caching_sha2_password_public_key_path",
-        GLOBAL,
-        FIXED,
-        Kind::Text,
-        Some("public_key.pem"),
-    ),
-    variable("character_set_client", BOTH, DYNAMIC, Kind::Charset, Some("utf8mb4")),
-    variable("character_set_connection", BOTH, DYNAMIC, Kind::Charset, Some("utf8mb4")),
-    variable("character_set_database", BOTH, DYNAMIC, Kind::Charset, Some("utf8mb4")),
-    variable("character_set_filesystem", BOTH, DYNAMIC, Kind::Charset, Some("binary")),
-    variable("character_set_results", BOTH, DYNAMIC, Kind::NullableCharset, Some("utf8mb4")),
-    variable("character_set_server", BOTH, DYNAMIC, Kind::Charset, Some("utf8mb4")),
-    variable("character_set_system", GLOBAL, FIXED, Kind::Text, Some("utf8mb3")),
-    variable("character_sets_dir", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("check_proxy_users", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("collation_connection", BOTH, DYNAMIC, Kind::Collation, Some("utf8mb4_0900_ai_ci")),
-    variable("collation_database", BOTH, DYNAMIC, Kind::Collation, Some("utf8mb4_0900_ai_ci")),
-    variable("collation_server", BOTH, DYNAMIC, Kind::Collation, Some("utf8mb4_0900_ai_ci")),
-    variable(
-        "completion_type",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["NO_CHAIN", "CHAIN", "RELEASE"]),
-        Some("NO_CHAIN"),
-    ),
-    variable(
-        "concurrent_insert",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["NEVER", "AUTO", "ALWAYS"]),
-        Some("AUTO"),
-    ),
-    variable("connect_timeout", GLOBAL, DYNAMIC, Kind::Integer(2, 31_536_000), Some("10")),
-    variable("core_file", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("create_admin_listener_thread", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable(
-        "cte_max_recursion_depth",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("1000"),
-    ),
-    variable("datadir", GLOBAL, FIXED, Kind::Text, None),
-    variable("debug_sync", SESSION, DYNAMIC, Kind::Text, Some("")),
-    variable(
-        "default_authentication_plugin",
-        GLOBAL,
-        FIXED,
-        Kind::Text,
-        Some("caching_sha2_password"),
-    ),
-    variable(
-        "default_collation_for_utf8mb4",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"]),
-        Some("utf8mb4_0900_ai_ci"),
-    ),
-    variable("default_password_lifetime", GLOBAL, DYNAMIC, Kind::Integer(0, 65_535), Some("0")),
-    variable("default_storage_engine", BOTH, DYNAMIC, Kind::Engine, Some("ndbcluster")),
-    variable("default_table_encryption", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("default_tmp_storage_engine", BOTH, DYNAMIC, Kind::Engine, Some("ndbcluster")),
-    variable("default_week_format", BOTH, DYNAMIC, Kind::Integer(0, 7), Some("0")),
-    variable("delay_key_write", GLOBAL, DYNAMIC, Kind::Choice(&["OFF", "ON", "ALL"]), Some("ON")),
-    variable("delayed_insert_limit", GLOBAL, DYNAMIC, Kind::Integer(1, u64::MAX), Some("100")),
-    variable("delayed_insert_timeout", GLOBAL, DYNAMIC, Kind::Integer(1, 31_536_000), Some("300")),
-    variable("delayed_queue_size", GLOBAL, DYNAMIC, Kind::Integer(1, u64::MAX), Some("1000")),
-    variable("disabled_storage_engines", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("disconnect_on_expired_password", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("div_precision_increment", BOTH, DYNAMIC, Kind::Integer(0, 30), Some("4")),
-    variable("end_markers_in_json", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "enforce_gtid_consistency",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "ON", "WARN"]),
-        Some("OFF"),
-    ),
-    variable(
-        "eq_range_index_dive_limit",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("200"),
-    ),
-    variable("error_count", SESSION, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable(
-        "event_scheduler",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "ON", "DISABLED"]),
-        Some("OFF"),
-    ),
-    variable("expire_logs_days", GLOBAL, DYNAMIC, Kind::Integer(0, 99), Some("0")),
-    variable(
-        "explain_format",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["TRADITIONAL", "TRADITIONAL_STRICT", "TREE", "JSON"]),
-        Some("TRADITIONAL"),
-    ),
-    variable("explicit_defaults_for_timestamp", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("external_user", SESSION, FIXED, Kind::NullableText, None),
-    variable("flush", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("flush_time", GLOBAL, DYNAMIC, Kind::Integer(0, 31_536_000), Some("0")),
-    variable("foreign_key_checks", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("ft_boolean_syntax", GLOBAL, DYNAMIC, Kind::Text, Some("+ -><()~*:\"\"&|")),
-    variable("ft_max_word_len", GLOBAL, FIXED, Kind::Integer(10, 84), Some("84")),
-    variable("ft_min_word_len", GLOBAL, FIXED, Kind::Integer(1, 82), Some("4")),
-    variable("ft_query_expansion_limit", GLOBAL, FIXED, Kind::Integer(0, 1_000), Some("20")),
-    variable("ft_stopword_file", GLOBAL, FIXED, Kind::Text, Some("(built-in)")),
-    variable("general_log", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("general_log_file", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("generated_random_password_length", BOTH, DYNAMIC, Kind::Integer(5, 255), Some("20")),
-    variable("group_concat_max_len", BOTH, DYNAMIC, Kind::Integer(4, u64::MAX), Some("1024")),
-    variable(
-        "group_replication_consistency",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&[
-            "EVENTUAL",
-            "BEFORE_ON_PRIMARY_FAILOVER",
-            "BEFORE",
-            "AFTER",
-            "BEFORE_AND_AFTER",
-        ]),
-        Some("EVENTUAL"),
-    ),
-    variable("gtid_executed", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable(
-        "gtid_executed_compression_period",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("0"),
-    ),
-    variable(
-        "gtid_mode",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]),
-        Some("OFF"),
-    ),
-    variable("gtid_next", SESSION, DYNAMIC, Kind::Text, Some("AUTOMATIC")),
-    variable("gtid_owned", BOTH, FIXED, Kind::Text, Some("")),
-    variable("gtid_purged", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("have_compress", GLOBAL, FIXED, Kind::Text, Some("YES")),
-    variable("have_dynamic_loading", GLOBAL, FIXED, Kind::Text, Some("NO")),
-    variable("have_geometry", GLOBAL, FIXED, Kind::Text, Some("NO")),
-    variable("have_openssl", GLOBAL, FIXED, Kind::Text, None),
-    variable("have_profiling", GLOBAL, FIXED, Kind::Text, Some("NO")),
-    variable("have_query_cache", GLOBAL, FIXED, Kind::Text, Some("NO")),
-    variable("have_rtree_keys", GLOBAL, FIXED, Kind::Text, Some("NO")),
-    variable("have_ssl", GLOBAL, FIXED, Kind::Text, None),
-    variable("have_statement_timeout", GLOBAL, FIXED, Kind::Text, Some("YES")),
-    variable("have_symlink", GLOBAL, FIXED, Kind::Text, Some("DISABLED")),
-    variable("high_priority_updates", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "histogram_generation_max_mem_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_000_000, u64::MAX),
-        Some("20000000"),
-    ),
-    variable("host_cache_size", GLOBAL, DYNAMIC, Kind::Integer(0, 65_536), Some("279")),
-    variable("hostname", GLOBAL, FIXED, Kind::Text, None),
-    variable("identity", SESSION, DYNAMIC, Kind::Integer(0, u64::MAX), None),
-    variable(
-        "immediate_server_version",
-        SESSION,
-        DYNAMIC,
-        Kind::Integer(0, 999_999),
-        Some("999999"),
-    ),
-    variable(
-        "information_schema_stats_expiry",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, 31_536_000),
-        Some("86400"),
-    ),
-    variable("init_connect", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("init_file", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("init_replica", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("init_slave", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("innodb_autoinc_lock_mode", GLOBAL, FIXED, Kind::Integer(0, 2), Some("2")),
-    variable(
-        "innodb_checksum_algorithm",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["CRC32", "STRICT_CRC32", "INNODB", "STRICT_INNODB", "NONE", "STRICT_NONE"]),
-        Some("CRC32"),
-    ),
-    variable(
-        "innodb_default_row_format",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["REDUNDANT", "COMPACT", "DYNAMIC"]),
-        Some("DYNAMIC"),
-    ),
-    variable("innodb_file_per_table", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("innodb_flush_log_at_trx_commit", GLOBAL, DYNAMIC, Kind::Integer(0, 2), Some("0")),
-    variable("innodb_ft_enable_stopword", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "innodb_lock_wait_timeout",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1, 1_073_741_824),
-        Some("50"),
-    ),
-    variable(
-        "innodb_online_alter_log_max_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(65_536, u64::MAX),
-        Some("134217728"),
-    ),
-    variable("innodb_page_size", GLOBAL, FIXED, Kind::Integer(4_096, 65_536), Some("16384")),
-    variable("innodb_print_all_deadlocks", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("innodb_read_only", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("innodb_rollback_on_timeout", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("innodb_stats_on_metadata", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("innodb_strict_mode", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("innodb_table_locks", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("insert_id", SESSION, DYNAMIC, Kind::Integer(0, u64::MAX), Some("0")),
-    variable("interactive_timeout", BOTH, DYNAMIC, Kind::Integer(1, 31_536_000), Some("28800")),
-    variable(
-        "internal_tmp_mem_storage_engine",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["MEMORY", "TempTable"]),
-        Some("TempTable"),
-    ),
-    variable(
-        "join_buffer_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(128, 18_446_744_073_709_551_488),
-        Some("262144"),
-    ),
-    variable("keep_files_on_create", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("key_buffer_size", GLOBAL, DYNAMIC, Kind::Integer(0, u64::MAX), Some("8388608")),
-    variable(
-        "key_cache_age_threshold",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(100, 18_446_744_073_709_551_516),
-        Some("300"),
-    ),
-    variable("key_cache_block_size", GLOBAL, DYNAMIC, Kind::Integer(512, 16_384), Some("1024")),
-    variable("key_cache_division_limit", GLOBAL, DYNAMIC, Kind::Integer(1, 100), Some("100")),
-    variable("keyring_operations", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("large_files_support", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("large_page_size", GLOBAL, FIXED, Kind::Integer(0, u64::MAX), Some("0")),
-    variable("large_pages", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("last_insert_id", SESSION, DYNAMIC, Kind::Integer(0, u64::MAX), None),
-    variable("lc_messages", BOTH, DYNAMIC, Kind::Text, Some("en_US")),
-    variable("lc_messages_dir", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("lc_time_names", BOTH, DYNAMIC, Kind::Locale, Some("en_US")),
-    variable("license", GLOBAL, FIXED, Kind::Text, Some("Apache-2.0")),
-    variable("local_infile", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("lock_wait_timeout", BOTH, DYNAMIC, Kind::Integer(1, 31_536_000), Some("31536000")),
-    variable("locked_in_memory", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("log_bin", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("log_bin_basename", GLOBAL, FIXED, Kind::NullableText, None),
-    variable("log_bin_index", GLOBAL, FIXED, Kind::NullableText, None),
-    variable("log_bin_trust_function_creators", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("log_bin_use_v1_row_events", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("log_error", GLOBAL, FIXED, Kind::Text, Some("stderr")),
-    variable(
-        "log_error_services",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Text,
-        Some("log_filter_internal; log_sink_internal"),
-    ),
-    variable("log_error_suppression_list", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("log_error_verbosity", GLOBAL, DYNAMIC, Kind::Integer(1, 3), Some("2")),
-    variable("log_output", GLOBAL, DYNAMIC, Kind::Flags(&["NONE", "FILE", "TABLE"]), Some("FILE")),
-    variable("log_queries_not_using_indexes", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("log_raw", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("log_replica_updates", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("log_slave_updates", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("log_slow_admin_statements", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("log_statements_unsafe_for_binlog", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "log_throttle_queries_not_using_indexes",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("0"),
-    ),
-    variable("log_timestamps", GLOBAL, DYNAMIC, Kind::Choice(&["UTC", "SYSTEM"]), Some("UTC")),
-    variable("long_query_time", BOTH, DYNAMIC, Kind::Real(0.0, 31_536_000.0), Some("10.000000")),
-    variable("low_priority_updates", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("lower_case_file_system", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("lower_case_table_names", GLOBAL, FIXED, Kind::Integer(0, 2), Some("0")),
-    variable("mandatory_roles", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable(
-        "master_info_repository",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["FILE", "TABLE"]),
-        Some("TABLE"),
-    ),
-    variable("master_verify_checksum", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "max_allowed_packet",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_024, 1_073_741_824),
-        Some("67108864"),
-    ),
-    variable(
-        "max_binlog_cache_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(4_096, 18_446_744_073_709_547_520),
-        Some("18446744073709547520"),
-    ),
-    variable(
-        "max_binlog_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(4_096, 1_073_741_824),
-        Some("1073741824"),
-    ),
-    variable(
-        "max_binlog_stmt_cache_size",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(4_096, 18_446_744_073_709_547_520),
-        Some("18446744073709547520"),
-    ),
-    variable("max_connect_errors", GLOBAL, DYNAMIC, Kind::Integer(1, u64::MAX), Some("100")),
-    variable("max_connections", GLOBAL, DYNAMIC, Kind::Integer(1, 100_000), Some("65536")),
-    variable("max_delayed_threads", BOTH, DYNAMIC, Kind::Integer(0, 16_384), Some("20")),
-    variable("max_digest_length", GLOBAL, FIXED, Kind::Integer(0, 1_048_576), Some("1024")),
-    variable("max_error_count", BOTH, DYNAMIC, Kind::Integer(0, 65_535), Some("1024")),
-    variable("max_execution_time", BOTH, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable(
-        "max_heap_table_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(16_384, 18_446_744_073_709_550_592),
-        Some("16777216"),
-    ),
-    variable("max_insert_delayed_threads", BOTH, DYNAMIC, Kind::Integer(0, 16_384), Some("20")),
-    variable(
-        "max_join_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1, u64::MAX),
-        Some("18446744073709551615"),
-    ),
-    variable("max_length_for_sort_data", BOTH, DYNAMIC, Kind::Integer(4, 8_388_608), Some("4096")),
-    variable("max_points_in_geometry", BOTH, DYNAMIC, Kind::Integer(3, 1_048_576), Some("65536")),
-    variable(
-        "max_prepared_stmt_count",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_194_304),
-        Some("16382"),
-    ),
-    variable("max_relay_log_size", GLOBAL, DYNAMIC, Kind::Integer(0, 1_073_741_824), Some("0")),
-    variable(
-        "max_seeks_for_key",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1, u64::MAX),
-        Some("18446744073709551615"),
-    ),
-    variable("max_sort_length", BOTH, DYNAMIC, Kind::Integer(4, 8_388_608), Some("1024")),
-    variable("max_sp_recursion_depth", BOTH, DYNAMIC, Kind::Integer(0, 255), Some("0")),
-    variable("max_user_connections", BOTH, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable(
-        "max_write_lock_count",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(1, u64::MAX),
-        Some("18446744073709551615"),
-    ),
-    variable("min_examined_row_limit", BOTH, DYNAMIC, Kind::Integer(0, u64::MAX), Some("0")),
-    variable("mysql_native_password_proxy_users", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("ndb_allow_copying_alter_table", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("ndb_autoincrement_prefetch_sz", BOTH, DYNAMIC, Kind::Integer(1, 65_536), Some("512")),
-    variable("ndb_batch_size", BOTH, DYNAMIC, Kind::Integer(0, 2_147_483_648), Some("32768")),
-    variable("ndb_force_send", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("ndb_index_stat_enable", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("ndb_join_pushdown", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("ndb_table_no_logging", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("ndb_table_temporary", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("ndb_use_transactions", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("net_buffer_length", BOTH, DYNAMIC, Kind::Integer(1_024, 1_048_576), Some("16384")),
-    variable("net_read_timeout", BOTH, DYNAMIC, Kind::Integer(1, 31_536_000), Some("30")),
-    variable("net_retry_count", BOTH, DYNAMIC, Kind::Integer(1, u64::MAX), Some("10")),
-    variable("net_write_timeout", BOTH, DYNAMIC, Kind::Integer(1, 31_536_000), Some("60")),
-    variable("new", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("offline_mode", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("old", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("old_alter_table", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("open_files_limit", GLOBAL, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable(
-        "optimizer_max_subgraph_pairs",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1, 2_147_483_647),
-        Some("100000"),
-    ),
-    variable("optimizer_prune_level", BOTH, DYNAMIC, Kind::Integer(0, 1), Some("1")),
-    variable("optimizer_search_depth", BOTH, DYNAMIC, Kind::Integer(0, 62), Some("62")),
-    variable("optimizer_switch", BOTH, DYNAMIC, Kind::Text, Some("")),
-    variable("optimizer_trace", BOTH, DYNAMIC, Kind::Text, Some("enabled=off,one_line=off")),
-    variable(
-        "optimizer_trace_features",
-        BOTH,
-        DYNAMIC,
-        Kind::Text,
-        Some("greedy_search=on,range_optimizer=on,dynamic_range=on,repeated_subselect=on"),
-    ),
-    variable("optimizer_trace_limit", BOTH, DYNAMIC, Kind::Integer(0, 2_147_483_647), Some("1")),
-    variable(
-        "optimizer_trace_max_mem_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("1048576"),
-    ),
-    variable(
-        "optimizer_trace_offset",
-        BOTH,
-        DYNAMIC,
-        Kind::Signed(-2_147_483_647, 2_147_483_647),
-        Some("-1"),
-    ),
-    variable(
-        "original_commit_timestamp",
-        SESSION,
-        DYNAMIC,
-        Kind::Integer(0, u64::MAX),
-        Some("36028797018963968"),
-    ),
-    variable(
-        "original_server_version",
-        SESSION,
-        DYNAMIC,
-        Kind::Integer(0, 999_999),
-        Some("999999"),
-    ),
-    variable(
-        "parser_max_mem_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(10_000_000, u64::MAX),
-        Some("18446744073709551615"),
-    ),
-    variable("partial_revokes", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("password_history", GLOBAL, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable("password_require_current", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "password_reuse_interval",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("0"),
-    ),
-    variable("performance_schema", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable(
-        "performance_schema_max_digest_length",
-        GLOBAL,
-        FIXED,
-        Kind::Integer(0, 1_048_576),
-        Some("1024"),
-    ),
-    variable(
-        "performance_schema_session_connect_attrs_size",
-        GLOBAL,
-        FIXED,
-        Kind::Signed(-1, 1048576),
-        Some("512"),
-    ),
-    variable("persist_only_admin_x509_subject", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("persisted_globals_load", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("pid_file", GLOBAL, FIXED, Kind::Text, None),
-    variable("plugin_dir", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("port", GLOBAL, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable(
-        "preload_buffer_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_024, 1_073_741_824),
-        Some("32768"),
-    ),
-    variable("print_identified_with_as_hex", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("profiling", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("profiling_history_size", BOTH, DYNAMIC, Kind::Integer(0, 100), Some("15")),
-    variable(
-        "protocol_compression_algorithms",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Text,
-        Some("zlib,zstd,uncompressed"),
-    ),
-    variable("protocol_version", GLOBAL, FIXED, Kind::Integer(0, 4_294_967_295), Some("10")),
-    variable("proxy_user", SESSION, FIXED, Kind::NullableText, None),
-    variable("pseudo_replica_mode", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("pseudo_slave_mode", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("pseudo_thread_id", SESSION, DYNAMIC, Kind::Integer(0, u64::MAX), None),
-    variable(
-        "query_alloc_block_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_024, 4_294_966_272),
-        Some("8192"),
-    ),
-    variable(
-        "query_prealloc_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(8_192, 18_446_744_073_709_550_592),
-        Some("8192"),
-    ),
-    variable("rand_seed1", SESSION, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable("rand_seed2", SESSION, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable(
-        "range_alloc_block_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(4_096, 18_446_744_073_709_550_592),
-        Some("4096"),
-    ),
-    variable(
-        "range_optimizer_max_mem_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, u64::MAX),
-        Some("8388608"),
-    ),
-    variable(
-        "rbr_exec_mode",
-        SESSION,
-        DYNAMIC,
-        Kind::Choice(&["STRICT", "IDEMPOTENT"]),
-        Some("STRICT"),
-    ),
-    variable(
-        "read_buffer_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(8_192, 2_147_479_552),
-        Some("131072"),
-    ),
-    variable("read_only", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "read_rnd_buffer_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1, 2_147_483_647),
-        Some("262144"),
-    ),
-    variable(
-        "regexp_stack_limit",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 2_147_483_647),
-        Some("8000000"),
-    ),
-    variable("regexp_time_limit", GLOBAL, DYNAMIC, Kind::Integer(0, 2_147_483_647), Some("32")),
-    variable("relay_log", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable(
-        "relay_log_info_repository",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Choice(&["FILE", "TABLE"]),
-        Some("TABLE"),
-    ),
-    variable("relay_log_purge", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("relay_log_recovery", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("relay_log_space_limit", GLOBAL, FIXED, Kind::Integer(0, u64::MAX), Some("0")),
-    variable("report_host", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("report_password", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("report_port", GLOBAL, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable("report_user", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("require_row_format", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("require_secure_transport", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("resultset_metadata", SESSION, DYNAMIC, Kind::Choice(&["NONE", "FULL"]), Some("FULL")),
-    variable("rpl_read_size", GLOBAL, DYNAMIC, Kind::Integer(8_192, 4_294_959_104), Some("8192")),
-    variable(
-        "rpl_stop_slave_timeout",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(2, 31_536_000),
-        Some("31536000"),
-    ),
-    variable("schema_definition_cache", GLOBAL, DYNAMIC, Kind::Integer(256, 524_288), Some("256")),
-    variable(
-        "secondary_engine_cost_threshold",
-        SESSION,
-        DYNAMIC,
-        Kind::Real(0.0, f64::MAX),
-        Some("100000.000000"),
-    ),
-    variable("secure_file_priv", GLOBAL, FIXED, Kind::NullableText, None),
-    variable(
-        "select_into_buffer_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(8_192, 2_147_479_552),
-        Some("131072"),
-    ),
-    variable("select_into_disk_sync", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("server_id", GLOBAL, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("1")),
-    variable("server_id_bits", GLOBAL, FIXED, Kind::Integer(7, 32), Some("32")),
-    variable("server_uuid", GLOBAL, FIXED, Kind::Text, None),
-    variable(
-        "session_track_gtids",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "OWN_GTID", "ALL_GTIDS"]),
-        Some("OFF"),
-    ),
-    variable("session_track_schema", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("session_track_state_change", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "session_track_system_variables",
-        BOTH,
-        DYNAMIC,
-        Kind::Text,
-        Some(
-            "time_zone,autocommit,character_set_client,character_set_results,character_set_connection",
-        ),
-    ),
-    variable(
-        "session_track_transaction_info",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "STATE", "CHARACTERISTICS"]),
-        Some("OFF"),
-    ),
-    variable("sha256_password_auto_generate_rsa_keys", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("sha256_password_proxy_users", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "show_create_table_skip_secondary_engine",
-        SESSION,
-        DYNAMIC,
-        Kind::Switch,
-        Some("OFF"),
-    ),
-    variable("show_create_table_verbosity", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "show_gipk_in_create_table_and_information_schema",
-        BOTH,
-        DYNAMIC,
-        Kind::Switch,
-        Some("ON"),
-    ),
-    variable("show_old_temporals", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("skip_external_locking", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("skip_name_resolve", GLOBAL, FIXED, Kind::Switch, Some("ON")),
-    variable("skip_networking", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("skip_replica_start", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("skip_show_database", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("skip_slave_start", GLOBAL, FIXED, Kind::Switch, Some("OFF")),
-    variable("slave_net_timeout", GLOBAL, DYNAMIC, Kind::Integer(1, 31_536_000), Some("60")),
-    variable("slow_launch_time", GLOBAL, DYNAMIC, Kind::Integer(0, 31_536_000), Some("2")),
-    variable("slow_query_log", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("slow_query_log_file", GLOBAL, DYNAMIC, Kind::Text, Some("")),
-    variable("socket", GLOBAL, FIXED, Kind::Text, None),
-    variable("sort_buffer_size", BOTH, DYNAMIC, Kind::Integer(32_768, u64::MAX), Some("262144")),
-    variable("source_verify_checksum", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sql_auto_is_null", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sql_big_selects", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("sql_buffer_result", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sql_generate_invisible_primary_key", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sql_log_bin", SESSION, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("sql_log_off", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "sql_mode",
-        BOTH,
-        DYNAMIC,
-        Kind::SqlMode,
-        Some(
-            "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION",
-        ),
-    ),
-    variable("sql_notes", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("sql_quote_show_create", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "sql_replica_skip_counter",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(0, 4_294_967_295),
-        Some("0"),
-    ),
-    variable("sql_require_primary_key", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sql_safe_updates", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "sql_select_limit",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(0, u64::MAX),
-        Some("18446744073709551615"),
-    ),
-    variable("sql_slave_skip_counter", GLOBAL, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("0")),
-    variable("sql_warnings", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("ssl_ca", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_capath", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_cert", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_cipher", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_crl", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_crlpath", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("ssl_fips_mode", GLOBAL, FIXED, Kind::Choice(&["OFF", "ON", "STRICT"]), Some("OFF")),
-    variable("ssl_key", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("statement_id", SESSION, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable("stored_program_cache", GLOBAL, DYNAMIC, Kind::Integer(16, 524_288), Some("256")),
-    variable(
-        "stored_program_definition_cache",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(256, 524_288),
-        Some("256"),
-    ),
-    variable("super_read_only", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("sync_binlog", GLOBAL, DYNAMIC, Kind::Integer(0, 4_294_967_295), Some("1")),
-    variable("sync_frm", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("system_time_zone", GLOBAL, FIXED, Kind::Text, None),
-    variable("table_definition_cache", GLOBAL, DYNAMIC, Kind::Integer(400, 524_288), Some("2000")),
-    variable("table_encryption_privilege_check", GLOBAL, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("table_open_cache", GLOBAL, DYNAMIC, Kind::Integer(1, 524_288), Some("4000")),
-    variable("table_open_cache_instances", GLOBAL, FIXED, Kind::Integer(1, 64), Some("16")),
-    variable(
-        "tablespace_definition_cache",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(256, 524_288),
-        Some("256"),
-    ),
-    variable("temptable_max_mmap", GLOBAL, DYNAMIC, Kind::Integer(0, u64::MAX), Some("1073741824")),
-    variable(
-        "temptable_max_ram",
-        GLOBAL,
-        DYNAMIC,
-        Kind::Integer(2_097_152, u64::MAX),
-        Some("1073741824"),
-    ),
-    variable("temptable_use_mmap", GLOBAL, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "terminology_use_previous",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["NONE", "BEFORE_8_0_26"]),
-        Some("NONE"),
-    ),
-    variable("thread_cache_size", GLOBAL, DYNAMIC, Kind::Integer(0, 16_384), Some("9")),
-    variable(
-        "thread_handling",
-        GLOBAL,
-        FIXED,
-        Kind::Choice(&["one-thread-per-connection", "no-threads", "loaded-dynamically"]),
-        Some("one-thread-per-connection"),
-    ),
-    variable(
-        "thread_stack",
-        GLOBAL,
-        FIXED,
-        Kind::Integer(131_072, 18_446_744_073_709_550_592),
-        Some("1048576"),
-    ),
-    variable("time_zone", BOTH, DYNAMIC, Kind::TimeZone, Some("SYSTEM")),
-    variable("timestamp", SESSION, DYNAMIC, Kind::Timestamp, None),
-    variable("tls_ciphersuites", GLOBAL, DYNAMIC, Kind::NullableText, None),
-    variable("tls_version", GLOBAL, DYNAMIC, Kind::Text, Some("TLSv1.2,TLSv1.3")),
-    variable("tmp_table_size", BOTH, DYNAMIC, Kind::Integer(1_024, u64::MAX), Some("16777216")),
-    variable("tmpdir", GLOBAL, FIXED, Kind::Text, Some("/tmp")),
-    variable(
-        "transaction_alloc_block_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_024, 131_072),
-        Some("8192"),
-    ),
-    variable("transaction_allow_batching", SESSION, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable("transaction_isolation", BOTH, DYNAMIC, Kind::Isolation, Some("READ-COMMITTED")),
-    variable(
-        "transaction_prealloc_size",
-        BOTH,
-        DYNAMIC,
-        Kind::Integer(1_024, 131_072),
-        Some("4096"),
-    ),
-    variable("transaction_read_only", BOTH, DYNAMIC, Kind::Switch, Some("OFF")),
-    variable(
-        "transaction_write_set_extraction",
-        BOTH,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "MURMUR32", "XXHASH64"]),
-        Some("XXHASH64"),
-    ),
-    variable("unique_checks", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("updatable_views_with_limit", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable(
-        "use_secondary_engine",
-        SESSION,
-        DYNAMIC,
-        Kind::Choice(&["OFF", "ON", "FORCED"]),
-        Some("ON"),
-    ),
-    variable("version", GLOBAL, FIXED, Kind::Text, None),
-    variable("version_comment", GLOBAL, FIXED, Kind::Text, None),
-    variable("version_compile_machine", GLOBAL, FIXED, Kind::Text, None),
-    variable("version_compile_os", GLOBAL, FIXED, Kind::Text, None),
-    variable("version_compile_zlib", GLOBAL, FIXED, Kind::Text, Some("")),
-    variable("wait_timeout", BOTH, DYNAMIC, Kind::Integer(1, 31_536_000), Some("28800")),
-    variable("warning_count", SESSION, FIXED, Kind::Integer(0, u64::MAX), None),
-    variable("windowing_use_high_precision", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-    variable("xa_detach_on_prepare", BOTH, DYNAMIC, Kind::Switch, Some("ON")),
-];
+/// One variable per entry: name, scope, whether it can be set, kind, initial value.
+macro_rules! variables {
+    ($($name:ident, $scope:ident, $is_dynamic:ident, $kind:expr $(, $initial:literal)?;)*) => {
+        static VARIABLES: &[Variable] = {
+            use Kind::*;
+            &[$(Variable {
+                name: stringify!($name),
+                scope: $scope,
+                is_dynamic: $is_dynamic,
+                kind: $kind,
+                initial: first(&[$($initial)?]),
+            }),*]
+        };
+    };
+}
+
+variables! {
+    activate_all_roles_on_login, GLOBAL, DYNAMIC, Switch, "OFF";
+    admin_address, GLOBAL, FIXED, Text, "";
+    admin_port, GLOBAL, FIXED, Integer(0, 65_535), "33062";
+    auto_generate_certs, GLOBAL, FIXED, Switch, "ON";
+    auto_increment_increment, BOTH, DYNAMIC, Integer(1, 65_535), "1";
+    auto_increment_offset, BOTH, DYNAMIC, Integer(1, 65_535), "1";
+    autocommit, BOTH, DYNAMIC, Switch, "ON";
+    automatic_sp_privileges, GLOBAL, DYNAMIC, Switch, "ON";
+    avoid_temporal_upgrade, GLOBAL, DYNAMIC, Switch, "OFF";
+    back_log, GLOBAL, FIXED, Integer(1, 65_535), "151";
+    basedir, GLOBAL, FIXED, Text;
+    big_tables, BOTH, DYNAMIC, Switch, "OFF";
+    bind_address, GLOBAL, FIXED, Text, "*";
+    binlog_cache_size, GLOBAL, DYNAMIC, Integer(4_096, 18_446_744_073_709_547_520), "32768";
+    binlog_checksum, GLOBAL, DYNAMIC, Choice(&["NONE", "CRC32"]), "CRC32";
+    binlog_direct_non_transactional_updates, BOTH, DYNAMIC, Switch, "OFF";
+    binlog_encryption, GLOBAL, DYNAMIC, Switch, "OFF";
+    binlog_error_action, GLOBAL, DYNAMIC, Choice(&["IGNORE_ERROR", "ABORT_SERVER"]), "ABORT_SERVER";
+    binlog_expire_logs_auto_purge, GLOBAL, DYNAMIC, Switch, "ON";
+    binlog_expire_logs_seconds, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "2592000";
+    binlog_format, BOTH, DYNAMIC, Choice(&["MIXED", "STATEMENT", "ROW"]), "ROW";
+    binlog_group_commit_sync_delay, GLOBAL, DYNAMIC, Integer(0, 1_000_000), "0";
+    binlog_gtid_simple_recovery, GLOBAL, FIXED, Switch, "ON";
+    binlog_order_commits, GLOBAL, DYNAMIC, Switch, "ON";
+    binlog_row_event_max_size, GLOBAL, FIXED, Integer(256, u64::MAX), "8192";
+    binlog_row_image, BOTH, DYNAMIC, Choice(&["MINIMAL", "NOBLOB", "FULL"]), "FULL";
+    binlog_row_metadata, GLOBAL, DYNAMIC, Choice(&["MINIMAL", "FULL"]), "MINIMAL";
+    binlog_row_value_options, BOTH, DYNAMIC, Text, "";
+    binlog_rows_query_log_events, BOTH, DYNAMIC, Switch, "OFF";
+    binlog_stmt_cache_size, GLOBAL, DYNAMIC, Integer(4_096, 18_446_744_073_709_547_520), "32768";
+    binlog_transaction_compression, BOTH, DYNAMIC, Switch, "OFF";
+    block_encryption_mode, BOTH, DYNAMIC,
+        Choice(&["aes-128-ecb", "aes-192-ecb", "aes-256-ecb", "aes-128-cbc", "aes-192-cbc",
+        "aes-256-cbc"]),
+        "aes-128-ecb";
+    bulk_insert_buffer_size, BOTH, DYNAMIC, Integer(0, u64::MAX), "8388608";
+    caching_sha2_password_auto_generate_rsa_keys, GLOBAL, FIXED, Switch, "ON";
+    caching_sha2_password_digest_rounds, GLOBAL, FIXED, Integer(5_000, 4_095_000), "5000";
+    caching_sha2_password_private_key_path, GLOBAL, FIXED, Text, "private_key.pem";
+    caching_sha2_password_public_key_path, GLOBAL, FIXED, Text, "public_key.pem";
+    character_set_client, BOTH, DYNAMIC, Charset, "utf8mb4";
+    character_set_connection, BOTH, DYNAMIC, Charset, "utf8mb4";
+    character_set_database, BOTH, DYNAMIC, Charset, "utf8mb4";
+    character_set_filesystem, BOTH, DYNAMIC, Charset, "binary";
+    character_set_results, BOTH, DYNAMIC, NullableCharset, "utf8mb4";
+    character_set_server, BOTH, DYNAMIC, Charset, "utf8mb4";
+    character_set_system, GLOBAL, FIXED, Text, "utf8mb3";
+    character_sets_dir, GLOBAL, FIXED, Text, "";
+    check_proxy_users, GLOBAL, DYNAMIC, Switch, "OFF";
+    collation_connection, BOTH, DYNAMIC, Collation, "utf8mb4_0900_ai_ci";
+    collation_database, BOTH, DYNAMIC, Collation, "utf8mb4_0900_ai_ci";
+    collation_server, BOTH, DYNAMIC, Collation, "utf8mb4_0900_ai_ci";
+    completion_type, BOTH, DYNAMIC, Choice(&["NO_CHAIN", "CHAIN", "RELEASE"]), "NO_CHAIN";
+    concurrent_insert, GLOBAL, DYNAMIC, Choice(&["NEVER", "AUTO", "ALWAYS"]), "AUTO";
+    connect_timeout, GLOBAL, DYNAMIC, Integer(2, 31_536_000), "10";
+    core_file, GLOBAL, FIXED, Switch, "OFF";
+    create_admin_listener_thread, GLOBAL, FIXED, Switch, "OFF";
+    cte_max_recursion_depth, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "1000";
+    datadir, GLOBAL, FIXED, Text;
+    debug_sync, SESSION, DYNAMIC, Text, "";
+    default_authentication_plugin, GLOBAL, FIXED, Text, "caching_sha2_password";
+    default_collation_for_utf8mb4, BOTH, DYNAMIC,
+        Choice(&["utf8mb4_0900_ai_ci", "utf8mb4_general_ci"]), "utf8mb4_0900_ai_ci";
+    default_password_lifetime, GLOBAL, DYNAMIC, Integer(0, 65_535), "0";
+    default_storage_engine, BOTH, DYNAMIC, Engine, "ndbcluster";
+    default_table_encryption, BOTH, DYNAMIC, Switch, "OFF";
+    default_tmp_storage_engine, BOTH, DYNAMIC, Engine, "ndbcluster";
+    default_week_format, BOTH, DYNAMIC, Integer(0, 7), "0";
+    delay_key_write, GLOBAL, DYNAMIC, Choice(&["OFF", "ON", "ALL"]), "ON";
+    delayed_insert_limit, GLOBAL, DYNAMIC, Integer(1, u64::MAX), "100";
+    delayed_insert_timeout, GLOBAL, DYNAMIC, Integer(1, 31_536_000), "300";
+    delayed_queue_size, GLOBAL, DYNAMIC, Integer(1, u64::MAX), "1000";
+    disabled_storage_engines, GLOBAL, FIXED, Text, "";
+    disconnect_on_expired_password, GLOBAL, FIXED, Switch, "ON";
+    div_precision_increment, BOTH, DYNAMIC, Integer(0, 30), "4";
+    end_markers_in_json, BOTH, DYNAMIC, Switch, "OFF";
+    enforce_gtid_consistency, GLOBAL, DYNAMIC, Choice(&["OFF", "ON", "WARN"]), "OFF";
+    eq_range_index_dive_limit, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "200";
+    error_count, SESSION, FIXED, Integer(0, u64::MAX);
+    event_scheduler, GLOBAL, DYNAMIC, Choice(&["OFF", "ON", "DISABLED"]), "OFF";
+    expire_logs_days, GLOBAL, DYNAMIC, Integer(0, 99), "0";
+    explain_format, BOTH, DYNAMIC,
+        Choice(&["TRADITIONAL", "TRADITIONAL_STRICT", "TREE", "JSON"]), "TRADITIONAL";
+    explicit_defaults_for_timestamp, BOTH, DYNAMIC, Switch, "ON";
+    external_user, SESSION, FIXED, NullableText;
+    flush, GLOBAL, DYNAMIC, Switch, "OFF";
+    flush_time, GLOBAL, DYNAMIC, Integer(0, 31_536_000), "0";
+    foreign_key_checks, BOTH, DYNAMIC, Switch, "ON";
+    ft_boolean_syntax, GLOBAL, DYNAMIC, Text, "+ -><()~*:\"\"&|";
+    ft_max_word_len, GLOBAL, FIXED, Integer(10, 84), "84";
+    ft_min_word_len, GLOBAL, FIXED, Integer(1, 82), "4";
+    ft_query_expansion_limit, GLOBAL, FIXED, Integer(0, 1_000), "20";
+    ft_stopword_file, GLOBAL, FIXED, Text, "(built-in)";
+    general_log, GLOBAL, DYNAMIC, Switch, "OFF";
+    general_log_file, GLOBAL, DYNAMIC, Text, "";
+    generated_random_password_length, BOTH, DYNAMIC, Integer(5, 255), "20";
+    group_concat_max_len, BOTH, DYNAMIC, Integer(4, u64::MAX), "1024";
+    group_replication_consistency, BOTH, DYNAMIC,
+        Choice(&["EVENTUAL", "BEFORE_ON_PRIMARY_FAILOVER", "BEFORE", "AFTER", "BEFORE_AND_AFTER"]),
+        "EVENTUAL";
+    gtid_executed, GLOBAL, FIXED, Text, "";
+    gtid_executed_compression_period, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    gtid_mode, GLOBAL, DYNAMIC, Choice(&["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"]), "OFF";
+    gtid_next, SESSION, DYNAMIC, Text, "AUTOMATIC";
+    gtid_owned, BOTH, FIXED, Text, "";
+    gtid_purged, GLOBAL, DYNAMIC, Text, "";
+    have_compress, GLOBAL, FIXED, Text, "YES";
+    have_dynamic_loading, GLOBAL, FIXED, Text, "NO";
+    have_geometry, GLOBAL, FIXED, Text, "NO";
+    have_openssl, GLOBAL, FIXED, Text;
+    have_profiling, GLOBAL, FIXED, Text, "NO";
+    have_query_cache, GLOBAL, FIXED, Text, "NO";
+    have_rtree_keys, GLOBAL, FIXED, Text, "NO";
+    have_ssl, GLOBAL, FIXED, Text;
+    have_statement_timeout, GLOBAL, FIXED, Text, "YES";
+    have_symlink, GLOBAL, FIXED, Text, "DISABLED";
+    high_priority_updates, BOTH, DYNAMIC, Switch, "OFF";
+    histogram_generation_max_mem_size, BOTH, DYNAMIC, Integer(1_000_000, u64::MAX), "20000000";
+    host_cache_size, GLOBAL, DYNAMIC, Integer(0, 65_536), "279";
+    hostname, GLOBAL, FIXED, Text;
+    identity, SESSION, DYNAMIC, Integer(0, u64::MAX);
+    immediate_server_version, SESSION, DYNAMIC, Integer(0, 999_999), "999999";
+    information_schema_stats_expiry, BOTH, DYNAMIC, Integer(0, 31_536_000), "86400";
+    init_connect, GLOBAL, DYNAMIC, Text, "";
+    init_file, GLOBAL, FIXED, Text, "";
+    init_replica, GLOBAL, DYNAMIC, Text, "";
+    init_slave, GLOBAL, DYNAMIC, Text, "";
+    innodb_autoinc_lock_mode, GLOBAL, FIXED, Integer(0, 2), "2";
+    innodb_checksum_algorithm, GLOBAL, DYNAMIC,
+        Choice(&["CRC32", "STRICT_CRC32", "INNODB", "STRICT_INNODB", "NONE", "STRICT_NONE"]),
+        "CRC32";
+    innodb_default_row_format, GLOBAL, DYNAMIC,
+        Choice(&["REDUNDANT", "COMPACT", "DYNAMIC"]), "DYNAMIC";
+    innodb_file_per_table, GLOBAL, DYNAMIC, Switch, "ON";
+    innodb_flush_log_at_trx_commit, GLOBAL, DYNAMIC, Integer(0, 2), "0";
+    innodb_ft_enable_stopword, BOTH, DYNAMIC, Switch, "ON";
+    innodb_lock_wait_timeout, BOTH, DYNAMIC, Integer(1, 1_073_741_824), "50";
+    innodb_online_alter_log_max_size, GLOBAL, DYNAMIC, Integer(65_536, u64::MAX), "134217728";
+    innodb_page_size, GLOBAL, FIXED, Integer(4_096, 65_536), "16384";
+    innodb_print_all_deadlocks, GLOBAL, DYNAMIC, Switch, "OFF";
+    innodb_read_only, GLOBAL, FIXED, Switch, "OFF";
+    innodb_rollback_on_timeout, GLOBAL, FIXED, Switch, "OFF";
+    innodb_stats_on_metadata, GLOBAL, DYNAMIC, Switch, "OFF";
+    innodb_strict_mode, BOTH, DYNAMIC, Switch, "ON";
+    innodb_table_locks, BOTH, DYNAMIC, Switch, "ON";
+    insert_id, SESSION, DYNAMIC, Integer(0, u64::MAX), "0";
+    interactive_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "28800";
+    internal_tmp_mem_storage_engine, BOTH, DYNAMIC, Choice(&["MEMORY", "TempTable"]), "TempTable";
+    join_buffer_size, BOTH, DYNAMIC, Integer(128, 18_446_744_073_709_551_488), "262144";
+    keep_files_on_create, BOTH, DYNAMIC, Switch, "OFF";
+    key_buffer_size, GLOBAL, DYNAMIC, Integer(0, u64::MAX), "8388608";
+    key_cache_age_threshold, GLOBAL, DYNAMIC, Integer(100, 18_446_744_073_709_551_516), "300";
+    key_cache_block_size, GLOBAL, DYNAMIC, Integer(512, 16_384), "1024";
+    key_cache_division_limit, GLOBAL, DYNAMIC, Integer(1, 100), "100";
+    keyring_operations, GLOBAL, DYNAMIC, Switch, "ON";
+    large_files_support, GLOBAL, FIXED, Switch, "ON";
+    large_page_size, GLOBAL, FIXED, Integer(0, u64::MAX), "0";
+    large_pages, GLOBAL, FIXED, Switch, "OFF";
+    last_insert_id, SESSION, DYNAMIC, Integer(0, u64::MAX);
+    lc_messages, BOTH, DYNAMIC, Text, "en_US";
+    lc_messages_dir, GLOBAL, FIXED, Text, "";
+    lc_time_names, BOTH, DYNAMIC, Locale, "en_US";
+    license, GLOBAL, FIXED, Text, "Apache-2.0";
+    local_infile, GLOBAL, DYNAMIC, Switch, "ON";
+    lock_wait_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "31536000";
+    locked_in_memory, GLOBAL, FIXED, Switch, "OFF";
+    log_bin, GLOBAL, FIXED, Switch, "OFF";
+    log_bin_basename, GLOBAL, FIXED, NullableText;
+    log_bin_index, GLOBAL, FIXED, NullableText;
+    log_bin_trust_function_creators, GLOBAL, DYNAMIC, Switch, "OFF";
+    log_bin_use_v1_row_events, GLOBAL, DYNAMIC, Switch, "OFF";
+    log_error, GLOBAL, FIXED, Text, "stderr";
+    log_error_services, GLOBAL, DYNAMIC, Text, "log_filter_internal; log_sink_internal";
+    log_error_suppression_list, GLOBAL, DYNAMIC, Text, "";
+    log_error_verbosity, GLOBAL, DYNAMIC, Integer(1, 3), "2";
+    log_output, GLOBAL, DYNAMIC, Flags(&["NONE", "FILE", "TABLE"]), "FILE";
+    log_queries_not_using_indexes, GLOBAL, DYNAMIC, Switch, "OFF";
+    log_raw, GLOBAL, DYNAMIC, Switch, "OFF";
+    log_replica_updates, GLOBAL, FIXED, Switch, "ON";
+    log_slave_updates, GLOBAL, FIXED, Switch, "ON";
+    log_slow_admin_statements, GLOBAL, DYNAMIC, Switch, "OFF";
+    log_statements_unsafe_for_binlog, GLOBAL, DYNAMIC, Switch, "ON";
+    log_throttle_queries_not_using_indexes, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    log_timestamps, GLOBAL, DYNAMIC, Choice(&["UTC", "SYSTEM"]), "UTC";
+    long_query_time, BOTH, DYNAMIC, Real(0.0, 31_536_000.0), "10.000000";
+    low_priority_updates, BOTH, DYNAMIC, Switch, "OFF";
+    lower_case_file_system, GLOBAL, FIXED, Switch, "OFF";
+    lower_case_table_names, GLOBAL, FIXED, Integer(0, 2), "0";
+    mandatory_roles, GLOBAL, DYNAMIC, Text, "";
+    master_info_repository, GLOBAL, DYNAMIC, Choice(&["FILE", "TABLE"]), "TABLE";
+    master_verify_checksum, GLOBAL, DYNAMIC, Switch, "OFF";
+    max_allowed_packet, BOTH, DYNAMIC, Integer(1_024, 1_073_741_824), "67108864";
+    max_binlog_cache_size, GLOBAL, DYNAMIC,
+        Integer(4_096, 18_446_744_073_709_547_520), "18446744073709547520";
+    max_binlog_size, GLOBAL, DYNAMIC, Integer(4_096, 1_073_741_824), "1073741824";
+    max_binlog_stmt_cache_size, GLOBAL, DYNAMIC,
+        Integer(4_096, 18_446_744_073_709_547_520), "18446744073709547520";
+    max_connect_errors, GLOBAL, DYNAMIC, Integer(1, u64::MAX), "100";
+    max_connections, GLOBAL, DYNAMIC, Integer(1, 100_000), "65536";
+    max_delayed_threads, BOTH, DYNAMIC, Integer(0, 16_384), "20";
+    max_digest_length, GLOBAL, FIXED, Integer(0, 1_048_576), "1024";
+    max_error_count, BOTH, DYNAMIC, Integer(0, 65_535), "1024";
+    max_execution_time, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    max_heap_table_size, BOTH, DYNAMIC, Integer(16_384, 18_446_744_073_709_550_592), "16777216";
+    max_insert_delayed_threads, BOTH, DYNAMIC, Integer(0, 16_384), "20";
+    max_join_size, BOTH, DYNAMIC, Integer(1, u64::MAX), "18446744073709551615";
+    max_length_for_sort_data, BOTH, DYNAMIC, Integer(4, 8_388_608), "4096";
+    max_points_in_geometry, BOTH, DYNAMIC, Integer(3, 1_048_576), "65536";
+    max_prepared_stmt_count, GLOBAL, DYNAMIC, Integer(0, 4_194_304), "16382";
+    max_relay_log_size, GLOBAL, DYNAMIC, Integer(0, 1_073_741_824), "0";
+    max_seeks_for_key, BOTH, DYNAMIC, Integer(1, u64::MAX), "18446744073709551615";
+    max_sort_length, BOTH, DYNAMIC, Integer(4, 8_388_608), "1024";
+    max_sp_recursion_depth, BOTH, DYNAMIC, Integer(0, 255), "0";
+    max_user_connections, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    max_write_lock_count, GLOBAL, DYNAMIC, Integer(1, u64::MAX), "18446744073709551615";
+    min_examined_row_limit, BOTH, DYNAMIC, Integer(0, u64::MAX), "0";
+    mysql_native_password_proxy_users, GLOBAL, DYNAMIC, Switch, "OFF";
+    ndb_allow_copying_alter_table, BOTH, DYNAMIC, Switch, "ON";
+    ndb_autoincrement_prefetch_sz, BOTH, DYNAMIC, Integer(1, 65_536), "512";
+    ndb_batch_size, BOTH, DYNAMIC, Integer(0, 2_147_483_648), "32768";
+    ndb_force_send, BOTH, DYNAMIC, Switch, "ON";
+    ndb_index_stat_enable, BOTH, DYNAMIC, Switch, "ON";
+    ndb_join_pushdown, BOTH, DYNAMIC, Switch, "ON";
+    ndb_table_no_logging, SESSION, DYNAMIC, Switch, "OFF";
+    ndb_table_temporary, SESSION, DYNAMIC, Switch, "OFF";
+    ndb_use_transactions, BOTH, DYNAMIC, Switch, "ON";
+    net_buffer_length, BOTH, DYNAMIC, Integer(1_024, 1_048_576), "16384";
+    net_read_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "30";
+    net_retry_count, BOTH, DYNAMIC, Integer(1, u64::MAX), "10";
+    net_write_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "60";
+    new, BOTH, DYNAMIC, Switch, "OFF";
+    offline_mode, GLOBAL, DYNAMIC, Switch, "OFF";
+    old, GLOBAL, FIXED, Switch, "OFF";
+    old_alter_table, BOTH, DYNAMIC, Switch, "OFF";
+    open_files_limit, GLOBAL, FIXED, Integer(0, u64::MAX);
+    optimizer_max_subgraph_pairs, BOTH, DYNAMIC, Integer(1, 2_147_483_647), "100000";
+    optimizer_prune_level, BOTH, DYNAMIC, Integer(0, 1), "1";
+    optimizer_search_depth, BOTH, DYNAMIC, Integer(0, 62), "62";
+    optimizer_switch, BOTH, DYNAMIC, Text, "";
+    optimizer_trace, BOTH, DYNAMIC, Text, "enabled=off,one_line=off";
+    optimizer_trace_features, BOTH, DYNAMIC,
+        Text, "greedy_search=on,range_optimizer=on,dynamic_range=on,repeated_subselect=on";
+    optimizer_trace_limit, BOTH, DYNAMIC, Integer(0, 2_147_483_647), "1";
+    optimizer_trace_max_mem_size, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "1048576";
+    optimizer_trace_offset, BOTH, DYNAMIC, Signed(-2_147_483_647, 2_147_483_647), "-1";
+    original_commit_timestamp, SESSION, DYNAMIC, Integer(0, u64::MAX), "36028797018963968";
+    original_server_version, SESSION, DYNAMIC, Integer(0, 999_999), "999999";
+    parser_max_mem_size, BOTH, DYNAMIC, Integer(10_000_000, u64::MAX), "18446744073709551615";
+    partial_revokes, GLOBAL, DYNAMIC, Switch, "OFF";
+    password_history, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    password_require_current, GLOBAL, DYNAMIC, Switch, "OFF";
+    password_reuse_interval, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    performance_schema, GLOBAL, FIXED, Switch, "OFF";
+    performance_schema_max_digest_length, GLOBAL, FIXED, Integer(0, 1_048_576), "1024";
+    performance_schema_session_connect_attrs_size, GLOBAL, FIXED, Signed(-1, 1048576), "512";
+    persist_only_admin_x509_subject, GLOBAL, FIXED, Text, "";
+    persisted_globals_load, GLOBAL, FIXED, Switch, "OFF";
+    pid_file, GLOBAL, FIXED, Text;
+    plugin_dir, GLOBAL, FIXED, Text, "";
+    port, GLOBAL, FIXED, Integer(0, u64::MAX);
+    preload_buffer_size, BOTH, DYNAMIC, Integer(1_024, 1_073_741_824), "32768";
+    print_identified_with_as_hex, BOTH, DYNAMIC, Switch, "OFF";
+    profiling, BOTH, DYNAMIC, Switch, "OFF";
+    profiling_history_size, BOTH, DYNAMIC, Integer(0, 100), "15";
+    protocol_compression_algorithms, GLOBAL, DYNAMIC, Text, "zlib,zstd,uncompressed";
+    protocol_version, GLOBAL, FIXED, Integer(0, 4_294_967_295), "10";
+    proxy_user, SESSION, FIXED, NullableText;
+    pseudo_replica_mode, SESSION, DYNAMIC, Switch, "OFF";
+    pseudo_slave_mode, SESSION, DYNAMIC, Switch, "OFF";
+    pseudo_thread_id, SESSION, DYNAMIC, Integer(0, u64::MAX);
+    query_alloc_block_size, BOTH, DYNAMIC, Integer(1_024, 4_294_966_272), "8192";
+    query_prealloc_size, BOTH, DYNAMIC, Integer(8_192, 18_446_744_073_709_550_592), "8192";
+    rand_seed1, SESSION, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    rand_seed2, SESSION, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    range_alloc_block_size, BOTH, DYNAMIC, Integer(4_096, 18_446_744_073_709_550_592), "4096";
+    range_optimizer_max_mem_size, BOTH, DYNAMIC, Integer(0, u64::MAX), "8388608";
+    rbr_exec_mode, SESSION, DYNAMIC, Choice(&["STRICT", "IDEMPOTENT"]), "STRICT";
+    read_buffer_size, BOTH, DYNAMIC, Integer(8_192, 2_147_479_552), "131072";
+    read_only, GLOBAL, DYNAMIC, Switch, "OFF";
+    read_rnd_buffer_size, BOTH, DYNAMIC, Integer(1, 2_147_483_647), "262144";
+    regexp_stack_limit, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "8000000";
+    regexp_time_limit, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "32";
+    relay_log, GLOBAL, FIXED, Text, "";
+    relay_log_info_repository, GLOBAL, DYNAMIC, Choice(&["FILE", "TABLE"]), "TABLE";
+    relay_log_purge, GLOBAL, DYNAMIC, Switch, "ON";
+    relay_log_recovery, GLOBAL, FIXED, Switch, "OFF";
+    relay_log_space_limit, GLOBAL, FIXED, Integer(0, u64::MAX), "0";
+    report_host, GLOBAL, FIXED, Text, "";
+    report_password, GLOBAL, FIXED, Text, "";
+    report_port, GLOBAL, FIXED, Integer(0, u64::MAX);
+    report_user, GLOBAL, FIXED, Text, "";
+    require_row_format, SESSION, DYNAMIC, Switch, "OFF";
+    require_secure_transport, GLOBAL, DYNAMIC, Switch, "OFF";
+    resultset_metadata, SESSION, DYNAMIC, Choice(&["NONE", "FULL"]), "FULL";
+    rpl_read_size, GLOBAL, DYNAMIC, Integer(8_192, 4_294_959_104), "8192";
+    rpl_stop_slave_timeout, GLOBAL, DYNAMIC, Integer(2, 31_536_000), "31536000";
+    schema_definition_cache, GLOBAL, DYNAMIC, Integer(256, 524_288), "256";
+    secondary_engine_cost_threshold, SESSION, DYNAMIC, Real(0.0, f64::MAX), "100000.000000";
+    secure_file_priv, GLOBAL, FIXED, NullableText;
+    select_into_buffer_size, BOTH, DYNAMIC, Integer(8_192, 2_147_479_552), "131072";
+    select_into_disk_sync, BOTH, DYNAMIC, Switch, "OFF";
+    server_id, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "1";
+    server_id_bits, GLOBAL, FIXED, Integer(7, 32), "32";
+    server_uuid, GLOBAL, FIXED, Text;
+    session_track_gtids, BOTH, DYNAMIC, Choice(&["OFF", "OWN_GTID", "ALL_GTIDS"]), "OFF";
+    session_track_schema, BOTH, DYNAMIC, Switch, "ON";
+    session_track_state_change, BOTH, DYNAMIC, Switch, "OFF";
+    session_track_system_variables, BOTH, DYNAMIC,
+        Text,
+        "time_zone,autocommit,character_set_client,character_set_results,character_set_connection";
+    session_track_transaction_info, BOTH, DYNAMIC,
+        Choice(&["OFF", "STATE", "CHARACTERISTICS"]), "OFF";
+    sha256_password_auto_generate_rsa_keys, GLOBAL, FIXED, Switch, "ON";
+    sha256_password_proxy_users, GLOBAL, DYNAMIC, Switch, "OFF";
+    show_create_table_skip_secondary_engine, SESSION, DYNAMIC, Switch, "OFF";
+    show_create_table_verbosity, BOTH, DYNAMIC, Switch, "OFF";
+    show_gipk_in_create_table_and_information_schema, BOTH, DYNAMIC, Switch, "ON";
+    show_old_temporals, BOTH, DYNAMIC, Switch, "OFF";
+    skip_external_locking, GLOBAL, FIXED, Switch, "ON";
+    skip_name_resolve, GLOBAL, FIXED, Switch, "ON";
+    skip_networking, GLOBAL, FIXED, Switch, "OFF";
+    skip_replica_start, GLOBAL, FIXED, Switch, "OFF";
+    skip_show_database, GLOBAL, FIXED, Switch, "OFF";
+    skip_slave_start, GLOBAL, FIXED, Switch, "OFF";
+    slave_net_timeout, GLOBAL, DYNAMIC, Integer(1, 31_536_000), "60";
+    slow_launch_time, GLOBAL, DYNAMIC, Integer(0, 31_536_000), "2";
+    slow_query_log, GLOBAL, DYNAMIC, Switch, "OFF";
+    slow_query_log_file, GLOBAL, DYNAMIC, Text, "";
+    socket, GLOBAL, FIXED, Text;
+    sort_buffer_size, BOTH, DYNAMIC, Integer(32_768, u64::MAX), "262144";
+    source_verify_checksum, GLOBAL, DYNAMIC, Switch, "OFF";
+    sql_auto_is_null, BOTH, DYNAMIC, Switch, "OFF";
+    sql_big_selects, BOTH, DYNAMIC, Switch, "ON";
+    sql_buffer_result, BOTH, DYNAMIC, Switch, "OFF";
+    sql_generate_invisible_primary_key, BOTH, DYNAMIC, Switch, "OFF";
+    sql_log_bin, SESSION, DYNAMIC, Switch, "ON";
+    sql_log_off, BOTH, DYNAMIC, Switch, "OFF";
+    sql_mode, BOTH, DYNAMIC,
+        SqlMode,
+        "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,\
+        ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION";
+    sql_notes, BOTH, DYNAMIC, Switch, "ON";
+    sql_quote_show_create, BOTH, DYNAMIC, Switch, "ON";
+    sql_replica_skip_counter, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    sql_require_primary_key, BOTH, DYNAMIC, Switch, "OFF";
+    sql_safe_updates, BOTH, DYNAMIC, Switch, "OFF";
+    sql_select_limit, BOTH, DYNAMIC, Integer(0, u64::MAX), "18446744073709551615";
+    sql_slave_skip_counter, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
+    sql_warnings, BOTH, DYNAMIC, Switch, "OFF";
+    ssl_ca, GLOBAL, FIXED, Text, "";
+    ssl_capath, GLOBAL, FIXED, Text, "";
+    ssl_cert, GLOBAL, FIXED, Text, "";
+    ssl_cipher, GLOBAL, FIXED, Text, "";
+    ssl_crl, GLOBAL, FIXED, Text, "";
+    ssl_crlpath, GLOBAL, FIXED, Text, "";
+    ssl_fips_mode, GLOBAL, FIXED, Choice(&["OFF", "ON", "STRICT"]), "OFF";
+    ssl_key, GLOBAL, FIXED, Text, "";
+    statement_id, SESSION, FIXED, Integer(0, u64::MAX);
+    stored_program_cache, GLOBAL, DYNAMIC, Integer(16, 524_288), "256";
+    stored_program_definition_cache, GLOBAL, DYNAMIC, Integer(256, 524_288), "256";
+    super_read_only, GLOBAL, DYNAMIC, Switch, "OFF";
+    sync_binlog, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "1";
+    sync_frm, GLOBAL, DYNAMIC, Switch, "ON";
+    system_time_zone, GLOBAL, FIXED, Text;
+    table_definition_cache, GLOBAL, DYNAMIC, Integer(400, 524_288), "2000";
+    table_encryption_privilege_check, GLOBAL, DYNAMIC, Switch, "OFF";
+    table_open_cache, GLOBAL, DYNAMIC, Integer(1, 524_288), "4000";
+    table_open_cache_instances, GLOBAL, FIXED, Integer(1, 64), "16";
+    tablespace_definition_cache, GLOBAL, DYNAMIC, Integer(256, 524_288), "256";
+    temptable_max_mmap, GLOBAL, DYNAMIC, Integer(0, u64::MAX), "1073741824";
+    temptable_max_ram, GLOBAL, DYNAMIC, Integer(2_097_152, u64::MAX), "1073741824";
+    temptable_use_mmap, GLOBAL, DYNAMIC, Switch, "ON";
+    terminology_use_previous, BOTH, DYNAMIC, Choice(&["NONE", "BEFORE_8_0_26"]), "NONE";
+    thread_cache_size, GLOBAL, DYNAMIC, Integer(0, 16_384), "9";
+    thread_handling, GLOBAL, FIXED,
+        Choice(&["one-thread-per-connection", "no-threads", "loaded-dynamically"]),
+        "one-thread-per-connection";
+    thread_stack, GLOBAL, FIXED, Integer(131_072, 18_446_744_073_709_550_592), "1048576";
+    time_zone, BOTH, DYNAMIC, TimeZone, "SYSTEM";
+    timestamp, SESSION, DYNAMIC, Timestamp;
+    tls_ciphersuites, GLOBAL, DYNAMIC, NullableText;
+    tls_version, GLOBAL, DYNAMIC, Text, "TLSv1.2,TLSv1.3";
+    tmp_table_size, BOTH, DYNAMIC, Integer(1_024, u64::MAX), "16777216";
+    tmpdir, GLOBAL, FIXED, Text, "/tmp";
+    transaction_alloc_block_size, BOTH, DYNAMIC, Integer(1_024, 131_072), "8192";
+    transaction_allow_batching, SESSION, DYNAMIC, Switch, "OFF";
+    transaction_isolation, BOTH, DYNAMIC, Isolation, "READ-COMMITTED";
+    transaction_prealloc_size, BOTH, DYNAMIC, Integer(1_024, 131_072), "4096";
+    transaction_read_only, BOTH, DYNAMIC, Switch, "OFF";
+    transaction_write_set_extraction, BOTH, DYNAMIC,
+        Choice(&["OFF", "MURMUR32", "XXHASH64"]), "XXHASH64";
+    unique_checks, BOTH, DYNAMIC, Switch, "ON";
+    updatable_views_with_limit, BOTH, DYNAMIC, Switch, "ON";
+    use_secondary_engine, SESSION, DYNAMIC, Choice(&["OFF", "ON", "FORCED"]), "ON";
+    version, GLOBAL, FIXED, Text;
+    version_comment, GLOBAL, FIXED, Text;
+    version_compile_machine, GLOBAL, FIXED, Text;
+    version_compile_os, GLOBAL, FIXED, Text;
+    version_compile_zlib, GLOBAL, FIXED, Text, "";
+    wait_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "28800";
+    warning_count, SESSION, FIXED, Integer(0, u64::MAX);
+    windowing_use_high_precision, BOTH, DYNAMIC, Switch, "ON";
+    xa_detach_on_prepare, BOTH, DYNAMIC, Switch, "ON";
+}
 
 #[cfg(test)]
 mod tests {

@@ -77,6 +77,10 @@ pub(super) fn replace_table(
     if old == new {
         return Err(ErrorCode::BadDefinition);
     }
+    if !goes.writes_blocked {
+        // Somebody has given the copy up: rows may have changed since they were copied.
+        return Err(ErrorCode::SchemaChanged);
+    }
     state.table_names.remove(&stays.name);
     remove(state, &goes);
     state.table_names.insert(goes.name.clone(), new);

@@ -326,10 +326,12 @@ fn a_replacement_takes_the_name_and_truncation_gives_new_identities() {
     let mut catalog = Catalog::new();
     let old = catalog.create(Draft { name: "t", unique: vec![("u", vec![1])], ..draft() }).unwrap();
     let new = catalog.create(Draft { name: "copy", ..draft() }).unwrap();
+    let replace = SchemaChange::ReplaceTable { old, new };
+    assert_eq!(catalog.run(replace.clone()), Err(ErrorCode::SchemaChanged), "it is written to");
     catalog.run(SchemaChange::BlockWrites { table: old, blocked: true }).unwrap();
     let again = SchemaChange::BlockWrites { table: old, blocked: true };
     assert_eq!(catalog.run(again), Err(ErrorCode::SchemaChanged));
-    catalog.run(SchemaChange::ReplaceTable { old, new }).unwrap();
+    catalog.run(replace).unwrap();
     assert_eq!(catalog.log.state.table_names.len(), 1);
     assert_eq!(catalog.log.state.table_names["t"], new);
     assert_eq!(catalog.log.state.tables.len(), 1, "the old one's hidden table is gone too");

@@ -3,7 +3,7 @@
 use sqltype::Datum;
 use sqltype::json::{Change, Json, Leg};
 
-use super::{document, element, json_text, single_path};
+use super::{checked_json, document, element, single_path};
 use crate::error::SqlError;
 use crate::function::{Evaluated, Frame, Stop};
 
@@ -35,7 +35,7 @@ fn change(f: &mut Frame<'_, '_>, change: Change) -> Evaluated {
         let value = element(f, at + 1)?;
         document.change(&path, value, change);
     }
-    Ok(json_text(&document))
+    Ok(checked_json(&document)?)
 }
 
 pub(super) fn remove(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -47,7 +47,7 @@ pub(super) fn remove(f: &mut Frame<'_, '_>) -> Evaluated {
         }
         document.remove(&path);
     }
-    Ok(json_text(&document))
+    Ok(checked_json(&document)?)
 }
 
 pub(super) fn append(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -58,7 +58,7 @@ pub(super) fn append(f: &mut Frame<'_, '_>) -> Evaluated {
         let value = element(f, at + 1)?;
         document.append(&path, value);
     }
-    Ok(json_text(&document))
+    Ok(checked_json(&document)?)
 }
 
 pub(super) fn array_insert(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -72,7 +72,7 @@ pub(super) fn array_insert(f: &mut Frame<'_, '_>) -> Evaluated {
         let value = element(f, at + 1)?;
         document.insert_cell(&path, value);
     }
-    Ok(json_text(&document))
+    Ok(checked_json(&document)?)
 }
 
 pub(super) fn merge_preserve(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -80,7 +80,7 @@ pub(super) fn merge_preserve(f: &mut Frame<'_, '_>) -> Evaluated {
     for at in 1..f.len() {
         merged = merged.merge_preserve(document(f, at)?);
     }
-    Ok(json_text(&merged))
+    Ok(checked_json(&merged)?)
 }
 
 /// An argument that is NULL makes the result NULL, unless a later one replaces everything.
@@ -99,5 +99,8 @@ pub(super) fn merge_patch(f: &mut Frame<'_, '_>) -> Evaluated {
             (Some(merged), Some(patch)) => Some(merged.merge_patch(patch)),
         };
     }
-    merged.map(|merged| json_text(&merged)).ok_or(Stop::Null).or(Ok(Datum::Null))
+    match merged {
+        Some(merged) => Ok(checked_json(&merged)?),
+        None => Ok(Datum::Null),
+    }
 }

@@ -92,8 +92,9 @@ pub(super) fn pad(f: &mut Frame<'_, '_>, before: bool) -> Evaluated {
     let wanted = f.wide(1)?;
     let pattern = f.text(2)?;
     let Ok(wanted) = u64::try_from(wanted) else { return Err(Stop::Null) };
-    sized(f, wanted)?;
     let is_binary = f.is_binary();
+    let each = f.result.sql_type.collation.charset().max_len();
+    sized(f, wanted.saturating_mul(each.into()))?;
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let length = if is_binary { whole.len() } else { collation::char_count(&whole) };
     if wanted <= length {

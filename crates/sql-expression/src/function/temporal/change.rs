@@ -149,7 +149,7 @@ pub(super) fn sec_to_time(f: &mut Frame<'_, '_>) -> Evaluated {
     let micros = seconds.multiply(Decimal::from(SECOND)).ok().and_then(Decimal::to_i128);
     let micros = micros.unwrap_or(if seconds.is_negative() { i128::MIN } else { i128::MAX });
     let bound = i128::from(Time::MAX.micros);
-    if micros.abs() > bound {
+    if !(-bound..=bound).contains(&micros) {
         let text = seconds.to_string();
         f.context.warn(SqlError::truncated_value("time", text))?;
     }
