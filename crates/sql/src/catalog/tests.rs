@@ -20,6 +20,7 @@ fn shown(harness: &Harness) -> String {
 const END: &str = "\n) ENGINE=NDBCLUSTER DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn columns_are_shown_as_mysql_shows_them() {
     let cases = [
         ("a INT", "`a` int DEFAULT NULL"),
@@ -87,15 +88,13 @@ fn columns_are_shown_as_mysql_shows_them() {
         ("a VARCHAR(36) DEFAULT (uuid())", "`a` varchar(36) DEFAULT (uuid())"),
         (
             "a INT, b INT AS (t.a + 1) STORED NOT NULL COMMENT 'sum'",
-            "`a` int DEFAULT NULL,\n  \
-         \
-             `b` int GENERATED ALWAYS AS ((`a` + 1)) STORED NOT NULL COMMENT 'sum'",
+            "`a` int DEFAULT NULL,\n  `b` int \
+         GENERATED ALWAYS AS ((`a` + 1)) STORED NOT NULL COMMENT 'sum'",
         ),
         (
-            "a INT, b VARCHAR(9) GENERATED ALWAYS AS (concat(a, 'x')) \
-         VIRTUAL",
-            "`a` int DEFAULT NULL,\n  \
-             `b` varchar(9) GENERATED ALWAYS AS (concat(`a`,_utf8mb4'x')) VIRTUAL",
+            "a INT, b VARCHAR(9) GENERATED ALWAYS AS (concat(a, 'x')) VIRTUAL",
+            "`a` int DEFAULT NULL,\n  `b` varchar(9) \
+         GENERATED ALWAYS AS (concat(`a`,_utf8mb4'x')) VIRTUAL",
         ),
     ];
     for (declared, expected) in cases {
@@ -140,19 +139,17 @@ fn keys_and_checks_are_shown_as_mysql_shows_them() {
 fn options_are_shown_as_mysql_shows_them() {
     let cases = [
         ("ENGINE=InnoDB", " ENGINE=NDBCLUSTER DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci"),
-        ("CHARSET latin1", " ENGINE=NDBCLUSTER DEFAULT \
-         CHARSET=latin1"),
+        ("CHARSET latin1", " ENGINE=NDBCLUSTER DEFAULT CHARSET=latin1"),
         (
-            "COLLATE utf8mb4_general_ci COMMENT 'c''s' ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=8 \
-             MAX_ROWS=9",
+            "COLLATE utf8mb4_general_ci COMMENT 'c''s' ROW_FORMAT=DYNAMIC \
+         KEY_BLOCK_SIZE=8 MAX_ROWS=9",
             " ENGINE=NDBCLUSTER DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci MAX_ROWS=9 \
              ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=8 COMMENT='c''s'",
-        \
-         ),
+        ),
         (
             "AUTO_INCREMENT=5",
-            " ENGINE=NDBCLUSTER AUTO_INCREMENT=5 DEFAULT CHARSET=utf8mb4 \
-             COLLATE=utf8mb4_0900_ai_ci",
+            " ENGINE=NDBCLUSTER AUTO_INCREMENT=5 \
+         DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci",
         ),
         (
             "PARTITION BY KEY (a) PARTITIONS 4",
@@ -242,6 +239,7 @@ fn a_dropped_default_stays_dropped() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_mysql_refuses_is_refused_with_its_number() {
     let long = "x".repeat(65);
     let long_enum = format!("a ENUM('{}')", "x".repeat(256));

@@ -268,7 +268,7 @@ fn what_another_has_left_is_cleared_away() {
     let mut harness = table_of("a INT PRIMARY KEY, b INT", "(1,2)");
     let table = harness.table("d.t").id;
     // An ALTER TABLE whose process died in its midst.
-    let leftover = format!("CREATE TABLE `x` (a INT)");
+    let leftover = "CREATE TABLE `x` (a INT)".to_owned();
     harness.ok(&leftover);
     let names = vec![(harness.table("d.x").id, format!("d.#alter-{}", table.0))];
     harness.wait(async |session| {
