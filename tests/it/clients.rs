@@ -69,7 +69,7 @@ fn errors_have_their_numbers_and_the_connection_goes_on() {
         assert!(errors.contains(expected), "{statement}: {errors}");
     }
     let mut forced = server.client("mysql");
-    forced.args(["--force", "--batch", "--skip-column-names", "-e", "SELEC 1; SELECT 7"]);
+    forced.args(["--force", "--batch", "--skip-column-names", "-e", "SELEC 1;\nSELECT 7"]);
     assert_eq!(String::from_utf8_lossy(&run(forced).stdout), "7\n");
 }
 

@@ -26,9 +26,14 @@ fn a_dump_loads_back_equal() {
     child.stdin.take().unwrap().write_all(first.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     let second = dump("copy");
-    for (a, b) in first.lines().zip(second.lines()) {
-        assert_eq!(a, b);
-    }
-    assert_eq!(first.lines().count(), second.lines().count());
+    // Rows of a table without primary key come in no order.
+    let lines = |dump: &str| {
+        let ends: &[char] = &[',', ';'];
+        let trimmed = dump.lines().map(|line| line.trim_end_matches(ends).to_owned());
+        let mut lines: Vec<String> = trimmed.collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(lines(&first), lines(&second));
     assert_eq!(server.sql("SELECT COUNT(*) FROM copy.customers"), "3\n");
 }

@@ -99,13 +99,14 @@ impl Server {
     pub fn cpu_time(&self) -> Duration {
         let stat = self.proc("stat");
         // The name, in parentheses, may hold anything; the numbers follow it.
-        let numbers: Vec<u64> = stat
+        // One of the fields may be -1.
+        let numbers: Vec<i64> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_whitespace().filter_map(|n| n.parse().ok()).collect())
             .unwrap_or_default();
         // The state letter is no number: utime and stime are fields 14 and 15.
         let ticks = numbers.get(10).unwrap_or(&0) + numbers.get(11).unwrap_or(&0);
-        Duration::from_millis(ticks * 10)
+        Duration::from_millis(ticks.unsigned_abs() * 10)
     }
 
     /// Open file descriptors of the process.
