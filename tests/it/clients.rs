@@ -1,8 +1,9 @@
 //! The command-line client: status, completion, interruption, what it prints.
 
+use std::io::Write;
 use std::process::Stdio;
 
-use tests::{Server, run, succeed};
+use tests::{Server, succeed};
 
 #[test]
 fn a_first_session() {
@@ -69,8 +70,11 @@ fn errors_have_their_numbers_and_the_connection_goes_on() {
         assert!(errors.contains(expected), "{statement}: {errors}");
     }
     let mut forced = server.client("mysql");
-    forced.args(["--force", "--batch", "--skip-column-names", "-e", "SELEC 1;\nSELECT 7"]);
-    assert_eq!(String::from_utf8_lossy(&run(forced).stdout), "7\n");
+    forced.args(["--force", "--batch", "--skip-column-names"]);
+    forced.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = forced.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"SELEC 1;\nSELECT 7;\n").unwrap();
+    assert_eq!(String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout), "7\n");
 }
 
 #[test]

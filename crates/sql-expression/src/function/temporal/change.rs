@@ -168,15 +168,18 @@ fn period_months(f: &mut Frame<'_, '_>, at: usize) -> Result<i64, Stop> {
         return Err(SqlError::wrong_arguments(f.call.function.name).into());
     }
     let year = full_year((period / 100).into()) as i64;
-    Ok(year * 12 + month - 1)
+    // Nobody counts so far; the product must not overflow.
+    Ok(year.min(i64::MAX / 24) * 12 + month - 1)
 }
 
 pub(super) fn period_add(f: &mut Frame<'_, '_>) -> Evaluated {
-    let months = period_months(f, 0)?.saturating_add(f.integer(1)?);
-    if months < 0 {
-        return Err(SqlError::wrong_arguments(f.call.function.name).into());
+    let months = period_months(f, 0)?.checked_add(f.integer(1)?).filter(|months| *months >= 0);
+    let period =
+        months.and_then(|months| (months / 12).checked_mul(100)?.checked_add(months % 12 + 1));
+    match period {
+        Some(period) => Ok(Datum::Int(period)),
+        None => Err(SqlError::wrong_arguments(f.call.function.name).into()),
     }
-    Ok(Datum::Int(months / 12 * 100 + months % 12 + 1))
 }
 
 pub(super) fn period_diff(f: &mut Frame<'_, '_>) -> Evaluated {
