@@ -71,10 +71,17 @@ fn errors_have_their_numbers_and_the_connection_goes_on() {
     }
     let mut forced = server.client("mysql");
     forced.args(["--force", "--batch", "--skip-column-names"]);
-    forced.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = forced.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"SELEC 1;\nSELECT 7;\n").unwrap();
-    assert_eq!(String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout), "7\n");
+    let mut forced = forced
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the client is installed");
+    let mut input = forced.stdin.take().expect("its input is piped");
+    input.write_all(b"SELEC 1;\nSELECT 7;\n").expect("the client reads");
+    drop(input);
+    let output = forced.wait_with_output().expect("it is our child");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n");
 }
 
 #[test]

@@ -78,20 +78,18 @@ pub fn parse_execute(
     long_data: &[Option<Vec<u8>>],
     query_attributes: bool,
 ) -> Result<Vec<Parameter>, Malformed> {
-    // PARAMETER_COUNT_AVAILABLE: query attributes follow the parameters.
+    // PARAMETER_COUNT_AVAILABLE: query attributes follow the parameters. A client with that
+    // capability sends number and names also without the flag, if the statement has parameters.
     const COUNT_AVAILABLE: u8 = 8;
     let mut reader = Reader(payload);
-    let (mut all, mut named) = (count, false);
-    if query_attributes && (count > 0 || flags & COUNT_AVAILABLE != 0) {
-        if flags & COUNT_AVAILABLE != 0 {
-            all = usize::try_from(reader.lenenc()?).map_err(|_| Malformed)?;
-        }
-        named = true;
+    let named = query_attributes && (count > 0 || flags & COUNT_AVAILABLE != 0);
+    let mut all = count;
+    if named {
+        all = usize::try_from(reader.lenenc()?).map_err(|_| Malformed)?;
     }
     if all == 0 {
         return Ok(Vec::new());
     }
-    let named = named && flags & COUNT_AVAILABLE != 0;
     let mut parameters = parse_parameters(&mut reader, all, types, named, long_data)?;
     if parameters.len() < count {
         return Err(Malformed);

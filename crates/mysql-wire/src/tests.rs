@@ -103,7 +103,7 @@ fn parameters_of_an_execution() {
     payload.extend_from_slice(&[7, 0xE8, 0x07, 5, 6, 7, 8, 9]);
     payload.extend_from_slice(&[8, 1, 1, 0, 0, 0, 2, 3, 4]);
     payload.extend_from_slice(&1.5f64.to_le_bytes());
-    let parsed = parse_execute(&payload, 6, 0, &mut types, &[], true).unwrap();
+    let parsed = parse_execute(&payload, 6, 0, &mut types, &[], false).unwrap();
     assert_eq!(parsed[0], Parameter::Int(-5));
     assert_eq!(parsed[1], Parameter::Null);
     assert_eq!(parsed[2], Parameter::UInt(200));
@@ -122,6 +122,21 @@ fn parameters_of_an_execution() {
     let parsed = parse_execute(&again, 6, 0, &mut types, &long, false).unwrap();
     assert_eq!(parsed[..2], [Parameter::Int(9), Parameter::Bytes(b"pieces".to_vec())]);
     assert_eq!(parse_execute(&[0, 0], 6, 0, &mut Vec::new(), &[], false), Err(Malformed));
+}
+
+#[test]
+fn a_client_with_query_attributes_sends_number_and_names_of_parameters() {
+    // Connector/Python leaves the flag out where there is no attribute.
+    for flags in [0, 8] {
+        let mut payload = vec![1, 0, 1, column::TINY, 0, 0, 7];
+        let mut types = Vec::new();
+        let parsed = parse_execute(&payload, 1, flags, &mut types, &[], true);
+        assert_eq!(parsed, Ok(vec![Parameter::Int(7)]));
+        payload = vec![2, 0, 1, column::TINY, 0, 0, column::TINY, 0, 1, b'n', 7, 8];
+        let parsed = parse_execute(&payload, 1, flags, &mut types, &[], true);
+        assert_eq!(parsed, Ok(vec![Parameter::Int(7)]), "the attribute is left out");
+        assert_eq!(types[1].name, b"n");
+    }
 }
 
 #[test]

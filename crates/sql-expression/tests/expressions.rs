@@ -399,14 +399,8 @@ fn nothing_panics() {
     let mut values = 0;
     for _ in 0..rounds {
         let sql = random_expression(&mut prng, &functions, 3);
-        let start = std::time::Instant::now();
         let result = std::panic::catch_unwind(|| evaluate(&sql));
-        if start.elapsed().as_millis() > 300 {
-            println!("SLOW {} {sql}", start.elapsed().as_millis());
-        }
-        if result.is_err() {
-            println!("PANIC {sql}");
-        }
+        assert!(result.is_ok(), "panics: {sql}");
         values += usize::from(result.is_ok_and(|result| result.is_ok()));
         let _ = type_of(&sql);
     }

@@ -27,7 +27,6 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             "Statement aborted because lock(s) could not be acquired immediately \
               and NOWAIT is set.",
         ),
-        ErrorCode::UnknownTable => (1146, "42S02", "Table doesn't exist"),
         ErrorCode::TableExists => (1050, "42S01", "Table already exists"),
         ErrorCode::UnknownDatabase => (1049, "42000", "Unknown database"),
         ErrorCode::DatabaseExists => (1007, "HY000", "Can't create database; database exists"),
@@ -35,7 +34,8 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
         ErrorCode::ValueOutOfRange => (1264, "22003", "Out of range value"),
         ErrorCode::RowTooLarge => (1118, "42000", "Row size too large"),
         ErrorCode::RowExists | ErrorCode::UniqueViolation => (1062, "23000", "Duplicate entry"),
-        ErrorCode::SchemaChanged => {
+        // Names are found before the kernel is asked: the table or index was there then.
+        ErrorCode::SchemaChanged | ErrorCode::UnknownTable | ErrorCode::UnknownIndex => {
             (1412, "HY000", "Table definition has changed, please retry transaction")
         }
         ErrorCode::MemoryFull => (1114, "HY000", "The table is full: data memory is used up"),

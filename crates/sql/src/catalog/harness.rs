@@ -203,7 +203,10 @@ impl World {
                 ClientResult::Read(reads.into_iter().map(read).collect())
             }
             Ask::Scan(spec) => {
-                let rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
+                let mut rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
+                if let wire::Projection::Columns(columns) = &spec.projection {
+                    rows = rows.iter().map(|row| pick(row, columns)).collect();
+                }
                 self.scans.insert(ticket, *spec);
                 ClientResult::ScanRows { rows, finished: true }
             }

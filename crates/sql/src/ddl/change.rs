@@ -11,19 +11,24 @@
 //! # Not here
 //! Alterations that need the rows to be copied (`rebuild`).
 
+use std::collections::BTreeSet;
+
+use client::ScanSpec;
 use model::{Column, ColumnId, ErrorCode, IndexId, SchemaChange, Table, TableId, Value};
 use sql_expression::SqlError;
 use sqltype::{DateTime, Datum, SqlType, TypeKind, storage};
+use wire::Projection;
 
 use super::alter::Altered;
 use super::{change, refused};
+use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
 use crate::catalog::names::TableName;
 use crate::catalog::text::Parts;
 use crate::catalog::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, TableDefinition, same_name,
 };
-use crate::execute::row::implicit_default;
+use crate::execute::row::{implicit_default, shown};
 use crate::kernel::Failure;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -384,7 +389,7 @@ async fn build(
         if let Err(failure) = change(session, request).await {
             undo_build(session, table, &built.names).await;
             return Err(match refused(&failure, ErrorCode::UniqueViolation) {
-                true => duplicate(name, &index.name),
+                true => duplicate(session, name, old, index).await,
                 false => failure.into(),
             });
         }
@@ -407,8 +412,61 @@ async fn undo_build(session: &Session, table: TableId, names: &[String]) {
     }
 }
 
-/// Error 1062 for a key that cannot be built; which rows are in its way the kernel does not say.
-fn duplicate(name: &TableName, key: &str) -> SqlError {
-    let message = format!("Duplicate entry '?' for key '{}.{key}'", name.name);
+/// Error 1062 for a key that cannot be built, with the values of the first rows that are alike. The
+/// kernel does not say which they are: they are looked for, among so many rows as are worth it.
+async fn duplicate(
+    session: &Session,
+    name: &TableName,
+    old: &TableDefinition,
+    index: &KernelIndex,
+) -> SqlError {
+    let found = duplicate_entry(session, old, index).await;
+    // They may be gone by now.
+    let entry = found.ok().flatten().unwrap_or_else(|| "?".to_owned());
+    let message = format!("Duplicate entry '{entry}' for key '{}.{}'", name.name, index.name);
     SqlError::new(1062, "23000", message)
+}
+
+/// Most rows that are looked at for the text of an error.
+const SEARCHED_MAX: usize = 1 << 20;
+
+async fn duplicate_entry(
+    session: &Session,
+    old: &TableDefinition,
+    index: &KernelIndex,
+) -> Result<Option<String>, Failure> {
+    let table = &old.table;
+    let projection = Projection::Columns(index.columns.clone());
+    let spec = ScanSpec { projection, ..ScanSpec::heap(table.id) };
+    let mut scan = session.kernel.scan(spec);
+    let mut seen = BTreeSet::new();
+    while let Some(rows) = scan.next().await? {
+        for values in rows.into_iter().filter(|values| !values.contains(&Value::Null)) {
+            let Some(key) = table.key_of_values(&index.columns, &values) else { continue };
+            if !seen.insert(key) {
+                return Ok(Some(entry(session, old, index, values)));
+            }
+        }
+        if seen.len() > SEARCHED_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// The values of a key as error 1062 shows them.
+fn entry(
+    session: &Session,
+    old: &TableDefinition,
+    index: &KernelIndex,
+    values: Vec<Value>,
+) -> String {
+    let texts = index.columns.iter().zip(values).map(|(id, value)| {
+        let column = old.columns.iter().find(|column| column.column == *id);
+        let Some(column) = column else { return value.to_string() };
+        let datum = storage::from_owned(value, &column.sql_type);
+        let zone = &session.variables.time_zone;
+        shown(&in_zone(&datum, &column.sql_type, zone), &column.sql_type)
+    });
+    texts.collect::<Vec<String>>().join("-")
 }

@@ -222,6 +222,7 @@ fn selected(session: &Session, column: &ResultColumn) -> Result<ColumnDefinition
     let nullable = column.flags & flag::NOT_NULL == 0;
     let default = match &source {
         _ if nullable => ColumnDefault::Value(Datum::Null),
+        Some(source) if source.auto_increment => zero(&column.sql_type),
         Some(source) => source.default.clone(),
         None => zero(&column.sql_type),
     };

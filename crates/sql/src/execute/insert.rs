@@ -337,6 +337,9 @@ async fn take(
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
 async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
     let table = plan.maker.definition.table.id;
+    if plan.maker.ignore && !plan.maker.definition.table.unique_indexes.is_empty() {
+        return unless_duplicate(run, plan, new).await;
+    }
     let alone = run.session.autocommits() && new.len() <= BATCH && !plan.maker.ignore;
     let mut affected = 0;
     let mut new = new.into_iter().peekable();
@@ -378,6 +381,25 @@ async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u6
     Ok(affected)
 }
 
+/// IGNORE over unique keys: row by row, those that are in nobody's way.
+async fn unless_duplicate(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+) -> Result<u64, SqlError> {
+    let mut affected = 0;
+    for new in new {
+        if conflicting(run, plan, &new).await?.is_some() {
+            let error = plan.maker.duplicate(None, &new.row);
+            run.context.note(Level::Warning, error);
+            continue;
+        }
+        insert_one(run, plan, new).await?;
+        affected += 1;
+    }
+    Ok(affected)
+}
+
 fn is_duplicate(refusal: &Refusal) -> bool {
     matches!(refusal.code, ErrorCode::RowExists | ErrorCode::UniqueViolation)
 }
@@ -390,11 +412,10 @@ fn refused(plan: &InsertPlan, refusal: &Refusal, row: &[Datum]) -> SqlError {
     }
 }
 
-/// The row that keeps another from being inserted.
+/// A row that keeps another from being inserted, locked; nothing when there is none.
 async fn conflicting(
     run: &mut Run<'_>,
     plan: &InsertPlan,
-    refusal: &Refusal,
     new: &New,
 ) -> Result<Option<Vec<Value>>, SqlError> {
     let table = plan.maker.definition.table.clone();
@@ -404,15 +425,36 @@ async fn conflicting(
         mode: ReadMode::Locking(LockMode::Exclusive, WaitPolicy::Wait),
         projection: Projection::All,
     };
-    let found = if refusal.code == ErrorCode::RowExists {
-        reader.by_primary_key(vec![plan.maker.primary_key(&new.values)]).await?
-    } else {
-        let index = table.unique_indexes.iter().find(|index| index.name == refusal.detail);
-        let index = index.ok_or_else(|| of_refusal(refusal))?;
-        let key = index.columns.iter().map(|c| new.values[usize::from(c.0)].clone()).collect();
-        reader.by_unique_key(index.id, vec![key]).await?
-    };
-    Ok(found.into_iter().next().flatten())
+    let found = reader.by_primary_key(vec![plan.maker.primary_key(&new.values)]).await?;
+    if let Some(row) = found.into_iter().next().flatten() {
+        return Ok(Some(row));
+    }
+    for index in &table.unique_indexes {
+        let key: Vec<Value> =
+            index.columns.iter().map(|c| new.values[usize::from(c.0)].clone()).collect();
+        if key.contains(&Value::Null) {
+            continue;
+        }
+        let found = reader.by_unique_key(index.id, vec![key]).await?;
+        if let Some(row) = found.into_iter().next().flatten() {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// Inserts one row of which is known that nothing is in its way.
+async fn insert_one(run: &Run<'_>, plan: &InsertPlan, new: New) -> Result<(), SqlError> {
+    let operation = ClientOperation::insert(plan.maker.definition.table.id, new.values);
+    match run.session.kernel.execute_all(vec![operation], false).await {
+        Ok(_) => Ok(()),
+        Err(rejected) => Err(match &rejected.failure {
+            Failure::Refused(refusal) | Failure::Aborted(refusal) => {
+                refused(plan, refusal, &new.row)
+            }
+            _ => rejected.failure.into(),
+        }),
+    }
 }
 
 async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
@@ -433,29 +475,13 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
         return Ok(affected);
     }
     for new in new {
-        loop {
-            let operation = ClientOperation::insert(table.id, new.values.clone());
-            let Err(rejected) = run.session.kernel.execute_all(vec![operation], false).await else {
-                break;
-            };
-            let Failure::Refused(refusal) = &rejected.failure else {
-                return Err(rejected.failure.into());
-            };
-            if !is_duplicate(refusal) {
-                return Err(refused(plan, refusal, &new.row));
-            }
-            // Gone again means that the next attempt may succeed.
-            if let Some(old) = conflicting(run, plan, refusal, &new).await? {
-                let key = plan.maker.primary_key(&old);
-                let delete = ClientOperation::delete(table.id, key);
-                run.session
-                    .kernel
-                    .execute_all(vec![delete], false)
-                    .await
-                    .map_err(|rejected| SqlError::from(rejected.failure))?;
-                affected += 1;
-            }
+        while let Some(old) = conflicting(run, plan, &new).await? {
+            let delete = ClientOperation::delete(table.id, plan.maker.primary_key(&old));
+            let deleted = run.session.kernel.execute_all(vec![delete], false).await;
+            deleted.map_err(|rejected| SqlError::from(rejected.failure))?;
+            affected += 1;
         }
+        insert_one(run, plan, new).await?;
         affected += 1;
     }
     Ok(affected)
@@ -467,25 +493,14 @@ async fn update_duplicates(
     plan: &InsertPlan,
     new: Vec<New>,
 ) -> Result<u64, SqlError> {
-    let table = plan.maker.definition.table.id;
     let mut affected = 0;
     for (number, new) in new.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
-        loop {
-            let operation = ClientOperation::insert(table, new.values.clone());
-            let Err(rejected) = run.session.kernel.execute_all(vec![operation], false).await else {
+        match conflicting(run, plan, &new).await? {
+            Some(old) => affected += update_duplicate(run, plan, &new, old).await?,
+            None => {
+                insert_one(run, plan, new).await?;
                 affected += 1;
-                break;
-            };
-            let Failure::Refused(refusal) = &rejected.failure else {
-                return Err(rejected.failure.into());
-            };
-            if !is_duplicate(refusal) {
-                return Err(refused(plan, refusal, &new.row));
-            }
-            if let Some(old) = conflicting(run, plan, refusal, &new).await? {
-                affected += update_duplicate(run, plan, &new, old).await?;
-                break;
             }
         }
     }

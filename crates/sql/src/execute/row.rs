@@ -213,7 +213,11 @@ impl RowMaker {
         let key = match index {
             None => self.definition.primary_key(),
             Some(name) => {
-                let indexes = &self.definition.table.unique_indexes;
+                // The kernel names the index with its table.
+                let table = &self.definition.table;
+                let own = name.strip_prefix(&table.name).and_then(|rest| rest.strip_prefix('.'));
+                let name = own.unwrap_or(name);
+                let indexes = &table.unique_indexes;
                 let index = indexes.iter().find(|index| index.name == name).map(|index| index.id);
                 self.definition.keys.iter().find(|key| key.unique.is_some() && key.unique == index)
             }

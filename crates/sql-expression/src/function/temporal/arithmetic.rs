@@ -38,7 +38,8 @@ pub(super) fn add(f: &mut Frame<'_, '_>, subtract: bool) -> Evaluated {
         let time = f.time(0)?;
         let Some(interval) = signed(f, unit, subtract)? else { return Err(overflow(f, "time")) };
         let sum = i128::from(time.micros) + interval.micros;
-        let sum = i64::try_from(sum).ok().filter(|sum| sum.abs() <= Time::MAX.micros);
+        let range = -Time::MAX.micros..=Time::MAX.micros;
+        let sum = i64::try_from(sum).ok().filter(|sum| range.contains(sum));
         return match sum {
             Some(micros) => Ok(Datum::Time(Time { micros })),
             None => Err(overflow(f, "time")),

@@ -126,7 +126,7 @@ fn compound(f: &mut Frame<'_, '_>, at: usize, unit: U) -> Result<Option<Interval
 
 impl Interval {
     pub(super) fn negate(self) -> Self {
-        Self { months: -self.months, micros: -self.micros }
+        Self { months: self.months.saturating_neg(), micros: self.micros.saturating_neg() }
     }
 
     /// The moment that lies this interval later; `None` outside of the calendar.
