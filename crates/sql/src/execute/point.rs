@@ -318,7 +318,8 @@ async fn change(
     Ok(Some(updated(run, 1, changed.into())))
 }
 
-fn is_integer(sql_type: &sqltype::SqlType) -> bool {
+/// Whole numbers of 1, 2, 4 and 8 bytes.
+pub(crate) fn is_integer(sql_type: &sqltype::SqlType) -> bool {
     use sqltype::TypeKind;
     matches!(
         sql_type.kind,

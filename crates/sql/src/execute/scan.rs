@@ -416,8 +416,9 @@ pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {
     let mut columns: Vec<Option<KernelColumn>> = vec![None; scan.width];
     for (at, column) in scan.definition.columns.iter().enumerate() {
         // Whole numbers mean the same in the kernel; other types are compared here alone.
-        if let Some(place) =
-            columns.get_mut(scan.offset + at).filter(|_| column.sql_type.is_integer())
+        if let Some(place) = columns
+            .get_mut(scan.offset + at)
+            .filter(|_| crate::execute::point::is_integer(&column.sql_type))
         {
             let sql_type = column.sql_type.clone();
             *place = Some(KernelColumn { column: column.column, sql_type });
