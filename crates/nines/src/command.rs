@@ -39,7 +39,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
     }
 }
 
-/// Help goes out as it is, an error as its first line.
+/// Help goes out as it is, an error as one line: its first paragraph, joined, since the names of
+/// what is missing stand in the lines below the complaint.
 fn explain(error: &clap::Error) -> Parsed {
     let text = error.render().to_string();
     match error.kind() {
@@ -47,8 +48,9 @@ fn explain(error: &clap::Error) -> Parsed {
             Parsed::Text(text.trim_end().to_string())
         }
         _ => {
-            let line = text.lines().next().unwrap_or_default();
-            let line = line.strip_prefix("error: ").unwrap_or(line);
+            let paragraph = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+            let line = paragraph.collect::<Vec<_>>().join(" ");
+            let line = line.strip_prefix("error: ").unwrap_or(&line);
             Parsed::Wrong(format!("{line}; see `nines dev --help`"))
         }
     }
