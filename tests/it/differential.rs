@@ -122,7 +122,6 @@ fn answers(mut client: Command, statements: &[String]) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "16 of 3,045 statements still differ: run it with --ignored"]
 fn generated_statements_are_answered_as_mariadb_does() {
     let seed = std::env::var("NINES_DIFFERENTIAL_SEED").ok().and_then(|seed| seed.parse().ok());
     let statements = Generator::new(seed.unwrap_or(20_261_121)).script(STATEMENTS);

@@ -6,3 +6,4 @@ mod differential;
 mod dump;
 mod server;
 mod sysbench;
+mod tls;

@@ -136,6 +136,14 @@ pub struct Shared {
     pub halt: Option<Halt>,
 }
 
+impl Shared {
+    /// Host: what is drawn from here on cannot be told from earlier draws without `entropy`. The
+    /// simulation does without it, so that its seed decides all.
+    pub fn stir(&mut self, entropy: u64) {
+        self.prng = Prng::new(self.prng.next_u64() ^ entropy);
+    }
+}
+
 /// What a handler may do. Lives for one turn of one actor.
 pub struct Ctx<'a> {
     shared: &'a mut Shared,

@@ -103,16 +103,19 @@ fn ok_body(out: &mut Vec<u8>, ok: &Ok<'_>, capabilities: u32) {
     }
 }
 
-/// Appends an error packet's payload. The text is cut to MySQL's 512 bytes.
-pub fn error(out: &mut Vec<u8>, code: u16, state: &str, message: &str) {
+/// Appends an error packet's payload. The text is cut to MySQL's 512 bytes. A client whose
+/// capabilities are not known yet might not know SQLSTATEs: the first packet of all has none.
+pub fn error(out: &mut Vec<u8>, code: u16, state: &str, message: &str, capabilities: u32) {
     let mut end = message.len().min(511);
     while !message.is_char_boundary(end) {
         end -= 1;
     }
     out.push(0xFF);
     out.extend_from_slice(&code.to_le_bytes());
-    out.push(b'#');
-    out.extend_from_slice(state.as_bytes());
+    if capabilities & capability::PROTOCOL_41 != 0 {
+        out.push(b'#');
+        out.extend_from_slice(state.as_bytes());
+    }
     out.extend_from_slice(&message.as_bytes()[..end]);
 }
 
@@ -189,8 +192,7 @@ pub fn auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8; 20]) {
     out.push(0);
 }
 
-/// Appends a plugin's own data: for `caching_sha2_password`, `3` says that the password was right
-/// and `4` asks for it in clear.
+/// Appends a plugin's own data, as [`FULL_AUTHENTICATION`](crate::auth::FULL_AUTHENTICATION).
 pub fn auth_more(out: &mut Vec<u8>, data: &[u8]) {
     out.push(1);
     out.extend_from_slice(data);

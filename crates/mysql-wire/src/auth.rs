@@ -1,4 +1,9 @@
 //! Password checks of `mysql_native_password` and `caching_sha2_password`.
+//!
+//! A client of `caching_sha2_password` first sends a proof like that of the older plugin. A server
+//! with nothing to check it against asks for the password itself ([`FULL_AUTHENTICATION`]), which
+//! the client sends in clear where nobody reads along: over TLS or a Unix socket, with a zero byte
+//! at its end. Elsewhere it asks for the server's public key with a packet of the single byte 2.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -7,6 +12,13 @@ use sha2::{Digest, Sha256};
 pub const CACHING_SHA2: &str = "caching_sha2_password";
 /// The plugin before, and MariaDB's default.
 pub const NATIVE: &str = "mysql_native_password";
+/// Asks a client of `caching_sha2_password` for the password itself, as a plugin's own data.
+pub const FULL_AUTHENTICATION: u8 = 4;
+
+/// Whether an answer says that there is no password. Old clients end even that with a zero byte.
+pub fn is_without_password(answer: &[u8]) -> bool {
+    matches!(answer, [] | [0])
+}
 
 /// Whether `answer` proves the password whose stored hash is `SHA1(SHA1(password))`.
 pub fn native_matches(answer: &[u8], nonce: &[u8; 20], stored: &[u8; 20]) -> bool {

@@ -50,7 +50,8 @@ impl Greeting<'_> {
     }
 }
 
-/// What a client answers to the greeting, or asks with COM_CHANGE_USER.
+/// What a client answers to the greeting, or asks with COM_CHANGE_USER. Names are in the character
+/// set of its `collation`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// It wants TLS first; only `capabilities` and `collation` are known.
@@ -62,15 +63,15 @@ pub struct Response {
     /// The collation it wants.
     pub collation: u16,
     /// Account name.
-    pub user: String,
+    pub user: Vec<u8>,
     /// The scrambled password.
     pub auth: Vec<u8>,
     /// Default database.
-    pub database: Option<String>,
+    pub database: Option<Vec<u8>>,
     /// The plugin that made `auth`.
     pub plugin: String,
     /// Attributes of the connection.
-    pub attributes: Vec<(String, String)>,
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Response {
@@ -89,7 +90,7 @@ impl Response {
             response.tls_wanted = true;
             return Ok(response);
         }
-        response.user = text(reader.until_zero());
+        response.user = reader.until_zero().to_vec();
         response.auth = if capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
             reader.lenenc_bytes()?.to_vec()
         } else if capabilities & capability::SECURE_CONNECTION != 0 {
@@ -99,7 +100,7 @@ impl Response {
             reader.until_zero().to_vec()
         };
         if capabilities & capability::CONNECT_WITH_DB != 0 {
-            response.database = Some(text(reader.until_zero())).filter(|name| !name.is_empty());
+            response.database = database(reader.until_zero());
         }
         response.rest(&mut reader)?;
         Ok(response)
@@ -109,14 +110,14 @@ impl Response {
     pub fn parse_change_user(payload: &[u8], capabilities: u32) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let mut response = Self { capabilities, ..Self::default() };
-        response.user = text(reader.until_zero());
+        response.user = reader.until_zero().to_vec();
         response.auth = if capabilities & capability::SECURE_CONNECTION != 0 {
             let length = reader.u8()?;
             reader.take(length.into())?.to_vec()
         } else {
             reader.until_zero().to_vec()
         };
-        response.database = Some(text(reader.until_zero())).filter(|name| !name.is_empty());
+        response.database = database(reader.until_zero());
         if !reader.is_empty() {
             response.collation = reader.u16()?;
             response.rest(&mut reader)?;
@@ -127,13 +128,13 @@ impl Response {
     /// Plugin and attributes.
     fn rest(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         if self.capabilities & capability::PLUGIN_AUTH != 0 {
-            self.plugin = text(reader.until_zero());
+            self.plugin = String::from_utf8_lossy(reader.until_zero()).into_owned();
         }
         if self.capabilities & capability::CONNECT_ATTRS != 0 && !reader.is_empty() {
             let mut attributes = Reader(reader.lenenc_bytes()?);
             while !attributes.is_empty() {
-                let name = text(attributes.lenenc_bytes()?);
-                let value = text(attributes.lenenc_bytes()?);
+                let name = attributes.lenenc_bytes()?.to_vec();
+                let value = attributes.lenenc_bytes()?.to_vec();
                 self.attributes.push((name, value));
             }
         }
@@ -141,6 +142,7 @@ impl Response {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The name of a database; an empty one is none.
+fn database(name: &[u8]) -> Option<Vec<u8>> {
+    Some(name.to_vec()).filter(|name| !name.is_empty())
 }

@@ -12,7 +12,7 @@ const CONSUMED_MAX: usize = 64 << 10;
 /// Why no packet can be read any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
-    /// Longer than `max_allowed_packet`: error 1153.
+    /// Not shorter than `max_allowed_packet`: error 1153.
     TooLarge,
     /// A sequence number out of order: error 1156.
     OutOfOrder,
@@ -31,7 +31,7 @@ pub struct Channel {
     input: Vec<u8>,
     consumed: usize,
     sequence: u8,
-    /// `max_allowed_packet`.
+    /// `max_allowed_packet`: as in MySQL, payloads are shorter than that.
     pub payload_max: usize,
 }
 
@@ -70,10 +70,12 @@ impl Channel {
             }
             size += length;
             parts += 1;
-            if size > self.payload_max {
+            sequence = sequence.wrapping_add(1);
+            if size >= self.payload_max {
+                // The refusal answers this packet, so it has the next number.
+                self.sequence = sequence;
                 return Err(PacketError::TooLarge);
             }
-            sequence = sequence.wrapping_add(1);
             at += HEADER + length;
             if self.input.len() < at {
                 return Ok(None);

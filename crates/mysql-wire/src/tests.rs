@@ -31,7 +31,7 @@ fn long_payloads_are_several_packets() {
         let mut client = Channel::new(64 << 20);
         client.feed(&bytes);
         assert_eq!(client.next_packet().unwrap().unwrap().len(), size);
-        let mut strict = Channel::new(size - 1);
+        let mut strict = Channel::new(size);
         strict.feed(&bytes);
         assert_eq!(strict.next_packet(), Err(PacketError::TooLarge));
     }
@@ -45,6 +45,58 @@ fn long_payloads_are_several_packets() {
 }
 
 #[test]
+fn a_payload_is_shorter_than_the_limit_and_its_refusal_has_the_next_number() {
+    let mut bytes = Vec::new();
+    Channel::new(0).write(&mut bytes, |out| out.resize(out.len() + 1024, 7));
+    let mut client = Channel::new(1025);
+    client.feed(&bytes);
+    assert_eq!(client.next_packet().unwrap().unwrap().len(), 1024);
+    // MySQL refuses a payload that is exactly as long as max_allowed_packet.
+    let mut strict = Channel::new(1024);
+    strict.feed(&bytes[..4]);
+    assert_eq!(strict.next_packet(), Err(PacketError::TooLarge));
+    let mut refusal = Vec::new();
+    strict.write(&mut refusal, |out| out.push(9));
+    assert_eq!(refusal, [1, 0, 0, 1, 9]);
+    // The second of two packets is the one that makes it too long.
+    let mut parts = Vec::new();
+    Channel::new(0).write(&mut parts, |out| out.resize(out.len() + 0xFF_FFFF + 100, 7));
+    let mut strict = Channel::new(0xFF_FFFF + 100);
+    strict.feed(&parts);
+    assert_eq!(strict.next_packet(), Err(PacketError::TooLarge));
+    refusal.clear();
+    strict.write(&mut refusal, |out| out.push(9));
+    assert_eq!(refusal, [1, 0, 0, 2, 9]);
+}
+
+#[test]
+fn an_error_before_capabilities_are_known_has_no_sqlstate() {
+    let mut first = Vec::new();
+    answer::error(&mut first, 1040, "08004", "Too many connections", 0);
+    assert_eq!(first, b"\xFF\x10\x04Too many connections");
+    let mut later = Vec::new();
+    answer::error(&mut later, 1040, "08004", "Too many connections", capability::OFFERED);
+    assert_eq!(later, b"\xFF\x10\x04#08004Too many connections");
+}
+
+#[test]
+fn names_stay_in_the_clients_character_set() {
+    let mut payload = capability::OFFERED.to_le_bytes().to_vec();
+    payload.extend_from_slice(&[0, 0, 0, 1, 8]);
+    payload.extend_from_slice(&[0; 23]);
+    payload.extend_from_slice(b"J\xFCrgen\0\0caf\xE9\0mysql_native_password\0");
+    payload.extend_from_slice(b"\x08\x03\xE9\xE8\xE7\x03\xFC\xE4\xF6");
+    let response = Response::parse(&payload).unwrap();
+    assert_eq!((response.collation, response.user.as_slice()), (8, b"J\xFCrgen".as_slice()));
+    assert_eq!(response.database.as_deref(), Some(b"caf\xE9".as_slice()));
+    assert_eq!(response.attributes, [(b"\xE9\xE8\xE7".to_vec(), b"\xFC\xE4\xF6".to_vec())]);
+    let change = b"J\xFCrgen\0\0caf\xE9\0\x08\0mysql_native_password\0";
+    let change = Response::parse_change_user(change, capability::OFFERED).unwrap();
+    assert_eq!((change.user, change.database), (response.user, response.database));
+    assert_eq!((change.collation, change.plugin), (8, response.plugin));
+}
+
+#[test]
 fn a_handshake_response_is_taken_apart() {
     let capabilities = capability::OFFERED;
     let mut payload = capabilities.to_le_bytes().to_vec();
@@ -54,10 +106,10 @@ fn a_handshake_response_is_taken_apart() {
     payload.extend_from_slice(b"root\0\x03abcshop\0caching_sha2_password\0");
     payload.extend_from_slice(b"\x0a\x03key\x05value");
     let response = Response::parse(&payload).unwrap();
-    assert_eq!((response.user.as_str(), response.auth.as_slice()), ("root", b"abc".as_slice()));
-    assert_eq!(response.database.as_deref(), Some("shop"));
+    assert_eq!((response.user.as_slice(), response.auth.as_slice()), (&b"root"[..], &b"abc"[..]));
+    assert_eq!(response.database.as_deref(), Some(b"shop".as_slice()));
     assert_eq!(response.plugin, "caching_sha2_password");
-    assert_eq!(response.attributes, [("key".to_owned(), "value".to_owned())]);
+    assert_eq!(response.attributes, [(b"key".to_vec(), b"value".to_vec())]);
     let mut ssl = (capabilities | capability::SSL).to_le_bytes().to_vec();
     ssl.resize(32, 0);
     assert!(Response::parse(&ssl).unwrap().tls_wanted);
@@ -82,6 +134,35 @@ fn passwords_are_proven() {
     let answer: Vec<u8> = stage.iter().zip(mask).map(|(a, b)| a ^ b).collect();
     assert!(auth::sha2_matches(&answer, &nonce, &verifier));
     assert!(!auth::sha2_matches(&answer[1..], &nonce, &verifier));
+}
+
+#[test]
+fn proofs_of_other_implementations_are_understood() {
+    let hex = |text: &str| -> Vec<u8> {
+        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+        (0..text.len()).step_by(2).map(digit).collect()
+    };
+    // PASSWORD('password') and PASSWORD('secret') of MySQL 5.7.
+    let stored = auth::native_hash(b"password");
+    assert_eq!(stored.to_vec(), hex("2470c0c06dee42fd1618bb99005adca2ec9d1e19"));
+    let stored = auth::native_hash(b"secret");
+    assert_eq!(stored.to_vec(), hex("14e65567abdb5135d0cfd9a70b3032c179a49ee7"));
+    // What the tests of Go's driver expect of a client.
+    let nonce = hex("46725c5e01260b743f7217657e671a5f51111815").try_into().unwrap();
+    let answer = hex("35b18c9ffbbd7f356dfcac32d3c0f0a41a30cf2d");
+    assert!(auth::native_matches(&answer, &nonce, &stored));
+    assert!(!auth::native_matches(&answer, &nonce, &auth::native_hash(b"Secret")));
+    let nonce = hex("0a2f4a6f4b492230584c724a250d035052021715").try_into().unwrap();
+    for (password, answer) in [
+        ("secret", "f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c"),
+        ("secret2", "abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6"),
+    ] {
+        let verifier = auth::sha2_verifier(password.as_bytes());
+        assert!(auth::sha2_matches(&hex(answer), &nonce, &verifier), "{password}");
+        assert!(!auth::sha2_matches(&hex(answer), &nonce, &auth::sha2_verifier(b"")));
+    }
+    assert!(auth::is_without_password(b"") && auth::is_without_password(b"\0"));
+    assert!(!auth::is_without_password(&[0; 20]));
 }
 
 #[test]
@@ -137,6 +218,27 @@ fn a_client_with_query_attributes_sends_number_and_names_of_parameters() {
         assert_eq!(parsed, Ok(vec![Parameter::Int(7)]), "the attribute is left out");
         assert_eq!(types[1].name, b"n");
     }
+}
+
+#[test]
+fn an_execution_without_the_flag_for_query_attributes_is_understood() {
+    let mut types = Vec::new();
+    // Without parameters nothing follows, or the number zero.
+    for (payload, flags) in [(&[][..], 0), (&[0][..], 8), (&[0][..], 0)] {
+        let parsed = parse_execute(payload, 0, flags, &mut types, &[], true);
+        assert_eq!(parsed, Ok(vec![]), "{payload:?}");
+    }
+    // With parameters, their number and names are there whether the flag is or not; the types may
+    // be those of an earlier execution.
+    let first = [2, 0, 1, column::TINY, 0, 0, column::TINY, 0, 0, 7, 8];
+    let parsed = parse_execute(&first, 2, 0, &mut types, &[], true);
+    assert_eq!(parsed, Ok(vec![Parameter::Int(7), Parameter::Int(8)]));
+    let parsed = parse_execute(&[2, 0b10, 0, 9], 2, 0, &mut types, &[], true);
+    assert_eq!(parsed, Ok(vec![Parameter::Int(9), Parameter::Null]));
+    // The flag means nothing from a client that has no query attributes.
+    let parsed = parse_execute(&[0b10, 0, 9], 2, 8, &mut types, &[], false);
+    assert_eq!(parsed, Ok(vec![Parameter::Int(9), Parameter::Null]));
+    assert_eq!(parse_execute(&[1, 0, 0, 9], 2, 0, &mut types, &[], true), Err(Malformed));
 }
 
 #[test]

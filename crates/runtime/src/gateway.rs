@@ -18,6 +18,7 @@ use actor::{Closing, ConnectionEvent, ConnectionId, ConnectionPeer, OUTPUT_HIGH,
 use node::Worker;
 use stdx::{Duration, HashMap, Instant};
 
+use crate::cluster::entropy;
 use crate::listener::Accepted;
 use crate::poller::{Poller, Ready};
 use crate::tls::TlsIdentity;
@@ -69,9 +70,11 @@ impl Gateway {
     ) {
         let Accepted { id, socket, transport } = accepted;
         let mut connection = Connection::new(id, socket);
-        if connection.register(poller).is_err() {
+        // What is drawn for this client shall not follow from what others have seen.
+        let (Ok(()), Ok(entropy)) = (connection.register(poller), entropy()) else {
             return; // The system has no room for it; the client sees it closed.
-        }
+        };
+        worker.shared_mut().stir(entropy);
         self.connections.insert(id, connection);
         let peer = ConnectionPeer { transport, tls_offered: self.tls.is_some() };
         worker.connections().open(id);

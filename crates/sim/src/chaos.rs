@@ -313,22 +313,30 @@ impl Chaos {
         }
         let mut others = world.nodes(Kind::Data);
         others.extend(world.nodes(Kind::Management));
-        let clients = world.nodes(Kind::Client);
-        if self.prng.percent(40) {
-            others.extend(clients.into_iter().filter(|_| self.prng.percent(60)));
-        }
         others.retain(|node| !victims.contains(node));
-        let direction = self.prng.below(4);
-        match direction {
-            0 => world.partition_one_way(&victims, &others),
-            1 => world.partition_one_way(&others, &victims),
-            _ => world.partition(&victims, &others),
-        }
-        let names: Vec<String> = victims.iter().map(NodeId::to_string).collect();
-        self.note(world, format!("{} cut off, {direction}", names.join(" ")));
+        let mut lost = victims;
+        let clients = world.nodes(Kind::Client);
         let lease = world.setup().config.lease.as_nanos();
-        let span = Duration::from_nanos(self.prng.below(lease * 5));
-        world.run_for(span);
+        let mut span = self.prng.below(lease * 5);
+        let mut direction = self.prng.below(4);
+        match self.prng.below(10) {
+            0..4 => others.extend(clients.into_iter().filter(|_| self.prng.percent(60))),
+            // These see nobody else, for long enough that the others go on without them: they
+            // believe what the lost nodes tell them.
+            4..7 => {
+                lost.extend(clients.into_iter().filter(|_| self.prng.percent(40)));
+                (span, direction) = (span + lease * 3, 2);
+            }
+            _ => {}
+        }
+        match direction {
+            0 => world.partition_one_way(&lost, &others),
+            1 => world.partition_one_way(&others, &lost),
+            _ => world.partition(&lost, &others),
+        }
+        let names: Vec<String> = lost.iter().map(NodeId::to_string).collect();
+        self.note(world, format!("{} cut off, {direction}", names.join(" ")));
+        world.run_for(Duration::from_nanos(span));
         self.end_cuts(world);
     }
 

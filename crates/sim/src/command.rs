@@ -35,6 +35,8 @@ struct Options {
 
 /// So many seeds must reach everything that the registry calls important.
 const REACH_ALL_IN: u64 = 300;
+/// Characters of a failure that a summary shows.
+const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
@@ -234,7 +236,10 @@ fn mutations(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
             caught = first_to_notice(options, known..known + 1, mutation);
         }
         match caught.or_else(|| first_to_notice(options, from_start, mutation)) {
-            Some((seed, text)) => writeln!(out, "{mutation:?}: caught at seed {seed}: {text}")?,
+            Some((seed, text)) => {
+                let text: String = text.chars().take(FAILURE_SHOWN_MAX).collect();
+                writeln!(out, "{mutation:?}: caught at seed {seed}: {text}")?;
+            }
             None => {
                 all = false;
                 writeln!(out, "{mutation:?}: NOT CAUGHT")?;

@@ -110,13 +110,17 @@ impl Scenario {
 
     /// Nodes that hold a lease and belong to the cluster by what they know.
     pub fn serving(&self) -> Vec<NodeId> {
-        let nodes = self.world.nodes(Kind::Data).into_iter();
-        let serves = |node: &NodeId| {
-            let state = self.world.cluster_of(*node);
-            let member = state.member(*node, self.world.incarnation(*node));
-            self.world.holds_lease(*node) && member.is_some()
-        };
-        nodes.filter(serves).collect()
+        serving(&self.world)
+    }
+
+    /// Lets time pass until these nodes serve and no others: a survivor may have to get its lease
+    /// from a new leader first. At no time does one of `never` serve.
+    pub fn until_serving(&mut self, nodes: &[NodeId], never: &[NodeId]) {
+        self.within(2, "they serve", |world| {
+            let serving = serving(world);
+            assert!(!never.iter().any(|node| serving.contains(node)), "{serving:?} serve");
+            serving == nodes
+        });
     }
 
     /// The status of a node as the cluster has it.
@@ -137,4 +141,12 @@ impl Scenario {
         self.run(Duration::from_millis(50));
         self.world.check_at_rest();
     }
+}
+
+fn serving(world: &World) -> Vec<NodeId> {
+    let serves = |node: &NodeId| {
+        let member = world.cluster_of(*node).member(*node, world.incarnation(*node)).is_some();
+        world.holds_lease(*node) && member
+    };
+    world.nodes(Kind::Data).into_iter().filter(serves).collect()
 }

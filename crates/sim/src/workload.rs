@@ -75,7 +75,9 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let position = u64::from(place.node.0 - load.first_client.0);
         let count = Prng::new(load.seed ^ position).between(3, SESSIONS_MAX);
         let from = position * 3;
-        (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]).collect()
+        let drawn = (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]);
+        // Sessions that write wait for the cluster: one that reads sees what it should not see.
+        drawn.chain(["watch"]).collect()
     } else {
         load.kinds.clone()
     };
@@ -105,6 +107,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
             "lists" => lists::round(&session, &lab).await,
+            "watch" => lists::watch(&session, &lab).await,
             "ledger" => ledger.round(&session, &lab).await,
             "names" => names::round(&session, &lab).await,
             "ring" => ring::round(&session, &lab, &load).await,

@@ -161,7 +161,7 @@ fn a_frozen_node_loses_its_lease_and_stops() {
     let mut scenario = Scenario::start(Setup::new(2, 1));
     scenario.world.freeze(data(1), Duration::from_secs(4));
     scenario.until_removed(&[data(1)]);
-    assert_eq!(scenario.serving(), [data(2)]);
+    scenario.until_serving(&[data(2)], &[data(1)]);
     scenario.progress();
     scenario.until_halted(&[data(1)]);
     scenario.world.rejoin(data(1));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use collation::CollationId;
 use sql_parser::ast::{self, BinaryOp, Expr, NamedWindow};
-use sqltype::{Datum, TypeKind};
+use sqltype::{Datum, SqlType, TypeKind};
 
 pub use names::{OrderBy, Output};
 pub use window::{WindowCall, WindowKind};
@@ -48,6 +48,9 @@ pub trait Environment {
     /// What the parameter holds, if values are given already.
     fn parameter(&mut self, number: u32) -> Option<ResultType>;
 
+    /// How the parameter is compared with a value of this type.
+    fn compared_parameter(&mut self, number: u32, other: &SqlType) -> ComparedParameter;
+
     /// Plans a subquery whose enclosing block has this scope.
     fn subquery(
         &mut self,
@@ -57,6 +60,17 @@ pub trait Environment {
 
     /// A number that no other part of the statement has.
     fn next_number(&mut self) -> u32;
+}
+
+/// As what a parameter is compared with something else.
+#[derive(Clone, Debug)]
+pub enum ComparedParameter {
+    /// By its own type.
+    AsItIs,
+    /// As if it had the other operand's type: its value is not known yet, or means the same there.
+    AsTheOther,
+    /// As this constant: how it compares depends on its value.
+    Constant(Expression),
 }
 
 /// What binding depends on beside names.

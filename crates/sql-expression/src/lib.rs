@@ -32,7 +32,8 @@ mod testing;
 
 pub use aggregate::{Accumulator, AggregateCall, SortKey};
 pub use binder::{
-    BindSettings, Binder, BoundSubquery, Environment, OrderBy, Output, WindowCall, WindowKind,
+    BindSettings, Binder, BoundSubquery, ComparedParameter, Environment, OrderBy, Output,
+    WindowCall, WindowKind,
 };
 pub use comparison::Comparison;
 pub use context::{EvalContext, Level, SessionFacts, UserVariable, Warnings};

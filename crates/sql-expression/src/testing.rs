@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sql_parser::ast;
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::binder::{BindSettings, BoundSubquery, Environment};
+use crate::binder::{BindSettings, BoundSubquery, ComparedParameter, Environment};
 use crate::context::{EvalContext, SessionFacts};
 use crate::error::SqlError;
 use crate::expression::{ColumnName, Expression, SubqueryId};
@@ -53,6 +53,13 @@ impl Environment for World {
 
     fn parameter(&mut self, number: u32) -> Option<ResultType> {
         self.parameters.get(number as usize).cloned().flatten()
+    }
+
+    fn compared_parameter(&mut self, number: u32, _: &SqlType) -> ComparedParameter {
+        match self.parameter(number) {
+            Some(_) => ComparedParameter::AsItIs,
+            None => ComparedParameter::AsTheOther,
+        }
     }
 
     fn subquery(&mut self, _: &ast::Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use collation::CollationId;
 use sql_expression::{
-    BindSettings, Binder, BoundSubquery, Clause, ColumnName, Environment, EvalContext, Expression,
-    ResultType, Scope, ScopeColumn, ScopeTable, SessionFacts, SqlError,
+    BindSettings, Binder, BoundSubquery, Clause, ColumnName, ComparedParameter, Environment,
+    EvalContext, Expression, ResultType, Scope, ScopeColumn, ScopeTable, SessionFacts, SqlError,
 };
 use sql_parser::ast;
 use sqltype::{Date, DateTime, Datum, Decimal, SqlType, TimeZone, TypeKind, text};
@@ -40,6 +40,10 @@ impl Environment for World {
 
     fn parameter(&mut self, _: u32) -> Option<ResultType> {
         None
+    }
+
+    fn compared_parameter(&mut self, _: u32, _: &SqlType) -> ComparedParameter {
+        ComparedParameter::AsTheOther
     }
 
     fn subquery(&mut self, _: &ast::Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {

@@ -17,6 +17,7 @@ mod statements;
 pub(crate) use statements::datum_of;
 
 use std::cell::RefCell;
+use std::mem;
 use std::rc::Rc;
 
 use actor::ConnectionPeer;
@@ -141,6 +142,7 @@ pub(crate) async fn next_packet(
 pub(crate) struct Wire {
     pub(crate) link: Link,
     pub(crate) channel: Rc<RefCell<Channel>>,
+    /// What both sides are capable of, as far as it is known.
     pub(crate) capabilities: u32,
 }
 
@@ -169,7 +171,10 @@ impl Wire {
     }
 
     fn error(&self, error: &SqlError) {
-        self.write(|out| answer::error(out, error.code(), error.state(), error.message()));
+        let capabilities = self.capabilities;
+        self.write(|out| {
+            answer::error(out, error.code(), error.state(), error.message(), capabilities);
+        });
     }
 
     fn ok(&self, ok: &answer::Ok<'_>) {
@@ -231,12 +236,12 @@ impl Connection {
             Command::Quit => {}
             Command::Ping | Command::Harmless(_) => self.answer(Ok(Outcome::default()), false),
             Command::InitDb(name) => {
-                let name = String::from_utf8_lossy(&name).into_owned();
+                let name = self.text(name);
                 let result = crate::administration::use_database(&mut self.session, &name);
                 self.answer(result.map(|()| Outcome::default()), false);
             }
             Command::Query(query) => self.query(query).await,
-            Command::FieldList { table, pattern } => self.field_list(&table, &pattern).await,
+            Command::FieldList { table, pattern } => self.field_list(table, pattern).await,
             Command::Statistics => {
                 let line = self.session.statistics();
                 self.wire.write(|out| out.extend_from_slice(line.as_bytes()));
@@ -260,7 +265,7 @@ impl Connection {
                 }
                 self.end_of_rows(false);
             }
-            Command::Prepare(text) => self.prepare(&text).await,
+            Command::Prepare(text) => self.prepare(text).await,
             Command::Execute { statement, flags, payload } => {
                 self.execute(statement, flags, &payload).await?;
             }
@@ -291,12 +296,20 @@ impl Connection {
         let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
         let (user, database) = (self.session.user.clone(), self.session.database.clone());
         let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);
+        let (tls, attributes) = (self.session.tls, mem::take(&mut self.session.attributes));
         self.session = Session::new(kernel, shared, greeting);
         self.session.user = user;
         self.session.database = database;
         self.session.count_matched = count_matched;
         self.session.interactive = interactive;
+        self.session.tls = tls;
+        self.session.attributes = attributes;
         self.statements = Statements::default();
+    }
+
+    /// A name that came in the client's character set.
+    fn text(&self, bytes: Vec<u8>) -> String {
+        String::from_utf8_lossy(&self.session.decode_text(bytes)).into_owned()
     }
 
     /// Status flags of the session now.
@@ -352,3 +365,6 @@ impl Connection {
         u16::try_from(all).unwrap_or(u16::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use sqltype::Datum;
 use stdx::Duration;
 
 use crate::kernel::Interrupt;
-use crate::plan::{PlanCache, PlanKind};
+use crate::plan::{Plan, PlanCache, PlanKind, has_plan};
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
@@ -78,7 +78,7 @@ pub(crate) async fn run_text(
     if at == 0
         && let Some((prepared, parameters)) = PlanCache::find(session, text)
     {
-        session.show_statement(prepared.text());
+        session.show_statement(String::from_utf8_lossy(text).trim());
         return (run(session, &prepared, &parameters, out).await, None);
     }
     match sql_parser::parse_at(text, at, session.variables.parser_mode()) {
@@ -183,6 +183,7 @@ async fn attempt_once(
     }
     let outcome = match statement {
         Statement::Query(query) => planned(session, prepared, query, parameters, out).await?,
+        change if has_plan(change) => planned_change(session, prepared, parameters).await?,
         _ => dispatch(session, statement, parameters, out).await?,
     };
     if let Some(why) = session.kernel.interrupted()
@@ -204,19 +205,17 @@ async fn planned(
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    let plan = match prepared.plan(session) {
+    let plan = match prepared.plan(session, parameters) {
         Some(plan) => plan,
         None => {
-            // The types of parameters may differ from one execution to the next: a plan that is
-            // kept is made without them.
-            let (_, kept) = execute::plan_query(session, query, &[])?;
+            let (plan, kept) = execute::plan_query(session, query, parameters)?;
             match kept {
                 Some(plan) => {
                     let plan = Rc::new(plan);
                     prepared.keep(plan.clone());
                     plan
                 }
-                None => return execute::query(session, query, parameters, out).await,
+                None => return execute::run_once(session, query, &plan, parameters, out).await,
             }
         }
     };
@@ -227,7 +226,39 @@ async fn planned(
     }
     match &plan.kind {
         PlanKind::Query(query) => execute::run_query(session, query, parameters, out).await,
-        PlanKind::Point(_) => execute::query(session, query, parameters, out).await,
+        _ => execute::query(session, query, parameters, out).await,
+    }
+}
+
+/// Runs a change of rows by its kept plan, or makes one.
+async fn planned_change(
+    session: &mut Session,
+    prepared: &Prepared,
+    parameters: &[Datum],
+) -> Result<Outcome, SqlError> {
+    let statement = prepared.statement();
+    let plan = match prepared.plan(session, parameters) {
+        Some(plan) => plan,
+        None => {
+            let (plan, lasting) = Plan::of_change(session, statement, parameters)?;
+            let plan = Rc::new(plan);
+            if lasting {
+                prepared.keep(plan.clone());
+            }
+            plan
+        }
+    };
+    let outcome = match &plan.kind {
+        PlanKind::Update(update) => update.run(session, parameters).await?,
+        PlanKind::Delete(delete) => delete.run(session, parameters).await?,
+        PlanKind::Insert(insert) => Some(insert.run(session, parameters).await?),
+        _ => None,
+    };
+    match (outcome, statement) {
+        (Some(outcome), _) => Ok(outcome),
+        (None, Statement::Update(update)) => execute::update(session, update, parameters).await,
+        (None, Statement::Delete(delete)) => execute::delete(session, delete, parameters).await,
+        (None, _) => Err(SqlError::internal("a change without plan")),
     }
 }
 
@@ -239,9 +270,6 @@ async fn dispatch(
 ) -> Result<Outcome, SqlError> {
     match statement {
         Statement::Query(query) => execute::query(session, query, parameters, out).await,
-        Statement::Insert(insert) => execute::insert(session, insert, parameters).await,
-        Statement::Update(update) => execute::update(session, update, parameters).await,
-        Statement::Delete(delete) => execute::delete(session, delete, parameters).await,
         Statement::LoadData(load) => execute::load_data(session, load, out).await,
         Statement::Do(expressions) => execute::do_(session, expressions, parameters).await,
         Statement::Explain(explain) => execute::explain(session, explain, parameters, out).await,

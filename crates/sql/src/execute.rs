@@ -29,7 +29,7 @@ pub(crate) use update::{delete, update};
 
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, QueryPlan};
-use crate::plan::{Plan, PlanKind, Planner, explain};
+use crate::plan::{Plan, PlanKind, Planner, explain, parameter};
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 
@@ -41,10 +41,21 @@ pub(crate) async fn query(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let (plan, _) = plan_query(session, query, parameters)?;
+    run_once(session, query, &plan, parameters, out).await
+}
+
+/// Runs a query by a plan that was made for this execution.
+pub(crate) async fn run_once(
+    session: &mut Session,
+    query: &ast::Query,
+    plan: &Rc<QueryPlan>,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
     match &query.into {
-        None => run_query(session, &plan, parameters, out).await,
+        None => run_query(session, plan, parameters, out).await,
         Some(ast::IntoTarget::Variables(variables)) => {
-            into_variables(session, &plan, parameters, variables).await
+            into_variables(session, plan, parameters, variables).await
         }
         Some(_) => Err(SqlError::not_supported("SELECT ... INTO OUTFILE")),
     }
@@ -65,7 +76,7 @@ pub(crate) fn plan_query(
                 Some(point) => PlanKind::Point(Box::new(point)),
                 None => PlanKind::Query(plan.clone()),
             };
-            Some(Plan::new(planner, kind))
+            Some(Plan::new(planner, kind, parameter::kinds(parameters)))
         }
     };
     Ok((plan, kept))

@@ -16,6 +16,8 @@ use std::task::Poll;
 
 use stdx::Instant;
 
+/// Bytes come in while the task does something else, above which no more are read.
+const RECEIVED_MAX: usize = 256 << 10;
 /// Output of one task that is not moved to the host yet, above which it should be.
 const OUTPUT_MAX: usize = 32 << 10;
 
@@ -24,6 +26,8 @@ const OUTPUT_MAX: usize = 32 << 10;
 pub(crate) struct LinkState {
     /// Bytes come in and not looked at yet.
     pub(crate) received: Vec<u8>,
+    /// The host was told to read no more.
+    pub(crate) paused: bool,
     /// The peer sends no more.
     pub(crate) input_ended: bool,
     /// Bytes for the peer; the actor empties it.
@@ -43,6 +47,11 @@ pub(crate) struct LinkState {
 }
 
 impl LinkState {
+    /// Whether the host should read no more until the task has taken what is there.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.received.len() > RECEIVED_MAX
+    }
+
     /// Whether the task should wait before it writes more.
     pub(crate) fn is_full(&self) -> bool {
         self.congested || self.output.len() > OUTPUT_MAX
@@ -130,15 +139,34 @@ impl Link {
         .await;
     }
 
-    /// Encrypts the connection; `received` are its first bytes.
-    pub(crate) async fn start_tls(&self, received: &[u8]) {
-        self.state.borrow_mut().start_tls = Some(received.to_vec());
-        poll_fn(|_| {
+    /// Encrypts the connection; `received` are its first bytes. Whoever has not agreed by
+    /// `deadline` is given up.
+    pub(crate) async fn start_tls(
+        &self,
+        received: &[u8],
+        deadline: Instant,
+    ) -> Result<(), InputEnd> {
+        {
+            let mut state = self.state.borrow_mut();
+            state.start_tls = Some(received.to_vec());
+            state.deadline = Some(deadline);
+        }
+        let result = poll_fn(|_| {
             let state = self.state.borrow();
-            let over = state.secured.is_some() || state.input_ended || state.killed.is_some();
-            if over { Poll::Ready(()) } else { Poll::Pending }
+            if state.secured.is_some() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(goodbye) = state.killed {
+                return Poll::Ready(Err(InputEnd::Goodbye(goodbye)));
+            }
+            if state.input_ended || deadline <= state.now {
+                return Poll::Ready(Err(InputEnd::Ended));
+            }
+            Poll::Pending
         })
         .await;
+        self.state.borrow_mut().deadline = None;
+        result
     }
 
     /// Protocol and cipher, when the connection is encrypted.

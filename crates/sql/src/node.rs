@@ -333,6 +333,13 @@ impl Connection {
             ctx.write_from(id, &mut link.output);
         }
         link.congested = ctx.is_congested(id);
+        if link.is_flooded() != link.paused {
+            link.paused = link.is_flooded();
+            match link.paused {
+                true => ctx.pause(id),
+                false => ctx.resume(id),
+            }
+        }
         if let Some(received) = link.start_tls.take() {
             ctx.start_tls(id, &received);
         }

@@ -4,8 +4,8 @@
 //! [`Planner`], which plans the queries of one statement: names to tables, expressions bound, joins
 //! ordered, access paths chosen; [`Plan`], what is kept between executions.
 //! # Guarantees
-//! A plan depends on the definitions it was made from and on the statement's text, not on values:
-//! parameters may differ from one execution to the next.
+//! A plan depends on the definitions it was made from, on the statement's text and on the kinds of
+//! its parameters, not on their values: those may differ from one execution to the next.
 //! # Not here
 //! Running it (`execute`).
 
@@ -14,22 +14,28 @@ pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;
 pub(crate) mod operator;
+pub(crate) mod parameter;
 pub(crate) mod path;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use model::TableId;
 use sql_expression::{
-    BindSettings, BoundSubquery, Environment, Expression, ResultType, Scope, SqlError, SubqueryId,
+    BindSettings, BoundSubquery, ComparedParameter, Environment, Expression, ResultType, Scope,
+    SqlError, SubqueryId,
 };
 use sql_parser::{Literals, ast};
-use sqltype::Datum;
+use sqltype::{Datum, SqlType};
 use stdx::HashMap;
 
 use crate::catalog::TableDefinition;
+use crate::execute::insert::{self, InsertPlan};
+use crate::execute::point::PointSelect;
+use crate::execute::point::change::{PointDelete, PointUpdate};
 use crate::plan::operator::{QueryPlan, Subplan};
+use crate::plan::parameter::{Compared, ParameterKind};
 use crate::prepared::Prepared;
 use crate::session::Session;
 
@@ -42,6 +48,8 @@ pub(crate) struct Plan {
     database: Option<String>,
     /// The version of the session's variables.
     variables: u64,
+    /// The parameters it was made for.
+    parameters: Vec<ParameterKind>,
 }
 
 /// What was planned.
@@ -50,7 +58,15 @@ pub(crate) enum PlanKind {
     /// A query.
     Query(Rc<QueryPlan>),
     /// A query for one row by primary key, columns as they are stored.
-    Point(Box<crate::execute::point::PointSelect>),
+    Point(Box<PointSelect>),
+    /// UPDATE of one row by primary key.
+    Update(Box<PointUpdate>),
+    /// DELETE of one row by primary key.
+    Delete(Box<PointDelete>),
+    /// INSERT or REPLACE.
+    Insert(Box<InsertPlan>),
+    /// A change that is planned anew each time.
+    General,
 }
 
 /// Statements that came as text, prepared, by the key of the text without its literals.
@@ -58,10 +74,23 @@ pub(crate) enum PlanKind {
 pub(crate) struct PlanCache {
     entries: RefCell<HashMap<u128, Prepared>>,
     literals: RefCell<Literals>,
+    /// Bytes of the texts kept.
+    size: Cell<usize>,
 }
 
 /// Most texts kept; beyond it all are forgotten.
 const TEXTS_MAX: usize = 4_096;
+/// Most bytes of the texts kept, likewise. What they are parsed to is many times as large.
+const TEXTS_SIZE_MAX: usize = 4 << 20;
+
+/// Whether statements of this kind are run by a plan that may be kept.
+pub(crate) fn has_plan(statement: &ast::Statement) -> bool {
+    use ast::Statement;
+    matches!(
+        statement,
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+    )
+}
 
 impl PlanCache {
     /// The statement that a text is but for its literals, with these as parameters. A text seen for
@@ -77,16 +106,19 @@ impl PlanCache {
             None => {
                 let statement = sql_parser::parse_parameterised(text, mode, &literals).ok()??;
                 // Others gain nothing: they are planned anew each time.
-                if !matches!(statement, ast::Statement::Query(_)) {
+                if !has_plan(&statement) {
                     return None;
                 }
                 let own = String::from_utf8_lossy(text);
                 let prepared = Prepared::new(statement, own.trim(), literals.len());
                 let mut entries = cache.entries.borrow_mut();
-                if entries.len() >= TEXTS_MAX {
+                let size = cache.size.get() + text.len();
+                if entries.len() >= TEXTS_MAX || size > TEXTS_SIZE_MAX {
                     entries.clear();
+                    cache.size.set(0);
                 }
                 entries.insert(key, prepared.clone());
+                cache.size.set(cache.size.get() + text.len());
                 prepared
             }
         };
@@ -113,19 +145,58 @@ fn datum_of_literal(literal: ast::Literal) -> Datum {
 }
 
 impl Plan {
-    /// A plan that depends on what the planner has looked up.
-    pub(crate) fn new(planner: Planner<'_>, kind: PlanKind) -> Self {
+    /// A plan that depends on what the planner has looked up, for parameters of these kinds.
+    pub(crate) fn new(
+        planner: Planner<'_>,
+        kind: PlanKind,
+        parameters: Vec<ParameterKind>,
+    ) -> Self {
         let session = planner.session;
         Self {
             kind,
             tables: planner.tables,
             database: session.database.clone(),
             variables: session.variables.version,
+            parameters,
         }
     }
 
+    /// The plan of a change, made for these parameters; whether it may be used again.
+    pub(crate) fn of_change(
+        session: &Session,
+        statement: &ast::Statement,
+        parameters: &[Datum],
+    ) -> Result<(Self, bool), SqlError> {
+        let mut planner = Planner::new(session, parameters);
+        let mut kinds = parameter::kinds(parameters);
+        let kind = match statement {
+            ast::Statement::Update(update) => match PointUpdate::plan(&mut planner, update)? {
+                Some(plan) => {
+                    parameter::loosen(&mut kinds, plan.expressions());
+                    PlanKind::Update(Box::new(plan))
+                }
+                None => PlanKind::General,
+            },
+            ast::Statement::Delete(delete) => match PointDelete::plan(&mut planner, delete)? {
+                Some(plan) => PlanKind::Delete(Box::new(plan)),
+                None => PlanKind::General,
+            },
+            ast::Statement::Insert(insert) => {
+                let plan = insert::plan(&mut planner, insert)?;
+                parameter::loosen(&mut kinds, plan.expressions());
+                PlanKind::Insert(Box::new(plan))
+            }
+            _ => PlanKind::General,
+        };
+        let lasting = !planner.once;
+        Ok((Self::new(planner, kind, kinds), lasting))
+    }
+
     /// Whether everything it depends on is as it was.
-    pub(crate) fn is_current(&self, session: &Session) -> bool {
+    pub(crate) fn is_current(&self, session: &Session, parameters: &[Datum]) -> bool {
+        if !parameter::fit(&self.parameters, parameters) {
+            return false;
+        }
         let cluster = session.kernel.cluster();
         let same = |(id, version): &(TableId, u32)| {
             cluster.tables.get(id).is_some_and(|table| table.version == *version)
@@ -140,7 +211,9 @@ impl Plan {
 pub(crate) struct Planner<'s> {
     pub(crate) session: &'s Session,
     settings: BindSettings,
-    /// The values of parameters, if they are known: their types.
+    /// The values of parameters, if they are known.
+    values: Vec<Datum>,
+    /// Their types.
     parameters: Vec<ResultType>,
     numbers: u32,
     /// Subqueries of the query that is being planned.
@@ -149,18 +222,19 @@ pub(crate) struct Planner<'s> {
     pub(crate) tables: Vec<(TableId, u32)>,
     /// Common table expressions in sight, the innermost last.
     common: Vec<(String, Rc<QueryPlan>)>,
-    /// Values of variables were bound: the plan is for this execution only.
+    /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
 }
 
 impl<'s> Planner<'s> {
     pub(crate) fn new(session: &'s Session, parameters: &[Datum]) -> Self {
         let facts = session.facts();
-        let parameters = parameters.iter().map(|value| session.type_of(value)).collect();
+        let types = parameters.iter().map(|value| parameter::type_of(session, value)).collect();
         Self {
             session,
             settings: BindSettings::new(facts, session.statement_time),
-            parameters,
+            values: parameters.to_vec(),
+            parameters: types,
             numbers: 0,
             subplans: Vec::new(),
             tables: Vec::new(),
@@ -259,6 +333,21 @@ impl Environment for Planner<'_> {
         self.parameters.get(number as usize).cloned()
     }
 
+    fn compared_parameter(&mut self, number: u32, other: &SqlType) -> ComparedParameter {
+        let Some(value) = self.values.get(number as usize) else {
+            return ComparedParameter::AsTheOther;
+        };
+        match parameter::compared(value, other) {
+            Compared::AsItIs => ComparedParameter::AsItIs,
+            Compared::AsTheOther => ComparedParameter::AsTheOther,
+            Compared::ByValue => {
+                self.once = true;
+                let result = self.parameters[number as usize].clone();
+                ComparedParameter::Constant(Expression::constant(value.clone(), result))
+            }
+        }
+    }
+
     fn subquery(
         &mut self,
         query: &ast::Query,
@@ -277,3 +366,6 @@ impl Environment for Planner<'_> {
         self.numbers
     }
 }
+
+#[cfg(test)]
+mod tests;

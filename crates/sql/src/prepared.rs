@@ -66,8 +66,8 @@ impl Prepared {
     }
 
     /// The plan, if one is kept and still good.
-    pub(crate) fn plan(&self, session: &Session) -> Option<Rc<Plan>> {
-        self.inner.plan.borrow().clone().filter(|plan| plan.is_current(session))
+    pub(crate) fn plan(&self, session: &Session, parameters: &[Datum]) -> Option<Rc<Plan>> {
+        self.inner.plan.borrow().clone().filter(|plan| plan.is_current(session, parameters))
     }
 
     /// Keeps a plan for the next time.

@@ -298,25 +298,28 @@ impl Decimal {
         }
     }
 
-    /// The quotient with `more` digits after the point than the dividend has, rounded; `None` for
-    /// division by zero.
-    pub fn divide(self, other: Self, more: u8) -> Option<Result<Self, DecimalOverflow>> {
+    /// The quotient with `increment` digits after the point more than the dividend has, at least,
+    /// cut off there; `None` for division by zero. As MySQL, which computes in words of nine digits
+    /// and cuts the last one off, it has as many as fill its last word.
+    pub fn divide(self, other: Self, increment: u8) -> Option<Result<Self, DecimalOverflow>> {
         if other.is_zero() {
             return None;
         }
-        let scale = u32::from(self.scale.saturating_add(more).min(Self::SCALE_MAX));
+        let words = |digits: u32| digits.div_ceil(9) * 9;
+        let (a, b) = (u32::from(self.scale), u32::from(other.scale));
+        let slack = (words(a) - a) + (words(b) - b);
+        let scale = words(words(a) + words(b) + u32::from(increment).saturating_sub(slack));
+        let scale = scale.max(a + u32::from(increment)).min(Self::SCALE_MAX.into());
         let negative = self.negative != other.negative;
-        // self / other = (m1 * 10^s2) / (m2 * 10^s1); one digit more decides the rounding.
-        let shift = i64::from(scale) + 1 + i64::from(other.scale) - i64::from(self.scale);
-        let (numerator, shift) = self.magnitude.times_power_of_ten_while_fits(shift.max(0) as u32);
-        let missing = shift as i64;
+        // self / other = (m1 * 10^s2) / (m2 * 10^s1)
+        let (numerator, missing) = self.magnitude.times_power_of_ten_while_fits(scale + b - a);
         let divisor = other.magnitude;
         let quotient = if missing == 0 {
             numerator.divide(divisor).0
         } else {
-            numerator.long_divide(divisor, missing as u32)?
+            numerator.long_divide(divisor, missing)?
         };
-        Some(Self::fit(negative, quotient.divide_rounded(1), scale))
+        Some(Self::fit(negative, quotient, scale))
     }
 
     /// The remainder with the sign of the dividend; `None` for division by zero.

@@ -166,7 +166,11 @@ impl Generator {
                 6 => format!("a.day {} {}", self.draw.pick(&compare), self.day()),
                 7 => format!("a.d {} {}", self.draw.pick(&compare), self.decimal()),
                 8 => "a.i IS NOT NULL".into(),
-                _ => format!("{} {} {}", self.number(1), self.draw.pick(&compare), self.number(1)),
+                // MariaDB rounds a constant that it compares with a column of integers.
+                _ => {
+                    let (left, right) = (self.number(1), self.number(1));
+                    format!("({left} + 0) {} ({right} + 0)", self.draw.pick(&compare))
+                }
             };
         }
         let (l, r) = (self.condition(depth - 1), self.condition(depth - 1));

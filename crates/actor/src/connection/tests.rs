@@ -115,3 +115,18 @@ fn effects_after_the_end_are_without_effect() {
     ctx(&mut shared).write_from(ID, &mut buffer);
     assert!(buffer.is_empty() && ctx(&mut shared).output_pending(ID) == 0);
 }
+
+#[test]
+fn draws_after_stirring_depend_on_the_entropy_and_on_nothing_else() {
+    let stirred = |entropy| {
+        let mut shared = shared();
+        shared.stir(entropy);
+        ctx(&mut shared).prng().next_u64()
+    };
+    assert_eq!(stirred(5), stirred(5));
+    assert_ne!(stirred(5), stirred(6));
+    // Not what would have been drawn without it, even with an entropy of zero.
+    let mut plain = shared();
+    let earlier: Vec<u64> = (0..100).map(|_| ctx(&mut plain).prng().next_u64()).collect();
+    assert!(!earlier.contains(&stirred(0)));
+}

@@ -14,6 +14,7 @@ use client::{
 };
 use model::{Address, ClusterState, Column, ColumnType, SchemaChange, TableId, Value};
 use runtime::ApplicationPlace;
+use stdx::Prng;
 use wire::Message;
 
 use crate::PATIENCE;
@@ -107,13 +108,15 @@ pub(crate) struct Application {
     step: Step,
     round: u32,
     connections: BTreeMap<ConnectionId, Mode>,
+    /// The random draws as they were at the last `draw`.
+    drawn: Option<Prng>,
 }
 
 impl Application {
     pub(crate) fn new(place: ApplicationPlace, board: Arc<Board>) -> Self {
         let client = Client::new(ClientOptions::default());
         let (session, step, connections) = (None, Step::Idle, BTreeMap::new());
-        Self { place, board, client, session, step, round: 0, connections }
+        Self { place, board, client, session, step, round: 0, connections, drawn: None }
     }
 
     fn table(ctx: &Ctx<'_>) -> Option<TableId> {
@@ -235,6 +238,15 @@ impl Application {
                 Mode::Deaf
             }
             b"panic" => panic!("as it was told to"),
+            b"draw" => {
+                let draw = ctx.prng().next_u64();
+                // Others draw too: it need not be the very next one.
+                let foreseen = |prng: &mut Prng| (0..1_000).any(|_| prng.next_u64() == draw);
+                let foreseen = self.drawn.as_mut().is_some_and(foreseen);
+                self.drawn = Some(ctx.prng().clone());
+                ctx.write(id, if foreseen { b"known" } else { b"fresh" });
+                Mode::Echo
+            }
             b"bye" => {
                 ctx.write(id, &vec![b'x'; 1 << 20]);
                 ctx.close(id, Closing::AfterFlush);

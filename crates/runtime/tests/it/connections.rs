@@ -193,3 +193,23 @@ fn clients_hear_that_the_server_stops() {
     stopping.join().unwrap();
     assert!(!unix.exists());
 }
+
+#[test]
+fn draws_for_a_client_do_not_follow_from_those_for_another() {
+    let running = Running::start(1);
+    let draw = |stream: &mut TcpStream| {
+        stream.write_all(b"draw").unwrap();
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let mut streams: Vec<TcpStream> = (0..2).map(|_| connect(&running)).collect();
+    wait_until(|| running.board.count("127.0.0.1") == 2);
+    // Nobody has come in between.
+    let drawn: Vec<String> = streams.iter_mut().map(draw).collect();
+    assert_eq!(drawn, ["fresh", "known"]);
+    for _ in 0..20 {
+        assert_eq!(draw(&mut connect(&running)), "fresh");
+    }
+    running.cluster.stop();
+}

@@ -92,6 +92,11 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
     }
 }
 
+/// A look and nothing else.
+pub(super) async fn watch(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+    look(session, lab, None).await
+}
+
 /// Some of the lists that are open now.
 fn draw_lists(session: &Session, lab: &Rc<Lab>) -> Vec<i64> {
     let done = lab.lists.borrow().appends.len() as u64;

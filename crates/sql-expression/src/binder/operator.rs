@@ -4,7 +4,7 @@ use collation::CollationId;
 use sql_parser::ast::{BinaryOp, Case as CaseSyntax, Expr, Ident, Literal, Truth, UnaryOp};
 use sqltype::{Datum, TypeKind};
 
-use super::Binder;
+use super::{Binder, ComparedParameter};
 use crate::comparison::Comparison;
 use crate::error::SqlError;
 use crate::expression::{
@@ -228,19 +228,21 @@ impl Binder<'_, '_> {
         Ok(comparison)
     }
 
-    /// A parameter whose value is not known yet is taken to be of the other operand's type.
+    /// Settles as what a parameter is compared with what is none.
     fn infer_parameter(&mut self, left: &mut Expression, right: &mut Expression) {
-        if self.is_unknown(left) && !matches!(right.node, Node::Parameter(_)) {
-            left.result = ResultType { nullable: true, ..right.result.clone() };
-        } else if self.is_unknown(right) && !matches!(left.node, Node::Parameter(_)) {
-            right.result = ResultType { nullable: true, ..left.result.clone() };
-        }
-    }
-
-    fn is_unknown(&mut self, operand: &Expression) -> bool {
-        match operand.node {
-            Node::Parameter(number) => self.environment.parameter(number).is_none(),
-            _ => false,
+        let (parameter, other) = match (&left.node, &right.node) {
+            (Node::Parameter(_), Node::Parameter(_)) => return,
+            (Node::Parameter(_), _) => (left, right),
+            (_, Node::Parameter(_)) => (right, left),
+            _ => return,
+        };
+        let Node::Parameter(number) = parameter.node else { return };
+        match self.environment.compared_parameter(number, other.sql_type()) {
+            ComparedParameter::AsItIs => {}
+            ComparedParameter::AsTheOther => {
+                parameter.result = ResultType { nullable: true, ..other.result.clone() };
+            }
+            ComparedParameter::Constant(value) => *parameter = value,
         }
     }
 

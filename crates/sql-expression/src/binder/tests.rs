@@ -1,6 +1,6 @@
 //! Binding over the small world of `testing`.
 
-use sqltype::TypeKind;
+use sqltype::{SqlType, TypeKind};
 
 use super::*;
 use crate::grouping::check_full_group_by;
@@ -171,7 +171,7 @@ fn parameters_take_the_type_of_what_they_are_compared_with() {
     let bound = binder.bind(&parse("a = ?"), Clause::Where).unwrap();
     let Node::Compare(compare) = bound.node else { panic!("a comparison") };
     assert_eq!(compare.right.sql_type().kind, TypeKind::Int);
-    world.parameters = vec![Some(ResultType::column(sqltype::SqlType::text(5), false))];
+    world.parameters = vec![Some(ResultType::column(SqlType::text(5), false))];
     let mut binder = Binder::new(&scope, &mut world);
     let bound = binder.bind(&parse("a = ?"), Clause::Where).unwrap();
     let Node::Compare(compare) = bound.node else { panic!("a comparison") };

@@ -174,23 +174,13 @@ fn exact(
         },
         _ => {
             let increment = context.facts.div_precision_increment;
-            match a.divide(b, digits_more(a.scale(), b.scale(), increment)) {
+            match a.divide(b, increment) {
                 Some(quotient) => quotient,
                 None => return context.division_by_zero().map(|_| None),
             }
         }
     };
     result.map(Some).map_err(|_| SqlError::out_of_range("DECIMAL", whole))
-}
-
-/// How many digits more than the dividend a quotient has while it is computed with: MySQL counts in
-/// words of nine digits.
-fn digits_more(dividend: u8, divisor: u8, increment: u8) -> u8 {
-    let up = |digits: u32| digits.div_ceil(9) * 9;
-    let (a, b) = (u32::from(dividend), u32::from(divisor));
-    let slack = (up(a) - a) + (up(b) - b);
-    let scale = up(up(a) + up(b) + u32::from(increment).saturating_sub(slack));
-    (scale.min(Decimal::SCALE_MAX.into()).saturating_sub(a)).max(increment.into()) as u8
 }
 
 /// `-operand`, which is what `whole` is.

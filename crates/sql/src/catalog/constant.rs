@@ -6,8 +6,8 @@
 //! The planner's environment (`plan`).
 
 use sql_expression::{
-    BindSettings, Binder, BoundSubquery, Clause, Environment, EvalContext, Expression, ResultType,
-    Scope, SqlError,
+    BindSettings, Binder, BoundSubquery, Clause, ComparedParameter, Environment, EvalContext,
+    Expression, ResultType, Scope, SqlError,
 };
 use sql_parser::ast::{Expr, Query, SystemVariable};
 use sqltype::{Datum, SqlType};
@@ -64,6 +64,10 @@ impl Environment for Constants {
 
     fn parameter(&mut self, _: u32) -> Option<ResultType> {
         None
+    }
+
+    fn compared_parameter(&mut self, _: u32, _: &SqlType) -> ComparedParameter {
+        ComparedParameter::AsTheOther
     }
 
     fn subquery(&mut self, _: &Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {

@@ -1,23 +1,32 @@
 //! Logging in: who is let in, and how a password is proven.
 //!
 //! Until accounts exist there is `root` alone, without a password, from this machine only. The
-//! exchange is the real one: clients that begin with another plugin are switched to one both know.
+//! exchange is the real one: clients that begin with another plugin are switched to one both know,
+//! and who offers a password is asked for it as `caching_sha2_password` does before it is refused.
+//!
+//! # Not here
+//! Public keys for a password over an open connection: whoever asks for one is refused.
 
 use actor::Transport;
 use collation::CollationId;
-use mysql_wire::auth::{CACHING_SHA2, NATIVE};
+use mysql_wire::auth::{self, CACHING_SHA2, FULL_AUTHENTICATION, NATIVE};
 use mysql_wire::constants::{capability, status};
 use mysql_wire::{Response, answer};
 use sql_expression::SqlError;
 
 use super::{Connection, End, Greeting, LOGIN_PATIENCE};
 use crate::directory::Process;
-use crate::variables::VERSION;
+use crate::session::Session;
+use crate::variables::{self, VERSION};
 
 /// The greeting, perhaps TLS, the login.
 pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> Result<(), End> {
     if greeting.shutting_down {
         return Err(End::Error(SqlError::new(1053, "08S01", "Server shutdown in progress")));
+    }
+    require_room(&connection.session)?;
+    if !is_local(greeting) {
+        return Err(End::Error(SqlError::of(1130, &[&host_of(greeting)])));
     }
     let hello = mysql_wire::Greeting {
         version: VERSION,
@@ -29,6 +38,8 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
         plugin: CACHING_SHA2,
     };
     connection.wire.write(|out| hello.write(out));
+    // Whoever reads the greeting knows what came with it, SQLSTATEs of errors among others.
+    connection.wire.capabilities = capability::PROTOCOL_41;
     let mut response = read_response(connection).await?;
     if response.tls_wanted {
         if !greeting.peer.tls_offered {
@@ -36,15 +47,25 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
             return Err(End::Error(SqlError::new(3159, "HY000", text)));
         }
         let rest = connection.wire.channel.borrow_mut().take_rest();
-        connection.wire.link.start_tls(&rest).await;
+        let link = &connection.wire.link;
+        link.start_tls(&rest, link.now() + LOGIN_PATIENCE).await?;
         response = read_response(connection).await?;
         connection.session.tls = connection.wire.link.secured();
     }
     connection.wire.capabilities = response.capabilities & hello.capabilities();
     connection.session.count_matched = connection.wire.has(capability::FOUND_ROWS);
     connection.session.interactive = connection.wire.has(capability::INTERACTIVE);
-    connection.session.attributes = std::mem::take(&mut response.attributes);
     authenticate(connection, response, greeting).await
+}
+
+/// Whether one more may come. As MySQL keeps a place above `max_connections` for administrators,
+/// and `root` is one, so many and one more may be logged in.
+fn require_room(session: &Session) -> Result<(), End> {
+    let variable = variables::registry::find("max_connections").expect("it is in the table");
+    let limit = variables::shown_text(session, variable, true);
+    let limit = limit.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+    let others = session.shared.directory.lock().processes.len();
+    if others > limit { Err(End::Error(SqlError::of(1040, &[]))) } else { Ok(()) }
 }
 
 async fn read_response(connection: &Connection) -> Result<Response, End> {
@@ -72,29 +93,32 @@ async fn authenticate(
     mut response: Response,
     greeting: &Greeting,
 ) -> Result<(), End> {
+    connection.session.set_client_collation(response.collation);
+    let user = connection.text(response.user);
+    let database = response.database.map(|name| connection.text(name));
+    let attributes = response.attributes.into_iter();
+    connection.session.attributes =
+        attributes.map(|(name, value)| (connection.text(name), connection.text(value))).collect();
     let known = [CACHING_SHA2, NATIVE].contains(&response.plugin.as_str());
     if !known && connection.wire.has(capability::PLUGIN_AUTH) {
         connection.wire.write(|out| answer::auth_switch(out, NATIVE, &greeting.nonce));
         response.auth = connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
         response.plugin = NATIVE.to_owned();
     }
-    // Old clients end an empty answer with a zero byte.
-    let has_password = response.auth.iter().any(|byte| *byte != 0);
-    let host = host_of(greeting);
-    let here = match &greeting.peer.transport {
-        Transport::Unix => true,
-        Transport::Tcp { loopback, .. } => *loopback,
-    };
-    if response.user != "root" || has_password || !here {
-        let using = if has_password { "YES" } else { "NO" };
-        let user = &response.user;
-        let text = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
-        return Err(End::Error(SqlError::new(1045, "28000", text)));
+    let has_password = !auth::is_without_password(&response.auth);
+    if has_password && response.plugin == CACHING_SHA2 {
+        connection.wire.write(|out| answer::auth_more(out, &[FULL_AUTHENTICATION]));
+        // The password, or the wish for a public key. No account has a password, so neither helps.
+        connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
     }
-    connection.session.user = format!("{}@{host}", response.user);
-    connection.session.set_client_collation(response.collation);
-    register(connection, greeting, &response.user, &host);
-    if let Some(database) = &response.database {
+    let host = host_of(greeting);
+    if user != "root" || has_password {
+        let using = if has_password { "YES" } else { "NO" };
+        return Err(End::Error(SqlError::of(1045, &[&user, &host, &using])));
+    }
+    connection.session.user = format!("{user}@{host}");
+    register(connection, greeting, &user, &host);
+    if let Some(database) = &database {
         crate::administration::use_database(&mut connection.session, database)
             .map_err(End::Error)?;
         // What the client asked for is no news.
@@ -102,6 +126,14 @@ async fn authenticate(
     }
     connection.answer(Ok(crate::result::Outcome::default()), false);
     Ok(())
+}
+
+/// Whether the client is a process of this machine.
+fn is_local(greeting: &Greeting) -> bool {
+    match &greeting.peer.transport {
+        Transport::Unix => true,
+        Transport::Tcp { loopback, .. } => *loopback,
+    }
 }
 
 fn host_of(greeting: &Greeting) -> String {

@@ -115,9 +115,8 @@ impl Connection {
     }
 
     /// COM_STMT_PREPARE.
-    pub(super) async fn prepare(&mut self, text: &[u8]) {
-        let text = self.session.decode_text(text.to_vec());
-        let text = String::from_utf8_lossy(&text).into_owned();
+    pub(super) async fn prepare(&mut self, text: Vec<u8>) {
+        let text = self.text(text);
         self.session.diagnostics.clear();
         let prepared = Prepared::parse(&self.session, &text);
         let described = match prepared {
@@ -199,8 +198,9 @@ impl Connection {
     }
 
     /// COM_FIELD_LIST: the columns of a table, for completion in the command-line client.
-    pub(super) async fn field_list(&mut self, table: &[u8], pattern: &[u8]) {
-        let table = String::from_utf8_lossy(table).replace('`', "``");
+    pub(super) async fn field_list(&mut self, table: Vec<u8>, pattern: Vec<u8>) {
+        let table = self.text(table).replace('`', "``");
+        let pattern = self.text(pattern);
         let text = format!("SELECT * FROM `{table}` LIMIT 0");
         let columns = match Prepared::parse(&self.session, &text) {
             Ok(prepared) => dispatch::describe(&mut self.session, &prepared).await,
@@ -216,7 +216,7 @@ impl Connection {
                 || collation::like(
                     collation::CollationId::UTF8MB4_GENERAL_CI,
                     name.as_bytes(),
-                    pattern,
+                    pattern.as_bytes(),
                     Some('\\'),
                 )
         };

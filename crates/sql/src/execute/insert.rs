@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer};
 use model::{ErrorCode, Refusal, Value};
-use sql_expression::{Binder, Clause, Level, Scope, ScopeTable, SqlError, SqlMode};
+use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, InsertSource};
 use sqltype::{Datum, SqlType};
 use wire::{LockMode, Projection, WaitPolicy};
@@ -33,7 +33,8 @@ use crate::session::Session;
 pub(crate) const BATCH: usize = 256;
 
 /// A planned INSERT.
-struct InsertPlan {
+#[derive(Debug)]
+pub(crate) struct InsertPlan {
     maker: RowMaker,
     /// Columns given, in the order of the values.
     columns: Vec<usize>,
@@ -43,35 +44,54 @@ struct InsertPlan {
     replace: bool,
 }
 
+#[derive(Debug)]
 enum Source {
     /// Values of each row; none for DEFAULT.
     Values(Vec<Vec<Option<Formula>>>),
     Query(Rc<QueryPlan>),
 }
 
-/// Runs INSERT or REPLACE.
+/// Runs INSERT or REPLACE, planned for this once.
 pub(crate) async fn insert(
     session: &mut Session,
     insert: &ast::Insert,
     parameters: &[Datum],
 ) -> Result<Outcome, SqlError> {
-    let plan = plan(session, insert, parameters)?;
-    let mut run = Run::new(session, parameters);
-    run.context.strict = run.context.facts.sql_mode.is_strict();
-    run.add_subplans(&plan.subplans);
-    let result = execute(&mut run, &plan).await;
-    run.finish();
-    result
+    let plan = plan(&mut Planner::new(session, parameters), insert)?;
+    plan.run(session, parameters).await
 }
 
-fn plan(
-    session: &Session,
+impl InsertPlan {
+    /// Runs it.
+    pub(crate) async fn run(
+        &self,
+        session: &mut Session,
+        parameters: &[Datum],
+    ) -> Result<Outcome, SqlError> {
+        let mut run = Run::new(session, parameters);
+        run.context.strict = run.context.facts.sql_mode.is_strict();
+        run.add_subplans(&self.subplans);
+        let result = execute(&mut run, self).await;
+        run.finish();
+        result
+    }
+
+    /// The expressions it evaluates; nothing when it holds queries.
+    pub(crate) fn expressions(&self) -> Option<impl Iterator<Item = &Expression>> {
+        let Source::Values(rows) = &self.source else { return None };
+        let given = rows.iter().flatten().flatten();
+        let formulas = given.chain(self.on_duplicate.iter().map(|(_, formula)| formula));
+        self.subplans.is_empty().then(|| formulas.map(|formula| &formula.expression))
+    }
+}
+
+/// Plans INSERT or REPLACE.
+pub(crate) fn plan(
+    planner: &mut Planner<'_>,
     insert: &ast::Insert,
-    parameters: &[Datum],
 ) -> Result<InsertPlan, SqlError> {
-    let mut planner = Planner::new(session, parameters);
     let definition = planner.definition(&insert.table)?;
-    let maker = RowMaker::new(&mut planner, &definition, insert.ignore)?;
+    let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
     let mut scope = Scope::new(None);
     let alias = definition.name.as_str();
@@ -80,7 +100,7 @@ fn plan(
     scope.add(ScopeTable { schema, name: alias.into(), columns: scoped, offset: 0 });
     let source = match &insert.source {
         InsertSource::Values(rows) => {
-            let mut binder = Binder::new(&scope, &mut planner);
+            let mut binder = Binder::new(&scope, planner);
             let mut bound = Vec::with_capacity(rows.len());
             for (number, row) in rows.iter().enumerate() {
                 // `VALUES ()` is a row of defaults.
@@ -111,7 +131,7 @@ fn plan(
         if insert.alias.is_some() {
             return Err(SqlError::not_supported("INSERT ... AS alias"));
         }
-        let mut binder = Binder::new(&scope, &mut planner);
+        let mut binder = Binder::new(&scope, planner);
         binder.updating_duplicates = true;
         for assignment in &insert.on_duplicate {
             let at = column_at(&definition, assignment.column.column.as_str())?;
@@ -211,8 +231,8 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                 for (at, value) in plan.columns.iter().zip(values) {
                     let Some(formula) = value else { continue };
                     let datum = run.value(formula, &row).await?;
-                    let of = formula.expression.sql_type();
-                    row[*at] = given_value(run, maker, *at, datum, of)?;
+                    refuse_generated(maker, *at)?;
+                    row[*at] = maker.store_value(run, *at, datum, &formula.expression)?;
                     given[*at] = true;
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
@@ -226,7 +246,8 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                 run.context.row_number = number as u64 + 1;
                 let mut row = vec![Datum::Null; width];
                 for ((at, datum), of) in plan.columns.iter().zip(values).zip(&query.results) {
-                    row[*at] = given_value(run, maker, *at, datum, &of.sql_type)?;
+                    refuse_generated(maker, *at)?;
+                    row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
                 rows.push(row);
@@ -236,18 +257,12 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
     Ok(rows)
 }
 
-fn given_value(
-    run: &mut Run<'_>,
-    maker: &RowMaker,
-    at: usize,
-    datum: Datum,
-    of: &SqlType,
-) -> Result<Datum, SqlError> {
+fn refuse_generated(maker: &RowMaker, at: usize) -> Result<(), SqlError> {
     let column = &maker.definition.columns[at];
-    if column.generated.is_some() {
-        return Err(SqlError::of(3105, &[&column.name, &maker.definition.name]));
+    match column.generated {
+        Some(_) => Err(SqlError::of(3105, &[&column.name, &maker.definition.name])),
+        None => Ok(()),
     }
-    maker.store(run, at, datum, of)
 }
 
 async fn fill_defaults(
@@ -523,7 +538,7 @@ async fn update_duplicate(
     run.context.inserted = new.row.clone();
     for (at, formula) in &plan.on_duplicate {
         let value = run.value(formula, &row).await?;
-        row[*at] = plan.maker.store(run, *at, value, formula.expression.sql_type())?;
+        row[*at] = plan.maker.store_value(run, *at, value, &formula.expression)?;
     }
     run.context.inserted.clear();
     let assigned: Vec<usize> = plan.on_duplicate.iter().map(|(at, _)| *at).collect();

@@ -9,7 +9,9 @@
 use std::rc::Rc;
 
 use model::Value;
-use sql_expression::{Binder, Clause, ErrorText, Level, Scope, ScopeTable, SqlError, SqlMode};
+use sql_expression::{
+    Binder, Clause, ErrorText, Expression, Level, Node, Scope, ScopeTable, SqlError, SqlMode,
+};
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
@@ -156,6 +158,22 @@ impl RowMaker {
             run.context.note(level, of_problem(problem));
         }
         stored.map_err(|problem| of_problem(&problem))
+    }
+
+    /// As [`RowMaker::store`], for what an expression came to. The type of a parameter is its
+    /// value's: the plan may have been made for another.
+    pub(crate) fn store_value(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        value: Datum,
+        of: &Expression,
+    ) -> Result<Datum, SqlError> {
+        if matches!(of.node, Node::Parameter(_)) {
+            let of = run.session.type_of(&value).sql_type;
+            return self.store(run, at, value, &of);
+        }
+        self.store(run, at, value, of.sql_type())
     }
 
     /// Computes generated columns and checks NOT NULL and CHECK. `generates`: a NULL in the

@@ -44,7 +44,7 @@ struct Search<'a> {
 /// An assignment: table, column, value.
 type Assignment = (usize, usize, Formula);
 
-/// Runs UPDATE.
+/// Runs any UPDATE.
 pub(crate) async fn update(
     session: &mut Session,
     update: &ast::Update,
@@ -52,9 +52,6 @@ pub(crate) async fn update(
 ) -> Result<Outcome, SqlError> {
     if update.with.is_some() {
         return Err(SqlError::not_supported("WITH ... UPDATE"));
-    }
-    if let Some(outcome) = crate::execute::point::update(session, update, parameters).await? {
-        return Ok(outcome);
     }
     let search = Search {
         references: &update.tables,
@@ -86,7 +83,7 @@ pub(crate) async fn update(
     Ok(Outcome::Done { affected, last_insert_id: 0, info })
 }
 
-/// Runs DELETE.
+/// Runs any DELETE.
 pub(crate) async fn delete(
     session: &mut Session,
     delete: &ast::Delete,
@@ -94,9 +91,6 @@ pub(crate) async fn delete(
 ) -> Result<Outcome, SqlError> {
     if delete.with.is_some() {
         return Err(SqlError::not_supported("WITH ... DELETE"));
-    }
-    if let Some(outcome) = crate::execute::point::delete(session, delete, parameters).await? {
-        return Ok(outcome);
     }
     let single;
     let (references, targets): (&[TableReference], Option<&[ast::ObjectName]>) =

@@ -48,15 +48,17 @@ fn arithmetic_has_mysqls_scales() {
     assert_eq!(shown(d("1.5").subtract(d("2.25"))), "-0.75");
     assert_eq!(shown(d("1.50").subtract(d("1.5"))), "0.00");
     assert_eq!(shown(d("1.5").multiply(d("-2.25"))), "-3.375");
-    assert_eq!(shown(d("10").divide(d("3"), 4).unwrap()), "3.3333");
-    assert_eq!(shown(d("-20").divide(d("3"), 4).unwrap()), "-6.6667");
-    assert_eq!(shown(d("1.00").divide(d("8"), 4).unwrap()), "0.125000");
+    assert_eq!(shown(d("10").divide(d("3"), 4).unwrap()), "3.333333333");
+    assert_eq!(shown(d("-20").divide(d("3"), 4).unwrap()), "-6.666666666");
+    assert_eq!(shown(d("1.00").divide(d("8"), 4).unwrap()), "0.125000000");
     assert_eq!(d("1").divide(d("0.0"), 4), None);
     assert_eq!(d("-7.5").remainder(d("2")).unwrap().to_string(), "-1.5");
     let large = d(&"9".repeat(65));
     assert_eq!(large.add(d("1")), Err(DecimalOverflow));
     assert_eq!(large.multiply(large), Err(DecimalOverflow));
-    assert_eq!(shown(large.divide(large, 4).unwrap()), "1.0000");
+    assert_eq!(shown(large.divide(large, 4).unwrap()), "1.000000000");
+    // A word of nine digits is enough for the four, and is cut off.
+    assert_eq!(shown(d("17").divide(d("995.585"), 4).unwrap()), "0.017075387");
     let third = shown(d("1").divide(d("3"), 30).unwrap());
     assert_eq!(third, format!("0.{}", "3".repeat(30)));
 }

@@ -1,0 +1,271 @@
+//! Conversations with clients that know exactly what they send.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use ::client::ClientResult;
+use actor::Transport;
+use mysql_wire::auth::CACHING_SHA2;
+
+use super::*;
+use crate::kernel::{Ask, Exchange};
+use crate::link::LinkState;
+use crate::node::{ServerAddress, SqlOptions};
+
+/// What a client says it is capable of, by default.
+const CAPABILITIES: u32 = capability::PROTOCOL_41
+    | capability::SECURE_CONNECTION
+    | capability::PLUGIN_AUTH
+    | capability::CONNECT_WITH_DB
+    | capability::CONNECT_ATTRS;
+
+/// The numbers of collations of utf8mb4 and latin1.
+const UTF8: u8 = 255;
+const LATIN1: u8 = 8;
+
+/// A client, with the server's task at the other end.
+struct Client {
+    link: Rc<RefCell<LinkState>>,
+    exchange: Rc<RefCell<Exchange>>,
+    task: Pin<Box<dyn Future<Output = ()>>>,
+    over: bool,
+    /// The number of the next packet, whoever sends it.
+    sequence: u8,
+}
+
+/// What the connections of a test share.
+fn world() -> Rc<Shared> {
+    let options = SqlOptions {
+        directory: Default::default(),
+        sequences: Default::default(),
+        clock_base: 0,
+        host_offset: 0,
+        tls_offered: true,
+        address: ServerAddress::default(),
+    };
+    Rc::new(Shared::new(&options))
+}
+
+fn tcp(address: &str, loopback: bool) -> Transport {
+    Transport::Tcp { address: address.to_owned(), port: 4711, loopback }
+}
+
+impl Client {
+    fn connect(shared: &Rc<Shared>, number: u32, transport: Transport) -> Self {
+        let greeting = Greeting {
+            number,
+            nonce: [b'n'; 20],
+            seed: 1,
+            peer: ConnectionPeer { transport, tls_offered: true },
+            clock_base: 0,
+            shutting_down: number == 0,
+        };
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        let kernel = Kernel::new(exchange.clone());
+        let task = Box::pin(serve(Link::new(link.clone()), kernel, shared.clone(), greeting));
+        let mut client = Self { link, exchange, task, over: false, sequence: 0 };
+        client.run();
+        client
+    }
+
+    /// Lets the server go on. It asks the kernel for nothing but ends and pauses, and any answer
+    /// will do.
+    fn run(&mut self) {
+        while !self.over {
+            let mut context = Context::from_waker(Waker::noop());
+            self.over = self.task.as_mut().poll(&mut context).is_ready();
+            let mut exchange = self.exchange.borrow_mut();
+            let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
+            assert!(matches!(ask, Ask::Abort | Ask::Sleep(_)), "{ask:?}");
+            exchange.answer(ticket, ClientResult::RolledBack);
+        }
+    }
+
+    fn send(&mut self, payload: &[u8]) {
+        let mut packet = (payload.len() as u32).to_le_bytes();
+        packet[3] = self.sequence;
+        self.sequence += 1;
+        let mut link = self.link.borrow_mut();
+        link.received.extend_from_slice(&packet);
+        link.received.extend_from_slice(payload);
+        drop(link);
+        self.run();
+    }
+
+    fn command(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.sequence = 0;
+        self.send(payload);
+        self.packet()
+    }
+
+    /// The server's next packet, which there must be.
+    fn packet(&mut self) -> Vec<u8> {
+        let mut link = self.link.borrow_mut();
+        let [a, b, c, sequence] = *link.output.first_chunk().expect("the server has answered");
+        let size = u32::from_le_bytes([a, b, c, 0]) as usize;
+        assert_eq!(sequence, self.sequence, "packets in order");
+        self.sequence += 1;
+        let packet = link.output[4..4 + size].to_vec();
+        link.output.drain(..4 + size);
+        packet
+    }
+
+    /// The end of the connection, which says why.
+    fn refusal(&mut self) -> String {
+        let packet = self.packet();
+        assert!(self.over && packet[0] == 0xFF, "{packet:?}");
+        let code = u16::from_le_bytes([packet[1], packet[2]]);
+        format!("{code} {}", String::from_utf8(packet[3..].to_vec()).unwrap())
+    }
+
+    /// All the server answers to a statement, as text.
+    fn query(&mut self, text: &str) -> String {
+        self.sequence = 0;
+        self.send(format!("\x03{text}").as_bytes());
+        let answer = mem::take(&mut self.link.borrow_mut().output);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn begin_tls(&mut self) {
+        let mut wish = (CAPABILITIES | capability::SSL).to_le_bytes().to_vec();
+        wish.resize(32, 0);
+        self.send(&wish);
+        assert_eq!(self.link.borrow_mut().start_tls.take(), Some(vec![]));
+        self.link.borrow_mut().secured = Some(("TLSv1.3", "TLS_AES_256_GCM_SHA384"));
+        self.run();
+    }
+
+    fn log_in(&mut self, collation: u8, user: &[u8], proof: &[u8], database: &[u8]) {
+        self.packet();
+        self.send(&response(collation, user, proof, database));
+    }
+}
+
+fn response(collation: u8, user: &[u8], proof: &[u8], database: &[u8]) -> Vec<u8> {
+    let mut payload = CAPABILITIES.to_le_bytes().to_vec();
+    payload.extend_from_slice(&[0, 0, 0, 1, collation]);
+    payload.extend_from_slice(&[0; 23]);
+    payload.extend_from_slice(user);
+    payload.extend_from_slice(&[0, proof.len() as u8]);
+    payload.extend_from_slice(proof);
+    payload.extend_from_slice(database);
+    payload.push(0);
+    payload.extend_from_slice(CACHING_SHA2.as_bytes());
+    payload.push(0);
+    payload
+}
+
+#[test]
+fn an_error_in_place_of_the_greeting_has_no_sqlstate() {
+    let shared = world();
+    let mut client = Client::connect(&shared, 1, tcp("192.0.2.1", false));
+    let text = "1130 Host '192.0.2.1' is not allowed to connect to this MySQL server";
+    assert_eq!(client.refusal(), text);
+    let mut client = Client::connect(&shared, 0, Transport::Unix);
+    assert_eq!(client.refusal(), "1053 Server shutdown in progress");
+    // Once the client has been greeted it can be told more.
+    let mut client = Client::connect(&shared, 2, Transport::Unix);
+    client.packet();
+    client.send(b"GET / HTTP/1.1");
+    let text = "1043 #08S01Bad handshake: the protocol of MySQL 4.1 is needed";
+    assert_eq!(client.refusal(), text);
+    assert_eq!(shared.directory.lock().counters.aborted_connects, 3);
+}
+
+#[test]
+fn max_connections_and_one_more_are_let_in() {
+    let shared = world();
+    shared.directory.lock().globals.insert("max_connections".to_owned(), "2".to_owned());
+    let mut clients = Vec::new();
+    for number in 1..=3 {
+        let mut client = Client::connect(&shared, number, Transport::Unix);
+        client.log_in(UTF8, b"root", b"", b"");
+        assert_eq!(client.packet()[0], 0);
+        clients.push(client);
+    }
+    let mut client = Client::connect(&shared, 4, Transport::Unix);
+    assert_eq!(client.refusal(), "1040 Too many connections");
+}
+
+#[test]
+fn names_of_a_latin1_client_are_converted() {
+    let shared = world();
+    let mut client = Client::connect(&shared, 1, tcp("127.0.0.1", true));
+    client.log_in(LATIN1, b"J\xFCrgen", b"", b"");
+    let text = "1045 #28000Access denied for user 'Jürgen'@'localhost' (using password: NO)";
+    assert_eq!(client.refusal(), text);
+    let mut client = Client::connect(&shared, 2, Transport::Unix);
+    client.log_in(LATIN1, b"root", b"", b"caf\xE9");
+    assert_eq!(client.refusal(), "1049 #42000Unknown database 'café'");
+    let mut client = Client::connect(&shared, 3, Transport::Unix);
+    client.log_in(LATIN1, b"root", b"\0", b"");
+    assert_eq!(client.packet()[0], 0);
+    // COM_INIT_DB.
+    assert_eq!(client.command(b"\x02caf\xE9")[3..], *"#42000Unknown database 'café'".as_bytes());
+    // COM_CHANGE_USER names its own character set.
+    client.sequence = 0;
+    client.send("\u{11}Jürgen\0\0\0\u{2D}\0mysql_native_password\0".as_bytes());
+    let text = "1045 #28000Access denied for user 'Jürgen'@'localhost' (using password: NO)";
+    assert_eq!(client.refusal(), text);
+}
+
+#[test]
+fn who_offers_a_password_is_asked_for_it_and_refused() {
+    let shared = world();
+    let denied = "1045 #28000Access denied for user 'root'@'localhost' (using password: YES)";
+    // In clear over a Unix socket, a wish for a public key elsewhere.
+    for (transport, said) in [(Transport::Unix, &b"secret\0"[..]), (tcp("::1", true), &[2])] {
+        let mut client = Client::connect(&shared, 1, transport);
+        client.log_in(UTF8, b"root", &[7; 32], b"");
+        assert_eq!(client.packet(), [1, 4]);
+        assert!(!client.over);
+        client.send(said);
+        assert_eq!(client.refusal(), denied);
+    }
+    // Over TLS.
+    let mut client = Client::connect(&shared, 2, tcp("127.0.0.1", true));
+    client.packet();
+    client.begin_tls();
+    client.send(&response(UTF8, b"root", &[7; 32], b""));
+    assert_eq!(client.packet(), [1, 4]);
+    client.send(b"secret\0");
+    assert_eq!(client.refusal(), denied);
+}
+
+#[test]
+fn a_packet_as_long_as_max_allowed_packet_is_refused() {
+    let shared = world();
+    shared.directory.lock().globals.insert("max_allowed_packet".to_owned(), "1024".to_owned());
+    let mut client = Client::connect(&shared, 1, Transport::Unix);
+    client.log_in(UTF8, b"root", b"", b"");
+    assert_eq!(client.packet()[0], 0);
+    let mut ping = vec![0; 1023];
+    ping[0] = 14;
+    assert_eq!(client.command(&ping)[0], 0);
+    ping.push(0);
+    client.sequence = 0;
+    client.send(&ping);
+    let text = "1153 #08S01Got a packet bigger than 'max_allowed_packet' bytes";
+    assert_eq!(client.refusal(), text);
+}
+
+#[test]
+fn a_reset_leaves_what_belongs_to_the_connection() {
+    let mut client = Client::connect(&world(), 1, tcp("127.0.0.1", true));
+    client.packet();
+    client.begin_tls();
+    let mut payload = response(UTF8, b"root", b"", b"");
+    payload.extend_from_slice(b"\x0C\x05_name\x05Nines");
+    client.send(&payload);
+    assert_eq!(client.packet()[0], 0);
+    for _ in 0..2 {
+        let shown = client.query("SHOW STATUS LIKE 'Ssl_cipher'");
+        assert!(shown.contains("TLS_AES_256_GCM_SHA384"), "{shown}");
+        let shown = client.query("SELECT attr_value FROM performance_schema.session_connect_attrs");
+        assert!(shown.contains("Nines"), "{shown}");
+        // COM_RESET_CONNECTION.
+        assert_eq!(client.command(&[31])[0], 0);
+    }
+}

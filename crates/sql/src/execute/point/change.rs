@@ -1,0 +1,319 @@
+//! UPDATE and DELETE of one row by primary key.
+//!
+//! # Owns
+//! [`PointUpdate`], [`PointDelete`]: planned once, run with any parameters of the same kinds.
+//! # Guarantees
+//! The row is locked, changed and, outside a transaction, committed by one request. A value that
+//! the data node computes is integer arithmetic whose range it checks; every other value is known
+//! before the request.
+//! # Not here
+//! Columns of unique indexes: whose value is twice has to be said, so the general way looks first.
+
+use client::{ClientOperation, OperationAction, OperationAnswer};
+use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
+use sql_expression::{Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel};
+use sql_parser::ast::{self, TableReference};
+use sqltype::{Datum, SqlType, TypeKind};
+use wire::{LockMode, Projection, WaitPolicy};
+
+use super::{StoredKey, is_exact, stored_key};
+use crate::error::of_refusal;
+use crate::execute::insert::column_at;
+use crate::execute::row::{RowMaker, kernel_value};
+use crate::execute::run::Run;
+use crate::execute::scan::kernel_columns;
+use crate::kernel::{Failure, Rejected};
+use crate::plan::Planner;
+use crate::plan::from::{self, From};
+use crate::plan::join::{JoinPlanner, JoinTree, Source};
+use crate::plan::operator::{AccessPath, Operator, TableScan};
+use crate::result::Outcome;
+use crate::session::Session;
+
+/// UPDATE of one row by primary key.
+#[derive(Debug)]
+pub(crate) struct PointUpdate {
+    scan: Box<TableScan>,
+    maker: RowMaker,
+    assigned: Vec<Assigned>,
+    /// What the data node can compute with.
+    columns: Vec<Option<KernelColumn>>,
+}
+
+/// DELETE of one row by primary key.
+#[derive(Debug)]
+pub(crate) struct PointDelete {
+    scan: Box<TableScan>,
+}
+
+/// An assignment.
+#[derive(Debug)]
+struct Assigned {
+    /// The column's place in the definition.
+    at: usize,
+    value: Expression,
+    /// The value is computed from the row.
+    uses_row: bool,
+}
+
+/// The scan of one row by its primary key that a filter stands for.
+fn row_by_key(
+    planner: &mut Planner<'_>,
+    references: &[TableReference],
+    filter: Option<&ast::Expr>,
+) -> Result<Option<Box<TableScan>>, SqlError> {
+    let ([TableReference::Table(_)], Some(filter)) = (references, filter) else {
+        return Ok(None);
+    };
+    let mut scope = Scope::new(None);
+    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope)? else {
+        return Ok(None);
+    };
+    if !matches!(tables[0].source, Source::Table(_)) {
+        return Ok(None);
+    }
+    let mut conditions = Vec::new();
+    from::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
+    let width = scope.width() as usize;
+    let root = JoinPlanner { tables: &tables, width }.plan(JoinTree::Table(0), conditions)?;
+    let Operator::Scan(scan) = root else { return Ok(None) };
+    let AccessPath::Primary { keys } = &scan.path else { return Ok(None) };
+    let exact = keys.len() == 1 && is_exact(&scan, &keys[0]);
+    Ok(exact.then_some(scan))
+}
+
+impl PointUpdate {
+    /// The plan of an UPDATE that is of this form.
+    ///
+    /// # Errors
+    /// Names that are not known, as the general way says them.
+    pub(crate) fn plan(
+        planner: &mut Planner<'_>,
+        update: &ast::Update,
+    ) -> Result<Option<Self>, SqlError> {
+        let unordered = update.limit.is_none() && update.order_by.is_empty();
+        if update.with.is_some() || update.ignore || !unordered {
+            return Ok(None);
+        }
+        let scan = row_by_key(planner, &update.tables, update.filter.as_ref())?;
+        let Some(scan) = scan else { return Ok(None) };
+        let maker = RowMaker::new(planner, &scan.definition, false)?;
+        if !maker.is_plain() {
+            return Ok(None);
+        }
+        let Some(assigned) = assignments(planner, &scan, update)? else { return Ok(None) };
+        let columns = kernel_columns(&scan);
+        Ok(Some(Self { scan, maker, assigned, columns }))
+    }
+
+    /// The expressions it evaluates.
+    pub(crate) fn expressions(&self) -> Option<impl Iterator<Item = &Expression>> {
+        Some(self.assigned.iter().map(|assigned| &assigned.value))
+    }
+
+    /// Runs it; `None` when the values at hand need the general way.
+    pub(crate) async fn run(
+        &self,
+        session: &mut Session,
+        parameters: &[Datum],
+    ) -> Result<Option<Outcome>, SqlError> {
+        let mut run = Run::new(session, parameters);
+        run.context.strict = run.context.facts.sql_mode.is_strict();
+        let result = self.change(&mut run).await;
+        run.finish();
+        result
+    }
+
+    async fn change(&self, run: &mut Run<'_>) -> Result<Option<Outcome>, SqlError> {
+        let key = match stored_key(&self.scan, &run.context.parameters) {
+            StoredKey::Known(key) => key,
+            StoredKey::NoRow => return Ok(Some(updated(run, 0, 0))),
+            StoredKey::Unusable => return Ok(None),
+        };
+        let Some(values) = self.values(run)? else { return Ok(None) };
+        let table = self.scan.definition.table.id;
+        run.session.wrote(table);
+        let projection = Projection::Columns(values.iter().map(|(column, _)| *column).collect());
+        let read = ClientOperation {
+            table,
+            action: OperationAction::Read {
+                key: key.clone(),
+                lock: LockMode::Exclusive,
+                wait: WaitPolicy::Wait,
+                projection,
+            },
+        };
+        let write = ClientOperation::update(table, key, values.clone());
+        let commit = run.session.autocommits();
+        let answers = match run.session.kernel.execute_all(vec![read, write], commit).await {
+            Ok(answers) => answers,
+            Err(rejected) => return self.refused(run, rejected),
+        };
+        // The answer to a commit that was lost and found again has no values: it did change.
+        let changed = match answers.first() {
+            Some(OperationAnswer::Row(old)) => {
+                old.iter().zip(&values).any(|(old, (_, new))| match new {
+                    KernelExpression::Constant(new) => old != new,
+                    _ => *old != Value::Null,
+                })
+            }
+            _ => true,
+        };
+        Ok(Some(updated(run, 1, changed.into())))
+    }
+
+    /// What is assigned, as the data node is told; `None` when it could not compute it.
+    fn values(
+        &self,
+        run: &mut Run<'_>,
+    ) -> Result<Option<Vec<(ColumnId, KernelExpression)>>, SqlError> {
+        let mut values = Vec::with_capacity(self.assigned.len());
+        for Assigned { at, value, uses_row } in &self.assigned {
+            let column = &self.scan.definition.columns[*at];
+            let value = if *uses_row {
+                let known = run.with_parameters(value);
+                // Only the column's own arithmetic: its range is checked where it is stored.
+                match to_kernel(&known, &self.columns) {
+                    Some(kernel) if is_integer(&column.sql_type) => kernel,
+                    _ => return Ok(None),
+                }
+            } else {
+                let datum = value.eval(&[], &mut run.context)?;
+                let datum = self.maker.store_value(run, *at, datum, value)?;
+                if datum.is_null() && !column.nullable {
+                    return Err(SqlError::of(1048, &[&column.name]));
+                }
+                KernelExpression::Constant(kernel_value(run, &datum, &column.sql_type))
+            };
+            values.push((column.column, value));
+        }
+        Ok(Some(values))
+    }
+
+    fn refused(&self, run: &Run<'_>, rejected: Rejected) -> Result<Option<Outcome>, SqlError> {
+        let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = &rejected.failure else {
+            return Err(rejected.failure.into());
+        };
+        Err(match refusal.code {
+            ErrorCode::RowNotFound => return Ok(Some(updated(run, 0, 0))),
+            ErrorCode::ValueOutOfRange => {
+                let computed = self.assigned.iter().find(|assigned| assigned.uses_row);
+                let column = computed.map(|of| &self.scan.definition.columns[of.at].name);
+                SqlError::of(1264, &[&column.map_or("", String::as_str), &1])
+            }
+            _ => of_refusal(refusal),
+        })
+    }
+}
+
+/// Assignments of columns that are in no key whose value must be unique, each to a value that is
+/// known, or that the data node can compute; none when there is another.
+fn assignments(
+    planner: &mut Planner<'_>,
+    scan: &TableScan,
+    update: &ast::Update,
+) -> Result<Option<Vec<Assigned>>, SqlError> {
+    let definition = scan.definition.clone();
+    let mut scope = Scope::new(None);
+    if from::resolve(planner, &update.tables, &mut scope)?.is_none() {
+        return Ok(None);
+    }
+    let mut binder = Binder::new(&scope, planner);
+    let mut assigned: Vec<Assigned> = Vec::with_capacity(update.assignments.len());
+    for assignment in &update.assignments {
+        let at = column_at(&definition, assignment.column.column.as_str())?;
+        let column = definition.columns[at].column;
+        let table = &definition.table;
+        let is_repeated = assigned.iter().any(|other| other.at == at);
+        let is_unique = table.unique_indexes.iter().any(|index| index.columns.contains(&column));
+        if is_repeated || is_unique || table.primary_key.contains(&column) {
+            return Ok(None);
+        }
+        if matches!(assignment.value, ast::Expr::DefaultValue) {
+            return Ok(None);
+        }
+        let value = binder.bind(&assignment.value, Clause::FieldList)?;
+        let mut uses_row = false;
+        let waits = value.any(&mut |part| match part.node {
+            Node::Column { index, .. } => {
+                uses_row = true;
+                // Later assignments see the values of earlier ones.
+                assigned.iter().any(|other| other.at == index as usize)
+            }
+            Node::Subquery(_) | Node::Deferred(_) | Node::Assign { .. } => true,
+            _ => false,
+        });
+        if waits {
+            return Ok(None);
+        }
+        assigned.push(Assigned { at, value, uses_row });
+    }
+    Ok(Some(assigned))
+}
+
+/// Whole numbers of 1, 2, 4 and 8 bytes.
+pub(crate) fn is_integer(sql_type: &SqlType) -> bool {
+    matches!(
+        sql_type.kind,
+        TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::Int | TypeKind::BigInt
+    )
+}
+
+fn updated(run: &Run<'_>, matched: u64, changed: u64) -> Outcome {
+    let warnings = run.context.warnings.count;
+    let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
+    let affected = if run.session.count_matched { matched } else { changed };
+    Outcome::Done { affected, last_insert_id: 0, info }
+}
+
+impl PointDelete {
+    /// The plan of a DELETE that is of this form.
+    ///
+    /// # Errors
+    /// Names that are not known, as the general way says them.
+    pub(crate) fn plan(
+        planner: &mut Planner<'_>,
+        delete: &ast::Delete,
+    ) -> Result<Option<Self>, SqlError> {
+        let ast::DeleteTarget::Single { table, alias, partitions } = &delete.target else {
+            return Ok(None);
+        };
+        let unordered = delete.limit.is_none() && delete.order_by.is_empty();
+        if delete.with.is_some() || !unordered || !partitions.is_empty() {
+            return Ok(None);
+        }
+        let references = [TableReference::Table(Box::new(ast::TableFactor {
+            name: table.clone(),
+            partitions: Vec::new(),
+            alias: alias.clone(),
+            index_hints: Vec::new(),
+        }))];
+        let scan = row_by_key(planner, &references, delete.filter.as_ref())?;
+        Ok(scan.map(|scan| Self { scan }))
+    }
+
+    /// Runs it; `None` when the values at hand need the general way.
+    pub(crate) async fn run(
+        &self,
+        session: &mut Session,
+        parameters: &[Datum],
+    ) -> Result<Option<Outcome>, SqlError> {
+        let key = match stored_key(&self.scan, parameters) {
+            StoredKey::Known(key) => key,
+            StoredKey::NoRow => return Ok(Some(Outcome::affected(0))),
+            StoredKey::Unusable => return Ok(None),
+        };
+        let table = self.scan.definition.table.id;
+        session.wrote(table);
+        let operation = ClientOperation::delete(table, key);
+        let commit = session.autocommits();
+        match session.kernel.execute_all(vec![operation], commit).await {
+            Ok(_) => Ok(Some(Outcome::affected(1))),
+            Err(Rejected {
+                failure: Failure::Refused(refusal) | Failure::Aborted(refusal),
+                ..
+            }) if refusal.code == ErrorCode::RowNotFound => Ok(Some(Outcome::affected(0))),
+            Err(rejected) => Err(rejected.failure.into()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The kinds of parameters: what of their values a plan depends on.
+//!
+//! # Owns
+//! Which values are of one kind, their type while a statement is planned, and as what they are
+//! compared.
+//! # Guarantees
+//! A plan that was made for values of some kinds answers for others of the same kinds as one made
+//! for them.
+
+use std::mem::{Discriminant, discriminant};
+
+use sql_expression::{Expression, Node, ResultType};
+use sqltype::temporal::parse_date_time;
+use sqltype::{Datum, SqlType, TypeKind};
+
+use crate::session::Session;
+
+/// Shorter texts have one type.
+const TEXT_LENGTH: u32 = 16_383;
+
+/// What of a parameter's value a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParameterKind {
+    kind: Discriminant<Datum>,
+    /// Digits, fractions, or the form of a text; none when the plan depends on the kind alone.
+    form: Option<u32>,
+}
+
+/// The forms of texts that mean the same as a number or a moment.
+mod form {
+    pub(super) const ANY: u32 = 0;
+    pub(super) const INTEGER: u32 = 1;
+    pub(super) const DATE: u32 = 2;
+    pub(super) const DATE_TIME: u32 = 3;
+    /// From here on the length of a long text.
+    pub(super) const LONG: u32 = 4;
+}
+
+/// As what a value is compared with something of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    AsItIs,
+    AsTheOther,
+    ByValue,
+}
+
+/// The kinds of these parameters.
+pub(crate) fn kinds(parameters: &[Datum]) -> Vec<ParameterKind> {
+    let kind = |value: &Datum| ParameterKind { kind: discriminant(value), form: Some(form(value)) };
+    parameters.iter().map(kind).collect()
+}
+
+/// Whether parameters are of these kinds.
+pub(crate) fn fit(kinds: &[ParameterKind], parameters: &[Datum]) -> bool {
+    let fits = |(kind, value): (&ParameterKind, &Datum)| {
+        kind.kind == discriminant(value) && kind.form.is_none_or(|own| own == form(value))
+    };
+    kinds.len() == parameters.len() && kinds.iter().zip(parameters).all(fits)
+}
+
+/// Lets parameters have any form that are an expression by themselves: they are stored as they are.
+pub(crate) fn loosen<'e>(
+    kinds: &mut [ParameterKind],
+    expressions: Option<impl Iterator<Item = &'e Expression>>,
+) {
+    for expression in expressions.into_iter().flatten() {
+        if let Node::Parameter(number) = expression.node
+            && let Some(kind) = kinds.get_mut(number as usize)
+        {
+            kind.form = None;
+        }
+    }
+}
+
+fn form(value: &Datum) -> u32 {
+    match value {
+        Datum::Bytes(text) => form_of_text(text),
+        Datum::Decimal(number) => number.precision() << 8 | u32::from(number.scale()),
+        Datum::DateTime(moment) => u32::from(moment.micros != 0),
+        _ => form::ANY,
+    }
+}
+
+fn form_of_text(text: &[u8]) -> u32 {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    match digits {
+        // Eighteen digits are in every range that matters here.
+        [b'0'..=b'9', ..] if digits.len() <= 18 && digits.iter().all(u8::is_ascii_digit) => {
+            form::INTEGER
+        }
+        [b'0'..=b'9', ..] if text.len() == 10 && is_moment(text) => form::DATE,
+        [b'0'..=b'9', ..] if text.len() == 19 && is_moment(text) => form::DATE_TIME,
+        _ if text.len() > TEXT_LENGTH as usize => form::LONG + text.len() as u32,
+        _ => form::ANY,
+    }
+}
+
+/// Whether a text is a whole date as it is printed, or a date with a time.
+fn is_moment(text: &[u8]) -> bool {
+    let is_separated = text[4] == b'-' && text[7] == b'-';
+    let parsed = parse_date_time(text);
+    is_separated && parsed.is_some_and(|parsed| !parsed.garbage && parsed.offset.is_none())
+}
+
+/// The type of a parameter while its statement is planned.
+pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
+    let mut result = session.type_of(value);
+    if let Datum::Bytes(text) = value
+        && text.len() <= TEXT_LENGTH as usize
+    {
+        let collation = result.sql_type.collation;
+        result.sql_type = SqlType { collation, ..SqlType::text(TEXT_LENGTH) };
+    }
+    result
+}
+
+/// As what a value is compared with something of this type: a text that is a number or a moment
+/// is one, so that it can be looked up; any other text depends on what it says.
+pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
+    let Datum::Bytes(text) = value else { return Compared::AsItIs };
+    match (&other.kind, form_of_text(text)) {
+        (
+            TypeKind::TinyInt
+            | TypeKind::SmallInt
+            | TypeKind::MediumInt
+            | TypeKind::Int
+            | TypeKind::BigInt,
+            form::INTEGER,
+        )
+        | (TypeKind::Date, form::DATE)
+        | (TypeKind::DateTime | TypeKind::Timestamp, form::DATE | form::DATE_TIME) => {
+            Compared::AsTheOther
+        }
+        (kind, _) if is_text(kind) => Compared::AsItIs,
+        _ => Compared::ByValue,
+    }
+}
+
+fn is_text(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::Char
+            | TypeKind::VarChar
+            | TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText
+            | TypeKind::Enum(_)
+            | TypeKind::Set(_)
+    )
+}

@@ -1,0 +1,107 @@
+//! Which plans are kept, and for which parameters they are good.
+
+use sqltype::{Datum, Decimal};
+
+use crate::catalog::harness::Harness;
+use crate::plan::{Plan, PlanKind};
+
+fn harness() -> Harness {
+    let mut harness = Harness::new();
+    harness.ok("CREATE TABLE t (id INT PRIMARY KEY, k INT, u INT UNIQUE, c VARCHAR(20))");
+    harness
+}
+
+/// The plan of a change with these parameters, and whether it is kept.
+fn planned(harness: &Harness, sql: &str, parameters: &[Datum]) -> (Plan, bool) {
+    let mode = harness.session.variables.parser_mode();
+    let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+    Plan::of_change(&harness.session, &parsed.statement, parameters)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn one() -> Datum {
+    Datum::Int(1)
+}
+
+fn decimal(digits: &str) -> Datum {
+    Datum::Decimal(Decimal::parse(digits.as_bytes()).unwrap())
+}
+
+#[test]
+fn changes_are_kept_unless_they_are_bound_to_values() {
+    let harness = harness();
+    let text = || Datum::text("x");
+    for (sql, parameters, kept) in [
+        ("UPDATE t SET c = ? WHERE id = ?", vec![text(), one()], true),
+        ("UPDATE t SET k = k + ? WHERE id = ?", vec![decimal("1.5"), one()], true),
+        ("UPDATE t SET k = @x WHERE id = ?", vec![one()], false),
+        ("UPDATE t SET k = 1 WHERE id = ?", vec![Datum::text("7")], true),
+        ("UPDATE t SET k = 1 WHERE id = ?", vec![Datum::text("7.5")], false),
+        ("INSERT INTO t VALUES (?, ?, 3, ?)", vec![one(), decimal("1.5"), text()], true),
+        ("INSERT INTO t (id, k) VALUES (?, @@port)", vec![one()], false),
+        ("INSERT INTO t (id) SELECT ?", vec![one()], true),
+    ] {
+        assert_eq!(planned(&harness, sql, &parameters).1, kept, "{sql} {parameters:?}");
+    }
+}
+
+#[test]
+fn changes_of_one_row_by_key_have_a_form_of_their_own() {
+    let harness = harness();
+    for (sql, own) in [
+        ("UPDATE t SET k = 1 WHERE id = 1", true),
+        ("UPDATE t SET k = k + 1, c = 'x' WHERE id = 1", true),
+        ("UPDATE t SET k = 1, c = k WHERE id = 1", false),
+        ("UPDATE t SET u = 1 WHERE id = 1", false),
+        ("UPDATE t SET id = 2 WHERE id = 1", false),
+        ("UPDATE t SET k = 1 WHERE id = 1 AND k = 2", false),
+        ("UPDATE t SET k = 1 WHERE u = 1", false),
+        ("UPDATE t SET k = 1 WHERE id = 1 LIMIT 1", false),
+        ("UPDATE t SET k = DEFAULT WHERE id = 1", false),
+        ("DELETE FROM t WHERE id = 1", true),
+        ("DELETE FROM t WHERE id IN (1, 2)", false),
+        ("DELETE FROM t WHERE id = 1 ORDER BY k", false),
+    ] {
+        let kind = planned(&harness, sql, &[]).0.kind;
+        assert_eq!(!matches!(kind, PlanKind::General), own, "{sql}");
+    }
+}
+
+#[test]
+fn a_kept_plan_is_for_its_kinds_of_parameters() {
+    let harness = harness();
+    let date = |text: &str| Datum::text(text);
+    let (update, insert, find) = (
+        "UPDATE t SET k = k + ? WHERE id = 1",
+        "INSERT INTO t (id, k) VALUES (1, ?)",
+        "UPDATE t SET k = 1 WHERE c = ?",
+    );
+    for (sql, first, other, fits) in [
+        (update, one(), Datum::Int(-7), true),
+        (update, one(), Datum::Null, false),
+        (update, decimal("1.5"), decimal("2.5"), true),
+        (update, decimal("1.5"), decimal("2.55"), false),
+        (insert, decimal("1.5"), decimal("22.55"), true),
+        (insert, decimal("1.5"), one(), false),
+        (find, date("x"), date("longer"), true),
+        (find, date("x"), Datum::Bytes(vec![b'y'; 20_000].into()), false),
+        (find, date("x"), date("12"), false),
+        (find, date("2024-02-29"), date("2023-02-28"), true),
+        (find, date("2024-02-29"), date("2023-02-29"), false),
+    ] {
+        let (plan, _) = planned(&harness, sql, std::slice::from_ref(&first));
+        assert!(plan.is_current(&harness.session, std::slice::from_ref(&first)), "{sql} {first:?}");
+        let is_current = plan.is_current(&harness.session, std::slice::from_ref(&other));
+        assert_eq!(is_current, fits, "{sql} {first:?} {other:?}");
+        assert!(!plan.is_current(&harness.session, &[]));
+    }
+}
+
+#[test]
+fn a_kept_plan_is_for_its_definitions() {
+    let mut harness = harness();
+    let (plan, _) = planned(&harness, "DELETE FROM t WHERE id = ?", &[one()]);
+    assert!(plan.is_current(&harness.session, &[one()]));
+    harness.ok("ALTER TABLE t ADD COLUMN v INT");
+    assert!(!plan.is_current(&harness.session, &[one()]));
+}
