@@ -4,6 +4,7 @@ mod clients;
 mod connectors;
 mod differential;
 mod dump;
+mod scripts;
 mod server;
 mod sysbench;
 mod tls;

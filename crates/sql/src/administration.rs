@@ -26,7 +26,7 @@ pub(crate) async fn run(
     match statement {
         Statement::Use(database) => use_database(session, database.as_str())?,
         Statement::Kill(kill) => kill_connection(session, kill, parameters).await?,
-        Statement::Prepare(prepare) => prepare_named(session, prepare)?,
+        Statement::Prepare(prepare) => Box::pin(prepare_named(session, prepare)).await?,
         Statement::Execute(run) => return Box::pin(execute_named(session, run, out)).await,
         Statement::Deallocate(name) => {
             if session.prepared.remove(&name.as_str().to_lowercase()).is_none() {
@@ -81,7 +81,7 @@ async fn kill_connection(
     Ok(())
 }
 
-fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), SqlError> {
+async fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), SqlError> {
     let text = match &prepare.source {
         ast::PrepareSource::Text(text) => String::from_utf8_lossy(text).into_owned(),
         ast::PrepareSource::Variable(name) => {
@@ -93,6 +93,7 @@ fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), Sq
         }
     };
     let prepared = Prepared::parse(session, &text)?;
+    crate::dispatch::describe(session, &prepared).await?;
     session.prepared.insert(prepare.name.as_str().to_lowercase(), prepared);
     Ok(())
 }
@@ -107,9 +108,6 @@ async fn execute_named(
     let prepared = prepared.ok_or_else(|| unknown_handler(run.name.as_str(), "EXECUTE"))?;
     if prepared.parameter_count() != run.variables.len() {
         return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE"));
-    }
-    if matches!(prepared.statement(), Statement::Execute(_) | Statement::Prepare(_)) {
-        return Err(unsupported("EXECUTE of EXECUTE"));
     }
     let value = |variable: &ast::Ident| {
         let name = variable.as_str().to_lowercase();

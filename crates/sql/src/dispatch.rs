@@ -108,9 +108,17 @@ pub(crate) async fn describe(
     prepared: &Prepared,
 ) -> Result<Vec<ResultColumn>, SqlError> {
     match prepared.statement() {
-        Statement::Query(query) if query.into.is_none() => {
+        Statement::Query(query) => {
             let (plan, _) = execute::plan_query(session, query, &[])?;
-            Ok(plan.columns.clone())
+            Ok(if query.into.is_none() { plan.columns.clone() } else { Vec::new() })
+        }
+        statement if has_plan(statement) => {
+            // Names that are not known are told now, not when it is run.
+            let (plan, _) = Plan::of_change(session, statement, &[])?;
+            if matches!(plan.kind, PlanKind::General) {
+                execute::update::check(session, statement)?;
+            }
+            Ok(Vec::new())
         }
         _ => Ok(Vec::new()),
     }
@@ -137,6 +145,9 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
 
 fn begin(session: &mut Session, statement: &Statement) {
     session.kernel.clear_interrupt();
+    let most = session.variables.max_execution_time;
+    let limited = most > 0 && matches!(statement, Statement::Query(_));
+    session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
     if !is_diagnostic(statement) {
         session.diagnostics.clear();
     }
@@ -145,6 +156,7 @@ fn begin(session: &mut Session, statement: &Statement) {
 }
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
+    session.kernel.limit_statement(None);
     match result {
         Ok(Outcome::Rows) => session.row_count = -1,
         Ok(Outcome::Done { affected, last_insert_id, .. }) => {
@@ -335,8 +347,7 @@ async fn chain(session: &mut Session, end: ast::TransactionEnd) -> Result<(), Sq
 
 /// Error 1235: what the grammar knows and the engine does not do yet.
 pub(crate) fn unsupported(feature: &str) -> SqlError {
-    let text = format!("This version of Nines doesn't yet support '{feature}'");
-    SqlError::new(1235, "42000", text)
+    SqlError::not_supported(feature)
 }
 
 /// Statements that report on the last one, and therefore do not begin a new diagnostics area.

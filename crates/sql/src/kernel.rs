@@ -83,6 +83,8 @@ pub(crate) struct Exchange {
     pub(crate) savepoint: Savepoint,
     pub(crate) transaction: Option<TransactionId>,
     interrupt: Option<Interrupt>,
+    /// When the statement has taken too long.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Exchange {
@@ -172,6 +174,12 @@ impl Kernel {
     /// Forgets an interruption: a new statement begins, or one has been undone.
     pub fn clear_interrupt(&self) {
         self.exchange.borrow_mut().interrupt = None;
+    }
+
+    /// Gives the statement that begins so much time; without limit, and when it is over, none.
+    pub fn limit_statement(&self, span: Option<Duration>) {
+        let mut exchange = self.exchange.borrow_mut();
+        exchange.deadline = span.map(|span| exchange.now + span);
     }
 
     /// Whether the statement has been told to end.

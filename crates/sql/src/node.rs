@@ -258,7 +258,9 @@ impl SqlNode {
     /// Keeps a connection's deadline among the alarms.
     fn watch_deadline(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let deadline = connection.link.borrow().deadline;
+        let (peer, statement) =
+            (connection.link.borrow().deadline, connection.exchange.borrow().deadline);
+        let deadline = peer.into_iter().chain(statement).min();
         if deadline != connection.deadline {
             if let Some(old) = connection.deadline {
                 self.alarms.remove(&(old, id, None));
@@ -312,6 +314,10 @@ impl Connection {
     fn show(&mut self, ctx: &Ctx<'_>, client: &Client) {
         let mut exchange = self.exchange.borrow_mut();
         exchange.now = ctx.now();
+        if exchange.deadline.is_some_and(|deadline| deadline <= ctx.now()) {
+            exchange.deadline = None;
+            exchange.interrupt(Interrupt::TimedOut);
+        }
         if !std::sync::Arc::ptr_eq(&exchange.cluster, ctx.cluster()) {
             exchange.cluster = ctx.cluster().clone();
         }

@@ -39,7 +39,14 @@ impl Prepared {
     pub(crate) fn parse(session: &Session, text: &str) -> Result<Self, SqlError> {
         let parsed = sql_parser::parse_at(text.as_bytes(), 0, session.variables.parser_mode())
             .map_err(|error| dispatch::of_parser(&error))?;
-        if parsed.next.is_some() {
+        let is_unfit = matches!(
+            parsed.statement,
+            Statement::Prepare(_)
+                | Statement::Execute(_)
+                | Statement::Deallocate(_)
+                | Statement::LoadData(_)
+        );
+        if is_unfit || parsed.next.is_some() {
             let message = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", message));
         }

@@ -12,7 +12,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use collation::CollationId;
+use collation::{Charset, CollationId};
 use mysql_wire::constants::{capability, column, flag};
 use mysql_wire::{Channel, answer};
 use sqltype::{Datum, SqlType, TypeKind, format};
@@ -153,6 +153,14 @@ impl ResultWriter {
     /// Writes a row; as many values as columns.
     pub(crate) fn row(&mut self, row: &[Datum]) {
         let mut channel = self.channel.borrow_mut();
+        let converted;
+        let row = match self.collation.charset() {
+            Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary => row,
+            charset => {
+                converted = in_charset(row, &self.types, charset);
+                &converted[..]
+            }
+        };
         let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
         self.link.with_output(|out| {
             channel.write(out, |out| match encoding {
@@ -178,6 +186,17 @@ impl ResultWriter {
     pub(crate) async fn drain(&self) {
         self.link.drain().await;
     }
+}
+
+/// A row with its texts in a character set other than the one they are kept in.
+fn in_charset(row: &[Datum], types: &[SqlType], charset: Charset) -> Vec<Datum> {
+    let convert = |(datum, sql_type): (&Datum, &SqlType)| match datum {
+        Datum::Bytes(text) if sql_type.collation != CollationId::BINARY => {
+            Datum::Bytes(collation::from_utf8(charset, text).bytes.into_owned().into())
+        }
+        other => other.clone(),
+    };
+    row.iter().zip(types).map(convert).collect()
 }
 
 /// Writes column definitions, a packet each.

@@ -57,7 +57,7 @@ impl Session {
         self.transaction.explicit = true;
         self.transaction.read_only = access.unwrap_or(read_only);
         if consistent_snapshot {
-            self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
+            self.open_snapshot().await?;
         }
         Ok(())
     }
@@ -89,15 +89,28 @@ impl Session {
     pub(crate) async fn read_snapshot(
         &mut self,
         tables: &[TableId],
-    ) -> Result<Option<Epoch>, Failure> {
+    ) -> Result<Option<Epoch>, SqlError> {
         if self.transaction.snapshot.is_none()
             && self.isolation() == Isolation::RepeatableRead
             && !self.autocommits()
         {
-            self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
+            self.open_snapshot().await?;
+        }
+        if self.transaction.snapshot.is_some()
+            && tables.iter().any(|table| table.0 >= self.transaction.snapshot_before)
+        {
+            // TRUNCATE and ALTERs that copy make tables anew, without their past.
+            return Err(SqlError::of(1412, &[]));
         }
         let own = tables.iter().any(|table| self.transaction.written.contains(table));
         Ok(self.transaction.snapshot.filter(|_| !own))
+    }
+
+    async fn open_snapshot(&mut self) -> Result<(), Failure> {
+        // Before it is opened: what is made meanwhile may be missing in it.
+        self.transaction.snapshot_before = self.kernel.cluster().next_id;
+        self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);
+        Ok(())
     }
 
     /// Remembers that the transaction has changed a table.

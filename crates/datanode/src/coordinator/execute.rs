@@ -42,7 +42,18 @@ impl Coordinator {
         }
         record.last_active = ctx.now();
         if let Err(refusal) = check_batch(ctx, record, &operations) {
-            return self.abort_with(ctx, id, refusal, Some(request));
+            if refusal.code != ErrorCode::OperationLimit || commit {
+                return self.abort_with(ctx, id, refusal, Some(request));
+            }
+            // What the transaction has done so far may still be committed.
+            probe!(ctx, "coordinator: batch beyond the limit of operations");
+            record.last_number = operations.last().map_or(record.last_number, |last| last.number);
+            let refused = |operation: &Operation| OperationResult {
+                number: operation.number,
+                result: Err(refusal.clone()),
+            };
+            let results = operations.iter().map(refused).collect();
+            return self.reply(ctx, id, request, results, TransactionState::Open);
         }
         record.operation_count += operations.len() as u32;
         let mut progress = Vec::with_capacity(operations.len());

@@ -182,7 +182,7 @@ pub static ERRORS: &[ErrorText] = &[
     row(1173, b"42000", "REQUIRES_PRIMARY_KEY", "This table type requires a primary key"),
     row(1175, b"HY000", "UPDATE_WITHOUT_KEY_IN_SAFE_MODE",
         "You are using safe update mode and you tried to update a table without a WHERE that \
-         uses a KEY column. %s"),
+         uses a KEY column.%s"),
     row(1176, b"42000", "KEY_DOES_NOT_EXITS", "Key '%s' doesn't exist in table '%s'"),
     row(1178, b"42000", "CHECK_NOT_IMPLEMENTED",
         "The storage engine for the table doesn't support %s"),
@@ -234,7 +234,7 @@ pub static ERRORS: &[ErrorText] = &[
     row(1232, b"42000", "WRONG_TYPE_FOR_VAR", "Incorrect argument type to variable '%s'"),
     row(1233, b"HY000", "VAR_CANT_BE_READ", "Variable '%s' can only be set, not read"),
     row(1234, b"42000", "CANT_USE_OPTION_HERE", "Incorrect usage/placement of '%s'"),
-    row(1235, b"42000", "NOT_SUPPORTED_YET", "This version of MySQL doesn't yet support '%s'"),
+    row(1235, b"42000", "NOT_SUPPORTED_YET", "This version of Nines doesn't yet support '%s'"),
     row(1238, b"HY000", "INCORRECT_GLOBAL_LOCAL_VAR", "Variable '%s' is a %s variable"),
     row(1239, b"42000", "WRONG_FK_DEF", "Incorrect foreign key definition for '%s': %s"),
     row(1240, b"HY000", "KEY_REF_DO_NOT_MATCH_TABLE_REF",

@@ -90,6 +90,9 @@ pub(crate) fn plan(
     planner: &mut Planner<'_>,
     insert: &ast::Insert,
 ) -> Result<InsertPlan, SqlError> {
+    if !insert.partitions.is_empty() {
+        return Err(SqlError::not_supported("INSERT ... PARTITION"));
+    }
     let definition = planner.definition(&insert.table)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
@@ -311,7 +314,14 @@ async fn generate(run: &mut Run<'_>, plan: &InsertPlan, rows: &mut [Row]) -> Res
         increment: run.session.variables.auto_increment_increment.max(1),
         offset: run.session.variables.auto_increment_offset.max(1),
     };
-    let first = take(run, plan, count, spacing).await?;
+    let first = match run.session.variables.insert_id.take() {
+        Some(first) => {
+            let last = first.saturating_add((count - 1).saturating_mul(spacing.increment));
+            sequences.raise(&kernel, id, last, start).await?;
+            first
+        }
+        None => take(run, plan, count, spacing).await?,
+    };
     let mut next = first;
     for row in rows.iter_mut().filter(|row| wants(&row[at])) {
         let value = match column.sql_type.unsigned {
@@ -404,8 +414,8 @@ async fn unless_duplicate(
 ) -> Result<u64, SqlError> {
     let mut affected = 0;
     for new in new {
-        if conflicting(run, plan, &new).await?.is_some() {
-            let error = plan.maker.duplicate(None, &new.row);
+        if let Some((_, index)) = conflicting(run, plan, &new).await? {
+            let error = plan.maker.duplicate(index.as_deref(), &new.row);
             run.context.note(Level::Warning, error);
             continue;
         }
@@ -427,12 +437,13 @@ fn refused(plan: &InsertPlan, refusal: &Refusal, row: &[Datum]) -> SqlError {
     }
 }
 
-/// A row that keeps another from being inserted, locked; nothing when there is none.
+/// A row that keeps another from being inserted, locked, with the unique index by which it does,
+/// none for the primary key; nothing when there is no such row.
 async fn conflicting(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: &New,
-) -> Result<Option<Vec<Value>>, SqlError> {
+) -> Result<Option<(Vec<Value>, Option<String>)>, SqlError> {
     let table = plan.maker.definition.table.clone();
     let reader = Reader {
         kernel: run.session.kernel.clone(),
@@ -442,7 +453,7 @@ async fn conflicting(
     };
     let found = reader.by_primary_key(vec![plan.maker.primary_key(&new.values)]).await?;
     if let Some(row) = found.into_iter().next().flatten() {
-        return Ok(Some(row));
+        return Ok(Some((row, None)));
     }
     for index in &table.unique_indexes {
         let key: Vec<Value> =
@@ -452,7 +463,7 @@ async fn conflicting(
         }
         let found = reader.by_unique_key(index.id, vec![key]).await?;
         if let Some(row) = found.into_iter().next().flatten() {
-            return Ok(Some(row));
+            return Ok(Some((row, Some(index.name.clone()))));
         }
     }
     Ok(None)
@@ -490,7 +501,7 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
         return Ok(affected);
     }
     for new in new {
-        while let Some(old) = conflicting(run, plan, &new).await? {
+        while let Some((old, _)) = conflicting(run, plan, &new).await? {
             let delete = ClientOperation::delete(table.id, plan.maker.primary_key(&old));
             let deleted = run.session.kernel.execute_all(vec![delete], false).await;
             deleted.map_err(|rejected| SqlError::from(rejected.failure))?;
@@ -512,7 +523,7 @@ async fn update_duplicates(
     for (number, new) in new.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
         match conflicting(run, plan, &new).await? {
-            Some(old) => affected += update_duplicate(run, plan, &new, old).await?,
+            Some((old, _)) => affected += update_duplicate(run, plan, &new, old).await?,
             None => {
                 insert_one(run, plan, new).await?;
                 affected += 1;

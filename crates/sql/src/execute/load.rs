@@ -24,6 +24,7 @@ use crate::plan::operator::Formula;
 use crate::result::{Outcome, ResultWriter};
 use crate::sequences::Spacing;
 use crate::session::Session;
+use crate::variables;
 
 /// Where a field goes.
 enum Target {
@@ -43,6 +44,10 @@ pub(crate) async fn load_data(
     if !load.local {
         let text = "The server reads no files: use LOAD DATA LOCAL";
         return Err(SqlError::new(1290, "HY000", text));
+    }
+    let switch = variables::registry::find("local_infile").expect("it is in the table");
+    if variables::shown_text(session, switch, true).as_deref() == Some("OFF") {
+        return Err(SqlError::of(3948, &[]));
     }
     let mut planner = Planner::new(session, &[]);
     let definition = planner.definition(&load.table)?;
@@ -165,9 +170,11 @@ impl Loader {
         let surplus = fields.len() > self.targets.len();
         let mut fields = fields.into_iter();
         for target in &self.targets {
-            let Some(field) = fields.next() else { break };
-            let datum = field.map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into()));
+            let field = fields.next();
+            let is_there = field.is_some();
+            let datum = field.flatten().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into()));
             match target {
+                Target::Column(_) if !is_there => {}
                 Target::Column(at) => {
                     row[*at] = self.maker.store(run, *at, datum, &text)?;
                     given[*at] = true;

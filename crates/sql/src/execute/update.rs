@@ -22,7 +22,7 @@ use crate::plan::Planner;
 use crate::plan::block::bounds;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
-use crate::plan::operator::{Formula, Operator, SortBy, Subplan};
+use crate::plan::operator::{AccessPath, Formula, Operator, SortBy, Subplan, TableScan};
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -50,17 +50,8 @@ pub(crate) async fn update(
     update: &ast::Update,
     parameters: &[Datum],
 ) -> Result<Outcome, SqlError> {
-    if update.with.is_some() {
-        return Err(SqlError::not_supported("WITH ... UPDATE"));
-    }
-    let search = Search {
-        references: &update.tables,
-        filter: update.filter.as_ref(),
-        order_by: &update.order_by,
-        limit: update.limit.as_ref(),
-    };
     let mut planner = Planner::new(session, parameters);
-    let (found, assignments) = find(&mut planner, &search, &update.assignments)?;
+    let (found, assignments) = plan_update(&mut planner, update)?;
     let mut makers = Vec::new();
     for table in &found.tables {
         makers.push(match &table.source {
@@ -89,6 +80,43 @@ pub(crate) async fn delete(
     delete: &ast::Delete,
     parameters: &[Datum],
 ) -> Result<Outcome, SqlError> {
+    let mut planner = Planner::new(session, parameters);
+    let found = plan_delete(&mut planner, delete)?;
+    let mut run = Run::new(session, parameters);
+    run.context.strict = run.context.facts.sql_mode.is_strict();
+    run.add_subplans(&found.subplans);
+    let result = remove(&mut run, &found).await;
+    run.finish();
+    result.map(Outcome::affected)
+}
+
+/// Says what is wrong with an UPDATE or DELETE before it is run.
+pub(crate) fn check(session: &Session, statement: &ast::Statement) -> Result<(), SqlError> {
+    let mut planner = Planner::new(session, &[]);
+    match statement {
+        ast::Statement::Update(update) => plan_update(&mut planner, update).map(|_| ()),
+        ast::Statement::Delete(delete) => plan_delete(&mut planner, delete).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+fn plan_update(
+    planner: &mut Planner<'_>,
+    update: &ast::Update,
+) -> Result<(Found, Vec<Assignment>), SqlError> {
+    if update.with.is_some() {
+        return Err(SqlError::not_supported("WITH ... UPDATE"));
+    }
+    let search = Search {
+        references: &update.tables,
+        filter: update.filter.as_ref(),
+        order_by: &update.order_by,
+        limit: update.limit.as_ref(),
+    };
+    find_with(planner, &search, &update.assignments, None)
+}
+
+fn plan_delete(planner: &mut Planner<'_>, delete: &ast::Delete) -> Result<Found, SqlError> {
     if delete.with.is_some() {
         return Err(SqlError::not_supported("WITH ... DELETE"));
     }
@@ -115,21 +143,7 @@ pub(crate) async fn delete(
         order_by: &delete.order_by,
         limit: delete.limit.as_ref(),
     };
-    let mut planner = Planner::new(session, parameters);
-    let (found, _) = find_with(&mut planner, &search, &[], targets)?;
-    let mut run = Run::new(session, parameters);
-    run.add_subplans(&found.subplans);
-    let result = remove(&mut run, &found).await;
-    run.finish();
-    result.map(Outcome::affected)
-}
-
-fn find(
-    planner: &mut Planner<'_>,
-    search: &Search<'_>,
-    assignments: &[ast::Assignment],
-) -> Result<(Found, Vec<Assignment>), SqlError> {
-    find_with(planner, search, assignments, None)
+    find_with(planner, &search, &[], targets).map(|(found, _)| found)
 }
 
 /// Plans the search. The tables that are changed are locked; of these all columns are fetched.
@@ -202,6 +216,9 @@ fn find_with(
     }
     let width = scope.width() as usize;
     let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
+    if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {
+        return Err(SqlError::of(1175, &[&""]));
+    }
     if !keys.is_empty() {
         root = Operator::Sort { input: Box::new(root), keys, limit: limit.clone() };
     }
@@ -210,6 +227,20 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+/// Whether rows that are to be changed are looked for in a whole table.
+fn changes_by_scan(root: &Operator) -> bool {
+    let is_whole = |scan: &TableScan| scan.lock.is_some() && matches!(scan.path, AccessPath::Full);
+    match root {
+        Operator::Scan(scan) => is_whole(scan),
+        Operator::Lookup { input, scan, .. } => is_whole(scan) || changes_by_scan(input),
+        Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
+            changes_by_scan(left) || changes_by_scan(right)
+        }
+        Operator::Filter { input, .. } => changes_by_scan(input),
+        _ => false,
+    }
 }
 
 /// The part of a found row that belongs to a table.

@@ -6,7 +6,7 @@ use sql_expression::{
     Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError, SqlMode,
     Volatility, check_full_group_by, common_type,
 };
-use sql_parser::ast::{self, Expr, QueryBody, SelectItem};
+use sql_parser::ast::{self, Expr, Literal, QueryBody, SelectItem};
 
 use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
@@ -392,6 +392,9 @@ fn bind(
                 let name = match (alias, expr) {
                     (Some(alias), _) => alias.as_str().to_owned(),
                     (None, Expr::Column(column)) => column.column.as_str().to_owned(),
+                    (None, Expr::Literal(Literal::String(text))) => {
+                        String::from_utf8_lossy(text).into_owned()
+                    }
                     (None, _) => text.as_str().to_owned(),
                 };
                 columns.push(result_column(&name, &expression, tables, binder.scope()));
