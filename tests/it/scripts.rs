@@ -5,7 +5,6 @@
 //! `ERROR 1062 (23000): text`. A line that begins with `--` is a remark.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -98,8 +97,8 @@ fn run_script(name: &str) {
         let found = talk.say(statement);
         if found != expected {
             let at = number + 1;
-            writeln!(report, "{name}.txt:{at}: {statement}\n  must say {expected:#?}").unwrap();
-            writeln!(report, "  but says {found:#?}").unwrap();
+            report += &format!("{name}.txt:{at}: {statement}\n  must say {expected:#?}\n");
+            report += &format!("  but says {found:#?}\n");
         }
     }
     assert!(report.is_empty(), "{report}");

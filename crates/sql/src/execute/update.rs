@@ -190,18 +190,8 @@ fn find_with(
         changed.insert(at);
         bound.push((at, column, Formula::new(value)));
     }
-    match targets {
-        Some(names) => {
-            for name in names {
-                let at = tables.iter().position(|table| table.alias == name.name.as_str());
-                let at = at.ok_or_else(|| SqlError::of(1109, &[&name.name, &"MULTI DELETE"]))?;
-                changed.insert(at);
-            }
-        }
-        None if assignments.is_empty() => {
-            changed.insert(0);
-        }
-        None => {}
+    if assignments.is_empty() {
+        changed = deleted_from(&tables, targets)?;
     }
     for (at, table) in tables.iter_mut().enumerate() {
         // Other tables' columns may be used by subqueries too: all are fetched, changes are rare
@@ -227,6 +217,19 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+/// The tables that a DELETE names, or its only one.
+fn deleted_from(
+    tables: &[FromTable],
+    targets: Option<&[ast::ObjectName]>,
+) -> Result<BTreeSet<usize>, SqlError> {
+    let Some(names) = targets else { return Ok([0].into()) };
+    let place = |name: &ast::ObjectName| {
+        let at = tables.iter().position(|table| table.alias == name.name.as_str());
+        at.ok_or_else(|| SqlError::of(1109, &[&name.name, &"MULTI DELETE"]))
+    };
+    names.iter().map(place).collect()
 }
 
 /// Whether rows that are to be changed are looked for in a whole table.
