@@ -10,7 +10,12 @@ use std::sync::Arc;
 use bench::measure::Report;
 use bench::replicas::Replicas;
 use bench::storage;
+use mimalloc::MiMalloc;
 use model::{ColumnId, Expression, Table, Value};
+
+/// The server's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -11,7 +11,9 @@
 
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
-use sql_expression::{Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel};
+use sql_expression::{
+    Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
+};
 use sql_parser::ast::{self, TableReference};
 use sqltype::{Datum, SqlType, TypeKind};
 use wire::{LockMode, Projection, WaitPolicy};
@@ -21,7 +23,7 @@ use crate::error::of_refusal;
 use crate::execute::insert::column_at;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::Run;
-use crate::execute::scan::kernel_columns;
+use crate::execute::scan::{datum_of, kernel_columns};
 use crate::kernel::{Failure, Rejected};
 use crate::plan::Planner;
 use crate::plan::from::{self, From};
@@ -36,6 +38,8 @@ pub(crate) struct PointUpdate {
     scan: Box<TableScan>,
     maker: RowMaker,
     assigned: Vec<Assigned>,
+    /// The columns read: those assigned, in that order, and those that values are computed from.
+    read: Vec<usize>,
     /// What the data node can compute with.
     columns: Vec<Option<KernelColumn>>,
 }
@@ -102,8 +106,18 @@ impl PointUpdate {
             return Ok(None);
         }
         let Some(assigned) = assignments(planner, &scan, update)? else { return Ok(None) };
+        let mut read: Vec<usize> = assigned.iter().map(|assigned| assigned.at).collect();
+        for assigned in &assigned {
+            assigned.value.visit(&mut |part| {
+                if let Some(at) = part.as_column().map(|at| at as usize)
+                    && !read.contains(&at)
+                {
+                    read.push(at);
+                }
+            });
+        }
         let columns = kernel_columns(&scan);
-        Ok(Some(Self { scan, maker, assigned, columns }))
+        Ok(Some(Self { scan, maker, assigned, read, columns }))
     }
 
     /// The expressions it evaluates.
@@ -133,7 +147,8 @@ impl PointUpdate {
         let Some(values) = self.values(run)? else { return Ok(None) };
         let table = self.scan.definition.table.id;
         run.session.wrote(table);
-        let projection = Projection::Columns(values.iter().map(|(column, _)| *column).collect());
+        let of_read = |at: &usize| self.scan.definition.columns[*at].column;
+        let projection = Projection::Columns(self.read.iter().map(of_read).collect());
         let read = ClientOperation {
             table,
             action: OperationAction::Read {
@@ -151,12 +166,7 @@ impl PointUpdate {
         };
         // The answer to a commit that was lost and found again has no values: it did change.
         let changed = match answers.first() {
-            Some(OperationAnswer::Row(old)) => {
-                old.iter().zip(&values).any(|(old, (_, new))| match new {
-                    KernelExpression::Constant(new) => old != new,
-                    _ => *old != Value::Null,
-                })
-            }
+            Some(OperationAnswer::Row(old)) => self.differs(run, old, &values),
             _ => true,
         };
         Ok(Some(updated(run, 1, changed.into())))
@@ -173,9 +183,9 @@ impl PointUpdate {
             let value = if *uses_row {
                 let known = run.with_parameters(value);
                 // Only the column's own arithmetic: its range is checked where it is stored.
-                match to_kernel(&known, &self.columns) {
-                    Some(kernel) if is_integer(&column.sql_type) => kernel,
-                    _ => return Ok(None),
+                match to_kernel_value(&known, &column.sql_type, &self.columns) {
+                    Some(kernel) => kernel,
+                    None => return Ok(None),
                 }
             } else {
                 let datum = value.eval(&[], &mut run.context)?;
@@ -190,17 +200,50 @@ impl PointUpdate {
         Ok(Some(values))
     }
 
+    /// Whether what was assigned is another value than what was there.
+    fn differs(
+        &self,
+        run: &mut Run<'_>,
+        old: &[Value],
+        assigned: &[(ColumnId, KernelExpression)],
+    ) -> bool {
+        let mut row = Vec::new();
+        let mut changed = false;
+        for (number, (_, new)) in assigned.iter().enumerate() {
+            changed |= match new {
+                KernelExpression::Constant(new) => old[number] != *new,
+                _ => {
+                    if row.is_empty() {
+                        row = self.row_of(run, old);
+                    }
+                    let Assigned { at, value, .. } = &self.assigned[number];
+                    let computed = value.eval(&row, &mut run.context);
+                    // The data node has computed it: it can be computed.
+                    computed.map_or(true, |computed| computed != row[*at])
+                }
+            };
+        }
+        changed
+    }
+
+    /// The row that expressions see, with the columns that were read.
+    fn row_of(&self, run: &Run<'_>, old: &[Value]) -> Vec<Datum> {
+        let columns = &self.scan.definition.columns;
+        let mut row = vec![Datum::Null; columns.len()];
+        for (at, value) in self.read.iter().zip(old) {
+            row[*at] = datum_of(value.clone(), &columns[*at].sql_type, run);
+        }
+        row
+    }
+
     fn refused(&self, run: &Run<'_>, rejected: Rejected) -> Result<Option<Outcome>, SqlError> {
         let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = &rejected.failure else {
             return Err(rejected.failure.into());
         };
         Err(match refusal.code {
             ErrorCode::RowNotFound => return Ok(Some(updated(run, 0, 0))),
-            ErrorCode::ValueOutOfRange => {
-                let computed = self.assigned.iter().find(|assigned| assigned.uses_row);
-                let column = computed.map(|of| &self.scan.definition.columns[of.at].name);
-                SqlError::of(1264, &[&column.map_or("", String::as_str), &1])
-            }
+            // Whether the sum or the column is too small is told by computing it here.
+            ErrorCode::ValueOutOfRange => return Ok(None),
             _ => of_refusal(refusal),
         })
     }
