@@ -184,6 +184,7 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
         timers: TimerQueue::default(),
         prng: Prng::new(1),
         recorder: FlightRecorder::new(16),
+        messages: Default::default(),
         probes: Probes::default(),
         faults: FaultPlan::none(),
         mutation: Mutation::None,

@@ -124,6 +124,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    cluster
     changes
     literals
     settings

@@ -7,11 +7,13 @@
 //!
 //! # Owns
 //! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client
-//! connections as seen from inside, the flight recorder, probes and fault points.
+//! connections as seen from inside, the flight recorder, counts of messages, probes and fault
+//! points.
 //! # Architecture Invariant
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
 
 mod connection;
+mod message_counts;
 mod probe;
 mod recorder;
 mod shared;
@@ -21,6 +23,7 @@ pub use connection::{
     Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Connections, OUTPUT_HIGH, OUTPUT_LOW,
     Outlet, Transport,
 };
+pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};
 pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, Shared};

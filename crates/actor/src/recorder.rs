@@ -45,21 +45,29 @@ impl FlightRecorder {
         Self { ring: RingBuffer::new(capacity) }
     }
 
+    /// The events with their times, oldest first.
+    pub fn events(&self) -> impl Iterator<Item = (Instant, Recorded)> + '_ {
+        self.ring.iter().copied()
+    }
+
     /// Notes an event.
     pub fn record(&mut self, at: Instant, event: Recorded) {
         self.ring.push((at, event));
     }
 }
 
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message { from, to, name } => write!(f, "{from} > {to} {name}"),
+            Self::Timer { to, timer } => write!(f, "timer > {to} {timer:?}"),
+            Self::Mark(name) => write!(f, "mark {name}"),
+        }
+    }
+}
+
 impl fmt::Display for FlightRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, event) in self.ring.iter() {
-            match event {
-                Recorded::Message { from, to, name } => writeln!(f, "{at} {from} > {to} {name}")?,
-                Recorded::Timer { to, timer } => writeln!(f, "{at} timer > {to} {timer:?}")?,
-                Recorded::Mark(name) => writeln!(f, "{at} mark {name}")?,
-            }
-        }
-        Ok(())
+        self.events().try_for_each(|(at, event)| writeln!(f, "{at} {event}"))
     }
 }

@@ -10,6 +10,7 @@ use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 
 use crate::connection::Connections;
+use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
 use crate::timer::{Timer, TimerQueue};
@@ -126,6 +127,8 @@ pub struct Shared {
     pub prng: Prng,
     /// What happened lately.
     pub recorder: FlightRecorder,
+    /// Messages sent and handled.
+    pub messages: MessageCounts,
     /// Rare situations reached.
     pub probes: Probes,
     /// Where to die (simulation only).
@@ -213,6 +216,7 @@ impl<'a> Ctx<'a> {
             reached: self.shared.cluster.index,
             message,
         };
+        self.shared.messages.sent(envelope.message.name());
         self.shared.outbox.push_back(envelope);
     }
 

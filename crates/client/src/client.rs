@@ -4,9 +4,10 @@
 //! A record per session, a record per request (a *call*) until its final event, the agenda of
 //! time-outs and retries, and which nodes to stay away from for a while.
 //! # Speaks
-//! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::SchemaReply`, `LinkDown`
+//! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::SchemaReply`,
+//!      `InspectMessage::Answer`, `LinkDown`
 //! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage`
-//!      (participants), `ControlMessage::{Follow, Schema}`
+//!      (participants), `InspectMessage::Ask` (both), `ControlMessage::{Follow, Schema}`
 //! # Invariants
 //! 1. A session has at most one transaction, and one transactional request at a time.
 //! 2. Each attempt of a request has its own number, so that answers to older ones are recognised.
@@ -20,6 +21,7 @@
 mod call;
 mod encode;
 mod follow;
+mod inspect;
 mod merge;
 mod outcome;
 mod read;
@@ -39,7 +41,10 @@ use model::{
     TransactionId,
 };
 use stdx::{Duration, Instant};
-use wire::{ClientReply, ClientRequest, ControlMessage, CoordinatorRef, Message, ScanMessage};
+use wire::{
+    ClientReply, ClientRequest, ControlMessage, CoordinatorRef, InspectMessage, Message,
+    ScanMessage,
+};
 
 use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
 use call::{Call, Work};
@@ -287,6 +292,11 @@ impl Client {
                 }
                 other => return Some(Message::Control(Box::new(other))),
             },
+            Message::Inspect(message) => {
+                if let InspectMessage::Answer { session, request, rows } = *message {
+                    self.inspect_answer(from, session, request, rows);
+                }
+            }
             Message::LinkDown { node, incarnation, closed } => {
                 let life = Life { node, incarnation };
                 self.avoided.link_down(life, closed, ctx.now());

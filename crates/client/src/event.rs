@@ -1,6 +1,6 @@
 //! What a client tells the actor that embeds it.
 
-use model::{Epoch, OperationNumber, Refusal, TableId, TransactionId, Value};
+use model::{Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Value, WorkerId};
 use wire::{CoordinatorRef, TransactionState};
 
 /// Names an open session of one [`Client`](crate::Client).
@@ -89,8 +89,22 @@ pub enum ClientResult {
     SchemaChanged(TableId),
     /// How the transaction ended.
     Outcome(TransactionState),
+    /// What the workers that were asked have told, by node and worker. Who could not be reached is
+    /// missing.
+    Inspected(Vec<Inspected>),
     /// The request was refused. A transaction that was open stays as it was.
     Failed(Refusal),
+}
+
+/// What one worker has told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inspected {
+    /// Its node.
+    pub node: NodeId,
+    /// Which of the node's workers.
+    pub worker: WorkerId,
+    /// Rows as the question describes them (`wire::Inspection`).
+    pub rows: Vec<Vec<Value>>,
 }
 
 /// A place in a transaction to roll back to.

@@ -111,6 +111,7 @@ impl World {
             timers: TimerQueue::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(64),
+            messages: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,

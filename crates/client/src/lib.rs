@@ -20,7 +20,7 @@ mod request;
 
 pub use client::{Client, ClientOptions};
 pub use event::{
-    ClientEvent, ClientResult, OperationAnswer, Savepoint, SessionNumber, Token,
+    ClientEvent, ClientResult, Inspected, OperationAnswer, Savepoint, SessionNumber, Token,
     UnsettledTransaction,
 };
 pub use index_builder::IndexBuilder;

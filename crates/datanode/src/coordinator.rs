@@ -6,7 +6,8 @@
 //! A record per transaction from its first request to its last `Completed` or `Aborted`; snapshots
 //! held for sessions; questions about lost outcomes; takeovers of dead coordinators (driver only).
 //! # Speaks
-//! in:  `ClientRequest`, `CoordinatorMessage`, the coordinator's side of `EpochMessage`
+//! in:  `ClientRequest`, `CoordinatorMessage`, `InspectMessage`, the coordinator's side of
+//!      `EpochMessage`
 //! out: `ParticipantMessage`, `ClientReply`, `CoordinatorMessage` to other coordinators
 //! # Invariants
 //! 1. The commit point is the moment a record gets its epoch; from then on it is only driven on.
@@ -24,6 +25,7 @@ mod epoch;
 mod execute;
 mod failure;
 mod finish;
+mod inspect;
 mod outcome;
 mod records;
 mod state;
@@ -37,7 +39,7 @@ use std::collections::VecDeque;
 use actor::{Actor, Ctx, Shared, Timer};
 use model::{Address, ClusterState, Epoch, SessionId, TransactionId};
 use stdx::HashMap;
-use wire::{ClientRequest, CoordinatorMessage, Message};
+use wire::{ClientRequest, CoordinatorMessage, InspectMessage, Message};
 
 use epoch::EpochSide;
 use outcome::Questions;
@@ -171,6 +173,11 @@ impl Actor for Coordinator {
             Message::Request(request) => self.handle_request(ctx, from, request),
             Message::Coordinator(message) => self.handle_own(ctx, from, message),
             Message::Epoch(message) => self.handle_epoch(ctx, from, message),
+            Message::Inspect(message) => {
+                if let InspectMessage::Ask { session, request, what } = *message {
+                    self.inspect(ctx, from, (session, request), what);
+                }
+            }
             Message::LinkDown { node, incarnation, .. } => {
                 self.client_gone(ctx, node, incarnation);
             }

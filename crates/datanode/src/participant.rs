@@ -8,7 +8,7 @@
 //! scans; replica copies in both directions; the last outcome of each session.
 //! # Speaks
 //! in:  `ParticipantMessage` (coordinators, other replicas, clients), the participant's side of
-//!      `ScanMessage`, `Continue`
+//!      `ScanMessage`, `InspectMessage`, `Continue`
 //! out: `CoordinatorMessage`, `ParticipantMessage` along chains, `ClientReply::Read`, scan batches,
 //!      `ControlMessage::WorkerSynced`
 //! # Invariants
@@ -27,6 +27,7 @@
 mod copy;
 mod evaluate;
 mod finish;
+mod inspect;
 mod leg;
 mod memory;
 mod outcomes;
@@ -46,7 +47,7 @@ use actor::{Actor, Ctx, Shared, Timer};
 use model::{Address, ClusterState, Epoch, PartitionId};
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
-use wire::{Continue, Message, ParticipantMessage};
+use wire::{Continue, InspectMessage, Message, ParticipantMessage};
 
 use copy::Copies;
 use finish::{AbortOrder, CommitOrder};
@@ -215,6 +216,9 @@ impl Participant {
                 self.flush(ctx);
             }
         }
+        if self.copies.source_count() > 0 {
+            self.end_drained_copies(ctx);
+        }
         self.waits.arm(ctx);
     }
 
@@ -273,6 +277,11 @@ impl Actor for Participant {
             Message::Continue(Continue::Scans) => self.continue_scans(ctx),
             Message::Continue(Continue::Copies) => self.continue_copies(ctx),
             Message::Continue(Continue::Upkeep) => self.upkeep(ctx),
+            Message::Inspect(message) => {
+                if let InspectMessage::Ask { session, request, what } = *message {
+                    self.inspect(ctx, from, (session, request), what);
+                }
+            }
             Message::LinkDown { node, incarnation, .. } => self.link_down(ctx, node, incarnation),
             other => panic!("the participant was sent {}", other.name()),
         }

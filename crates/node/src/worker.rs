@@ -121,6 +121,7 @@ impl Worker {
             timers: TimerQueue::default(),
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
+            messages: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,
@@ -341,6 +342,7 @@ impl Worker {
         let name = message.name();
         let record = Recorded::Message { from, to: to.actor, name };
         self.shared.recorder.record(self.shared.now, record);
+        self.shared.messages.handled(name);
         match message {
             Message::State(state) => self.reach(state),
             Message::LinkDown { node, incarnation, .. } => {

@@ -17,15 +17,15 @@ use std::task::{Context, Poll, Waker};
 
 use actor::{Actor, Ctx, Shared, Timer};
 use client::{
-    Client, ClientOperation, ClientOptions, ClientRead, ClientResult, OperationAnswer, Savepoint,
-    ScanSpec, SessionNumber, Token, UnsettledTransaction,
+    Client, ClientOperation, ClientOptions, ClientRead, ClientResult, Inspected, OperationAnswer,
+    Savepoint, ScanSpec, SessionNumber, Token, UnsettledTransaction,
 };
 use model::{
-    Address, ClusterState, Epoch, ErrorClass, ErrorCode, Refusal, SchemaChange, Table, TableId,
-    TransactionId, Value,
+    Address, ClusterState, Epoch, ErrorClass, ErrorCode, NodeId, Refusal, SchemaChange, Table,
+    TableId, TransactionId, Value,
 };
 use stdx::{Duration, Instant, Prng};
-use wire::{Message, TransactionState};
+use wire::{Inspection, Message, TransactionState};
 
 use crate::world::Ambient;
 
@@ -42,6 +42,7 @@ enum Ask {
     OpenSnapshot,
     CloseSnapshot(Epoch),
     Schema(SchemaChange),
+    Inspect { what: Inspection, node: Option<NodeId> },
     Outcome(UnsettledTransaction),
     Savepoint,
     Sleep(Duration),
@@ -62,6 +63,7 @@ impl Ask {
             Ask::OpenSnapshot => "open snapshot",
             Ask::CloseSnapshot(_) => "close snapshot",
             Ask::Schema(_) => "schema change",
+            Ask::Inspect { .. } => "inspect",
             Ask::Outcome(_) => "outcome",
             Ask::Savepoint => "savepoint",
             Ask::Sleep(_) => "sleep",
@@ -278,6 +280,19 @@ impl Session {
         }
     }
 
+    /// Asks workers what goes on in them.
+    pub async fn inspect(
+        &self,
+        what: Inspection,
+        node: Option<NodeId>,
+    ) -> Result<Vec<Inspected>, Refusal> {
+        match self.result(Ask::Inspect { what, node }).await {
+            ClientResult::Inspected(answers) => Ok(answers),
+            ClientResult::Failed(refusal) => Err(refusal),
+            other => panic!("a question ended in {other:?}"),
+        }
+    }
+
     /// All rows of a scan.
     pub async fn scan(&self, spec: ScanSpec) -> Result<Vec<Vec<Value>>, Refusal> {
         self.scan_up_to(spec, usize::MAX).await
@@ -450,6 +465,7 @@ impl Application {
                 return Some(Answer::Done);
             }
             Ask::Schema(change) => client.change_schema(ctx, session, change),
+            Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Outcome(unsettled) => client.outcome(ctx, session, unsettled),
             Ask::Savepoint => return Some(Answer::Savepoint(client.savepoint(session))),
             Ask::Sleep(span) => {

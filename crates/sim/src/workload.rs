@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod bank;
+pub mod inspect;
 pub mod ledger;
 pub mod lists;
 pub mod names;
@@ -77,7 +78,7 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let from = position * 3;
         let drawn = (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]);
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
-        drawn.chain(["watch"]).collect()
+        drawn.chain(["watch", "inspect"]).collect()
     } else {
         load.kinds.clone()
     };
@@ -108,6 +109,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "bank" => bank::round(&session, &lab, &load).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,
+            "inspect" => inspect::round(&session, &lab).await,
             "ledger" => ledger.round(&session, &lab).await,
             "names" => names::round(&session, &lab).await,
             "ring" => ring::round(&session, &lab, &load).await,

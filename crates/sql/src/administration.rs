@@ -6,6 +6,8 @@
 //! # Not here
 //! SET and SHOW (`variables`, `show`), accounts: until they exist there is `root` alone.
 
+mod maintenance;
+
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::{Datum, SqlType};
@@ -40,8 +42,8 @@ pub(crate) async fn run(
         }
         Statement::UnlockTables | Statement::LockInstance | Statement::UnlockInstance => {}
         Statement::Flush(_) => {}
-        Statement::TableMaintenance(maintenance) => {
-            return maintain(session, maintenance, out).await;
+        Statement::TableMaintenance(statement) => {
+            return Box::pin(maintenance::run(session, statement, out)).await;
         }
         Statement::Help(_) => return Ok(no_help(out)),
         Statement::Unsupported { feature } => return Err(unsupported(feature)),
@@ -120,37 +122,6 @@ async fn execute_named(
 fn unknown_handler(name: &str, action: &str) -> SqlError {
     let text = format!("Unknown prepared statement handler ({name}) given to {action}");
     SqlError::new(1243, "HY000", text)
-}
-
-/// ANALYZE, CHECK, OPTIMIZE, REPAIR, CHECKSUM: nothing is ever out of order; the answer says so for
-/// each table, as MySQL's does.
-async fn maintain(
-    session: &mut Session,
-    maintenance: &ast::TableMaintenance,
-    out: &mut ResultWriter,
-) -> Result<Outcome, SqlError> {
-    let operation = match maintenance.operation {
-        ast::MaintenanceOperation::Analyze => "analyze",
-        ast::MaintenanceOperation::Check => "check",
-        ast::MaintenanceOperation::Optimize => "optimize",
-        ast::MaintenanceOperation::Repair => "repair",
-        ast::MaintenanceOperation::Checksum => return Err(unsupported("CHECKSUM TABLE")),
-    };
-    out.columns(
-        &["Table", "Op", "Msg_type", "Msg_text"]
-            .map(|name| ResultColumn::new(name, SqlType::text(512))),
-    );
-    for table in &maintenance.tables {
-        let full = session.full_name(table)?;
-        let (kind, text) = match session.definition(table) {
-            Ok(_) => ("status", "OK".to_owned()),
-            Err(error) => ("Error", error.message().to_owned()),
-        };
-        let row = [full.as_str(), operation, kind, &text].map(Datum::text);
-        out.row(&row);
-        out.drain().await;
-    }
-    Ok(Outcome::Rows)
 }
 
 fn no_help(out: &mut ResultWriter) -> Outcome {

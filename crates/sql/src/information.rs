@@ -16,8 +16,11 @@ mod sequence;
 pub(crate) mod server;
 mod table;
 
+use client::Inspected;
+use model::Value;
 use sql_expression::SqlError;
 use sqltype::{Datum, SqlType, TypeKind};
+use wire::Inspection;
 
 use crate::session::Session;
 
@@ -79,8 +82,8 @@ enum Source {
     Sequences(fn(&Session, &Hints, &Sequences) -> Result<Rows, SqlError>),
     /// There are none.
     Empty,
-    /// From the data nodes, which cannot be asked yet; error 1235 with this name.
-    Unanswered(&'static str),
+    /// From the workers of the data nodes: node and worker, then what they tell.
+    Workers(Inspection),
 }
 
 /// Rows of a computed table.
@@ -126,12 +129,31 @@ impl VirtualTable {
                 rows(session, hints, &sequences)?
             }
             Source::Empty => Vec::new(),
-            Source::Unanswered(what) => return Err(crate::dispatch::unsupported(what)),
+            Source::Workers(what) => {
+                let answers = session.kernel.inspect(what, None).await?;
+                answers.into_iter().flat_map(rows_of_worker).collect()
+            }
         };
         // A large catalog makes many rows: others have had to wait long enough.
         session.kernel.breathe().await?;
         Ok(rows)
     }
+}
+
+/// What a worker has told, behind its node and number.
+fn rows_of_worker(told: Inspected) -> Rows {
+    let datum = |value: Value| match value {
+        Value::Int(number) => Datum::Int(number),
+        Value::UInt(number) => Datum::UInt(number),
+        Value::Bytes(text) => Datum::Bytes(text),
+        _ => Datum::Null,
+    };
+    let (node, worker) = (Datum::UInt(told.node.0.into()), Datum::UInt(told.worker.0.into()));
+    let row = |values: Vec<Value>| {
+        let place = [node.clone(), worker.clone()].into_iter();
+        place.chain(values.into_iter().map(datum)).collect()
+    };
+    told.rows.into_iter().map(row).collect()
 }
 
 impl VirtualColumn {

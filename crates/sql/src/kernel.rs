@@ -18,11 +18,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use client::{
-    Client, ClientOperation, ClientRead, ClientResult, OperationAnswer, Savepoint, ScanSpec,
-    SessionNumber, Token,
+    Client, ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint,
+    ScanSpec, SessionNumber, Token,
 };
-use model::{ClusterState, Epoch, ErrorCode, Refusal, SchemaChange, TableId, TransactionId, Value};
+use model::{
+    ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
+};
 use stdx::{Duration, Instant};
+use wire::Inspection;
 
 /// Names an ask of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +61,10 @@ pub(crate) enum Ask {
     OpenSnapshot,
     CloseSnapshot(Epoch),
     Schema(SchemaChange),
+    Inspect {
+        what: Inspection,
+        node: Option<NodeId>,
+    },
     Sleep(Duration),
     /// Gives up the lane's session with all that is under way in it.
     Abandon,
@@ -320,6 +327,18 @@ impl Kernel {
         }
     }
 
+    /// Asks the workers of the data nodes, or of one, what goes on in them.
+    pub async fn inspect(
+        &self,
+        what: Inspection,
+        node: Option<NodeId>,
+    ) -> Result<Vec<Inspected>, Failure> {
+        match self.result(Ask::Inspect { what, node }).await? {
+            ClientResult::Inspected(answers) => Ok(answers),
+            other => Err(failure(other)),
+        }
+    }
+
     /// Does nothing for a while.
     pub async fn sleep(&self, span: Duration) -> Result<(), Failure> {
         self.result(Ask::Sleep(span)).await.map(|_| ())
@@ -497,6 +516,7 @@ impl Desk {
             Ask::Read { reads, snapshot } => client.read(ctx, session, reads, snapshot),
             Ask::OpenSnapshot => client.open_snapshot(ctx, session),
             Ask::Schema(change) => client.change_schema(ctx, session, change),
+            Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Scan(spec) => {
                 let token = client.scan(ctx, session, *spec);
                 self.tokens.insert(ticket, token);

@@ -266,6 +266,18 @@ impl LockTable {
         Some(self.requests[hold].mode)
     }
 
+    /// All holds and waits: key, owner, mode, whether it is granted; of one key first its holds,
+    /// then its waits in order.
+    pub fn requests(&self) -> impl Iterator<Item = (LockKey, LockOwner, Mode, bool)> + '_ {
+        self.by_key.iter_rows().flat_map(|RowId(id)| {
+            let lock = &self.locks[id];
+            let holds = self.requests.iter(lock.holders, Chain::Lock).map(|(_, hold)| (hold, true));
+            let waits = self.waits_of(lock).map(|(_, wait)| (wait, false));
+            let all = holds.chain(waits);
+            all.map(|(request, granted)| (lock.key, request.owner, request.mode, granted))
+        })
+    }
+
     /// Whom the waits of `owner` wait for: other owners with a conflicting hold, or a conflicting
     /// wait ahead in the queue. Sorted, each once; empty when it waits for nothing.
     pub fn blockers(&self, owner: LockOwner) -> Vec<LockOwner> {

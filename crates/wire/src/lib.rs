@@ -12,6 +12,7 @@
 pub mod chain;
 pub mod control;
 pub mod epoch;
+pub mod inspect;
 pub mod operation;
 pub mod scan;
 pub mod transaction;
@@ -24,6 +25,7 @@ use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 pub use chain::{Chain, REPLICAS_MAX};
 pub use control::ControlMessage;
 pub use epoch::EpochMessage;
+pub use inspect::{InspectMessage, Inspection};
 pub use operation::{
     LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection, WaitPolicy,
 };
@@ -94,6 +96,8 @@ pub enum Message {
     Coordinator(CoordinatorMessage),
     /// Scans, both ways.
     Scan(ScanMessage),
+    /// What goes on in a worker, both ways.
+    Inspect(Box<InspectMessage>),
     /// From an SQL worker to another one of its node: KILL.
     Kill {
         /// The connection, which the receiver hosts.
@@ -141,6 +145,7 @@ impl Message {
             Message::Participant(message) => message.name(),
             Message::Coordinator(message) => message.name(),
             Message::Scan(message) => message.name(),
+            Message::Inspect(message) => message.name(),
             Message::Kill { .. } => "Kill",
         }
     }

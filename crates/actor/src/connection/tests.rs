@@ -28,6 +28,7 @@ fn shared() -> Shared {
         timers: TimerQueue::default(),
         prng: Prng::new(1),
         recorder: FlightRecorder::new(4),
+        messages: Default::default(),
         probes: Probes::default(),
         faults: FaultPlan::none(),
         mutation: Mutation::None,

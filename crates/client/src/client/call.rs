@@ -5,6 +5,7 @@ use model::{ErrorCode, Refusal};
 use stdx::{Duration, Instant};
 
 use super::Client;
+use super::inspect::InspectCall;
 use super::outcome::OutcomeCall;
 use super::read::ReadCall;
 use super::route::Life;
@@ -53,6 +54,7 @@ pub(super) enum Work {
     Schema(SchemaCall),
     Snapshot(SnapshotCall),
     Outcome(OutcomeCall),
+    Inspect(InspectCall),
 }
 
 /// Shortest and longest time before a request is sent again; it doubles from retry to retry.
@@ -216,6 +218,7 @@ impl Client {
             Work::Schema(_) => self.send_schema(ctx, token, call),
             Work::Snapshot(_) => self.send_snapshot(ctx, token, call),
             Work::Outcome(_) => self.ask_outcome(ctx, token, call),
+            Work::Inspect(_) => self.send_questions(ctx, token, call),
         }
     }
 
@@ -228,6 +231,7 @@ impl Client {
             Work::Schema(_) => self.schema_lost(ctx, token, call),
             Work::Snapshot(_) => self.snapshot_lost(ctx, token, call),
             Work::Outcome(_) => self.outcome_lost(ctx, token, call),
+            Work::Inspect(_) => self.inspection_lost(ctx, token, call, None),
         }
     }
 
@@ -247,6 +251,7 @@ impl Client {
             Work::Schema(work) => work.asked().into_iter().collect(),
             Work::Snapshot(work) => work.asked().into_iter().collect(),
             Work::Outcome(work) => work.asked().into_iter().collect(),
+            Work::Inspect(work) => work.awaited(),
         }
     }
 
@@ -263,7 +268,11 @@ impl Client {
             // The end of one call can have ended another.
             if let Some(call) = self.take(token) {
                 probe!(ctx, "client: link lost with a request under way");
-                self.answer_lost(ctx, token, call);
+                if matches!(call.work, Work::Inspect(_)) {
+                    self.inspection_lost(ctx, token, call, Some(lost));
+                } else {
+                    self.answer_lost(ctx, token, call);
+                }
             }
         }
         self.transactions_lost(ctx, lost);

@@ -5,6 +5,10 @@
 //! before the new replica was in the chain, and would commit past it. The walk waits in the row's
 //! lock queue. Everything else that commits later was prepared with the new chain, and so comes
 //! over the same link after what was copied.
+//!
+//! A copy ends when every transaction that began before the new replica was in its chain has ended
+//! here. Until then it may be decided one way here and the other way by those who take over: rows
+//! and outcomes of it must not outlive this replica in the new one, which has no record of it.
 //! # Not here
 //! Who is to be copied (`placement`), when a node is complete (`control`).
 
@@ -19,7 +23,7 @@ use store::lock_table::{Grant, LockAnswer, LockKey, LockOwner, Mode as LockMode}
 use wire::{Continue, ControlMessage, Message, ParticipantMessage};
 
 use super::Participant;
-use super::leg::{FOREIGN_OWNERS, LegHandle};
+use super::leg::{FOREIGN_OWNERS, Leg, LegHandle};
 
 /// Outcomes per message.
 const OUTCOMES_PER_MESSAGE: usize = 1_024;
@@ -44,6 +48,8 @@ struct Source {
     waiting: bool,
     /// In need of another turn.
     pending: bool,
+    /// All slots are read; transactions of older chains have not ended.
+    drains: bool,
 }
 
 /// A copy this replica receives.
@@ -118,6 +124,7 @@ impl Participant {
             owner,
             waiting: false,
             pending: false,
+            drains: false,
         };
         self.copies.sources.insert(key, source);
         self.step_copy(ctx, key);
@@ -181,10 +188,19 @@ impl Participant {
                 return;
             }
             let mut rows = Vec::new();
-            let end = self.collect_slots(ctx, key, &mut rows, batch, &mut slots_left);
+            let mut end = self.collect_slots(ctx, key, &mut rows, batch, &mut slots_left);
+            let drains = end.is_some() && self.has_older_legs(ctx, key.1);
+            if drains {
+                probe!(ctx, "copy: waits for the end of older transactions");
+                end = None;
+            }
             let source = self.copies.sources.get_mut(&key).expect("a copy under way");
             let copy = source.copy;
+            source.drains = drains;
             if rows.is_empty() && end.is_none() {
+                if drains {
+                    return;
+                }
                 continue;
             }
             source.unacknowledged += 1;
@@ -198,6 +214,28 @@ impl Participant {
             fault_point!(ctx, "copy: rows sent");
             if end.is_some() {
                 return;
+            }
+        }
+    }
+
+    /// Whether transactions have not ended here that changed rows in chains without the target's
+    /// present life.
+    fn has_older_legs(&self, ctx: &Ctx<'_>, target: Address) -> bool {
+        let member = ctx.cluster().members.get(&target.node);
+        let Some(joined_at) = member.map(|member| member.joined_at) else { return false };
+        let is_older = |leg: &Leg| {
+            leg.began < joined_at || !leg.chain.iter().any(|replica| replica.node == target.node)
+        };
+        self.legs.unordered().any(|(_, leg)| leg.has_changes() && is_older(leg))
+    }
+
+    /// Ends the copies for which only older transactions had to be waited for, if they have ended.
+    pub(super) fn end_drained_copies(&mut self, ctx: &mut Ctx<'_>) {
+        let drains = self.copies.sources.iter().filter(|(_, source)| source.drains);
+        let drains: Vec<(PartitionId, Address)> = drains.map(|(key, _)| *key).collect();
+        for key in drains {
+            if !self.has_older_legs(ctx, key.1) {
+                self.step_copy(ctx, key);
             }
         }
     }

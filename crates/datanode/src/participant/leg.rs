@@ -78,7 +78,7 @@ pub(super) struct Leg {
     pub(super) answers: Answers,
     /// Bytes of staged images.
     bytes: u64,
-    /// The cluster state in which the leg began here; for traces.
+    /// The cluster state in which the leg began here.
     pub(super) began: ControlIndex,
 }
 
@@ -124,6 +124,11 @@ impl Leg {
         if self.locked.last() != Some(&partition) && !self.locked.contains(&partition) {
             self.locked.push(partition);
         }
+    }
+
+    /// Whether it has changed rows, or was decided.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.rows.is_empty() || self.status != Status::Open
     }
 
     /// Takes the partitions out in which the leg holds or awaits locks.
@@ -337,7 +342,7 @@ impl Legs {
     }
 
     /// All legs, by handle.
-    fn unordered(&self) -> impl Iterator<Item = (LegHandle, &Leg)> {
+    pub(super) fn unordered(&self) -> impl Iterator<Item = (LegHandle, &Leg)> {
         let records = self.records.iter().enumerate();
         records.filter_map(|(at, leg)| Some((LegHandle(at as u32), leg.as_ref()?)))
     }

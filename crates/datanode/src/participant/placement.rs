@@ -215,11 +215,14 @@ impl Participant {
     /// When old images take too much memory, gives up the snapshots that need them.
     fn limit_versions(&mut self, ctx: &mut Ctx<'_>) {
         let bytes: u64 = self.replicas.values().map(|r| r.partition.version_bytes()).sum();
-        if bytes <= ctx.config().version_memory {
+        let from = ctx.view().epochs.current.next();
+        // What was given up is dropped first, and nothing can be given up twice.
+        let dropping = !self.stale_versions.is_empty() || from <= self.versions_from;
+        if bytes <= ctx.config().version_memory || dropping {
             return;
         }
         probe!(ctx, "participant: old row images over their limit");
-        self.versions_from = ctx.view().epochs.current.next();
+        self.versions_from = from;
         for replica in self.replicas.values_mut() {
             let floor = replica.partition.snapshot_floor().max(self.versions_from);
             replica.partition.set_snapshot_floor(floor);

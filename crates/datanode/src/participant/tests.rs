@@ -207,6 +207,7 @@ impl World {
             timers: TimerQueue::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
+            messages: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,

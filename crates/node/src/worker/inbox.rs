@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use model::{ActorKind, ControlIndex, Incarnation, NodeId};
-use wire::{ControlMessage, Envelope, Message, ParticipantMessage, Priority, ScanMessage};
+use wire::{
+    ControlMessage, Envelope, InspectMessage, Message, ParticipantMessage, Priority, ScanMessage,
+};
 
 /// The waiting messages of a worker.
 #[derive(Debug, Default)]
@@ -71,6 +73,7 @@ pub(super) fn is_request(message: &Message) -> bool {
     match message {
         Message::Request(_) | Message::Participant(ParticipantMessage::Read(_)) => true,
         Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
+        Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
         Message::Control(message) => {
             matches!(**message, ControlMessage::Follow | ControlMessage::Schema { .. })
         }
@@ -83,18 +86,22 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
     match to {
         ActorKind::Control => matches!(message, Message::Control(_)),
         ActorKind::Epochs => matches!(message, Message::Epoch(_)),
-        ActorKind::Coordinator => {
-            matches!(message, Message::Request(_) | Message::Coordinator(_) | Message::Epoch(_))
-        }
+        ActorKind::Coordinator => match message {
+            Message::Request(_) | Message::Coordinator(_) | Message::Epoch(_) => true,
+            Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
+            _ => false,
+        },
         ActorKind::Participant => match message {
             Message::Participant(_) | Message::Continue(_) => true,
             Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
+            Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
             _ => false,
         },
         ActorKind::Client | ActorKind::IndexBuilder => match message {
             Message::Reply(_) | Message::Continue(_) | Message::Kill { .. } => true,
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Control(message) => matches!(**message, ControlMessage::SchemaReply { .. }),
+            Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
         },
     }

@@ -211,6 +211,7 @@ impl World {
                 ClientResult::ScanRows { rows, finished: true }
             }
             Ask::OpenSnapshot => ClientResult::SnapshotOpened(Epoch(1)),
+            Ask::Inspect { .. } => ClientResult::Inspected(Vec::new()),
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
             Ask::ScanNext(_) | Ask::ScanClose(_) | Ask::CloseSnapshot(_) | Ask::Abandon => {
                 return None;

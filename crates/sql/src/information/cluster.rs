@@ -1,14 +1,15 @@
 //! The schema `nines`: the cluster itself, by SQL.
 //!
 //! # Owns
-//! What this process knows of the cluster by the control log: members and placement.
-//! # Not here
-//! What only data nodes know (memory, transactions, locks, messages, the flight recorder): the
-//! tables are named, and refuse until data nodes can be asked.
+//! The tables: members and placement, which this process knows by the control log, and what the
+//! workers of the data nodes tell when they are asked.
+//! # Guarantees
+//! A node that does not answer in time is missing in the rows; the others' are shown.
 
 use model::{ClusterState, MemberStatus, NodeId, NodeRole, PartitionId, PartitionIndex};
 use sql_expression::SqlError;
 use sqltype::Datum;
+use wire::Inspection;
 
 use super::schema::node_group;
 use super::{Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, text};
@@ -55,15 +56,30 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Here(partitions),
     ),
     nines(
+        "replicas",
+        &[
+            NODE,
+            WORKER,
+            column("table_id", Kind::UInt),
+            column("partition", Kind::UInt),
+            column("role", Kind::Text(16)),
+            column("syncing", Kind::Text(3)),
+            column("rows", Kind::UBigInt),
+            column("slots", Kind::UBigInt),
+            column("bytes", Kind::UBigInt),
+        ],
+        Source::Workers(Inspection::Replicas),
+    ),
+    nines(
         "memory",
         &[
             NODE,
             WORKER,
             column("pool", Kind::Text(32)),
             column("used", Kind::UBigInt),
-            column("limit", Kind::UBigInt),
+            nullable("limit", Kind::UBigInt),
         ],
-        Source::Unanswered("nines.memory"),
+        Source::Workers(Inspection::Memory),
     ),
     nines(
         "transactions",
@@ -72,10 +88,12 @@ pub(super) static TABLES: &[VirtualTable] = &[
             WORKER,
             column("transaction", Kind::Text(64)),
             column("state", Kind::Text(32)),
+            nullable("client_node_id", Kind::UInt),
             column("operations", Kind::UInt),
-            column("age_ms", Kind::UBigInt),
+            column("waits", Kind::UInt),
+            column("idle_us", Kind::UBigInt),
         ],
-        Source::Unanswered("nines.transactions"),
+        Source::Workers(Inspection::Transactions),
     ),
     nines(
         "locks",
@@ -84,12 +102,12 @@ pub(super) static TABLES: &[VirtualTable] = &[
             WORKER,
             column("table_id", Kind::UInt),
             column("partition", Kind::UInt),
-            column("row_key", Kind::Text(1024)),
+            column("key_hash", Kind::Text(16)),
             column("transaction", Kind::Text(64)),
             column("mode", Kind::Text(16)),
             column("granted", Kind::Text(3)),
         ],
-        Source::Unanswered("nines.locks"),
+        Source::Workers(Inspection::Locks),
     ),
     nines(
         "messages",
@@ -98,20 +116,14 @@ pub(super) static TABLES: &[VirtualTable] = &[
             WORKER,
             column("message", Kind::Text(64)),
             column("sent", Kind::UBigInt),
-            column("received", Kind::UBigInt),
+            column("handled", Kind::UBigInt),
         ],
-        Source::Unanswered("nines.messages"),
+        Source::Workers(Inspection::Messages),
     ),
     nines(
         "recorder",
-        &[
-            NODE,
-            WORKER,
-            column("sequence", Kind::UBigInt),
-            column("at_us", Kind::UBigInt),
-            column("entry", Kind::Text(1024)),
-        ],
-        Source::Unanswered("nines.recorder"),
+        &[NODE, WORKER, column("at_us", Kind::UBigInt), column("event", Kind::Text(1024))],
+        Source::Workers(Inspection::Recorder),
     ),
 ];
 

@@ -156,6 +156,7 @@ impl World {
             timers: TimerQueue::default(),
             prng: self.prng.fork(),
             recorder: FlightRecorder::new(16),
+            messages: Default::default(),
             probes: Probes::default(),
             faults,
             mutation: self.mutation,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::ControlMessage;
+use wire::{ControlMessage, KnownOutcome};
 
 use super::*;
 
@@ -247,7 +247,7 @@ fn a_copy_waits_for_transactions_of_the_old_chain() {
     let probe = ParticipantMessage::OutcomeProbe { transaction: txn(2), probe: 1 };
     world.tell(coordinator(1), participant(3), Message::Participant(probe));
     world.run();
-    let outcome = wire::KnownOutcome::Committed(world.epoch);
+    let outcome = KnownOutcome::Committed(world.epoch);
     assert!(
         matches!(
             world.take_others()[..],
@@ -325,4 +325,71 @@ fn a_worker_without_partitions_is_synced_at_once() {
     world.activate(3);
     world.write(txn(1), vec![insert(1, 1)]);
     world.check_quiet();
+}
+
+#[test]
+fn a_copy_ends_after_the_transactions_of_older_chains() {
+    let mut world = World::new(3);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.kill(2);
+    // Applied, and kept: other legs of it may still be undecided where they are.
+    let older = world.chain();
+    world.execute(txn(2), vec![add(1, 1)]);
+    world.order_commit(txn(2), &older, true);
+    world.run();
+    let config = (*world.nodes[&1].shared.config).clone();
+    world.start(2, 2, config);
+    world.sync(2);
+    world.run();
+    assert!(!world.synced(), "the new replica would know the change, and not who made it");
+    // A transaction of the new chain is not waited for.
+    world.execute(txn(3), vec![add(2, 1)]);
+    world.order_complete(txn(2), &older);
+    world.run();
+    assert!(world.synced());
+    world.activate(2);
+    world.commit(txn(3));
+    assert_eq!(world.rows(2), [(1, 11), (2, 21)]);
+    world.check_quiet();
+}
+
+#[test]
+fn a_copy_tells_no_outcome_that_may_be_reversed() {
+    let mut world = World::new(3);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.kill(2);
+    // The backup has noted the commit, and is the last to have heard of it.
+    let older = world.chain();
+    world.execute(txn(2), vec![add(1, 1)]);
+    world.order_commit(txn(2), &older, false);
+    let coordinator = world.coordinator();
+    assert!(world.carry((coordinator, older[1])), "the commit reaches the backup");
+    world.links.clear();
+    // It becomes primary, and copies.
+    world.kill(1);
+    let config = (*world.nodes[&3].shared.config).clone();
+    world.start(2, 2, config);
+    world.sync(2);
+    world.run();
+    assert!(!world.synced());
+    assert_eq!(outcome_at(&mut world, 2, txn(2)), KnownOutcome::Unknown);
+    world.order_commit(txn(2), &[older[1]], false);
+    world.run();
+    assert!(world.synced());
+    assert!(matches!(outcome_at(&mut world, 2, txn(2)), KnownOutcome::Committed(_)));
+}
+
+/// What a node says when it is asked how a transaction ended.
+fn outcome_at(world: &mut World, node: u16, transaction: TransactionId) -> KnownOutcome {
+    let probe = ParticipantMessage::OutcomeProbe { transaction, probe: 1 };
+    let from = world.coordinator();
+    let to = Address { node: NodeId(node), ..from };
+    let to = Address { actor: ActorKind::Participant, ..to };
+    world.tell(from, to, Message::Participant(probe));
+    world.run();
+    let told = world.take_others().into_iter().rev().find_map(|message| match message {
+        Message::Coordinator(CoordinatorMessage::OutcomeReport { outcome, .. }) => Some(outcome),
+        _ => None,
+    });
+    told.expect("it answers")
 }

@@ -335,3 +335,39 @@ fn direct_reads_need_a_lease_and_a_complete_replica() {
     world.nodes.get_mut(&2).unwrap().shared.lease.set(Instant::ZERO);
     assert_eq!(ask(&mut world, 2, None), Err(ErrorCode::NotServing));
 }
+
+#[test]
+fn old_images_over_their_limit_are_dropped_and_then_there_is_rest() {
+    let mut world = World::with(1, |config| config.version_memory = 4_096);
+    world.change(|state| {
+        let table = state.tables.get_mut(&P.table).unwrap();
+        let table = Arc::make_mut(table);
+        (table.partition_count, table.version) = (8, 2);
+    });
+    // The last of many replicas has all the old images.
+    let is_in_last = |world: &World, id: &i64| {
+        let index = world.cluster.tables[&P.table].partition_of_key(&[Value::Int(*id)]);
+        index == Some(PartitionIndex(7))
+    };
+    let ids: Vec<i64> = (0..1_000).filter(|id| is_in_last(&world, id)).take(60).collect();
+    let partition = PartitionId { index: PartitionIndex(7), ..P };
+    let of_last = |number: usize, kind| Operation {
+        partition,
+        table_version: 2,
+        ..operation(number as u32 + 1, kind)
+    };
+    for number in 0..600 {
+        if number % 30 == 0 {
+            // A snapshot before each round of changes keeps all it has replaced.
+            world.next_epoch(&(5..world.epoch.0 + 1).collect::<Vec<u64>>());
+        }
+        let id = ids[number % ids.len()];
+        world.prepare(txn(number as u32 + 1), vec![of_last(0, upsert(id, number as i64))]);
+        world.run();
+        world.commit(txn(number as u32 + 1));
+    }
+    let participant = &world.nodes[&1].participant;
+    let bytes: u64 = participant.partitions().map(|partition| partition.version_bytes()).sum();
+    // Those of the changes since it was looked at last.
+    assert!(bytes <= 32_000, "{bytes} bytes of old images are left");
+}

@@ -1,0 +1,151 @@
+//! Answers to questions about the worker: memory, locks, replicas, messages, the flight recorder.
+//!
+//! # Guarantees
+//! Nothing changes. A digest looks at some thousand rows at a time, everything else is small.
+
+use actor::Ctx;
+use model::{Address, Epoch, PartitionId, RowId, SessionId, Value, key};
+use store::lock_table::{LockOwner, Mode as LockMode};
+use wire::inspect::ROWS_MAX;
+use wire::{InspectMessage, Inspection, Message};
+
+use super::Participant;
+use super::leg::{FOREIGN_OWNERS, LegHandle};
+use super::replica::Replica;
+
+/// Rows that a digest looks at in one turn.
+const DIGEST_ROWS: u64 = 2_048;
+
+type Rows = Vec<Vec<Value>>;
+
+impl Participant {
+    /// Answers a client's question.
+    pub(super) fn inspect(
+        &self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        (session, request): (SessionId, u64),
+        what: Inspection,
+    ) {
+        let mut rows = match what {
+            Inspection::Memory => self.memory_rows(ctx),
+            Inspection::Locks => self.lock_rows(),
+            Inspection::Replicas => self.replica_rows(ctx),
+            Inspection::Messages => messages(ctx),
+            Inspection::Recorder => recorder(ctx),
+            Inspection::Digest { partition, epoch, after } => {
+                self.digest_rows(ctx, partition, epoch, after).into_iter().collect()
+            }
+            // A coordinator is asked for these.
+            Inspection::Transactions => Rows::new(),
+        };
+        rows.truncate(ROWS_MAX);
+        let answer = InspectMessage::Answer { session, request, rows };
+        ctx.send(from, Message::Inspect(Box::new(answer)));
+    }
+
+    fn memory_rows(&self, ctx: &Ctx<'_>) -> Rows {
+        let sum = |of: &dyn Fn(&Replica) -> u64| self.replicas.values().map(of).sum::<u64>();
+        let staged = self.legs.staged_bytes();
+        let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
+        let parts = [
+            ("rows", sum(&|replica| replica.partition.heap_bytes())),
+            ("hash indexes", sum(&|replica| replica.partition.hash_index_bytes())),
+            ("ordered indexes", sum(&|replica| replica.partition.ordered_index_bytes())),
+            ("old images", sum(&|replica| replica.partition.version_bytes())),
+            ("staged changes", staged),
+            ("locks", sum(&|replica| replica.locks.memory_bytes() as u64)),
+        ];
+        let total = vec![
+            Value::text("data memory"),
+            Value::UInt(used),
+            Value::UInt(ctx.config().data_memory),
+        ];
+        let part =
+            |(name, used): (&str, u64)| vec![Value::text(name), Value::UInt(used), Value::Null];
+        std::iter::once(total).chain(parts.into_iter().map(part)).collect()
+    }
+
+    fn lock_rows(&self) -> Rows {
+        let of_replica = |(partition, replica): (&PartitionId, &Replica)| {
+            let row = |(key, owner, mode, granted): (_, LockOwner, _, bool)| {
+                let store::lock_table::LockKey(hash) = key;
+                vec![
+                    Value::UInt(partition.table.0.into()),
+                    Value::UInt(partition.index.0.into()),
+                    Value::text(&format!("{hash:016x}")),
+                    Value::text(&self.owner_name(owner)),
+                    Value::text(if mode == LockMode::Exclusive { "exclusive" } else { "shared" }),
+                    Value::text(if granted { "YES" } else { "NO" }),
+                ]
+            };
+            replica.locks.requests().take(ROWS_MAX).map(row).collect::<Rows>()
+        };
+        self.replicas.iter().flat_map(of_replica).take(ROWS_MAX).collect()
+    }
+
+    fn owner_name(&self, owner: LockOwner) -> String {
+        match self.legs.get(LegHandle(owner.0)) {
+            _ if owner.0 >= FOREIGN_OWNERS => "replica copy".to_owned(),
+            Some(leg) => leg.transaction.to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn replica_rows(&self, ctx: &Ctx<'_>) -> Rows {
+        let row = |(partition, replica): (&PartitionId, &Replica)| {
+            let primary = replica.chain.first() == Some(&ctx.me());
+            vec![
+                Value::UInt(partition.table.0.into()),
+                Value::UInt(partition.index.0.into()),
+                Value::text(if primary { "primary" } else { "backup" }),
+                Value::text(if replica.syncing { "YES" } else { "NO" }),
+                Value::UInt(replica.partition.row_count()),
+                Value::UInt(replica.partition.slot_count().into()),
+                Value::UInt(replica.partition.memory_bytes()),
+            ]
+        };
+        self.replicas.iter().map(row).collect()
+    }
+
+    fn digest_rows(
+        &self,
+        ctx: &Ctx<'_>,
+        partition: PartitionId,
+        epoch: Epoch,
+        mut after: Option<RowId>,
+    ) -> Option<Vec<Value>> {
+        let replica = self.replicas.get(&partition).filter(|replica| !replica.syncing)?;
+        self.check_snapshot(ctx, replica, epoch).ok()?;
+        let (mut count, mut sum) = (0, 0u64);
+        while count < DIGEST_ROWS {
+            let Some((row_id, row)) = replica.partition.next_slot_at(after, epoch) else {
+                return Some(vec![Value::Null, Value::UInt(count), Value::UInt(sum)]);
+            };
+            after = Some(row_id);
+            count += 1;
+            // The order of rows is of no matter, so that it may differ.
+            sum = sum.wrapping_add(key::local_hash(row));
+        }
+        let next = after.map_or(Value::Null, |row_id| Value::UInt(row_id.0.into()));
+        Some(vec![next, Value::UInt(count), Value::UInt(sum)])
+    }
+}
+
+fn messages(ctx: &Ctx<'_>) -> Rows {
+    let counts = ctx.view().messages.by_name().into_iter();
+    counts
+        .map(|count| {
+            vec![Value::text(count.name), Value::UInt(count.sent), Value::UInt(count.handled)]
+        })
+        .collect()
+}
+
+fn recorder(ctx: &Ctx<'_>) -> Rows {
+    let events = ctx.view().recorder.events();
+    events
+        .map(|(at, event)| {
+            vec![Value::UInt(at.as_nanos() / 1_000), Value::text(&event.to_string())]
+        })
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Questions about what goes on in a worker, and their answers.
+//!
+//! # Guarantees
+//! An answer is what the worker knows at that moment, and changes nothing. It is bounded: see
+//! [`ROWS_MAX`].
+
+use model::{Epoch, PartitionId, RowId, SessionId, Value};
+
+/// Most rows of an answer; what does not fit is left out.
+pub const ROWS_MAX: usize = 10_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inspection {
+    /// Of a participant: what takes how much memory. Pool, bytes used, limit or NULL.
+    Memory,
+    /// Of a coordinator: the open transactions. Name, state, client's node, operations, waits,
+    /// microseconds since it was last heard of.
+    Transactions,
+    /// Of a participant: locks held and awaited. Table, partition, hash of the key, transaction,
+    /// mode, whether it is granted.
+    Locks,
+    /// Of a participant: messages of its worker by name. Name, sent, handled.
+    Messages,
+    /// Of a participant: the flight recorder of its worker, oldest first. Microseconds, event.
+    Recorder,
+    /// Of a participant: its replicas. Table, partition, whether it is primary, whether it is being
+    /// copied, rows, slots, bytes.
+    Replicas,
+    /// Of a participant: the rows of a replica as of a snapshot that somebody holds, from a slot
+    /// on, as far as one turn goes. The slot to go on from or NULL, rows, the sum of their hashes.
+    /// No row at all when the replica cannot tell.
+    Digest {
+        /// Which replica.
+        partition: PartitionId,
+        /// The snapshot.
+        epoch: Epoch,
+        /// The last slot that was looked at.
+        after: Option<RowId>,
+    },
+}
+
+/// A question or its answer.
+#[derive(Clone, Debug)]
+pub enum InspectMessage {
+    /// From a client.
+    Ask {
+        /// Who asks.
+        session: SessionId,
+        /// Its counter.
+        request: u64,
+        /// What.
+        what: Inspection,
+    },
+    /// To the client.
+    Answer {
+        /// Who asked.
+        session: SessionId,
+        /// Its counter.
+        request: u64,
+        /// The rows.
+        rows: Vec<Vec<Value>>,
+    },
+}
+
+impl InspectMessage {
+    /// Short name for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ask { .. } => "Inspect",
+            Self::Answer { .. } => "InspectAnswer",
+        }
+    }
+}
