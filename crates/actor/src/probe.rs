@@ -34,23 +34,24 @@ pub struct FaultPlan {
     /// The only point that fires, if one is chosen.
     only: Option<&'static str>,
     passed: BTreeMap<&'static str, u64>,
+    fired: BTreeMap<&'static str, u64>,
 }
 
 impl FaultPlan {
     /// No fault ever.
     pub fn none() -> Self {
-        Self { prng: Prng::new(0), per_million: 0, only: None, passed: BTreeMap::new() }
+        Self::random(0, 0)
     }
 
-    /// Every passed point fires with this chance in a million.
+    /// Every passed fault point fires with this chance in a million.
     pub fn random(seed: u64, per_million: u64) -> Self {
-        Self { prng: Prng::new(seed), per_million, only: None, passed: BTreeMap::new() }
+        let (passed, fired) = (BTreeMap::new(), BTreeMap::new());
+        Self { prng: Prng::new(seed), per_million, only: None, passed, fired }
     }
 
     /// The point `name` fires when it is passed, and no other.
     pub fn at(name: &'static str) -> Self {
-        let only = Some(name);
-        Self { prng: Prng::new(0), per_million: 1_000_000, only, passed: BTreeMap::new() }
+        Self { only: Some(name), ..Self::random(0, 1_000_000) }
     }
 
     /// Changes the chance, in a million.
@@ -63,12 +64,22 @@ impl FaultPlan {
         if self.per_million == 0 {
             return false;
         }
+        let fires = self.only.is_none_or(|only| only == name)
+            && self.prng.below(1_000_000) < self.per_million;
         *self.passed.entry(name).or_default() += 1;
-        self.only.is_none_or(|only| only == name) && self.prng.below(1_000_000) < self.per_million
+        if fires {
+            *self.fired.entry(name).or_default() += 1;
+        }
+        fires
     }
 
     /// Name and count of each fault point passed while faults were on.
     pub fn passed(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.passed.iter().map(|(name, count)| (*name, *count))
+    }
+
+    /// Name and count of each fault point that has fired.
+    pub fn fired(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.fired.iter().map(|(name, count)| (*name, *count))
     }
 }

@@ -80,6 +80,7 @@ impl Chaos {
             for node in world.nodes(kind) {
                 world.thaw(node);
                 world.slow(node, 1);
+                world.limit_memory(node, None);
                 world.disarm(node);
                 self.bring_back(world, node);
             }
@@ -164,12 +165,14 @@ impl Chaos {
         match self.prng.below(100) {
             0..14 => self.crash(world),
             14..19 => self.arm(world, &AT_WORK),
-            19..24 => self.arm(world, &AT_DECISION),
+            19..22 => self.arm(world, &AT_DECISION),
+            22..24 => self.arm_leader(world),
             24..34 => self.freeze(world),
             34..38 => self.vanish(world),
             38..52 => self.cut_off(world),
             52..57 => self.cut_pair(world),
-            57..62 => self.slow(world),
+            57..60 => self.slow(world),
+            60..62 => self.starve(world),
             62..68 => self.strike_client(world),
             68..71 => self.leave(world),
             71..80 => self.recover(world),
@@ -266,7 +269,11 @@ impl Chaos {
         }
         if self.prng.percent(30) {
             // Those who take over what it has left may die of it.
-            self.arm(world, &AT_TAKEOVER);
+            if self.prng.percent(50) {
+                self.arm_leader(world);
+            } else {
+                self.arm(world, &AT_TAKEOVER);
+            }
         }
     }
 
@@ -275,6 +282,21 @@ impl Chaos {
         for node in self.victims(world) {
             self.arm_for(world, node, span, points);
         }
+        world.run_for(span);
+        self.disarm_due(world);
+    }
+
+    /// Lets the leader or the driver die at what only they do.
+    fn arm_leader(&mut self, world: &mut World) {
+        let driver = world.newest_state().driver();
+        let chosen = if self.prng.percent(60) { world.leader().or(driver) } else { driver };
+        let Some(node) = chosen.filter(|node| self.may_lose(world, &[*node])) else { return };
+        let span = Duration::from_millis(self.prng.between(100, 1_500));
+        let point = *self.prng.pick(&AT_TAKEOVER);
+        world.arm_at(node, point);
+        self.armed.insert(node, world.now() + span);
+        self.risk(world, node, span);
+        self.note(world, format!("{node} is armed with {point} for {span}"));
         world.run_for(span);
         self.disarm_due(world);
     }
@@ -385,10 +407,30 @@ impl Chaos {
         }
     }
 
+    /// Leaves a node no memory for more rows for a while: it refuses what adds to them, as primary
+    /// or as backup, and nothing else.
+    fn starve(&mut self, world: &mut World) {
+        let nodes = world.nodes(Kind::Data);
+        let node = *self.prng.pick(&nodes);
+        world.limit_memory(node, Some(1));
+        self.note(world, format!("{node} has no memory left"));
+        world.run_for(Duration::from_millis(self.prng.between(20, 1_500)));
+        world.limit_memory(node, None);
+        self.note(world, format!("{node} has memory again"));
+    }
+
     fn strike_client(&mut self, world: &mut World) {
         let clients = world.nodes(Kind::Client);
         let client = *self.prng.pick(&clients);
-        match self.prng.below(3) {
+        match self.prng.below(4) {
+            3 => {
+                let point = *self.prng.pick(&AT_CLIENT);
+                let span = Duration::from_millis(self.prng.between(100, 1_000));
+                world.arm_at(client, point);
+                self.note(world, format!("{client} is armed with {point} for {span}"));
+                world.run_for(span);
+                world.disarm(client);
+            }
             0 => {
                 world.crash(client);
                 self.note(world, format!("{client} crashes"));
@@ -455,7 +497,9 @@ impl Chaos {
 /// A node slower than this may miss its lease.
 const SLOW: u64 = 5;
 /// Moments of the protocols that run all the time. Passed rarely or often, each is struck as often.
-const AT_WORK: [&str; 18] = [
+const AT_WORK: [&str; 20] = [
+    "builder: before entries are committed",
+    "builder: before an index is proposed online",
     "coordinator: after a prepare is sent",
     "coordinator: at the commit point",
     "coordinator: after a commit is sent",
@@ -494,6 +538,12 @@ const AT_TAKEOVER: [&str; 8] = [
     "control: change of voters proposed",
     "control: state applied, followers not told",
     "coordinator: after an abort is sent",
+];
+/// Moments of a client.
+const AT_CLIENT: [&str; 3] = [
+    "client: after a commit request is sent",
+    "client: after a batch is sent",
+    "client: between the partitions of a scan",
 ];
 /// Moments of a node that comes back.
 const AT_RETURN: [&str; 3] = [

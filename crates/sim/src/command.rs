@@ -155,11 +155,14 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> std::io::Result<boo
 /// The line that replays a failure.
 fn replay(outcome: &Outcome, mutation: Mutation) -> String {
     let failure = outcome.failure.as_deref().unwrap_or_default();
-    let with = match mutation {
+    let mut with = match mutation {
         Mutation::None => String::new(),
         mutation => format!(" --mutation {mutation:?}"),
     };
-    format!("FAILED: {failure}\n  replay: sim run --seed {}{with}", outcome.seed)
+    if failure.contains("two runs") {
+        with += " --twice";
+    }
+    format!("FAILED: {failure}\n  replay: cargo xtask sim --seed {}{with}", outcome.seed)
 }
 
 /// Runs seeds on several threads and hands each outcome over as it comes. `more` says whether to

@@ -114,6 +114,8 @@ pub struct Totals {
     pub probes: BTreeMap<&'static str, u64>,
     /// Fault points passed while faults were armed, by name.
     pub fault_points: BTreeMap<&'static str, u64>,
+    /// Fault points that a node died at, by name.
+    pub deaths: BTreeMap<&'static str, u64>,
     /// Why nodes stopped, with counts.
     pub halts: BTreeMap<String, u64>,
 }
@@ -471,6 +473,9 @@ impl World {
             let faults = std::mem::replace(&mut shared.faults, actor::FaultPlan::none());
             for (name, count) in faults.passed() {
                 *self.totals.fault_points.entry(name).or_default() += count;
+            }
+            for (name, count) in faults.fired() {
+                *self.totals.deaths.entry(name).or_default() += count;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use model::MemberStatus;
 use sim::scenario::{client, data, management};
-use sim::{Scenario, Setup, Status};
+use sim::{Scenario, Setup, Status, World};
 use stdx::Duration;
 
 /// Lets `node` die at a fault point, and the cluster go on without it.
@@ -119,6 +119,26 @@ fn the_leader_dies_before_it_tells_what_was_agreed() {
 }
 
 #[test]
+fn a_new_leader_dies_between_its_first_lease_grants() {
+    let mut scenario = Scenario::start(Setup::new(4, 1));
+    let leader = scenario.world.leader().expect("somebody leads");
+    let nodes = [data(1), data(2), data(3), data(4), management(1)];
+    let others: Vec<_> = nodes.into_iter().filter(|node| *node != leader).collect();
+    for node in &others {
+        scenario.world.arm_at(*node, "control: between lease grants");
+    }
+    scenario.world.crash(leader);
+    let down = |world: &World| others.iter().copied().find(|node| !world.is_running(*node));
+    scenario.within(10, "its successor dies", |world| down(world).is_some());
+    let successor = down(&scenario.world).expect("it has died");
+    others.iter().for_each(|node| scenario.world.disarm(*node));
+    scenario.until_removed(&[leader, successor]);
+    scenario.progress();
+    scenario.bring_back(&[leader, successor]);
+    scenario.finish();
+}
+
+#[test]
 fn a_joining_node_is_lost_in_the_middle_of_its_copy() {
     let setup = Setup::new(2, 1).configure(|config| {
         config.copy_batch_rows = 1;
@@ -165,7 +185,7 @@ fn a_frozen_node_loses_its_lease_and_stops() {
     scenario.progress();
     scenario.until_halted(&[data(1)]);
     scenario.world.rejoin(data(1));
-    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.within(20, "all nodes are active", World::all_active);
     scenario.finish();
 }
 
@@ -179,7 +199,7 @@ fn a_node_that_was_cut_off_with_its_clients_answers_nothing_stale() {
     scenario.world.heal();
     scenario.until_halted(&[data(1)]);
     scenario.world.rejoin(data(1));
-    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.within(20, "all nodes are active", World::all_active);
     scenario.progress();
     scenario.finish();
 }
@@ -197,7 +217,7 @@ fn two_data_nodes_that_lose_each_other_do_not_both_stay() {
     let gone: Vec<_> = gone.collect();
     assert_eq!(gone.len(), 1, "one is enough");
     scenario.world.rejoin(gone[0]);
-    scenario.within(20, "all nodes are active", sim::World::all_active);
+    scenario.within(20, "all nodes are active", World::all_active);
     scenario.finish();
 }
 

@@ -256,11 +256,12 @@ impl Coordinator {
             Some(Batch::End { .. }) | None => return,
         }
         if refused {
+            // A later operation of the batch changed the same row: all of it goes, for the reason
+            // that this one was to go.
             probe!(ctx, "coordinator: single operation could not be undone");
-            let refusal = Refusal::new(
-                ErrorCode::UniqueViolation,
-                "a later operation of the batch changed the same row",
-            );
+            let state = record.progress_mut(OperationNumber(attempt));
+            let refusal = state.and_then(|state| state.base.clone()?.err());
+            let refusal = refusal.unwrap_or(ErrorCode::UniqueViolation.into());
             return self.abort_with(ctx, id, refusal, None);
         }
         self.batch_moved(ctx, id);

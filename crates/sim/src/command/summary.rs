@@ -17,6 +17,7 @@ pub(crate) struct Summary {
     virtual_millis: u64,
     probes: BTreeMap<&'static str, Reached>,
     fault_points: BTreeMap<&'static str, Reached>,
+    deaths: BTreeMap<&'static str, Reached>,
     halts: BTreeMap<String, u64>,
     rounds: BTreeMap<&'static str, u64>,
 }
@@ -47,6 +48,9 @@ impl Summary {
         }
         for (name, count) in &outcome.totals.fault_points {
             self.fault_points.entry(name).or_default().add(*count);
+        }
+        for (name, count) in &outcome.totals.deaths {
+            self.deaths.entry(name).or_default().add(*count);
         }
         for (why, count) in &outcome.totals.halts {
             *self.halts.entry(why.clone()).or_default() += count;
@@ -104,6 +108,10 @@ impl fmt::Display for Summary {
                 let important = if row.important { ", important" } else { "" };
                 writeln!(f, "     never         {}{important}", row.name)?;
             }
+        }
+        writeln!(f, "deaths at fault points, times and seeds:")?;
+        for (name, Reached { times, seeds }) in &self.deaths {
+            writeln!(f, "{times:>10} {seeds:>6}  {name}")?;
         }
         writeln!(f, "halts:")?;
         for (why, count) in &self.halts {

@@ -1,7 +1,9 @@
 //! What can be done to the world from outside: the verbs of scenarios and of the fault scheduler.
 
+use std::sync::Arc;
+
 use actor::FaultPlan;
-use model::{ActorKind, Address, NodeId, WorkerId};
+use model::{ActorKind, Address, Config, NodeId, WorkerId};
 use stdx::Duration;
 use wire::{ControlMessage, Envelope, Message};
 
@@ -79,6 +81,16 @@ impl World {
     /// How many times as long as usual the node's handlers take.
     pub fn slowness(&self, node: NodeId) -> u64 {
         self.process(node).slowness
+    }
+
+    /// The node's workers have so little memory for rows from now on; `None` for what the setup
+    /// gives them. A new life has that again.
+    pub fn limit_memory(&mut self, node: NodeId, bytes: Option<u64>) {
+        let data_memory = bytes.unwrap_or(self.setup.config.data_memory);
+        for host in &mut self.process_mut(node).hosts {
+            let shared = host.worker.shared_mut();
+            shared.config = Arc::new(Config { data_memory, ..(*shared.config).clone() });
+        }
     }
 
     /// Every passed fault point of the node kills it with this chance in a million.
