@@ -2,7 +2,8 @@
 //!
 //! A script (`scripts/*.txt`) has a line `NAME> STATEMENT` for each statement, said in the session
 //! of that name, and below it what the client prints: rows with a tab between columns, or
-//! `ERROR 1062 (23000): text`. A line that begins with `--` is a remark.
+//! `ERROR 1062 (23000): text`. A line that begins with `--` is a remark. `NAME& STATEMENT` only begins
+//! a statement; `NAME? STATEMENT`, later, is where its answer stands.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -37,9 +38,17 @@ impl Talk {
     }
 
     fn say(&mut self, statement: &str) -> Vec<String> {
+        self.begin(statement);
+        self.answer(statement)
+    }
+
+    fn begin(&mut self, statement: &str) {
         // The client says it: another statement would take the warnings of this one away.
         writeln!(self.input, "{statement};\n\\! echo {END}").expect("the client lives");
         self.input.flush().expect("the client lives");
+    }
+
+    fn answer(&mut self, statement: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
             let mut line = Vec::new();
@@ -81,7 +90,7 @@ fn run_script(name: &str) {
     let mut report = String::new();
     let mut lines = script.lines().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
-        let Some((session, statement)) = statement_of(line) else {
+        let Some((session, how, statement)) = statement_of(line) else {
             assert!(line.is_empty() || line.starts_with("--"), "{name}:{}: {line}", number + 1);
             continue;
         };
@@ -94,7 +103,14 @@ fn run_script(name: &str) {
             talk.say("USE d");
             talk
         });
-        let found = talk.say(statement);
+        let found = match how {
+            '&' => {
+                talk.begin(statement);
+                Vec::new()
+            }
+            '?' => talk.answer(statement),
+            _ => talk.say(statement),
+        };
         if found != expected {
             let at = number + 1;
             report += &format!("{name}.txt:{at}: {statement}\n  must say {expected:#?}\n");
@@ -104,10 +120,13 @@ fn run_script(name: &str) {
     assert!(report.is_empty(), "{report}");
 }
 
-fn statement_of(line: &str) -> Option<(&str, &str)> {
-    let (session, statement) = line.split_once("> ")?;
+/// Session, how it is said, statement.
+fn statement_of(line: &str) -> Option<(&str, char, &str)> {
+    let (said, statement) = line.split_once(' ')?;
+    let how = said.chars().last().filter(|how| ['>', '&', '?'].contains(how))?;
+    let session = &said[..said.len() - 1];
     let is_name = !session.is_empty() && session.bytes().all(|byte| byte.is_ascii_lowercase());
-    is_name.then_some((session, statement))
+    is_name.then_some((session, how, statement))
 }
 
 fn is_answer(line: &str) -> bool {
@@ -124,8 +143,10 @@ macro_rules! scripts {
 }
 
 scripts! {
-    cluster
     changes
+    cluster
+    keys
+    kill
     literals
     settings
     snapshots

@@ -186,10 +186,14 @@ async fn attempt_once(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
+    if session.transaction.read_only && changes_definitions(statement) {
+        let text = "Cannot execute statement in a READ ONLY transaction.";
+        return Err(SqlError::new(1792, "25006", text));
+    }
     if commits_implicitly(statement) {
         session.commit().await?;
     }
-    if session.transaction.read_only && changes_rows(statement) {
+    if session.is_read_only() && changes_rows(statement) {
         let text = "Cannot execute statement in a READ ONLY transaction.";
         return Err(SqlError::new(1792, "25006", text));
     }
@@ -384,6 +388,25 @@ fn commits_implicitly(statement: &Statement) -> bool {
             | Statement::Grant(_)
             | Statement::Revoke(_)
             | Statement::TableMaintenance(_)
+    )
+}
+
+/// Whether a statement changes definitions, which a transaction that only reads must not, although
+/// they end it.
+fn changes_definitions(statement: &Statement) -> bool {
+    use Statement as S;
+    matches!(
+        statement,
+        S::Truncate(_)
+            | S::CreateTable(_)
+            | S::AlterTable(_)
+            | S::DropTable(_)
+            | S::RenameTable(_)
+            | S::CreateIndex(_)
+            | S::DropIndex(_)
+            | S::CreateDatabase(_)
+            | S::AlterDatabase(_)
+            | S::DropDatabase(_)
     )
 }
 

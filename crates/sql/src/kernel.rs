@@ -50,6 +50,8 @@ pub(crate) enum Ask {
     },
     Commit,
     Abort,
+    /// Gives up the request under way; it is answered how it ended.
+    Cancel,
     RollbackTo(Savepoint),
     Read {
         reads: Vec<ClientRead>,
@@ -229,7 +231,11 @@ impl Kernel {
     ) -> Result<Vec<OperationAnswer>, Rejected> {
         let waiting = Waiting::new(self, Ask::Execute { operations, commit });
         let rejected = |failure| Rejected { at: None, failure };
-        let result = waiting.next(!commit).await.map_err(rejected)?;
+        let result = match commit {
+            true => waiting.ended(self).await,
+            false => waiting.next(true).await,
+        };
+        let result = result.map_err(rejected)?;
         let (answers, aborted) = match result {
             ClientResult::Executed(answers) | ClientResult::Committed { answers, .. } => {
                 (answers, false)
@@ -380,6 +386,26 @@ impl Waiting {
         Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket }
     }
 
+    /// How a transaction ended that was to be committed at once. An interruption gives it up, and is
+    /// the answer when nothing of it was done.
+    async fn ended(&self, kernel: &Kernel) -> Result<ClientResult, Failure> {
+        let mut given_up = None;
+        let result = poll_fn(|_| {
+            let mut exchange = self.exchange.borrow_mut();
+            if given_up.is_none() && exchange.interrupt.is_some() {
+                given_up = exchange.interrupt;
+                exchange.ask(kernel.lane, Ask::Cancel);
+            }
+            let queue = exchange.answers.get_mut(&self.ticket).expect("listed until dropped");
+            queue.pop_front().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        match (result, given_up) {
+            (ClientResult::Aborted { .. }, Some(why)) => Err(Failure::Interrupted(why)),
+            (result, _) => Ok(result),
+        }
+    }
+
     /// The next answer; an interruption when `interruptible` and there is one.
     async fn next(&self, interruptible: bool) -> Result<ClientResult, Failure> {
         poll_fn(|_| {
@@ -507,6 +533,10 @@ impl Desk {
             }
             Ask::CloseSnapshot(epoch) => {
                 client.close_snapshot(ctx, session, epoch);
+                return Passed::Done;
+            }
+            Ask::Cancel => {
+                client.cancel(ctx, session);
                 return Passed::Done;
             }
             Ask::Execute { operations, commit } => client.execute(ctx, session, operations, commit),

@@ -35,6 +35,12 @@ impl Session {
         self.variables.autocommit && !self.transaction.explicit
     }
 
+    /// Whether the transaction may only read: as it was begun, or as one would begin now.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let next = self.transaction.read_only_once.unwrap_or(self.variables.transaction_read_only);
+        self.transaction.read_only || !self.transaction.explicit && next
+    }
+
     /// Whether the user is in a transaction: SERVER_STATUS_IN_TRANS.
     pub(crate) fn in_transaction(&self) -> bool {
         self.transaction.explicit || self.kernel.transaction().is_some()

@@ -10,7 +10,7 @@ use wire::{
     ClientRequest, CoordinatorRef, Message, OperationOutcome, OperationResult, TransactionState,
 };
 
-use super::call::{Call, Work, token_on_wire};
+use super::call::{Call, Wake, Work, token_on_wire};
 use super::encode::{self, RowDecoder};
 use super::outcome::Question;
 use super::route::Life;
@@ -421,6 +421,28 @@ impl Client {
         let transaction = self.end_transaction(ctx, session);
         let result = ClientResult::Aborted { transaction, refusal, answers };
         self.finish(token, session, result);
+    }
+
+    /// Gives up the request under way in a session's transaction, if there is one. What has not
+    /// reached its commit point is aborted; the request's event tells how it ended.
+    pub fn cancel(&mut self, ctx: &mut Ctx<'_>, session: SessionNumber) {
+        let token = self.session(session).and_then(|record| record.call);
+        let Some((token, mut call)) = token.and_then(|token| Some((token, self.take(token)?)))
+        else {
+            return;
+        };
+        probe!(ctx, "client: request given up by its session");
+        call.retries = self.options.retries_max;
+        let asks = work(&mut call).question.is_some();
+        if asks {
+            self.put_back(token, call);
+        } else if call.wake == Wake::Retry {
+            // Nothing of it is under way.
+            self.end_aborted(ctx, token, session, None, vec![]);
+        } else {
+            self.transaction_lost(ctx, token, call);
+        }
+        self.arm(ctx);
     }
 
     /// The coordinator's answer to a request will not come, or the answer about its end.

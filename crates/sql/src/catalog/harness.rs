@@ -213,7 +213,11 @@ impl World {
             Ask::OpenSnapshot => ClientResult::SnapshotOpened(Epoch(1)),
             Ask::Inspect { .. } => ClientResult::Inspected(Vec::new()),
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
-            Ask::ScanNext(_) | Ask::ScanClose(_) | Ask::CloseSnapshot(_) | Ask::Abandon => {
+            Ask::ScanNext(_)
+            | Ask::ScanClose(_)
+            | Ask::CloseSnapshot(_)
+            | Ask::Cancel
+            | Ask::Abandon => {
                 return None;
             }
         })

@@ -336,7 +336,7 @@ impl<'a> Copy<'a> {
                 self.number(run, at, column, &mut row[at])?;
             }
         }
-        self.maker.complete(run, &mut row).await?;
+        self.maker.complete(run, &mut row, false).await?;
         let mut values = self.maker.kernel_row(run, &row, self.records);
         for (at, column) in definition.columns.iter().enumerate() {
             let Some(origin) = self.altered.origins[at] else { continue };

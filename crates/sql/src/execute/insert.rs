@@ -187,13 +187,20 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
         Some(_) => take(run, plan, rows.len() as u64, Spacing::default()).await?,
         None => 0,
     };
+    let count = rows.len() as u64;
+    let lenient = !run.context.strict && (count > 1 || matches!(plan.source, Source::Query(_)));
     for (number, mut row) in rows.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
-        plan.maker.complete(run, &mut row).await?;
+        match plan.maker.complete(run, &mut row, lenient).await {
+            Err(error) if plan.maker.leaves_out(&error) => {
+                run.context.note(Level::Warning, error);
+                continue;
+            }
+            completed => completed?,
+        }
         let values = plan.maker.kernel_row(run, &row, hidden + number as u64);
         new.push(New { row, values });
     }
-    let count = new.len() as u64;
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);
     let warnings = run.context.warnings.count;
@@ -234,8 +241,9 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                 for (at, value) in plan.columns.iter().zip(values) {
                     let Some(formula) = value else { continue };
                     let datum = run.value(formula, &row).await?;
-                    refuse_generated(maker, *at)?;
-                    row[*at] = maker.store_value(run, *at, datum, &formula.expression)?;
+                    if takes_value(run, maker, *at)? {
+                        row[*at] = maker.store_value(run, *at, datum, &formula.expression)?;
+                    }
                     given[*at] = true;
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
@@ -249,8 +257,9 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                 run.context.row_number = number as u64 + 1;
                 let mut row = vec![Datum::Null; width];
                 for ((at, datum), of) in plan.columns.iter().zip(values).zip(&query.results) {
-                    refuse_generated(maker, *at)?;
-                    row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
+                    if takes_value(run, maker, *at)? {
+                        row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
+                    }
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
                 rows.push(row);
@@ -260,12 +269,19 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
     Ok(rows)
 }
 
-fn refuse_generated(maker: &RowMaker, at: usize) -> Result<(), SqlError> {
+/// Whether a value given for a column is its value. Generated columns take none: in strict mode
+/// that is an error, otherwise a warning, so that dumps of tools that do not know can be loaded.
+fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, SqlError> {
     let column = &maker.definition.columns[at];
-    match column.generated {
-        Some(_) => Err(SqlError::of(3105, &[&column.name, &maker.definition.name])),
-        None => Ok(()),
+    if column.generated.is_none() {
+        return Ok(true);
     }
+    let error = SqlError::of(3105, &[&column.name, &maker.definition.name]);
+    if run.context.strict && !maker.ignore {
+        return Err(error);
+    }
+    run.context.note(Level::Warning, error);
+    Ok(false)
 }
 
 async fn fill_defaults(

@@ -219,7 +219,7 @@ impl Loader {
         };
         let (mut operations, mut complete) = (Vec::new(), Vec::new());
         for (number, mut row) in rows.into_iter().enumerate() {
-            self.maker.complete(run, &mut row).await?;
+            self.maker.complete(run, &mut row, true).await?;
             let values = self.maker.kernel_row(run, &row, hidden + number as u64);
             operations.push(match self.replace {
                 true => ClientOperation::upsert(table, values),

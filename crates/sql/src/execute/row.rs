@@ -176,9 +176,14 @@ impl RowMaker {
         self.store(run, at, value, of.sql_type())
     }
 
-    /// Computes generated columns and checks NOT NULL and CHECK. `generates`: a NULL in the
-    /// AUTO_INCREMENT column is filled in later.
-    pub(crate) async fn complete(&self, run: &mut Run<'_>, row: &mut Row) -> Result<(), SqlError> {
+    /// Computes generated columns and checks NOT NULL and CHECK. A NULL that is not allowed becomes
+    /// the type's zero with a warning where `lenient` or IGNORE says so.
+    pub(crate) async fn complete(
+        &self,
+        run: &mut Run<'_>,
+        row: &mut Row,
+        lenient: bool,
+    ) -> Result<(), SqlError> {
         for (at, formula) in &self.generated {
             let value = run.value(formula, row).await?;
             row[*at] = self.store(run, *at, value, formula.expression.sql_type())?;
@@ -187,7 +192,7 @@ impl RowMaker {
             let column = &self.definition.columns[at];
             if value.is_null() && !column.nullable {
                 let error = SqlError::of(1048, &[&column.name]);
-                if !self.ignore {
+                if !self.ignore && !lenient {
                     return Err(error);
                 }
                 run.context.note(Level::Warning, error);
@@ -203,6 +208,11 @@ impl RowMaker {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row is left out for this error, and the others are stored: IGNORE, over a CHECK.
+    pub(crate) fn leaves_out(&self, error: &SqlError) -> bool {
+        self.ignore && error.code() == 3819
     }
 
     /// The row as the kernel stores it: one value for each of its columns.

@@ -7,6 +7,8 @@
 //! Every condition is checked here: a path that cannot be used with the values at hand (a text that
 //! is no number) becomes a scan of all rows, and the answer is the same.
 
+use std::collections::BTreeSet;
+
 use std::collections::VecDeque;
 
 use client::ScanRange;
@@ -236,7 +238,26 @@ pub(crate) fn locate(
             located.push(values);
         }
     }
+    if located.len() > 1 {
+        located = distinct_keys(run, scan, located);
+    }
     Ok(if located.is_empty() { Located::Nothing } else { Located::Keys(located) })
+}
+
+/// Each key once: texts that a collation takes for equal are the same key.
+fn distinct_keys(run: &Run<'_>, scan: &TableScan, mut keys: Vec<Values>) -> Vec<Values> {
+    let base = &scan.definition.table;
+    let cluster = run.session.kernel.cluster();
+    let table = match &scan.path {
+        AccessPath::Unique { index, .. } => {
+            base.unique_index(*index).and_then(|index| cluster.tables.get(&index.table))
+        }
+        _ => Some(base),
+    };
+    let Some(table) = table else { return keys };
+    let mut seen = BTreeSet::new();
+    keys.retain(|key| table.primary_key_of(key).is_none_or(|key| seen.insert(key)));
+    keys
 }
 
 /// The key that an expression's value is; NULL equals nothing.

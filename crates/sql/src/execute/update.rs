@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use client::ClientOperation;
 use model::{ErrorCode, Expression as KernelExpression, Refusal, Value};
-use sql_expression::{Binder, Clause, OrderBy, Scope, SqlError};
+use sql_expression::{Binder, Clause, Level, OrderBy, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
@@ -389,7 +389,14 @@ async fn prepare(
     batch: &mut Changes,
 ) -> Result<bool, SqlError> {
     let definition: &Rc<TableDefinition> = &maker.definition;
-    maker.complete(run, &mut new).await?;
+    let lenient = !run.context.strict;
+    match maker.complete(run, &mut new, lenient).await {
+        Err(error) if maker.leaves_out(&error) => {
+            run.context.note(Level::Warning, error);
+            return Ok(false);
+        }
+        completed => completed?,
+    }
     let differs = |run: &Run<'_>, new: &[Datum]| {
         (0..new.len()).any(|at| {
             let of = usize::from(definition.columns[at].column.0);

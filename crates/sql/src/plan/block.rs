@@ -397,7 +397,14 @@ fn bind(
                     }
                     (None, _) => text.as_str().to_owned(),
                 };
-                columns.push(result_column(&name, &expression, tables, binder.scope()));
+                let mut column = result_column(&name, &expression, tables, binder.scope());
+                if let (None, Some(place)) = (alias, expression.as_column())
+                    && is_of_information_schema(tables, place as usize)
+                {
+                    // Its tables are views: columns keep the names that those gave them.
+                    column.name.clone_from(&column.org_name);
+                }
+                columns.push(column);
                 binder.outputs.push(Output { name: name.into(), expression });
             }
         }
@@ -503,6 +510,14 @@ fn result_column(
     }
     let _ = scope;
     column
+}
+
+fn is_of_information_schema(tables: &[FromTable], place: usize) -> bool {
+    let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+    table.is_some_and(|table| match &table.source {
+        Source::Virtual(source) => source.schema == "information_schema",
+        _ => false,
+    })
 }
 
 /// A column's flags from its place in keys.

@@ -108,8 +108,10 @@ async fn key_of(
         }
         all.push(1);
         let mut part = Vec::new();
-        if !key.comparison.key(&value, &mut part) {
-            return Err(SqlError::internal("a join key without bytes"));
+        let of = formula.expression.sql_type();
+        if !key.comparison.key_of(&value, of, &mut run.context, &mut part)? {
+            // Nothing equals it.
+            return Ok(None);
         }
         all.extend((part.len() as u32).to_le_bytes());
         all.append(&mut part);

@@ -191,6 +191,9 @@ impl PointUpdate {
                 let datum = value.eval(&[], &mut run.context)?;
                 let datum = self.maker.store_value(run, *at, datum, value)?;
                 if datum.is_null() && !column.nullable {
+                    if !run.context.strict {
+                        return Ok(None);
+                    }
                     return Err(SqlError::of(1048, &[&column.name]));
                 }
                 KernelExpression::Constant(kernel_value(run, &datum, &column.sql_type))
