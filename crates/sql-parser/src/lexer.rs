@@ -202,7 +202,9 @@ impl<'a> Lexer<'a> {
             return self.invalid();
         }
         let start = self.at;
-        let Some(&byte) = self.sql.get(start) else {
+        // Some clients send the zero byte that ends a string in C.
+        let is_end = |byte: u8| byte == 0 && start + 1 == self.sql.len();
+        let Some(byte) = self.sql.get(start).copied().filter(|byte| !is_end(*byte)) else {
             return self.token(Kind::End, start);
         };
         match byte {

@@ -276,6 +276,9 @@ impl<'s> Planner<'s> {
             }
             for table in &with.tables {
                 let mut plan = self.plan_query(&table.query, parent)?;
+                if plan.correlated {
+                    return Err(SqlError::not_supported("outer columns in a common table"));
+                }
                 from::rename(&mut plan, &table.columns)?;
                 self.common.push((table.name.as_str().to_owned(), Rc::new(plan)));
             }

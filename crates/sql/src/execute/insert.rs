@@ -21,6 +21,7 @@ use crate::error::of_refusal;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::datum_of;
+use crate::execute::update::default_value;
 use crate::kernel::Failure;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
@@ -140,7 +141,7 @@ pub(crate) fn plan(
             let at = column_at(&definition, assignment.column.column.as_str())?;
             let value = match &assignment.value {
                 Expr::DefaultValue => {
-                    binder.bind(&Expr::DefaultOf(assignment.column.clone()), Clause::FieldList)?
+                    default_value(&mut binder, &definition, at, &assignment.column)?
                 }
                 expr => binder.bind(expr, Clause::FieldList)?,
             };

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use client::ClientOperation;
 use model::{ErrorCode, Expression as KernelExpression, Refusal, Value};
-use sql_expression::{Binder, Clause, Level, OrderBy, Scope, SqlError};
+use sql_expression::{Binder, Clause, Expression, Level, OrderBy, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
 
-use crate::catalog::TableDefinition;
+use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::error::of_refusal;
 use crate::execute::cursor;
 use crate::execute::insert::{BATCH, stored};
@@ -183,7 +183,13 @@ fn find_with(
         let column = place - tables[at].offset;
         let value = match &assignment.value {
             Expr::DefaultValue => {
-                binder.bind(&Expr::DefaultOf(assignment.column.clone()), Clause::FieldList)?
+                let Source::Table(definition) = &tables[at].source else {
+                    return Err(SqlError::of(1288, &[&tables[at].alias, &"UPDATE"]));
+                };
+                if tables.len() > 1 && is_computed(definition, column) {
+                    return Err(SqlError::not_supported("DEFAULT of an expression in a join"));
+                }
+                default_value(&mut binder, definition, column, &assignment.column)?
             }
             expr => binder.bind(expr, Clause::FieldList)?,
         };
@@ -217,6 +223,23 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+fn is_computed(definition: &TableDefinition, column: usize) -> bool {
+    matches!(definition.columns[column].default, ColumnDefault::Expression(_))
+}
+
+/// What DEFAULT stands for as the new value of a column.
+pub(crate) fn default_value(
+    binder: &mut Binder<'_, '_>,
+    definition: &TableDefinition,
+    column: usize,
+    name: &ast::ColumnRef,
+) -> Result<Expression, SqlError> {
+    match &definition.columns[column].default {
+        ColumnDefault::Expression(expr) => binder.bind(expr, Clause::Definition),
+        _ => binder.bind(&Expr::DefaultOf(name.clone()), Clause::FieldList),
+    }
 }
 
 /// The tables that a DELETE names, or its only one.

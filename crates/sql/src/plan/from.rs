@@ -91,6 +91,9 @@ fn reference_of<'q>(
                 scope.parent
             };
             let mut plan = planner.plan_query(&derived.query, parent)?;
+            if plan.correlated {
+                return Err(SqlError::not_supported("outer columns in a derived table"));
+            }
             rename(&mut plan, &derived.columns)?;
             derived_table(scope, from, derived.alias.as_str(), Rc::new(plan))
         }

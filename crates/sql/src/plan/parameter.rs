@@ -117,7 +117,18 @@ pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
 /// As what a value is compared with something of this type: a text that is a number or a moment
 /// is one, so that it can be looked up; any other text depends on what it says.
 pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
-    let Datum::Bytes(text) = value else { return Compared::AsItIs };
+    let Datum::Bytes(text) = value else {
+        // Digits that are a moment or a year are one, others are a number.
+        let is_number = !matches!(
+            value,
+            Datum::Null | Datum::Date(_) | Datum::DateTime(_) | Datum::Time(_) | Datum::Json(_)
+        );
+        return if is_number && is_temporal(&other.kind) {
+            Compared::ByValue
+        } else {
+            Compared::AsItIs
+        };
+    };
     match (&other.kind, form_of_text(text)) {
         (
             TypeKind::TinyInt
@@ -134,6 +145,13 @@ pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
         (kind, _) if is_text(kind) => Compared::AsItIs,
         _ => Compared::ByValue,
     }
+}
+
+fn is_temporal(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::Year | TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp | TypeKind::Time
+    )
 }
 
 fn is_text(kind: &TypeKind) -> bool {
