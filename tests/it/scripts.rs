@@ -2,8 +2,8 @@
 //!
 //! A script (`scripts/*.txt`) has a line `NAME> STATEMENT` for each statement, said in the session
 //! of that name, and below it what the client prints: rows with a tab between columns, or
-//! `ERROR 1062 (23000): text`. A line that begins with `--` is a remark. `NAME& STATEMENT` only begins
-//! a statement; `NAME? STATEMENT`, later, is where its answer stands.
+//! `ERROR 1062 (23000): text`. A line that begins with `--` is a remark. `NAME& STATEMENT` only
+//! begins a statement; `NAME? STATEMENT`, later, is where its answer stands.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -22,6 +22,19 @@ fn it_says_how_to_connect_and_stops_cleanly_on_a_signal() {
 }
 
 #[test]
+fn it_listens_at_both_addresses_of_this_machine() {
+    let server = Server::start(&[]);
+    let has_ipv6 = std::fs::read_to_string("/proc/net/if_inet6").is_ok_and(|all| !all.is_empty());
+    for host in ["127.0.0.1", "::1"].iter().take(1 + usize::from(has_ipv6)) {
+        let mut client = Command::new("mysql");
+        client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names"]);
+        client.arg(format!("--host={host}")).arg(format!("--port={}", server.port));
+        client.args(["-e", "SELECT 1"]);
+        assert_eq!(tests::succeed(client), "1\n", "{host}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_one_line_on_standard_error() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -79,10 +79,14 @@ fn dev() -> Command {
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(
-            option("bind", "ADDRESS", "Address to listen on, * for all; may be repeated")
-                .action(ArgAction::Append)
-                .value_delimiter(',')
-                .default_value("127.0.0.1"),
+            option(
+                "bind",
+                "ADDRESS",
+                "Address to listen on, localhost (both of them) or * for all; may be repeated",
+            )
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .default_value("localhost"),
         )
         .arg(
             option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")

@@ -361,6 +361,9 @@ pub fn is_passing(refusal: &Refusal) -> bool {
     }
 }
 
+/// One in so many transactions that commit at once is given up as soon as it is sent.
+const CANCEL_ONE_IN: u64 = 60;
+
 /// Makes the future of a task from its session.
 pub type TaskFactory = Box<dyn FnOnce(Session) -> Pin<Box<dyn Future<Output = ()>>>>;
 
@@ -445,7 +448,13 @@ impl Application {
         let client = &mut self.client;
         let session = self.tasks[at].session.expect("tasks run after the start");
         let token = match ask {
-            Ask::Execute { operations, commit } => client.execute(ctx, session, operations, commit),
+            Ask::Execute { operations, commit } => {
+                let token = client.execute(ctx, session, operations, commit);
+                if commit && ctx.prng().below(CANCEL_ONE_IN) == 0 {
+                    client.cancel(ctx, session);
+                }
+                token
+            }
             Ask::Commit => client.commit(ctx, session),
             Ask::Abort => client.abort(ctx, session),
             Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),

@@ -386,8 +386,8 @@ impl Waiting {
         Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket }
     }
 
-    /// How a transaction ended that was to be committed at once. An interruption gives it up, and is
-    /// the answer when nothing of it was done.
+    /// How a transaction ended that was to be committed at once. An interruption gives it up, and
+    /// is the answer when nothing of it was done.
     async fn ended(&self, kernel: &Kernel) -> Result<ClientResult, Failure> {
         let mut given_up = None;
         let result = poll_fn(|_| {

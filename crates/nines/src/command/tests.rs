@@ -25,7 +25,7 @@ fn wrong(line: &str) -> String {
 fn nothing_is_mandatory() {
     let options = options("nines dev");
     assert_eq!((options.data_nodes, options.replicas, options.port), (2, 2, 3306));
-    assert_eq!(options.bind, ["127.0.0.1"]);
+    assert_eq!(options.bind, ["localhost"]);
     assert!(options.directory.is_none() && options.tls.is_none() && !options.allow_insecure);
 }
 

@@ -61,7 +61,16 @@ fn listen(listeners: &mut Listeners, addresses: &[IpAddr], port: u16) -> Result<
     let mut chosen = port;
     for address in addresses {
         let address = SocketAddr::new(*address, chosen);
-        let bound = listeners.bind_tcp(address).map_err(|error| match error.kind() {
+        let bound = listeners.bind_tcp(address);
+        if let Err(error) = &bound
+            && error.kind() == io::ErrorKind::AddrInUse
+            && port == 0
+            && chosen != 0
+        {
+            // Any port will do: somebody else has this one at the other address.
+            continue;
+        }
+        let bound = bound.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("port {port} of {} is in use; choose another with --port", address.ip())
             }
@@ -78,12 +87,16 @@ fn addresses(bind: &[String]) -> Result<Vec<IpAddr>, String> {
         match text.as_str() {
             "*" => {
                 addresses.push(Ipv4Addr::UNSPECIFIED.into());
-                // A machine without IPv6 has nothing to listen on there.
-                if Path::new("/proc/net/if_inet6").exists() {
+                if has_ipv6() {
                     addresses.push(Ipv6Addr::UNSPECIFIED.into());
                 }
             }
-            "localhost" => addresses.push(Ipv4Addr::LOCALHOST.into()),
+            "localhost" => {
+                addresses.push(Ipv4Addr::LOCALHOST.into());
+                if has_ipv6() {
+                    addresses.push(Ipv6Addr::LOCALHOST.into());
+                }
+            }
             text => {
                 addresses.push(text.parse().map_err(|_| {
                     format!("--bind takes IP addresses, localhost or *, not `{text}`")
@@ -91,8 +104,18 @@ fn addresses(bind: &[String]) -> Result<Vec<IpAddr>, String> {
             }
         }
     }
-    addresses.dedup();
-    Ok(addresses)
+    let mut once = Vec::new();
+    for address in addresses {
+        if !once.contains(&address) {
+            once.push(address);
+        }
+    }
+    Ok(once)
+}
+
+/// Whether the machine has an IPv6 address, if only that of itself.
+fn has_ipv6() -> bool {
+    fs::read_to_string("/proc/net/if_inet6").is_ok_and(|addresses| !addresses.is_empty())
 }
 
 /// Whoever can reach an open port of a database without encryption is inside.

@@ -22,12 +22,14 @@ const ADDED_MAX: usize = 4;
 pub(super) struct Maker {
     number: u32,
     tables: u32,
+    /// The unique index of the shared table that this session has left there.
+    kept: Option<String>,
 }
 
 impl Maker {
     /// A maker of no tables yet.
     pub(super) fn new(lab: &Rc<Lab>) -> Self {
-        Self { number: lab.number(), tables: 0 }
+        Self { number: lab.number(), tables: 0, kept: None }
     }
 
     /// One table's life, or one change of the shared table.
@@ -36,7 +38,7 @@ impl Maker {
         if session.percent(50) {
             self.own_table(session, lab).await
         } else {
-            shared(session, lab).await
+            self.shared(session, lab).await
         }
     }
 
@@ -63,6 +65,54 @@ impl Maker {
             change(session, SchemaChange::DropTable { table }, &[ErrorCode::UnknownTable]);
         dropped.await?;
         lived
+    }
+
+    /// Adds a column, or makes and drops a unique index, of the table that others write.
+    async fn shared(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+        let table = lab.table("ledger");
+        let Some(definition) = session.definition(table) else { return Ok(()) };
+        assert_eq!(definition.name, ledger::TABLE, "the shared table");
+        let number = lab.number();
+        if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
+            let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
+            return change(
+                session,
+                SchemaChange::AddColumns { table, columns, description: None },
+                &[],
+            )
+            .await;
+        }
+        // One that was left by an earlier round: what it came to is judged at the end of the run, if
+        // nobody drops it before.
+        let of_round = |index: &&UniqueIndexDef| index.name.starts_with("late_");
+        if let Some(kept) = definition.unique_indexes.iter().find(of_round) {
+            // Whoever made it and has not heard of that yet would take it for refused.
+            if self.kept.as_deref() != Some(kept.name.as_str()) || session.percent(60) {
+                return Ok(());
+            }
+            let drop = SchemaChange::DropIndex { table, index: kept.id };
+            return change(session, drop, &[ErrorCode::UnknownIndex]).await;
+        }
+        let ordered = session.percent(30);
+        let name = format!("late_{number}");
+        // The key makes it unique; the value before it changes while the index is built.
+        let (index_name, columns) = (name.clone(), vec![2, 0, 1]);
+        let create = if ordered {
+            SchemaChange::CreateOrderedIndex { table, name: index_name, columns }
+        } else {
+            SchemaChange::CreateUniqueIndex { table, name: index_name, columns }
+        };
+        let created = change(session, create, &[ErrorCode::TableExists]).await;
+        let Some(definition) = session.definition(table) else { return Ok(()) };
+        let unique = definition.unique_indexes.iter().find(|i| i.name == name).map(|i| i.id);
+        let ordered = definition.ordered_indexes.iter().find(|i| i.name == name).map(|i| i.id);
+        let keep = unique.is_some() && session.percent(50);
+        self.kept = keep.then_some(name);
+        if let Some(index) = unique.or(ordered).filter(|_| !keep) {
+            let done = [ErrorCode::UnknownIndex];
+            change(session, SchemaChange::DropIndex { table, index }, &done).await?;
+        }
+        created
     }
 }
 
@@ -141,51 +191,4 @@ async fn repeated(session: &Session, table: TableId) -> Result<(), Refusal> {
         assert!(!online, "{}: a unique index over repeated values", definition.name);
     }
     Ok(())
-}
-
-/// Adds a column, or makes and drops a unique index, of the table that others write.
-async fn shared(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
-    let table = lab.table("ledger");
-    let Some(definition) = session.definition(table) else { return Ok(()) };
-    assert_eq!(definition.name, ledger::TABLE, "the shared table");
-    let number = lab.number();
-    if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
-        let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
-        return change(
-            session,
-            SchemaChange::AddColumns { table, columns, description: None },
-            &[],
-        )
-        .await;
-    }
-    // One that was left by an earlier round: what it came to is judged at the end of the run, if
-    // nobody drops it before.
-    let of_round = |index: &&UniqueIndexDef| index.name.starts_with("late_");
-    if let Some(kept) = definition.unique_indexes.iter().find(of_round) {
-        // Who builds it would be told that two rows have one key.
-        if kept.state == IndexState::Building || session.percent(60) {
-            return Ok(());
-        }
-        let drop = SchemaChange::DropIndex { table, index: kept.id };
-        return change(session, drop, &[ErrorCode::UnknownIndex]).await;
-    }
-    let ordered = session.percent(30);
-    let name = format!("late_{number}");
-    // The key makes it unique; the value before it changes while the index is built.
-    let (index_name, columns) = (name.clone(), vec![2, 0, 1]);
-    let create = if ordered {
-        SchemaChange::CreateOrderedIndex { table, name: index_name, columns }
-    } else {
-        SchemaChange::CreateUniqueIndex { table, name: index_name, columns }
-    };
-    let created = change(session, create, &[ErrorCode::TableExists]).await;
-    let Some(definition) = session.definition(table) else { return Ok(()) };
-    let unique = definition.unique_indexes.iter().find(|i| i.name == name).map(|i| i.id);
-    let ordered = definition.ordered_indexes.iter().find(|i| i.name == name).map(|i| i.id);
-    let keep = unique.is_some() && session.percent(50);
-    if let Some(index) = unique.or(ordered).filter(|_| !keep) {
-        let done = [ErrorCode::UnknownIndex];
-        change(session, SchemaChange::DropIndex { table, index }, &done).await?;
-    }
-    created
 }
