@@ -231,6 +231,13 @@ impl Record {
         Some(&mut progress[at])
     }
 
+    /// Why an operation of the batch under way before this one is to be undone, if one is.
+    pub(super) fn earlier_failure(&self, number: OperationNumber) -> Option<Refusal> {
+        let Some(Batch::Execute { progress, .. }) = &self.batch else { return None };
+        let mut earlier = progress.iter().take_while(|known| known.number < number);
+        earlier.find_map(|known| known.failure.clone())
+    }
+
     /// Notes that the transaction writes to a table.
     pub(super) fn writes_to(&mut self, table: TableId) {
         if !self.written.contains(&table) {

@@ -412,6 +412,55 @@ fn unique_index_entries_follow_the_row_and_a_violation_undoes_it() {
     assert_eq!((refusal.code, refusal.detail.as_str()), (ErrorCode::UniqueViolation, "d.t.u"));
 }
 
+#[test]
+fn an_entry_that_a_refused_operation_should_have_made_is_not_lost() {
+    let mut w = World::new();
+    // Two operations of a batch change one row: the first one's entry is refused, and the second
+    // one does not find it.
+    w.execute(&[1, 3], false);
+    let images = |before, after| Some(UniqueImages { before, after });
+    let first = done(1 << 8, images(None, Some(row(1, 40))));
+    let second = done(3 << 8, images(Some(row(1, 40)), Some(row(1, 50))));
+    let sent = w.prepared_with(2, 0, vec![first, second]);
+    let Message::Participant(ParticipantMessage::Prepare { leg, .. }) = &sent[0].1 else {
+        panic!("expected the index changes, not {:?}", names(&sent));
+    };
+    let leg = leg.0;
+    w.prepared_with(1, leg, vec![refused(1 << 8 | 1, ErrorCode::MemoryFull)]);
+    w.prepared_with(1, leg, vec![refused(3 << 8 | 1, ErrorCode::RowNotFound)]);
+    w.prepared_with(1, leg, vec![done(3 << 8 | 2, None)]);
+    let undone = |number, refused| {
+        let (transaction, leg) = (transaction(), LegId(0));
+        let message = CoordinatorMessage::RolledBack { transaction, leg, refused, attempt: number };
+        Message::Coordinator(message)
+    };
+    // The first one cannot be undone by itself, as the second one has changed its row.
+    let sent = w.tell(participant(2), undone(1, true));
+    let TransactionState::Aborted(refusal) = state_of(&sent) else { panic!("{sent:?}") };
+    assert_eq!(refusal.code, ErrorCode::MemoryFull, "the reason of all");
+}
+
+#[test]
+fn a_batch_beyond_the_limit_of_operations_is_refused_alone() {
+    let mut w = World::new();
+    w.shared.config = Arc::new(Config { operations_max: 2, ..(*w.shared.config).clone() });
+    w.execute(&[1], false);
+    w.prepared(2, 0, &[1]);
+    let sent = w.execute(&[3, 5], false);
+    let Message::Reply(ClientReply::Transaction { results, state, .. }) = &sent[0].1 else {
+        panic!("{:?}", names(&sent));
+    };
+    assert_eq!(*state, TransactionState::Open);
+    assert_eq!(results.len(), 2);
+    for result in results {
+        let refusal = result.result.as_ref().expect_err("too many");
+        assert_eq!(refusal.code, ErrorCode::OperationLimit);
+    }
+    // What was done before can be committed, and nothing else can be numbered like the refused.
+    let commit = ClientRequest::Commit { transaction: transaction(), request: 9 };
+    assert_eq!(names(&w.tell(CLIENT, Message::Request(commit))), ["n2w0.participant Commit"]);
+}
+
 fn report(status: ReportedLegStatus) -> Vec<ReportedTransaction> {
     let chain = [participant(2), participant(1)].into_iter().collect();
     let legs = vec![ReportedLeg { leg: LegId(0), chain, status }];

@@ -87,9 +87,18 @@ impl Coordinator {
             Err(refusal) => refusal,
         };
         match refusal.code {
-            ErrorCode::RowNotFound => {
-                assert!(change.may_be_missing, "{id}: index {} lost an entry", change.index_name);
+            ErrorCode::RowNotFound if change.may_be_missing => {
                 probe!(ctx, "coordinator: old entry missing in an index under construction");
+            }
+            ErrorCode::RowNotFound => {
+                // An earlier operation of the batch was to make the entry, and was refused.
+                let failure = record.earlier_failure(client);
+                let refusal = failure.unwrap_or_else(|| {
+                    panic!("{id}: index {} lost an entry", change.index_name);
+                });
+                probe!(ctx, "coordinator: entry of a refused operation of the batch");
+                let state = record.progress_mut(client).expect("looked up above");
+                state.failure = Some(refusal);
             }
             ErrorCode::RowExists => {
                 probe!(ctx, "coordinator: unique violation");
