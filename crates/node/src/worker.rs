@@ -232,11 +232,11 @@ impl Worker {
             self.route();
             return true;
         }
-        while let Some(envelope) = self.inbox.pop() {
-            if self.must_wait(&envelope) {
-                self.inbox.hold(envelope);
-            } else if self.is_welcome(&envelope) {
-                self.handle(envelope);
+        while let Some(waiting) = self.inbox.pop() {
+            if self.must_wait(&waiting.envelope) {
+                self.inbox.hold(waiting);
+            } else if self.is_welcome(&waiting.envelope) {
+                self.handle(waiting.envelope);
                 self.route();
                 return true;
             }

@@ -10,47 +10,61 @@ use wire::{
 /// The waiting messages of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    high: VecDeque<Envelope>,
-    normal: VecDeque<Envelope>,
-    /// In order of arrival.
-    held: VecDeque<Envelope>,
+    /// Each queue in the order of arrival.
+    high: VecDeque<Waiting>,
+    normal: VecDeque<Waiting>,
+    /// Likewise, as far as messages of one priority go.
+    held: VecDeque<Waiting>,
+    arrivals: u64,
+}
+
+/// A message and when it arrived.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    arrival: u64,
+    pub(super) envelope: Envelope,
 }
 
 impl Inbox {
     pub(super) fn push(&mut self, envelope: Envelope) {
-        self.queue(&envelope).push_back(envelope);
+        self.arrivals += 1;
+        let waiting = Waiting { arrival: self.arrivals, envelope };
+        self.queue(waiting.envelope.message.priority()).push_back(waiting);
     }
 
-    fn queue(&mut self, envelope: &Envelope) -> &mut VecDeque<Envelope> {
-        match envelope.message.priority() {
+    fn queue(&mut self, priority: Priority) -> &mut VecDeque<Waiting> {
+        match priority {
             Priority::High => &mut self.high,
             Priority::Normal => &mut self.normal,
         }
     }
 
     /// The next message to look at.
-    pub(super) fn pop(&mut self) -> Option<Envelope> {
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
         self.high.pop_front().or_else(|| self.normal.pop_front())
     }
 
-    pub(super) fn hold(&mut self, envelope: Envelope) {
-        self.held.push_back(envelope);
+    pub(super) fn hold(&mut self, waiting: Waiting) {
+        self.held.push_back(waiting);
     }
 
-    /// Puts messages back that need wait no longer. They came before everything that waits now.
+    /// Puts messages back that need wait no longer, where they would stand had they never been
+    /// held: others that were put back before may still wait, and came earlier.
     pub(super) fn release(&mut self, reached: ControlIndex) {
-        let held = std::mem::take(&mut self.held);
-        let (ready, held) = held.into_iter().partition(|envelope| envelope.reached <= reached);
-        self.held = held;
-        let ready: VecDeque<Envelope> = ready;
-        for envelope in ready.into_iter().rev() {
-            self.queue(&envelope).push_front(envelope);
+        for waiting in std::mem::take(&mut self.held) {
+            if waiting.envelope.reached > reached {
+                self.held.push_back(waiting);
+                continue;
+            }
+            let queue = self.queue(waiting.envelope.message.priority());
+            let at = queue.partition_point(|other| other.arrival < waiting.arrival);
+            queue.insert(at, waiting);
         }
     }
 
     /// Forgets what came over a link that is down; control messages judge for themselves.
     pub(super) fn drop_from(&mut self, node: NodeId, incarnation: Incarnation) {
-        let keep = |envelope: &Envelope| {
+        let keep = |Waiting { envelope, .. }: &Waiting| {
             let free = matches!(envelope.message, Message::Control(_) | Message::LinkDown { .. });
             free || envelope.from.node != node || envelope.incarnation != incarnation
         };
@@ -104,5 +118,43 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Address, WorkerId};
+    use wire::Continue;
+
+    use super::*;
+
+    /// A message of a sender that had reached this state.
+    fn of_state(reached: u64) -> Envelope {
+        let actor = ActorKind::Participant;
+        let address = Address { node: NodeId(1), worker: WorkerId(0), actor };
+        Envelope {
+            from: address,
+            incarnation: Incarnation(1),
+            to: address,
+            reached: ControlIndex(reached),
+            message: Message::Continue(Continue::Scans),
+        }
+    }
+
+    #[test]
+    fn messages_that_were_held_keep_their_order_over_several_states() {
+        let mut inbox = Inbox::default();
+        for reached in [2, 3, 1] {
+            inbox.push(of_state(reached));
+        }
+        for _ in 0..2 {
+            let waiting = inbox.pop().unwrap();
+            inbox.hold(waiting);
+        }
+        // The first is put back, and has not been handled when the second one is.
+        inbox.release(ControlIndex(2));
+        inbox.release(ControlIndex(3));
+        let order = std::iter::from_fn(|| inbox.pop()).map(|waiting| waiting.envelope.reached.0);
+        assert_eq!(order.collect::<Vec<_>>(), [2, 3, 1]);
     }
 }
