@@ -82,8 +82,8 @@ impl Maker {
             )
             .await;
         }
-        // One that was left by an earlier round: what it came to is judged at the end of the run, if
-        // nobody drops it before.
+        // One that was left by an earlier round: what it came to is judged at the end of the run,
+        // if nobody drops it before.
         let of_round = |index: &&UniqueIndexDef| index.name.starts_with("late_");
         if let Some(kept) = definition.unique_indexes.iter().find(of_round) {
             // Whoever made it and has not heard of that yet would take it for refused.
