@@ -22,7 +22,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
   test [--seeds N] [--keep-going]   everything a change must pass: formatting, clippy, tidy, tests,
-                                    simulation (150 seeds, each twice, unless --seeds says
+                                    simulation (300 seeds, each twice, unless --seeds says
                                     otherwise), and whether it notices broken rules
   ci [--seeds N] [--keep-going]     the same; the name continuous integration calls it by
   tidy [--write]                    the project's own rules; --write refreshes generated tables
@@ -114,7 +114,7 @@ mod tests {
     fn options_of_test() {
         let options = test_options(&strings(&["--seeds", "12", "--keep-going"])).unwrap();
         assert_eq!(options, TestOptions { seeds: 12, keep_going: true });
-        assert_eq!(test_options(&[]).unwrap().seeds, 150);
+        assert_eq!(test_options(&[]).unwrap().seeds, 300);
     }
 
     #[test]

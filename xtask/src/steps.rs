@@ -27,7 +27,7 @@ pub(crate) struct TestOptions {
 
 impl Default for TestOptions {
     fn default() -> TestOptions {
-        TestOptions { seeds: 150, keep_going: false }
+        TestOptions { seeds: 300, keep_going: false }
     }
 }
 

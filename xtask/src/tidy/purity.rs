@@ -13,7 +13,7 @@ static CORE: Rule = Rule {
 };
 static ASSERT: Rule = Rule {
     name: "assertions stay on",
-    reason: "there are two kinds, `assert!` and `verify!`, and no third that release builds drop",
+    reason: "there is one kind, `assert!`; no check is dropped in release builds",
 };
 static ACTORS: Rule = Rule {
     name: "actors speak in messages",
@@ -59,7 +59,8 @@ pub(super) fn check_core(path: &str, source: &RustSource) -> Vec<Finding> {
     }
     for name in ["debug_assert", "debug_assert_eq", "debug_assert_ne"] {
         for at in find_words(&source.code, name) {
-            let message = format!("`{name}!`: use `assert!`, or `verify!` where it is expensive");
+            let message =
+                format!("`{name}!`: use `assert!`, or a `check` function where it is expensive");
             findings.push(Finding::new(path, line_of(&source.code, at), &ASSERT, message));
         }
     }
