@@ -13,6 +13,7 @@ use std::rc::Rc;
 use model::{NodeId, TableId};
 
 use crate::workload::bank::BankBook;
+use crate::workload::counters::CounterBook;
 use crate::workload::ledger::LedgerBook;
 use crate::workload::lists::ListBook;
 
@@ -59,6 +60,8 @@ pub struct Lab {
     numbers: Cell<u32>,
     /// Of bank transfers.
     pub bank: RefCell<BankBook>,
+    /// Of counters.
+    pub counters: RefCell<CounterBook>,
     /// Of lists.
     pub lists: RefCell<ListBook>,
     /// Of rows with a single owner.
@@ -74,6 +77,7 @@ impl Lab {
             tables: RefCell::default(),
             numbers: Cell::new(0),
             bank: RefCell::default(),
+            counters: RefCell::default(),
             lists: RefCell::default(),
             ledger: RefCell::default(),
         })

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod bank;
+pub mod counters;
 pub mod inspect;
 pub mod ledger;
 pub mod lists;
@@ -29,7 +30,7 @@ use crate::world::{ApplicationFactory, ApplicationPlace};
 const SESSIONS_MAX: u64 = 5;
 
 /// What a session may do.
-const KINDS: [&str; 6] = ["bank", "lists", "ledger", "names", "ring", "schema"];
+const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
 
 /// How much is done, and by whom.
 #[derive(Clone, Debug)]
@@ -107,6 +108,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
     while lab.works() {
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
+            "counters" => counters::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,
             "inspect" => inspect::round(&session, &lab).await,
@@ -143,6 +145,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         insist(&session, database).await;
         bank::prepare(&session, &lab, &load).await;
         lists::prepare(&session, &lab).await;
+        counters::prepare(&session, &lab).await;
         ledger::prepare(&session, &lab).await;
         names::prepare(&session, &lab).await;
         ring::prepare(&session, &lab, &load).await;

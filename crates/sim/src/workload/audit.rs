@@ -32,6 +32,8 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     lab.bank.borrow().check(&balances);
     let rows = all_rows(session, lab, "lists").await;
     lists::check(&lab.lists.borrow(), &rows);
+    let rows = all_rows(session, lab, "counters").await;
+    lab.counters.borrow().check(&rows);
     let rows = all_rows(session, lab, "ledger").await;
     lab.ledger.borrow().check(&rows);
     let rows = all_rows(session, lab, "ring").await;

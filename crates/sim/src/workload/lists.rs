@@ -85,7 +85,12 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         _ => {
             let asked = session.now();
             let epoch = session.open_snapshot().await?;
-            let looked = look(session, lab, Some((epoch, asked))).await;
+            let mut looked = look(session, lab, Some((epoch, asked))).await;
+            if looked.is_ok() && session.percent(40) {
+                // Later, and in the same cut.
+                session.pause(20).await;
+                looked = look(session, lab, Some((epoch, asked))).await;
+            }
             session.close_snapshot(epoch).await;
             looked
         }

@@ -39,6 +39,7 @@ impl<'a> Judge<'a> {
         self.check_epochs();
         self.note_acknowledgements();
         self.check_reads();
+        self.check_torn_snapshots();
         self.check_locked_reads();
         self.check_cycles();
     }
@@ -133,6 +134,27 @@ impl<'a> Judge<'a> {
             );
             if let Some(epoch) = look.snapshot {
                 self.check_snapshot(look.list, &look.items, epoch);
+            }
+        }
+    }
+
+    /// An append to several lists is in all looks of one snapshot, or in none, also when nobody was
+    /// told how it ended.
+    fn check_torn_snapshots(&self) {
+        let mut snapshots: BTreeMap<Epoch, BTreeMap<i64, &List>> = BTreeMap::new();
+        for look in &self.book.looks {
+            if let Some(epoch) = look.snapshot {
+                snapshots.entry(epoch).or_default().insert(look.list, &look.items);
+            }
+        }
+        for (epoch, lists) in &snapshots {
+            for (number, append) in &self.book.appends {
+                let seen = append.elements.iter().filter_map(|(list, element)| {
+                    lists.get(list).map(|items| items.contains(element))
+                });
+                let seen: Vec<bool> = seen.collect();
+                let whole = seen.windows(2).all(|two| two[0] == two[1]);
+                assert!(whole, "snapshot {epoch} shows a part of append {number}: {append:?}");
             }
         }
     }

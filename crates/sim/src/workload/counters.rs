@@ -1,0 +1,105 @@
+//! Counters that everybody adds to, in transactions that take some of their additions back.
+//!
+//! What is rolled back to a savepoint must not count, on no replica, also when the transaction
+//! goes on and commits; additions are made where the row is (`n = n + 1`), so none may be lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use client::ClientOperation;
+use model::{ColumnId, ColumnType, Expression, Refusal, Value};
+
+use super::{column, create_table, fill, insist, int, passing};
+use crate::lab::Lab;
+use crate::session::{Ended, Session};
+
+const TABLE: &str = "sim.counters";
+const COUNT: ColumnId = ColumnId(1);
+/// Few, so that sessions meet.
+const COUNTERS: i64 = 5;
+
+/// What was added, as far as it is known.
+#[derive(Debug, Default)]
+pub struct CounterBook {
+    sums: BTreeMap<i64, i64>,
+    /// Counters of transactions whose end is not known, by number.
+    doubtful: BTreeMap<u32, Vec<(i64, i64)>>,
+}
+
+impl CounterBook {
+    fn end(&mut self, number: u32, ended: &Ended) {
+        if matches!(ended, Ended::Unknown) {
+            return;
+        }
+        let added = self.doubtful.remove(&number).expect("begun before");
+        if let Ended::Committed(..) = ended {
+            for (counter, amount) in added {
+                *self.sums.entry(counter).or_default() += amount;
+            }
+        }
+    }
+
+    /// Compares the counters at the end with what committed.
+    pub(crate) fn check(&self, rows: &[Vec<Value>]) {
+        let doubtful: BTreeSet<i64> =
+            self.doubtful.values().flatten().map(|(counter, _)| *counter).collect();
+        assert_eq!(rows.len() as i64, COUNTERS, "all counters are there");
+        for (counter, count) in rows.iter().map(|row| (int(&row[0]), int(&row[1]))) {
+            let expected = self.sums.get(&counter).copied().unwrap_or_default();
+            let known = !doubtful.contains(&counter);
+            assert!(!known || count == expected, "counter {counter}: {count}, not {expected}");
+        }
+    }
+}
+
+pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
+    let columns = vec![column("id", ColumnType::Int(8)), column("n", ColumnType::Int(8))];
+    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let rows: Vec<_> = (0..COUNTERS).map(|id| vec![Value::Int(id), Value::Int(0)]).collect();
+    fill(session, table, &rows).await;
+    lab.set_table("counters", table);
+}
+
+/// Additions, some of them taken back, and the end.
+pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
+    let table = lab.table("counters");
+    let mut added: Vec<(i64, i64)> = Vec::new();
+    for _ in 0..1 + session.below(3) {
+        added.extend(add(session, table).await?);
+        if session.percent(40) {
+            let savepoint = session.savepoint().await;
+            for _ in 0..1 + session.below(2) {
+                add(session, table).await?;
+            }
+            session.rollback_to(savepoint).await?;
+        }
+    }
+    if session.percent(10) {
+        session.abort().await;
+        return Ok(());
+    }
+    let number = lab.number();
+    lab.counters.borrow_mut().doubtful.insert(number, added);
+    let ended = session.commit().await;
+    lab.counters.borrow_mut().end(number, &ended);
+    match ended {
+        Ended::Committed(..) | Ended::Unknown => Ok(()),
+        Ended::Aborted(refusal) => passing(refusal),
+    }
+}
+
+/// Adds to one or two counters in one batch; what was added. Sorted, so that sessions wait for each
+/// other rather than in a circle.
+async fn add(session: &Session, table: model::TableId) -> Result<Vec<(i64, i64)>, Refusal> {
+    let mut counters: Vec<i64> =
+        (0..1 + session.below(2)).map(|_| session.below(COUNTERS as u64) as i64).collect();
+    counters.sort_unstable();
+    counters.dedup();
+    let amount = session.below(9) as i64 + 1;
+    let operation = |counter: &i64| {
+        let assignments = vec![(COUNT, Expression::add(COUNT, amount))];
+        ClientOperation::update(table, vec![Value::Int(*counter)], assignments)
+    };
+    session.run_all(counters.iter().map(operation).collect()).await?;
+    Ok(counters.into_iter().map(|counter| (counter, amount)).collect())
+}
