@@ -8,14 +8,12 @@
 
 mod few;
 mod map;
-mod pool;
 mod prng;
 mod ring;
 mod time;
 
 pub use few::Few;
 pub use map::{FixedHasher, HashMap, HashSet};
-pub use pool::{Handle, Pool, PoolFull};
 pub use prng::Prng;
 pub use ring::RingBuffer;
 pub use time::{Duration, Instant};

@@ -3,7 +3,7 @@
 //! # Guarantees
 //! Adding an element allocates at most one chunk; a small arena is one small vector.
 //! # Not here
-//! Generations (`stdx::Pool`): the data structure that owns the arena knows who points where.
+//! Generations: the data structure that owns the arena knows who points where.
 
 use std::ops::{Index, IndexMut};
 
