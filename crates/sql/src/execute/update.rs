@@ -300,7 +300,7 @@ async fn change(
             continue;
         }
         run.session.wrote(definition.table.id);
-        let hidden = hidden_keys(run, definition, found, at, &rows).await?;
+        let hidden = hidden_keys(definition, found, &rows)?;
         let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut batch = Changes::default();
         for (number, row) in rows.iter().enumerate() {
@@ -308,7 +308,7 @@ async fn change(
             if is_missing(definition, &before) {
                 continue;
             }
-            let old = kernel_values(run, maker, &before, hidden.get(number).copied());
+            let old = maker.kernel_row(run, &before, hidden.get(number).copied().unwrap_or(0));
             let key = maker.primary_key(&old);
             let encoded = definition.table.primary_key_of(&key);
             // A row that several rows of another table match is changed once.
@@ -478,25 +478,13 @@ pub(crate) async fn write(
     Ok(changed)
 }
 
-fn kernel_values(
-    run: &Run<'_>,
-    maker: &RowMaker,
-    row: &[Datum],
-    hidden: Option<u64>,
-) -> Vec<Value> {
-    maker.kernel_row(run, row, hidden.unwrap_or(0))
-}
-
 /// The hidden keys of found rows. They are no columns of SQL, so scans put them behind the block's
 /// row when asked to.
-async fn hidden_keys(
-    run: &mut Run<'_>,
+fn hidden_keys(
     definition: &TableDefinition,
     found: &Found,
-    at: usize,
     rows: &[Row],
 ) -> Result<Vec<u64>, SqlError> {
-    let _ = (run, at);
     if definition.hidden_key.is_none() {
         return Ok(Vec::new());
     }
@@ -514,13 +502,13 @@ async fn hidden_keys(
 async fn remove(run: &mut Run<'_>, found: &Found) -> Result<u64, SqlError> {
     let rows = cursor::drain(run, &found.root).await?;
     let mut removed = 0;
-    for (at, table) in found.tables.iter().enumerate() {
+    for table in &found.tables {
         let Source::Table(definition) = &table.source else { continue };
         if table.lock.is_none() {
             continue;
         }
         run.session.wrote(definition.table.id);
-        let hidden = hidden_keys(run, definition, found, at, &rows).await?;
+        let hidden = hidden_keys(definition, found, &rows)?;
         let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut operations = Vec::new();
         for (number, row) in rows.iter().enumerate() {

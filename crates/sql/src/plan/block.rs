@@ -397,7 +397,7 @@ fn bind(
                     }
                     (None, _) => text.as_str().to_owned(),
                 };
-                let mut column = result_column(&name, &expression, tables, binder.scope());
+                let mut column = result_column(&name, &expression, tables);
                 if let (None, Some(place)) = (alias, expression.as_column())
                     && is_of_information_schema(tables, place as usize)
                 {
@@ -454,7 +454,7 @@ fn star(
     for (place, column) in all {
         let expression = Expression::column(place, column.name.clone(), column.result.clone());
         let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables, scope));
+        columns.push(result_column(&name, &expression, tables));
         binder.outputs.push(Output { name: name.into(), expression });
     }
 }
@@ -475,19 +475,14 @@ fn qualified_star(
         }
         let expression = Expression::column(place, column.name.clone(), column.result.clone());
         let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables, scope));
+        columns.push(result_column(&name, &expression, tables));
         binder.outputs.push(Output { name: name.into(), expression });
     }
     Ok(())
 }
 
 /// What clients see of an element of the select list.
-fn result_column(
-    name: &str,
-    expression: &Expression,
-    tables: &[FromTable],
-    scope: &Scope<'_>,
-) -> ResultColumn {
+fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> ResultColumn {
     use mysql_wire::constants::flag;
     let mut column = ResultColumn::new(name, expression.sql_type().clone());
     if !expression.result.nullable {
@@ -498,7 +493,7 @@ fn result_column(
     column.table = of.table.to_string();
     column.org_name = of.column.to_string();
     let place = *index as usize;
-    let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+    let table = table_at(tables, place);
     let Some(table) = table else { return column };
     match &table.source {
         Source::Table(definition) => {
@@ -508,12 +503,16 @@ fn result_column(
         Source::Virtual(_) => column.org_table.clone_from(&table.alias),
         Source::Derived(_) => {}
     }
-    let _ = scope;
     column
 }
 
+/// The table that has a column at this place of the block's row.
+fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
+    tables.iter().find(|table| (table.offset..table.offset + table.columns).contains(&place))
+}
+
 fn is_of_information_schema(tables: &[FromTable], place: usize) -> bool {
-    let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+    let table = table_at(tables, place);
     table.is_some_and(|table| match &table.source {
         Source::Virtual(source) => source.schema == "information_schema",
         _ => false,
@@ -554,7 +553,7 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
     let grouped = |place: u32| bound.group_by.iter().any(|part| part.as_column() == Some(place));
     let depends = |place: u32| {
         let place = place as usize;
-        let table = tables.iter().find(|t| (t.offset..t.offset + t.columns).contains(&place));
+        let table = table_at(tables, place);
         let Some(FromTable { offset, source: Source::Table(definition), .. }) = table else {
             return false;
         };

@@ -64,7 +64,7 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         {
             best = priced;
         }
-        if let Some(priced) = ranges(target, key, &facts)
+        if let Some(priced) = ranges(key, &facts)
             && priced.rows < best.rows
         {
             best = priced;
@@ -132,7 +132,7 @@ fn in_kernel_order(
 }
 
 /// Ranges of an ordered index: equal in the first columns, then one column in ranges.
-fn ranges(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
+fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     let index = key.ordered?;
     let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
     let mut built = vec![IndexRange::default()];
@@ -178,7 +178,6 @@ fn ranges(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> 
         return None;
     }
     let name = key.name.clone();
-    let _ = target;
     Some(Priced { path: AccessPath::Ranges { index, name, columns, ranges: built }, rows })
 }
 
