@@ -180,6 +180,7 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
         lease,
         epochs: EpochView { current: Epoch(1), ..EpochView::default() },
         outbox: VecDeque::new(),
+        disk: None,
         connections: Default::default(),
         timers: TimerQueue::default(),
         prng: Prng::new(1),

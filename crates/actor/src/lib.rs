@@ -2,7 +2,7 @@
 //!
 //! An actor is a state machine that handles one message or timer to completion. It reaches the
 //! world through [`Ctx`] alone: it can send, set timers, draw random numbers, read the clock of
-//! this turn, write to client connections, stop the node. Hosts (the runtime, the simulation) own
+//! this turn, write to client connections, use the node's disk, stop the node. Hosts (the runtime, the simulation) own
 //! everything else.
 //!
 //! # Owns
@@ -13,6 +13,7 @@
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
 
 mod connection;
+mod disk;
 mod message_counts;
 mod probe;
 mod recorder;
@@ -22,6 +23,9 @@ mod timer;
 pub use connection::{
     Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Connections, OUTPUT_HIGH, OUTPUT_LOW,
     Outlet, Transport,
+};
+pub use disk::{
+    DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskQueue, DiskReply, DiskRequest,
 };
 pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
@@ -51,6 +55,16 @@ pub trait Actor {
     /// Something has happened to a client connection. Only for actors whose host gives them any.
     fn connection(&mut self, _ctx: &mut Ctx<'_>, id: ConnectionId, event: ConnectionEvent<'_>) {
         panic!("{event:?} of {id:?} for an actor without connections");
+    }
+
+    /// A request of this actor to the disk has been carried out, or has failed.
+    fn disk(
+        &mut self,
+        _ctx: &mut Ctx<'_>,
+        token: u64,
+        _result: Result<Vec<DiskAnswer>, DiskError>,
+    ) {
+        panic!("answer {token} of the disk for an actor that asks nothing of it");
     }
 
     /// Panics when a rule that holds between messages is broken. The simulation calls it often.

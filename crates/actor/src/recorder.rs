@@ -28,6 +28,13 @@ pub enum Recorded {
         /// Which.
         timer: Timer,
     },
+    /// The disk answered.
+    Disk {
+        /// To which actor.
+        to: ActorKind,
+        /// Under which name.
+        token: u64,
+    },
     /// A mark in the code was passed.
     #[doc(alias = "jam")]
     Mark(&'static str),
@@ -61,6 +68,7 @@ impl fmt::Display for Recorded {
         match self {
             Self::Message { from, to, name } => write!(f, "{from} > {to} {name}"),
             Self::Timer { to, timer } => write!(f, "timer > {to} {timer:?}"),
+            Self::Disk { to, token } => write!(f, "disk > {to} {token}"),
             Self::Mark(name) => write!(f, "mark {name}"),
         }
     }

@@ -10,6 +10,7 @@ use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 
 use crate::connection::Connections;
+use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
 use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
@@ -24,6 +25,8 @@ pub enum Halt {
     ClusterStopped(&'static str),
     /// The node left in good order.
     Left,
+    /// Its disk has failed: what was promised to be on it may not be.
+    DiskFailed(String),
     /// A fault point fired (simulation only).
     Fault(&'static str),
 }
@@ -34,6 +37,7 @@ impl fmt::Display for Halt {
             Halt::Removed => f.write_str("the cluster has gone on without this node"),
             Halt::ClusterStopped(why) => write!(f, "the cluster has stopped: {why}"),
             Halt::Left => f.write_str("the node has left the cluster"),
+            Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),
         }
     }
@@ -121,6 +125,8 @@ pub struct Shared {
     pub outbox: VecDeque<Envelope>,
     /// Client connections: what is to be done with them.
     pub connections: Connections,
+    /// Requests to the node's disk; none where there is no disk.
+    pub disk: Option<DiskQueue>,
     /// Pending timers.
     pub timers: TimerQueue,
     /// Random draws of this worker.
@@ -229,6 +235,21 @@ impl<'a> Ctx<'a> {
     /// Stops a timer of this actor.
     pub fn stop_timer(&mut self, timer: Timer) {
         self.shared.timers.stop(self.actor, timer);
+    }
+
+    /// Whether the node keeps its state on a disk.
+    pub fn has_disk(&self) -> bool {
+        self.shared.disk.is_some()
+    }
+
+    /// Asks the disk for something; [`crate::Actor::disk`] brings the answer, under this token.
+    /// Requests of a lane are carried out in order.
+    pub fn disk(&mut self, lane: u8, token: u64, operations: Vec<DiskOperation>) {
+        if self.shared.halt.is_some() {
+            return;
+        }
+        let queue = self.shared.disk.as_mut().expect("only a node with a disk asks it");
+        queue.push_back(DiskRequest { actor: self.actor, lane, token, operations });
     }
 
     /// The worker's random draws.

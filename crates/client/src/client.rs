@@ -316,6 +316,7 @@ impl Client {
             ClientReply::Snapshot { session, request, result } => {
                 self.snapshot_reply(ctx, from, session, request, result);
             }
+            ClientReply::Durable { .. } => {}
             ClientReply::Outcome { transaction, request, result } => {
                 self.outcome_reply(ctx, from, transaction, request, result);
             }

@@ -107,6 +107,7 @@ impl World {
             lease,
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
+            disk: None,
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),

@@ -322,6 +322,7 @@ impl Control {
             ControlMessage::WorkerSynced { worker, reached } => {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
+            ControlMessage::WorkerStored { .. } | ControlMessage::WorkerRestored { .. } => {}
             ControlMessage::Follow => self.receive_follow(ctx, from),
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);

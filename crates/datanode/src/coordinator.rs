@@ -21,6 +21,7 @@
 //! Locks and rows (`participant`), who drives epochs (`epochs`), detection of failures (`control`).
 
 mod deadlock;
+mod durable;
 mod epoch;
 mod execute;
 mod failure;
@@ -41,6 +42,7 @@ use model::{Address, ClusterState, Epoch, SessionId, TransactionId};
 use stdx::HashMap;
 use wire::{ClientRequest, CoordinatorMessage, InspectMessage, Message};
 
+use durable::DurableSide;
 use epoch::EpochSide;
 use outcome::Questions;
 use records::Records;
@@ -56,6 +58,7 @@ pub struct Coordinator {
     deciding: VecDeque<TransactionId>,
     sessions: HashMap<SessionId, Session>,
     epochs: EpochSide,
+    durable: DurableSide,
     questions: Questions,
     takeovers: Takeovers,
 }
@@ -112,6 +115,9 @@ impl Coordinator {
             }
             ClientRequest::CloseSnapshot { session, epoch } => {
                 self.epochs.close_snapshot(ctx, session, epoch);
+            }
+            ClientRequest::AwaitDurable { session, request, epoch, peek } => {
+                self.durable.asked(ctx, from, (session, request), epoch, peek);
             }
             ClientRequest::Outcome { transaction, request, coordinator } => {
                 self.outcome_requested(ctx, from, transaction, request, coordinator);
@@ -193,7 +199,7 @@ impl Actor for Coordinator {
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.members_changed(ctx, before);
         self.indexes_changed(ctx, before);
-        self.epochs.driver_changed(ctx, before);
+        self.follow_driver(ctx, before);
         self.questions_changed(ctx);
         self.takeovers_changed(ctx);
     }

@@ -289,7 +289,9 @@ impl Actor for Epochs {
             EpochMessage::State { .. } => self.state(ctx, from, message),
             EpochMessage::SnapshotRequest { request } => self.snapshot_wanted(ctx, from, request),
             EpochMessage::SnapshotReleased { epoch } => self.snapshot_released(from, epoch),
+            EpochMessage::Saved { .. } | EpochMessage::SaveRequest { .. } => {}
             EpochMessage::Prepare { .. }
+            | EpochMessage::Durable { .. }
             | EpochMessage::Switch { .. }
             | EpochMessage::Completed { .. }
             | EpochMessage::StateQuery

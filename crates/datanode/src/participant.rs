@@ -193,6 +193,10 @@ impl Participant {
             ParticipantMessage::CopyAck { partition, copy } => {
                 self.copy_ack(ctx, from, partition, copy);
             }
+            ParticipantMessage::Save { epoch } => {
+                ctx.send(from, Message::Epoch(wire::EpochMessage::Saved { epoch }));
+            }
+            ParticipantMessage::Restore { .. } | ParticipantMessage::Durable { .. } => {}
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::ids::{
-    ActorKind, Address, ClusterId, ColumnId, ControlIndex, Incarnation, IndexId, NodeId,
+    ActorKind, Address, ClusterId, ColumnId, ControlIndex, Epoch, Incarnation, IndexId, NodeId,
     PartitionId, PartitionIndex, SessionId, TableId, WorkerId,
 };
 use crate::schema::{Column, Description, Table};
@@ -37,6 +37,8 @@ pub enum MemberStatus {
     Joining,
     /// In the write chain of its slots; rows are being copied to it.
     Syncing,
+    /// Reads the rows back that it has on its disk; the cluster is being restarted as a whole.
+    Restoring,
     /// Complete.
     Active,
     /// Leaving on its own wish: finishes its transactions, takes no new ones.
@@ -107,6 +109,9 @@ pub struct ClusterState {
     pub groups: Vec<Vec<NodeId>>,
     /// Placement, fixed in number when the cluster starts.
     pub slots: Vec<PlacementSlot>,
+    /// Restarts of the whole cluster, oldest first: the restart of position `i` began generation
+    /// `i + 1` with the rows of this epoch. Later epochs of generations before never happened.
+    pub restarts: Vec<Epoch>,
     /// Unsettled coordinators.
     pub takeovers: Vec<Takeover>,
     /// Tables by identity, hidden ones included.
@@ -337,6 +342,13 @@ impl ClusterState {
             .filter(|(_, m)| matches!(m.status, MemberStatus::Active | MemberStatus::Leaving))
             .min_by_key(|(_, m)| m.joined_at)
             .map(|(node, _)| node)
+    }
+
+    /// What counts of the rows that a disk holds up to epoch `saved`: everything up to the epoch
+    /// returned. What came after it was lost when the cluster was restarted without it.
+    pub fn restorable(&self, saved: Epoch) -> Epoch {
+        let later = self.restarts.get(saved.generation() as usize..).unwrap_or_default();
+        later.iter().copied().fold(saved, Epoch::min)
     }
 
     /// The slot of a partition.

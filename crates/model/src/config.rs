@@ -60,6 +60,33 @@ pub struct Config {
     pub copy_batch_rows: u32,
     /// Copy messages under way before an answer is awaited.
     pub copy_window: u32,
+    /// Whether nodes keep a redo log and checkpoints on their disks.
+    #[doc(alias = "Diskless")]
+    pub disk: bool,
+    /// Longest time between two epochs that are made durable, while there are commits.
+    #[doc(alias = "TimeBetweenGlobalCheckpoints")]
+    pub save_interval: Duration,
+    /// Bytes of a segment of the redo log.
+    #[doc(alias = "FragmentLogFileSize")]
+    pub redo_segment: u64,
+    /// Bytes of the redo log per worker that wait to be written before new changes wait for them.
+    #[doc(alias = "RedoBuffer")]
+    pub redo_buffer: u64,
+    /// How long reading the redo log may take when a node restarts: decides how often checkpoints
+    /// are made.
+    #[doc(alias = "RestartTimeTarget")]
+    pub restart_time_target: Duration,
+    /// Bytes a worker writes to checkpoints in a second at least, and at most.
+    #[doc(alias = "MinDiskWriteSpeed")]
+    #[doc(alias = "MaxDiskWriteSpeed")]
+    pub checkpoint_speed: (u64, u64),
+    /// Share of a checkpoint, in percent, that may be rows which have not changed.
+    #[doc(alias = "RecoveryWork")]
+    pub recovery_work: u32,
+    /// How long a restart of the whole cluster waits for members that are missing, when it could
+    /// go on without them.
+    #[doc(alias = "StartPartialTimeout")]
+    pub start_partial_timeout: Duration,
 }
 
 impl Config {
@@ -88,6 +115,14 @@ impl Config {
             outcomes_max: 1 << 20,
             copy_batch_rows: 128,
             copy_window: 8,
+            disk: false,
+            save_interval: Duration::from_millis(200),
+            redo_segment: 16 << 20,
+            redo_buffer: 32 << 20,
+            restart_time_target: Duration::from_secs(30),
+            checkpoint_speed: (10 << 20, 60 << 20),
+            recovery_work: 60,
+            start_partial_timeout: Duration::from_secs(30),
         }
     }
 

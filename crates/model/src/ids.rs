@@ -75,10 +75,24 @@ id!(
     ScanNumber(u64), "s"
 );
 
+/// Bits of an epoch below the number of its generation.
+const GENERATION_SHIFT: u32 = 40;
+
 impl Epoch {
     /// The epoch after this one.
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
+    }
+
+    /// How often the cluster had been restarted as a whole when this epoch was: its upper 24 bits.
+    /// So no epoch of a time that was lost in a restart comes again.
+    pub fn generation(self) -> u32 {
+        (self.0 >> GENERATION_SHIFT) as u32
+    }
+
+    /// What all epochs of a generation are above.
+    pub fn start_of(generation: u32) -> Epoch {
+        Epoch(u64::from(generation) << GENERATION_SHIFT)
     }
 }
 

@@ -21,8 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{
-    Actor, ConnectionEvent, ConnectionId, Connections, Ctx, EpochView, FaultPlan, FlightRecorder,
-    Halt, LeaseCell, Mutation, Probes, Recorded, Shared, Timer, TimerQueue,
+    Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
+    EpochView, FaultPlan, FlightRecorder, Halt, LeaseCell, Mutation, Probes, Recorded, Shared,
+    Timer, TimerQueue,
 };
 use client::IndexBuilder;
 use control::Control;
@@ -51,6 +52,8 @@ pub struct Place {
     pub config: Arc<Config>,
     /// Shared by the workers of the process.
     pub lease: LeaseCell,
+    /// Whether the node keeps its state on a disk, which the host works for it.
+    pub disk: bool,
     /// Decides the worker's random draws.
     pub seed: u64,
     /// Events the flight recorder keeps.
@@ -71,6 +74,8 @@ pub struct Worker {
     shared: Shared,
     actors: Actors,
     inbox: Inbox,
+    /// Answers of the disk, in order.
+    disk_replies: VecDeque<DiskReply>,
     out: VecDeque<Outgoing>,
     /// Links reported down, not yet heard of by the actors: how many reports per peer's life.
     closing: BTreeMap<(NodeId, Incarnation), u32>,
@@ -118,6 +123,7 @@ impl Worker {
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
             connections: Connections::default(),
+            disk: place.disk.then(DiskQueue::new),
             timers: TimerQueue::default(),
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
@@ -131,6 +137,7 @@ impl Worker {
             shared,
             actors,
             inbox: Inbox::default(),
+            disk_replies: VecDeque::new(),
             out: VecDeque::new(),
             closing: BTreeMap::new(),
             severed: BTreeSet::new(),
@@ -176,6 +183,7 @@ impl Worker {
         self.shared.timers = TimerQueue::default();
         self.shared.halt = None;
         self.inbox = Inbox::default();
+        self.disk_replies.clear();
         self.out.clear();
         self.closing.clear();
         self.severed.clear();
@@ -203,9 +211,19 @@ impl Worker {
         self.inbox.push(envelope);
     }
 
-    /// Whether a message waits to be handled.
+    /// Takes the next request to the node's disk, for the host to carry out.
+    pub fn pop_disk_request(&mut self) -> Option<DiskRequest> {
+        self.shared.disk.as_mut()?.pop_front()
+    }
+
+    /// Takes in the answer to a request to the disk. It is handled by a later [`Worker::step`].
+    pub fn deliver_disk_reply(&mut self, reply: DiskReply) {
+        self.disk_replies.push_back(reply);
+    }
+
+    /// Whether a message or an answer of the disk waits to be handled.
     pub fn has_messages(&self) -> bool {
-        self.inbox.has_messages()
+        self.inbox.has_messages() || !self.disk_replies.is_empty()
     }
 
     /// Messages that wait to be handled, held ones included.
@@ -218,7 +236,8 @@ impl Worker {
         self.shared.timers.next()
     }
 
-    /// Lets one actor handle one timer that is due, or else one message. False when there was
+    /// Lets one actor handle one timer that is due, or else one answer of the disk, or else one
+    /// message. False when there was
     /// nothing to handle. What it sends is then in [`Worker::take_outgoing`].
     pub fn step(&mut self, now: Instant) -> bool {
         if self.shared.halt.is_some() {
@@ -229,6 +248,12 @@ impl Worker {
         if let Some((to, timer)) = self.shared.timers.pop_due(now) {
             self.shared.recorder.record(now, Recorded::Timer { to, timer });
             self.turn(to, |actor, ctx| actor.timeout(ctx, timer));
+            self.route();
+            return true;
+        }
+        if let Some(DiskReply { actor, token, result }) = self.disk_replies.pop_front() {
+            self.shared.recorder.record(now, Recorded::Disk { to: actor, token });
+            self.turn(actor, |actor, ctx| actor.disk(ctx, token, result));
             self.route();
             return true;
         }

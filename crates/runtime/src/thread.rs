@@ -127,6 +127,7 @@ impl Thread {
             workers,
             config: self.common.config.clone(),
             lease: life.lease.clone(),
+            disk: false,
             seed: entropy()?,
             recorder_size: RECORDER_SIZE,
         };

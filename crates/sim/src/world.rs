@@ -265,6 +265,7 @@ impl World {
                 workers,
                 config: self.setup.config.clone(),
                 lease: lease.clone(),
+                disk: false,
                 seed: self.prng.next_u64(),
                 recorder_size: RECORDER_SIZE,
             };

@@ -145,6 +145,19 @@ pub enum ControlMessage {
     },
     /// From other actors of the node, or forwarded to the leader: please log this command.
     Propose(Arc<Command>),
+    /// A participant has looked at what its worker has on the disk.
+    WorkerStored {
+        /// The worker.
+        worker: model::WorkerId,
+        /// The cluster whose rows they are, and the epoch up to which they are complete.
+        rows: Option<(ClusterId, model::Epoch)>,
+    },
+    /// A participant has read the rows back that its worker has on the disk, as far as they count
+    /// in the cluster the node has joined; or there are none.
+    WorkerRestored {
+        /// The worker.
+        worker: model::WorkerId,
+    },
     /// A participant's worker has received all rows of the partitions it was to be given.
     WorkerSynced {
         /// The worker.
@@ -203,6 +216,8 @@ impl ControlMessage {
             ControlMessage::Stopped { .. } => "Stopped",
             ControlMessage::Removed { .. } => "Removed",
             ControlMessage::Propose(_) => "Propose",
+            ControlMessage::WorkerStored { .. } => "WorkerStored",
+            ControlMessage::WorkerRestored { .. } => "WorkerRestored",
             ControlMessage::WorkerSynced { .. } => "WorkerSynced",
             ControlMessage::Follow => "Follow",
             ControlMessage::Schema { .. } => "Schema",

@@ -34,6 +34,23 @@ pub enum EpochMessage {
         /// The newest such epoch.
         through: Epoch,
     },
+    /// Participant: everything up to this epoch is on this worker's disk. Answer to
+    /// `ParticipantMessage::Save`.
+    #[doc(alias = "GCP_SAVECONF")]
+    Saved {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Driver: every transaction up to this epoch is on the disks of all complete replicas.
+    Durable {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Coordinator: someone waits for this epoch to be durable.
+    SaveRequest {
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// Driver: every transaction up to this epoch is complete everywhere.
     #[doc(alias = "SUB_GCP_COMPLETE_REP")]
     Completed {
@@ -90,6 +107,9 @@ impl EpochMessage {
             EpochMessage::SnapshotRequest { .. } => "SnapshotRequest",
             EpochMessage::SnapshotOpened { .. } => "SnapshotOpened",
             EpochMessage::SnapshotReleased { .. } => "SnapshotReleased",
+            EpochMessage::Saved { .. } => "EpochSaved",
+            EpochMessage::Durable { .. } => "EpochDurable",
+            EpochMessage::SaveRequest { .. } => "SaveRequest",
         }
     }
 }

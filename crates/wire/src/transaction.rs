@@ -88,6 +88,18 @@ pub enum ClientRequest {
         /// Its epoch.
         epoch: Epoch,
     },
+    /// Asks to be told when everything committed up to an epoch is on the disks of all complete
+    /// replicas.
+    AwaitDurable {
+        /// Who asks.
+        session: SessionId,
+        /// Request counter.
+        request: u64,
+        /// The epoch.
+        epoch: Epoch,
+        /// Answer at once how far it is, instead of waiting.
+        peek: bool,
+    },
     /// Asks how a transaction ended whose answer was lost. Any coordinator may be asked; after the
     /// answer the transaction cannot commit any more if it has not.
     Outcome {
@@ -125,6 +137,15 @@ pub enum ClientReply {
         results: Vec<OperationResult>,
         /// Where the transaction stands now.
         state: TransactionState,
+    },
+    /// To `AwaitDurable`.
+    Durable {
+        /// Who asked.
+        session: SessionId,
+        /// The request answered.
+        request: u64,
+        /// Everything up to this epoch is on the disks; refused where nodes have none.
+        result: Result<Epoch, Refusal>,
     },
     /// To `OpenSnapshot`.
     Snapshot {
@@ -377,6 +398,25 @@ pub enum ParticipantMessage {
         /// The source has had to drop entries of other sessions.
         forgotten: bool,
     },
+    /// The node's control actor: read back what the worker has on its disk, as far as it counts in
+    /// the cluster the node has joined. Answered with `ControlMessage::WorkerRestored`.
+    Restore {
+        /// Everything up to this epoch counts; zero when nothing does.
+        through: Epoch,
+    },
+    /// Driver: write everything up to this epoch, which is complete, to the disk. Answered with
+    /// `EpochMessage::Saved`.
+    #[doc(alias = "GCP_SAVEREQ")]
+    Save {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Driver: everything up to this epoch is on the disks of all complete replicas, so that no
+    /// restart goes back behind it.
+    Durable {
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// Takes `CopyRows` into account; the source may send one more.
     CopyAck {
         /// The partition.
@@ -561,6 +601,7 @@ impl ClientRequest {
             ClientRequest::Scan { .. } => "TransactionScan",
             ClientRequest::OpenSnapshot { .. } => "OpenSnapshot",
             ClientRequest::CloseSnapshot { .. } => "CloseSnapshot",
+            ClientRequest::AwaitDurable { .. } => "AwaitDurable",
             ClientRequest::Outcome { .. } => "OutcomeRequest",
         }
     }
@@ -571,6 +612,7 @@ impl ClientReply {
     pub fn name(&self) -> &'static str {
         match self {
             ClientReply::Transaction { .. } => "TransactionReply",
+            ClientReply::Durable { .. } => "DurableReply",
             ClientReply::Snapshot { .. } => "SnapshotReply",
             ClientReply::Outcome { .. } => "OutcomeReply",
             ClientReply::Read { .. } => "ReadReply",
@@ -595,6 +637,9 @@ impl ParticipantMessage {
             ParticipantMessage::CopyRows { .. } => "CopyRows",
             ParticipantMessage::CopyOutcomes { .. } => "CopyOutcomes",
             ParticipantMessage::CopyAck { .. } => "CopyAck",
+            ParticipantMessage::Restore { .. } => "Restore",
+            ParticipantMessage::Save { .. } => "Save",
+            ParticipantMessage::Durable { .. } => "Durable",
         }
     }
 }

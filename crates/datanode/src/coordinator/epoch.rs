@@ -115,13 +115,9 @@ impl EpochSide {
     }
 
     /// A new driver must be asked again for what the old one has not given.
-    pub(super) fn driver_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
-        let now = driver_life(ctx.cluster());
-        if now != driver_life(before) {
-            let wanted: Vec<u64> = self.wanted.keys().copied().collect();
-            for request in wanted {
-                ask_driver(ctx, request);
-            }
+    fn driver_changed(&self, ctx: &mut Ctx<'_>) {
+        for request in self.wanted.keys() {
+            ask_driver(ctx, *request);
         }
     }
 
@@ -156,6 +152,14 @@ impl EpochSide {
 }
 
 impl Coordinator {
+    /// Asks a new driver for what the old one has not given.
+    pub(super) fn follow_driver(&self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        if driver_life(ctx.cluster()) != driver_life(before) {
+            self.epochs.driver_changed(ctx);
+            self.durable.driver_changed(ctx);
+        }
+    }
+
     /// Handles a message of the driver.
     pub(super) fn handle_epoch(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
         match message {
@@ -205,7 +209,10 @@ impl Coordinator {
             EpochMessage::SnapshotOpened { request, epoch } => {
                 self.epochs.opened(ctx, request, epoch);
             }
+            EpochMessage::Durable { epoch } => self.durable.reached(ctx, epoch),
             EpochMessage::Prepared { .. }
+            | EpochMessage::Saved { .. }
+            | EpochMessage::SaveRequest { .. }
             | EpochMessage::Drained { .. }
             | EpochMessage::State { .. }
             | EpochMessage::SnapshotRequest { .. }

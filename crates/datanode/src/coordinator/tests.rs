@@ -109,6 +109,7 @@ impl World {
             lease,
             epochs: EpochView { current: Epoch(5), ..EpochView::default() },
             outbox: VecDeque::new(),
+            disk: None,
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),

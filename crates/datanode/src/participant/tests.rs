@@ -203,6 +203,7 @@ impl World {
             lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
             outbox: VecDeque::new(),
+            disk: None,
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),

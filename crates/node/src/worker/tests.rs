@@ -94,6 +94,7 @@ fn client() -> (Worker, Rc<RefCell<Vec<String>>>) {
         config: Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![], 2)),
         lease: LeaseCell::default(),
         seed: 1,
+        disk: false,
         recorder_size: 8,
     };
     (Worker::client_node(place, Box::new(Listener(Rc::clone(&heard)))), heard)
@@ -192,6 +193,7 @@ fn data_worker() -> Worker {
         config: Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![], 2)),
         lease: LeaseCell::default(),
         seed: 1,
+        disk: false,
         recorder_size: 8,
     };
     Worker::data_node(place)

@@ -137,6 +137,7 @@ fn nodes(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
         };
         let status = match member.status {
             MemberStatus::Joining => "joining",
+            MemberStatus::Restoring => "restoring",
             MemberStatus::Syncing => "syncing",
             MemberStatus::Active => "active",
             MemberStatus::Leaving => "leaving",

@@ -152,6 +152,7 @@ impl World {
             lease: LeaseCell::default(),
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
+            disk: None,
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: self.prng.fork(),
