@@ -24,6 +24,7 @@ fn shared() -> Shared {
         lease: LeaseCell::default(),
         epochs: EpochView::default(),
         outbox: Default::default(),
+        disk: None,
         connections: Connections::default(),
         timers: TimerQueue::default(),
         prng: Prng::new(1),
