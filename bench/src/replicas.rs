@@ -197,13 +197,15 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
 fn cluster(table: &Arc<Table>) -> ClusterState {
     let member = |joined_at| Member {
         incarnation: Incarnation(1),
+        voter: Incarnation(1),
         role: NodeRole::Data,
         workers: 1,
         status: MemberStatus::Active,
         joined_at: ControlIndex(joined_at),
     };
     let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot = |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)] };
+    let slot =
+        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
     ClusterState {
         index: ControlIndex(1),
         started: true,

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{ActorKind, Address, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId};
+use model::{
+    ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
+};
 use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 
@@ -25,6 +27,13 @@ pub enum Halt {
     ClusterStopped(&'static str),
     /// The node left in good order.
     Left,
+    /// What it has on its disk is of another cluster than the one its configuration leads to.
+    OtherCluster {
+        /// The cluster of the disk.
+        own: ClusterId,
+        /// The cluster that serves.
+        cluster: ClusterId,
+    },
     /// Its disk has failed: what was promised to be on it may not be.
     DiskFailed(String),
     /// A fault point fired (simulation only).
@@ -37,6 +46,11 @@ impl fmt::Display for Halt {
             Halt::Removed => f.write_str("the cluster has gone on without this node"),
             Halt::ClusterStopped(why) => write!(f, "the cluster has stopped: {why}"),
             Halt::Left => f.write_str("the node has left the cluster"),
+            Halt::OtherCluster { own, cluster } => write!(
+                f,
+                "its data directory belongs to {own:?}, but the other nodes to {cluster:?}: give it an \
+                 empty directory"
+            ),
             Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),
         }

@@ -58,13 +58,15 @@ pub(crate) fn table(id: TableId, name: &str, columns: Vec<Column>) -> Table {
 pub(crate) fn cluster() -> ClusterState {
     let member = |joined_at| Member {
         incarnation: Incarnation(1),
+        voter: Incarnation(1),
         role: NodeRole::Data,
         workers: 2,
         status: MemberStatus::Active,
         joined_at: ControlIndex(joined_at),
     };
     let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot = |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)] };
+    let slot =
+        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
     let columns = vec![column("id", false), column("u", true), column("v", false)];
     let mut base = table(BASE, "d.t", columns);
     base.unique_indexes.push(UniqueIndexDef {

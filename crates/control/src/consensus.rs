@@ -4,7 +4,8 @@
 //!
 //! # Owns
 //! The library's node, the commands beside its log, what has been handed out as committed, and who
-//! is known to lead. Elections begin with a question (`PreVote`) that changes nobody's term.
+//! is known to lead; what of it is to be kept on the disk. Elections begin with a question
+//! (`PreVote`) that changes nobody's term.
 //! # Guarantees
 //! 1. Commands are handed out in log order, each once, and only when committed.
 //! 2. A vote goes to a candidate whose log is at least as new as the voter's, by the term of the
@@ -12,19 +13,23 @@
 //!    committed entries; see [`Consensus::receive_vote_call`].)
 //! 3. Members of different clusters never mix their logs, whatever reaches them late.
 //! 4. A leader is recognised by everyone in its term, whoever they voted for.
+//! 5. On a node with a disk, a command is handed out only when the disk has it.
 //! # Not here
-//! What the commands mean (`state_machine`), when to propose them (`control`), timers.
+//! What the commands mean (`state_machine`), when to propose them (`control`), timers; the disk, and
+//! that messages wait for it (`control::durable`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{ClusterId, Command, Incarnation, NodeId};
 use raftbare::{
-    Action, ClusterConfig, LogEntries, LogEntry, LogIndex, LogPosition, Message, MessageHeader,
-    MessageSeqNo, Node, NodeId as Voter, Role, Term,
+    Action, ClusterConfig, Log, LogEntries, LogEntry, LogIndex, LogPosition, Message,
+    MessageHeader, MessageSeqNo, Node, NodeId as Voter, Role, Term,
 };
 use stdx::{Duration, Instant};
 use wire::ControlMessage;
+
+use crate::journal::{Entry, Record, Stored};
 
 /// Entries after which the log's applied prefix is replaced by the state it has built.
 const COMPACT_AFTER: u64 = 96;
@@ -53,6 +58,15 @@ pub(crate) enum Output {
     Install(Voter),
 }
 
+/// What the disk has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// A new file is to begin with the applied state: the old one no longer fits the log.
+    pub(crate) rebase: bool,
+    /// What is to be added to the file otherwise.
+    pub(crate) records: Vec<Record>,
+}
+
 /// One member of the consensus.
 #[derive(Debug)]
 pub(crate) struct Consensus {
@@ -76,6 +90,10 @@ pub(crate) struct Consensus {
     /// A leader heard within this time keeps its followers from voting for others.
     election_timeout: Duration,
     outputs: Vec<Output>,
+    /// What has changed since the disk was last told; none on a node without a disk.
+    journal: Option<Journal>,
+    /// The disk has the log up to here.
+    kept: u64,
 }
 
 impl Consensus {
@@ -94,7 +112,83 @@ impl Consensus {
             backers: BTreeSet::new(),
             election_timeout,
             outputs: Vec::new(),
+            journal: None,
+            kept: u64::MAX,
         }
+    }
+
+    /// The same on a node with a disk, which has nothing of a log.
+    pub(crate) fn new_on_disk(me: Voter, election_timeout: Duration) -> Self {
+        let journal = Some(Journal { rebase: true, records: Vec::new() });
+        Self { journal, kept: 0, ..Self::new(me, election_timeout) }
+    }
+
+    /// A member that goes on where it was when the file was written.
+    pub(crate) fn resume(me: Voter, election_timeout: Duration, stored: &Stored) -> Self {
+        let entries = stored.log_entries();
+        let last = entries.last_position().index.get();
+        let log = Log::new((&stored.members).into(), entries);
+        let voted_for = stored.voted_for.map(Voter::new);
+        let first = stored.last.index + 1;
+        let commands =
+            stored.entries.iter().zip(first..).filter_map(|(entry, index)| match entry {
+                Entry::Command(command) => Some((index, command.clone())),
+                Entry::Term(_) | Entry::Members(_) => None,
+            });
+        let mut consensus = Self {
+            cluster: stored.cluster,
+            node: Node::restart(me, Term::new(stored.term), voted_for, log),
+            commands: commands.collect(),
+            applied: stored.last.index,
+            kept: last,
+            ..Self::new_on_disk(me, election_timeout)
+        };
+        consensus.collect(&BTreeMap::new());
+        consensus
+    }
+
+    /// What the disk is to be told since the last call, if there is anything.
+    pub(crate) fn take_journal(&mut self) -> Option<Journal> {
+        let journal = self.journal.as_mut()?;
+        let any = journal.rebase || !journal.records.is_empty();
+        any.then(|| std::mem::take(journal))
+    }
+
+    /// The records that a new file has after its base.
+    pub(crate) fn tail(&self) -> Vec<Record> {
+        let entries = self.node.log().entries();
+        let after = LogIndex::new(self.applied);
+        let term = entries.get_term(after).expect("the log keeps the last applied position");
+        let tail = entries.iter_with_positions().filter(|(position, _)| position.index > after);
+        let entries = tail.map(|(position, entry)| self.keep_entry(position, entry)).collect();
+        let after = LogPosition { term, index: after }.into();
+        vec![Record::Append { cluster: self.cluster, after, entries }, self.vote()]
+    }
+
+    fn vote(&self) -> Record {
+        let voted_for = self.node.voted_for().map(Voter::get);
+        Record::Vote { term: self.node.current_term().get(), voted_for }
+    }
+
+    fn keep_entry(&self, position: LogPosition, entry: LogEntry) -> Entry {
+        match entry {
+            LogEntry::Term(term) => Entry::Term(term.get()),
+            LogEntry::ClusterConfig(config) => Entry::Members((&config).into()),
+            LogEntry::Command => {
+                let command = self.commands.get(&position.index.get());
+                Entry::Command(command.expect("a command entry has its command").clone())
+            }
+        }
+    }
+
+    /// The disk has the log up to this index.
+    pub(crate) fn set_kept(&mut self, index: u64) {
+        self.kept = index;
+    }
+
+    /// The last entry of the log.
+    pub(crate) fn last_index(&self) -> u64 {
+        self.node.log().last_position().index.get()
     }
 
     /// Founds a cluster of this member alone.
@@ -332,7 +426,7 @@ impl Consensus {
 
     /// The next committed entry: its index and its command, if it is one.
     pub(crate) fn next_committed(&mut self) -> Option<(u64, Option<Arc<Command>>)> {
-        if self.applied >= self.node.commit_index().get() {
+        if self.applied >= self.node.commit_index().get().min(self.kept) {
             return None;
         }
         self.applied += 1;
@@ -360,6 +454,7 @@ impl Consensus {
         let (position, config) = self.position();
         if self.node.handle_snapshot_installed(position, config) {
             self.commands = self.commands.split_off(&(self.applied + 1));
+            self.rebase();
         }
     }
 
@@ -393,6 +488,7 @@ impl Consensus {
         self.cluster = cluster;
         self.applied = last.index.get();
         self.commands = self.commands.split_off(&(self.applied + 1));
+        self.rebase();
         self.collect(&BTreeMap::new());
         if term == self.node.current_term() {
             self.hear(now, from);
@@ -485,6 +581,35 @@ impl Consensus {
         }
     }
 
+    fn rebase(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            *journal = Journal { rebase: true, records: Vec::new() };
+        }
+    }
+
+    /// Notes for the disk that the vote, or the term, is another one.
+    fn note_vote(&mut self) {
+        let vote = self.vote();
+        if let Some(journal) = &mut self.journal
+            && journal.records.last() != Some(&vote)
+        {
+            journal.records.push(vote);
+        }
+    }
+
+    /// Notes for the disk that these entries replace all from theirs on.
+    fn note_entries(&mut self, entries: &LogEntries) {
+        if self.journal.is_none() {
+            return;
+        }
+        let after = entries.prev_position();
+        self.kept = self.kept.min(after.index.get());
+        let kept = entries.iter_with_positions();
+        let kept = kept.map(|(position, entry)| self.keep_entry(position, entry)).collect();
+        let record = Record::Append { cluster: self.cluster, after: after.into(), entries: kept };
+        self.journal.as_mut().expect("checked above").records.push(record);
+    }
+
     /// Carries out what the library asked for. `arrived` has the commands of new entries.
     fn collect(&mut self, arrived: &BTreeMap<u64, Arc<Command>>) {
         // Messages are built from the log, so entries come first whatever the library's order.
@@ -498,14 +623,15 @@ impl Consensus {
                     self.commands.insert(index, command.clone());
                 }
             }
+            self.note_entries(&entries);
         }
         let end = self.node.log().last_position().index.get() + 1;
         self.commands.split_off(&end);
         while let Some(action) = self.node.actions_mut().next() {
             match action {
                 Action::SetElectionTimeout => self.outputs.push(Output::Arm),
-                // Nothing is kept over a restart: a life that ends is never continued.
-                Action::SaveCurrentTerm | Action::SaveVotedFor | Action::AppendLogEntries(_) => {}
+                Action::SaveCurrentTerm | Action::SaveVotedFor => self.note_vote(),
+                Action::AppendLogEntries(_) => {}
                 Action::BroadcastMessage(message) => {
                     let peers: Vec<Voter> = self.node.peers().collect();
                     for peer in peers {

@@ -12,20 +12,23 @@
 //! 1. The state is what the committed commands build, in log order.
 //! 2. A life that has been removed holds no lease. (Checked across nodes by the simulation.)
 //! # Failure
-//! Its own end is the end of the node. Nothing is kept over a restart; a new life starts empty.
+//! Its own end is the end of the node. Without a disk nothing is kept over a restart; with one, the
+//! next life goes on as the same voter, and the cluster can be restarted as a whole (`restart`).
 //! # Not here
 //! The log (`consensus`), the effect of commands (`state_machine`).
 
+mod durable;
 mod forming;
 mod leadership;
 mod lease;
 mod links;
 mod publish;
+mod restart;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actor::{Actor, Ctx, Halt, Shared, Timer, probe};
+use actor::{Actor, Ctx, DiskAnswer, DiskError, Halt, Shared, Timer, probe};
 use model::{
     ActorKind, Address, ClusterState, Command, Config, ControlIndex, Incarnation, Member, NodeId,
     NodeRole, SessionId, WorkerId,
@@ -34,10 +37,12 @@ use stdx::{Duration, Instant};
 use wire::{ControlMessage, Message};
 
 use crate::consensus::{Consensus, Output, node_of, voter_of, voters};
-use forming::HelloAnswer;
+use durable::Durable;
+use forming::{HelloAnswer, Life};
 use leadership::Leadership;
 use links::BrokenLink;
 use publish::SchemaWait;
+use restart::Restore;
 
 /// The control actor: one on worker 0 of each data and management node.
 #[doc(alias = "QMGR")]
@@ -50,12 +55,22 @@ pub struct Control {
     role: NodeRole,
     workers: u8,
     consensus: Consensus,
+    /// The life that the consensus knows this node by.
+    voter: Incarnation,
+    /// The log's file; none on a node without a disk.
+    durable: Option<Durable>,
+    /// The disk has been looked at, and the search for the cluster has begun.
+    begun: bool,
+    /// The log is that of an earlier life.
+    resumed: bool,
+    /// What the node's workers have on their disks, and how far they have read it back.
+    restore: Restore,
     /// The newest state; the workers hear of it by message.
     state: Arc<ClusterState>,
     /// What configured nodes answered to `Hello`, while this node belongs to no cluster.
     answers: BTreeMap<NodeId, HelloAnswer>,
     /// The newest life heard of, by node; older ones are not listened to.
-    lives: BTreeMap<NodeId, Incarnation>,
+    lives: BTreeMap<NodeId, Life>,
     /// Set while this node leads.
     leadership: Option<Leadership>,
     /// Links that broke, by peer.
@@ -103,6 +118,11 @@ impl Control {
             role,
             workers,
             consensus,
+            voter: incarnation,
+            durable: None,
+            begun: false,
+            resumed: false,
+            restore: Restore::default(),
             state: Arc::default(),
             answers: BTreeMap::new(),
             lives: BTreeMap::new(),
@@ -126,6 +146,21 @@ impl Control {
     pub fn start(&mut self, ctx: &mut Ctx<'_>) {
         // A life begins without a lease, whatever an earlier one of the process held.
         ctx.shared().lease.set(Instant::ZERO);
+        if ctx.has_disk() {
+            let me = voter_of(self.node, self.voter);
+            self.consensus = Consensus::new_on_disk(me, self.config.election_timeout);
+            self.durable = Some(Durable::default());
+            return self.look_at_disk(ctx);
+        }
+        self.begin(ctx);
+    }
+
+    /// Begins the search for the cluster, when all that the disk has is known.
+    fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        if self.begun || !self.disk_is_known() {
+            return;
+        }
+        self.begun = true;
         self.ticked_at = ctx.now();
         self.leader_heard_at = ctx.now();
         self.seek(ctx);
@@ -180,7 +215,9 @@ impl Control {
                 leadership.listening_since = ctx.now();
             }
         }
-        if self.own_member().is_none() && self.state.index == ControlIndex(0) {
+        self.write_again(ctx);
+        let stranger = self.own_member().is_none();
+        if stranger && (self.resumed || self.state.index == ControlIndex(0)) {
             self.seek(ctx);
         } else if self.consensus.is_leader() && !self.state.started {
             self.say_hello(ctx);
@@ -217,18 +254,16 @@ impl Control {
         self.perform(ctx);
     }
 
-    fn perform(&mut self, ctx: &mut Ctx<'_>) {
-        for output in self.consensus.take_outputs() {
-            match output {
-                Output::Send(voter, message) => self.tell(ctx, node_of(voter), message),
-                Output::Arm => {
-                    if !self.consensus.is_leader() {
-                        let delay = self.draw_election(ctx);
-                        ctx.set_timer(Timer::Election, delay);
-                    }
+    fn carry_out(&mut self, ctx: &mut Ctx<'_>, output: Output) {
+        match output {
+            Output::Send(voter, message) => self.tell(ctx, node_of(voter), message),
+            Output::Arm => {
+                if !self.consensus.is_leader() {
+                    let delay = self.draw_election(ctx);
+                    ctx.set_timer(Timer::Election, delay);
                 }
-                Output::Install(voter) => self.send_snapshot(ctx, voter),
             }
+            Output::Install(voter) => self.send_snapshot(ctx, voter),
         }
     }
 
@@ -271,7 +306,7 @@ impl Control {
     /// Whether a life has ended for this cluster: it was removed, or a newer one was heard.
     fn is_over(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.was_removed(node, incarnation)
-            || self.lives.get(&node).is_some_and(|newest| incarnation < *newest)
+            || self.lives.get(&node).is_some_and(|newest| incarnation < newest.incarnation)
     }
 
     fn was_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
@@ -280,8 +315,17 @@ impl Control {
     }
 
     fn receive(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
+        if !self.begun && !matches!(message, ControlMessage::WorkerStored { .. }) {
+            return; // What it could answer is not known yet; whoever asks does so again.
+        }
         self.mend_link(from.node);
         match message {
+            ControlMessage::WorkerStored { worker, rows } => {
+                self.receive_worker_stored(ctx, from, worker, rows);
+            }
+            ControlMessage::WorkerRestored { worker } => {
+                self.receive_worker_restored(from, worker);
+            }
             ControlMessage::Raft { .. }
             | ControlMessage::Snapshot { .. }
             | ControlMessage::SnapshotInstalled { .. }
@@ -291,23 +335,35 @@ impl Control {
             ControlMessage::Heartbeat { term, sequence } => {
                 self.receive_heartbeat(ctx, from, term, sequence);
             }
-            ControlMessage::LeaseRequest { term, sequence, sent_at, incarnation, reached } => {
-                let request = lease::Request { term, sequence, sent_at, incarnation, reached };
+            ControlMessage::LeaseRequest {
+                term,
+                sequence,
+                sent_at,
+                incarnation,
+                voter,
+                reached,
+                restored,
+            } => {
+                let request = lease::Request {
+                    term,
+                    sequence,
+                    sent_at,
+                    incarnation,
+                    voter,
+                    reached,
+                    restored,
+                };
                 self.receive_lease_request(ctx, from, request);
             }
             ControlMessage::LeaseGrant { incarnation, sent_at, span } => {
                 self.receive_grant(ctx, incarnation, sent_at, span);
             }
-            ControlMessage::Hello { incarnation, role, workers } => {
-                self.receive_hello(ctx, from, incarnation, role, workers);
-            }
-            ControlMessage::HelloReply { incarnation, role, in_cluster, leader, .. } => {
-                let answer = HelloAnswer { incarnation, role, in_cluster, leader, at: ctx.now() };
+            ControlMessage::Hello { life } => self.receive_hello(ctx, from, life),
+            ControlMessage::HelloReply { life, cluster, leader, serves } => {
+                let answer = HelloAnswer { life, cluster, leader, serves, at: ctx.now() };
                 self.receive_hello_reply(ctx, from, answer);
             }
-            ControlMessage::Join { incarnation, role, workers } => {
-                self.receive_join(ctx, from, incarnation, role, workers);
-            }
+            ControlMessage::Join { life } => self.receive_join(ctx, from, life),
             ControlMessage::Suspect { node, incarnation, closed } => {
                 self.receive_suspect(ctx, from, node, incarnation, closed);
             }
@@ -322,7 +378,6 @@ impl Control {
             ControlMessage::WorkerSynced { worker, reached } => {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
-            ControlMessage::WorkerStored { .. } | ControlMessage::WorkerRestored { .. } => {}
             ControlMessage::Follow => self.receive_follow(ctx, from),
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
@@ -374,9 +429,9 @@ impl Control {
     /// Whether the consensus takes messages of this voter. A removed life is told that it is one.
     fn listens_to(&mut self, ctx: &mut Ctx<'_>, voter: raftbare::NodeId) -> bool {
         let node = node_of(voter);
-        let member = self.state.members.get(&node).map(|m| voter_of(node, m.incarnation));
+        let member = self.state.members.get(&node).map(|m| voter_of(node, m.voter));
         let admitted = self.state.incarnations.get(&node).map(|i| voter_of(node, *i));
-        let newest = self.lives.get(&node).map(|i| voter_of(node, *i));
+        let newest = self.lives.get(&node).map(|life| voter_of(node, life.voter));
         let removed = admitted.is_some_and(|last| voter <= last) && member != Some(voter);
         if removed {
             let incarnation = Incarnation(voter.get() - voter_of(node, Incarnation(0)).get());
@@ -406,7 +461,7 @@ impl Actor for Control {
             // The state comes back to this actor like to all of the node; the rest is not for it.
             _ => {}
         }
-        if self.halted.is_none() {
+        if self.halted.is_none() && self.begun {
             self.settle(ctx);
         }
     }
@@ -429,6 +484,16 @@ impl Actor for Control {
     }
 
     fn cluster_changed(&mut self, _ctx: &mut Ctx<'_>, _before: &ClusterState) {}
+
+    fn disk(&mut self, ctx: &mut Ctx<'_>, token: u64, result: Result<Vec<DiskAnswer>, DiskError>) {
+        if self.halted.is_some() {
+            return;
+        }
+        self.disk_answered(ctx, token, result);
+        if self.halted.is_none() && self.begun {
+            self.settle(ctx);
+        }
+    }
 
     fn check_invariants(&self, shared: &Shared) {
         self.state.check();

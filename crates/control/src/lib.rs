@@ -2,14 +2,15 @@
 //! leases, the catalog's alterations.
 //!
 //! # Owns
-//! The `Control` actor (worker 0 of data and management nodes), the consensus it runs, and the
-//! state machine that builds `model::ClusterState` from the log's commands.
+//! The `Control` actor (worker 0 of data and management nodes), the consensus it runs, the state
+//! machine that builds `model::ClusterState` from the log's commands, and the log's file.
 //! Walk-through: `docs/internals/membership.md`.
 //! # Not here
 //! Rows and transactions (`datanode`), epochs (`datanode::epochs`).
 
 mod consensus;
 mod control;
+pub mod journal;
 pub mod state_machine;
 
 pub use control::Control;

@@ -12,8 +12,8 @@
 mod catalog;
 
 use model::{
-    ClusterId, ClusterState, Command, ControlIndex, ErrorCode, Incarnation, Member, MemberStatus,
-    NodeId, NodeRole, SchemaChange, SessionId, cluster,
+    ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, Member,
+    MemberStatus, NodeId, NodeRole, Returned, SchemaChange, SessionId, cluster,
 };
 
 /// Most sessions whose last schema answer is remembered.
@@ -30,9 +30,10 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
                 next.id = *cluster;
             }
         }
-        Command::AddMember { node, incarnation, role, workers } => {
+        Command::AddMember { node, incarnation, voter, role, workers } => {
             let member = Member {
                 incarnation: *incarnation,
+                voter: *voter,
                 role: *role,
                 workers: *workers,
                 status: MemberStatus::Joining,
@@ -40,6 +41,10 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
             };
             add_member(&mut next, *node, member);
         }
+        Command::Restart { generation, epoch, members } => {
+            restart(&mut next, *generation, *epoch, members);
+        }
+        Command::Reopen { generation } => reopen(&mut next, *generation),
         Command::RemoveMember { node, incarnation } => {
             remove_member(&mut next, *node, *incarnation);
         }
@@ -89,7 +94,11 @@ fn remove_member(state: &mut ClusterState, node: NodeId, incarnation: Incarnatio
         state.takeovers.push(takeover);
     }
     for slot in &mut state.slots {
+        let held = slot.replicas.iter().any(|r| r.node == node && !r.syncing);
         remove_replica(&mut slot.replicas, node);
+        if slot.replicas.is_empty() && held {
+            slot.last = Some(node);
+        }
         state.stopped |= slot.replicas.is_empty();
     }
 }
@@ -121,13 +130,79 @@ fn start(state: &mut ClusterState, groups: &[Vec<NodeId>]) {
             nodes.rotate_left(rotation);
             let replicas =
                 nodes.iter().map(|node| cluster::Replica { node: *node, syncing: false }).collect();
-            state.slots.push(cluster::PlacementSlot { group: position as u16, replicas });
+            state.slots.push(cluster::PlacementSlot {
+                group: position as u16,
+                replicas,
+                last: None,
+            });
         }
     }
     state.groups = groups.to_vec();
     state.started = true;
     for (node, member) in &mut state.members {
         if member.role == NodeRole::Management || groups.iter().any(|g| g.contains(node)) {
+            member.status = MemberStatus::Active;
+        }
+    }
+}
+
+/// Every slot goes on with those that are back and have all its rows; nothing changes while a slot
+/// has none.
+fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Returned]) {
+    let next = state.restarts.len() as u32 + 1;
+    let is_back = |node: NodeId| back.iter().any(|one| one.node == node);
+    let covered = state.slots.iter().all(|slot| slot.sources().any(is_back));
+    let fits = generation == next && epoch.generation() < generation && !state.slots.is_empty();
+    if !fits || !covered || !back.iter().all(|one| may_return(state, one)) {
+        return;
+    }
+    for slot in &mut state.slots {
+        let sources: Vec<NodeId> = slot.sources().filter(|node| is_back(*node)).collect();
+        slot.replicas =
+            sources.iter().map(|node| cluster::Replica { node: *node, syncing: false }).collect();
+        slot.last = None;
+    }
+    state.members.clear();
+    for one in back {
+        let status = match one.role {
+            NodeRole::Data => MemberStatus::Restoring,
+            NodeRole::Management => MemberStatus::Active,
+        };
+        let member = Member {
+            incarnation: one.incarnation,
+            voter: one.voter,
+            role: one.role,
+            workers: one.workers,
+            status,
+            joined_at: state.index,
+        };
+        state.incarnations.insert(one.node, one.incarnation);
+        state.members.insert(one.node, member);
+    }
+    state.takeovers.clear();
+    state.restarts.push(epoch);
+    state.started = false;
+    state.stopped = false;
+}
+
+/// Whether a node may take part in a restart: with a new life, and with all rows of its slots if
+/// it is a data node.
+fn may_return(state: &ClusterState, one: &Returned) -> bool {
+    let newest = state.incarnations.get(&one.node).is_none_or(|last| one.incarnation > *last);
+    let places = || state.slots.iter().filter(|s| state.group_of(s).contains(&one.node));
+    let complete = places().all(|slot| slot.sources().any(|node| node == one.node));
+    let placed = places().next().is_some();
+    newest && one.workers > 0 && (placed == (one.role == NodeRole::Data)) && complete
+}
+
+fn reopen(state: &mut ClusterState, generation: u32) {
+    let current = state.restarts.len() as u32 == generation && generation > 0;
+    if state.started || state.stopped || !current {
+        return;
+    }
+    state.started = true;
+    for member in state.members.values_mut() {
+        if member.status == MemberStatus::Restoring {
             member.status = MemberStatus::Active;
         }
     }

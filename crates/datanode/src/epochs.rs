@@ -1,12 +1,13 @@
-//! Drives the epochs of the cluster: the two-step switch, completion, snapshots.
+//! Drives the epochs of the cluster: the two-step switch, completion, snapshots, durability.
 //!
 //! Every data node has this actor on worker 0; only the driver's acts (the oldest active data
 //! node). Protocol walk-through: `docs/internals/epochs.md`.
 //!
 //! # Owns
-//! The next epoch, who is prepared and drained, which snapshots are open.
+//! The next epoch, who is prepared and drained, which snapshots are open, what is on disk (`save`).
 //! # Speaks
 //! in and out: `EpochMessage`, with every coordinator of the cluster
+//! out: `ParticipantMessage::Save` and `Durable`; in: `EpochMessage::Saved`
 //! # Invariants
 //! 1. At most one switch is under way; `Switch(e)` is sent when every coordinator has prepared `e`.
 //! 2. `Completed(e)` is sent when every coordinator has drained `e` and no takeover is pending.
@@ -15,13 +16,17 @@
 //! # Failure
 //! Own death: the next driver asks all coordinators and goes on from what they say.
 //! # Not here
-//! Durability of epochs; old row images (`participant`).
+//! Old row images and what is written to disk (`participant`).
+
+mod save;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Actor, Ctx, Mutation, Shared, Timer, fault_point, probe};
 use model::{Address, ClusterState, Epoch};
 use wire::{EpochMessage, Message};
+
+use save::Saves;
 
 /// The epoch driver.
 #[doc(alias = "DBDIH")]
@@ -40,6 +45,8 @@ pub struct Epochs {
     wanted: Vec<(Address, u64)>,
     /// Asked for; given out when this epoch is complete.
     promised: BTreeMap<Epoch, Vec<(Address, u64)>>,
+    /// What is on disk.
+    saves: Saves,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +75,9 @@ impl Epochs {
 
     fn gather(&mut self, ctx: &mut Ctx<'_>) {
         *self = Self::default();
+        // No epoch of an earlier generation comes again.
+        self.current = ctx.cluster().epoch_floor();
+        self.completed = Epoch(self.current.0.saturating_sub(1));
         let everyone: BTreeSet<Address> = ctx.cluster().coordinators().into_iter().collect();
         for coordinator in &everyone {
             ctx.send(*coordinator, Message::Epoch(EpochMessage::StateQuery));
@@ -76,7 +86,8 @@ impl Epochs {
     }
 
     fn state(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
-        let EpochMessage::State { current, prepared, drained, completed, snapshots } = message
+        let EpochMessage::State { current, prepared, drained, committed, completed, snapshots } =
+            message
         else {
             panic!("state is taken from a state message");
         };
@@ -87,6 +98,7 @@ impl Epochs {
         *highest = (*highest).max(prepared);
         self.current = self.current.max(current);
         self.completed = self.completed.max(completed);
+        self.saves.note_committed(committed);
         if current > Epoch(0) || prepared.is_some() {
             self.drained.insert(from, drained);
         }
@@ -117,6 +129,11 @@ impl Epochs {
         }
         self.role = Role::Idle;
         self.begin_switch(ctx);
+    }
+
+    /// Whether no switch is under way.
+    fn is_idle(&self) -> bool {
+        matches!(self.role, Role::Idle)
     }
 
     /// First step: everyone stops assigning epochs.
@@ -170,7 +187,7 @@ impl Epochs {
             fault_point!(ctx, "epochs: after a switch is sent");
         }
         self.try_complete(ctx);
-        if !self.wanted.is_empty() {
+        if !self.wanted.is_empty() || self.saves.wants_switch(self.current) {
             self.begin_switch(ctx);
         }
     }
@@ -205,6 +222,7 @@ impl Epochs {
             ctx.send(coordinator, Message::Epoch(message));
             fault_point!(ctx, "epochs: after a completion is sent");
         }
+        self.try_save(ctx);
     }
 
     /// Epochs whose versions must be kept.
@@ -216,7 +234,7 @@ impl Epochs {
 
     fn snapshot_wanted(&mut self, ctx: &mut Ctx<'_>, from: Address, request: u64) {
         self.wanted.push((from, request));
-        if matches!(self.role, Role::Idle) {
+        if self.is_idle() {
             self.begin_switch(ctx);
         }
     }
@@ -247,6 +265,7 @@ impl Epochs {
         }
         let alive = |address: &Address| !dead.contains(&address.node);
         self.drained.retain(|address, _| alive(address));
+        self.saves.retain(alive);
         self.wanted.retain(|(address, _)| alive(address));
         for asked in self.promised.values_mut() {
             asked.retain(|(address, _)| alive(address));
@@ -280,7 +299,8 @@ impl Actor for Epochs {
         }
         match message {
             EpochMessage::Prepared { epoch } => self.prepared(ctx, from, epoch),
-            EpochMessage::Drained { through } => {
+            EpochMessage::Drained { through, committed } => {
+                self.saves.note_committed(committed);
                 if let Some(drained) = self.drained.get_mut(&from) {
                     *drained = (*drained).max(through);
                     self.try_complete(ctx);
@@ -289,7 +309,8 @@ impl Actor for Epochs {
             EpochMessage::State { .. } => self.state(ctx, from, message),
             EpochMessage::SnapshotRequest { request } => self.snapshot_wanted(ctx, from, request),
             EpochMessage::SnapshotReleased { epoch } => self.snapshot_released(from, epoch),
-            EpochMessage::Saved { .. } | EpochMessage::SaveRequest { .. } => {}
+            EpochMessage::Saved { epoch } => self.saved(ctx, from, epoch),
+            EpochMessage::SaveRequest { epoch } => self.save_wanted(ctx, epoch),
             EpochMessage::Prepare { .. }
             | EpochMessage::Durable { .. }
             | EpochMessage::Switch { .. }
@@ -303,7 +324,7 @@ impl Actor for Epochs {
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
         assert_eq!(timer, Timer::EpochTick, "only timer of the epoch driver");
-        if matches!(self.role, Role::Idle) {
+        if self.is_idle() {
             self.begin_switch(ctx);
         }
     }
@@ -324,6 +345,7 @@ impl Actor for Epochs {
         self.gathered(ctx);
         self.prepared_all(ctx);
         self.try_complete(ctx);
+        self.saved_all(ctx);
     }
 
     fn check_invariants(&self, _shared: &Shared) {

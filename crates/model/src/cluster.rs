@@ -14,6 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{
     ActorKind, Address, ClusterId, ColumnId, ControlIndex, Epoch, Incarnation, IndexId, NodeId,
     PartitionId, PartitionIndex, SessionId, TableId, WorkerId,
@@ -21,7 +23,7 @@ use crate::ids::{
 use crate::schema::{Column, Description, Table};
 
 /// What a node does in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeRole {
     /// Holds rows, coordinates transactions, votes.
     Data,
@@ -31,7 +33,7 @@ pub enum NodeRole {
 }
 
 /// How far a member has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MemberStatus {
     /// Follows the control log; holds no rows yet.
     Joining,
@@ -46,10 +48,13 @@ pub enum MemberStatus {
 }
 
 /// A node that belongs to the cluster now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The life that belongs; every other life of the node is rejected.
     pub incarnation: Incarnation,
+    /// The life that the consensus knows it by: the first one that had its control log. An older
+    /// one when the log has outlived it on the disk.
+    pub voter: Incarnation,
     /// Data or management.
     pub role: NodeRole,
     /// Worker threads of the process.
@@ -62,7 +67,7 @@ pub struct Member {
 }
 
 /// A replica in a placement slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
     /// Where.
     pub node: NodeId,
@@ -71,16 +76,27 @@ pub struct Replica {
 }
 
 /// Where a share of all partitions lives. Partition `p` of every table uses slot `p mod slots`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementSlot {
     /// Position of the node group.
     pub group: u16,
     /// Replicas in chain order: primary first, then syncing ones, then the other active ones.
     pub replicas: Vec<Replica>,
+    /// The node that held the last active replica, when there is none any more: its disk has all
+    /// that was committed.
+    pub last: Option<NodeId>,
+}
+
+impl PlacementSlot {
+    /// The nodes whose disks have all that was committed in the slot's partitions.
+    pub fn sources(&self) -> impl Iterator<Item = NodeId> {
+        let active = self.replicas.iter().filter(|replica| !replica.syncing);
+        active.map(|replica| replica.node).chain(self.last.filter(|_| self.replicas.is_empty()))
+    }
 }
 
 /// Coordinators that died and whose transactions a survivor must settle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takeover {
     /// The dead node.
     pub node: NodeId,
@@ -91,7 +107,7 @@ pub struct Takeover {
 }
 
 /// What the cluster agreed on, up to `index` of the control log.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterState {
     /// The last applied entry.
     pub index: ControlIndex,
@@ -124,13 +140,37 @@ pub struct ClusterState {
     /// Source of table and index identities.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
+    #[serde(with = "pairs")]
     pub schema_answers: BTreeMap<SessionId, (u64, Result<TableId, crate::ErrorCode>)>,
     /// The sessions of `schema_answers`, the one answered longest ago first: who is forgotten next.
     pub schema_sessions: VecDeque<SessionId>,
 }
 
+/// A map as the list of its entries, for formats whose keys are texts.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'a, K, V, D>(from: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'a> + Ord,
+        V: Deserialize<'a>,
+        D: Deserializer<'a>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
+    }
+}
+
 /// An alteration of the catalog.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SchemaChange {
     /// A new table. Partition count 0 asks for the default.
     CreateTable {
@@ -254,8 +294,23 @@ pub enum SchemaChange {
     },
 }
 
+/// A member that is back when the cluster is restarted as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// The node.
+    pub node: NodeId,
+    /// Its new life.
+    pub incarnation: Incarnation,
+    /// The life that the consensus knows it by.
+    pub voter: Incarnation,
+    /// Its role.
+    pub role: NodeRole,
+    /// Its worker threads.
+    pub workers: u8,
+}
+
 /// An entry of the control log.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Gives the cluster its identity; the first entry of its log.
     Found {
@@ -268,10 +323,28 @@ pub enum Command {
         node: NodeId,
         /// Its life.
         incarnation: Incarnation,
+        /// The life that the consensus knows it by.
+        voter: Incarnation,
         /// Its role.
         role: NodeRole,
         /// Its worker threads.
         workers: u8,
+    },
+    /// Begins a new generation, in which the cluster is what its members have on their disks up to
+    /// an epoch. Their lives of the generation before have all ended.
+    #[doc(alias = "system restart")]
+    Restart {
+        /// The generation that begins.
+        generation: u32,
+        /// What counts of the generations before.
+        epoch: Epoch,
+        /// Who takes part. Data nodes among them have everything up to that epoch on their disks.
+        members: Vec<Returned>,
+    },
+    /// All members have read their rows back: clients are welcome again.
+    Reopen {
+        /// The generation that began.
+        generation: u32,
     },
     /// Ends a life. Proposed only when that life cannot be serving any more.
     RemoveMember {
@@ -349,6 +422,16 @@ impl ClusterState {
     pub fn restorable(&self, saved: Epoch) -> Epoch {
         let later = self.restarts.get(saved.generation() as usize..).unwrap_or_default();
         later.iter().copied().fold(saved, Epoch::min)
+    }
+
+    /// The nodes that a slot's replicas may be on.
+    pub fn group_of(&self, slot: &PlacementSlot) -> &[NodeId] {
+        &self.groups[usize::from(slot.group)]
+    }
+
+    /// What all epochs of the present generation are above.
+    pub fn epoch_floor(&self) -> Epoch {
+        Epoch::start_of(self.restarts.len() as u32)
     }
 
     /// The slot of a partition.

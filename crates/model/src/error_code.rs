@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What a refusal means to the one who gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorClass {
@@ -25,7 +27,9 @@ pub enum ErrorClass {
 macro_rules! error_codes {
     ($(($number:literal, $name:ident, $class:ident, $text:literal, $advice:literal),)*) => {
         /// Why something was refused. Numbers are stable.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
         pub enum ErrorCode {
             $(
                 #[doc = $text]

@@ -15,7 +15,7 @@ pub mod row;
 pub mod schema;
 pub mod value;
 
-pub use cluster::{ClusterState, Command, Member, MemberStatus, NodeRole, SchemaChange};
+pub use cluster::{ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange};
 pub use config::Config;
 pub use error_code::{ErrorClass, ErrorCode, Refusal};
 pub use expression::{Arithmetic, Comparison, EvalError, Expression};

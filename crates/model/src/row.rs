@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::ColumnId;
 use crate::schema::{Column, ColumnType, ROW_SIZE_MAX};
 use crate::value::{Value, ValueRef};
@@ -35,7 +37,7 @@ pub enum RowError {
 }
 
 /// Where one column lies in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Field {
     column_type: ColumnType,
     /// Bit in the NULL bits, when nullable.
@@ -45,7 +47,7 @@ struct Field {
 }
 
 /// The byte layout of the rows of one table version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowLayout {
     version: u8,
     fields: Vec<Field>,

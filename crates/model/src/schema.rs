@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use collation::CollationId;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{ColumnId, IndexId, PartitionIndex, TableId};
 use crate::key::{Key, KeyEncoder, strip_value};
@@ -25,7 +26,7 @@ pub const ROW_SIZE_MAX: usize = 65_000;
 pub const INDEXES_MAX: usize = 64;
 
 /// How a column is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnType {
     /// A signed integer of 1, 2, 4 or 8 bytes.
     Int(u8),
@@ -43,8 +44,23 @@ pub enum ColumnType {
         /// Longest value in bytes.
         max_bytes: u16,
         /// How keys compare.
+        #[serde(with = "collation_number")]
         collation: CollationId,
     },
+}
+
+/// Collations by their numbers: `collation` is data without a format.
+mod collation_number {
+    use collation::CollationId;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(id: &CollationId, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u16(id.0)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<CollationId, D::Error> {
+        u16::deserialize(from).map(CollationId)
+    }
 }
 
 impl ColumnType {
@@ -58,7 +74,7 @@ impl ColumnType {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Name, unique in the table.
     pub name: String,
@@ -71,7 +87,7 @@ pub struct Column {
 }
 
 /// Life of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
     /// Writers maintain it, readers do not use it; existing rows are being added.
     Building,
@@ -80,7 +96,7 @@ pub enum IndexState {
 }
 
 /// An ordered index: a tree in each partition replica, kept by the replica itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderedIndexDef {
     /// Identity.
     pub id: IndexId,
@@ -92,7 +108,7 @@ pub struct OrderedIndexDef {
 
 /// A unique index: a hidden table from the indexed columns to the primary key, kept consistent by
 /// the transaction coordinator. Rows with a NULL in the indexed columns have no entry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UniqueIndexDef {
     /// Identity.
     pub id: IndexId,
@@ -110,7 +126,7 @@ pub struct UniqueIndexDef {
 pub type Description = Arc<[u8]>;
 
 /// One version of a table's definition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Identity; never reused.
     pub id: TableId,

@@ -3,10 +3,25 @@
 use std::sync::Arc;
 
 use model::{
-    ClusterId, ClusterState, Command, ControlIndex, ErrorCode, Incarnation, NodeId, NodeRole,
-    SchemaChange, SessionId, TableId,
+    ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, NodeId,
+    NodeRole, SchemaChange, SessionId, TableId,
 };
 use stdx::Instant;
+
+/// What a node says of itself when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLife {
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The life that the consensus knows it by: an older one when its log has outlived that.
+    pub voter: Incarnation,
+    /// Its role.
+    pub role: NodeRole,
+    /// Its worker threads.
+    pub workers: u8,
+    /// Whose rows it has on its disk, and up to which epoch all of them.
+    pub rows: Option<(ClusterId, Epoch)>,
+}
 
 /// Between control actors, and from clients and other actors to them.
 #[derive(Clone, Debug)]
@@ -75,8 +90,12 @@ pub enum ControlMessage {
         sent_at: Instant,
         /// The life that asks.
         incarnation: Incarnation,
+        /// The life that the consensus knows it by.
+        voter: Incarnation,
         /// The log index the member has reached.
         reached: ControlIndex,
+        /// It has read back all that counts of its disk.
+        restored: bool,
     },
     /// Leader to member: serve until `sent_at + span` of your clock.
     LeaseGrant {
@@ -90,34 +109,24 @@ pub enum ControlMessage {
     /// A starting node asks everyone in the configuration: is there a cluster?
     #[doc(alias = "CM_REGREQ")]
     Hello {
-        /// The asker's life.
-        incarnation: Incarnation,
-        /// Its role.
-        role: NodeRole,
-        /// Its worker threads.
-        workers: u8,
+        /// The asker.
+        life: NodeLife,
     },
     /// Answer to `Hello`.
     HelloReply {
-        /// The answerer's life.
-        incarnation: Incarnation,
-        /// Its role.
-        role: NodeRole,
-        /// Its worker threads.
-        workers: u8,
-        /// Whether it belongs to a cluster already.
-        in_cluster: bool,
+        /// The answerer.
+        life: NodeLife,
+        /// The cluster whose log it has; none when it belongs to none.
+        cluster: Option<ClusterId>,
         /// Who leads, if known.
         leader: Option<NodeId>,
+        /// It is a member, in this life, of a cluster that serves.
+        serves: bool,
     },
     /// To the leader: a node asks to be admitted.
     Join {
-        /// Its life.
-        incarnation: Incarnation,
-        /// Its role.
-        role: NodeRole,
-        /// Its worker threads.
-        workers: u8,
+        /// The node.
+        life: NodeLife,
     },
     /// To the leader: the link to this life is gone.
     Suspect {
@@ -150,7 +159,7 @@ pub enum ControlMessage {
         /// The worker.
         worker: model::WorkerId,
         /// The cluster whose rows they are, and the epoch up to which they are complete.
-        rows: Option<(ClusterId, model::Epoch)>,
+        rows: Option<(ClusterId, Epoch)>,
     },
     /// A participant has read the rows back that its worker has on the disk, as far as they count
     /// in the cluster the node has joined; or there are none.

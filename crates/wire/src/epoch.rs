@@ -33,6 +33,8 @@ pub enum EpochMessage {
     Drained {
         /// The newest such epoch.
         through: Epoch,
+        /// The newest epoch in which one of them changed something.
+        committed: Epoch,
     },
     /// Participant: everything up to this epoch is on this worker's disk. Answer to
     /// `ParticipantMessage::Save`.
@@ -69,6 +71,8 @@ pub enum EpochMessage {
         prepared: Option<Epoch>,
         /// As in `Drained`.
         drained: Epoch,
+        /// The newest epoch in which it has changed something.
+        committed: Epoch,
         /// The newest epoch it knows to be complete.
         completed: Epoch,
         /// Snapshots its sessions hold.

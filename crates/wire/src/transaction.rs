@@ -416,6 +416,8 @@ pub enum ParticipantMessage {
     Durable {
         /// The epoch.
         epoch: Epoch,
+        /// No later epoch is called durable before this participant has it on its disk.
+        waited: bool,
     },
     /// Takes `CopyRows` into account; the source may send one more.
     CopyAck {

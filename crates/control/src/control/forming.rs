@@ -8,21 +8,39 @@
 use actor::{Ctx, Halt, probe};
 use model::{Address, ClusterId, Command, Incarnation, MemberStatus, NodeId, NodeRole};
 use stdx::Instant;
-use wire::ControlMessage;
+use wire::{ControlMessage, NodeLife};
 
 use super::Control;
+use super::restart::StoredRows;
+
+/// The newest life heard of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    /// The life.
+    pub(super) incarnation: Incarnation,
+    /// The life that the consensus knows it by.
+    pub(super) voter: Incarnation,
+    /// Its role.
+    pub(super) role: NodeRole,
+    /// Its worker threads.
+    pub(super) workers: u8,
+    /// The rows on its disk.
+    pub(super) rows: StoredRows,
+    /// When it last told this.
+    pub(super) heard_at: Instant,
+}
 
 /// What a configured node answered to `Hello`.
 #[derive(Clone, Debug)]
 pub(super) struct HelloAnswer {
     /// The life that answered.
-    pub(super) incarnation: Incarnation,
-    /// Its role.
-    pub(super) role: NodeRole,
-    /// Whether it belongs to a cluster.
-    pub(super) in_cluster: bool,
+    pub(super) life: NodeLife,
+    /// The cluster whose log it has.
+    pub(super) cluster: Option<ClusterId>,
     /// Who leads, as far as it knows.
     pub(super) leader: Option<NodeId>,
+    /// It is a member of a cluster that serves.
+    pub(super) serves: bool,
     /// When it arrived here.
     pub(super) at: Instant,
 }
@@ -30,17 +48,12 @@ pub(super) struct HelloAnswer {
 impl Control {
     /// Asks everyone where the cluster is; joins it, or founds it when there is none.
     pub(super) fn seek(&mut self, ctx: &mut Ctx<'_>) {
-        if self.consensus.has_log() {
+        if self.consensus.has_log() && !self.resumed {
             return; // Admitted already; the leader sends the rest.
         }
         let leaders = self.hinted_leaders();
         for leader in &leaders {
-            let join = ControlMessage::Join {
-                incarnation: self.incarnation,
-                role: self.role,
-                workers: self.workers,
-            };
-            self.tell(ctx, *leader, join);
+            self.tell(ctx, *leader, ControlMessage::Join { life: self.own_life() });
         }
         if self.may_found(ctx.now()) {
             probe!(ctx, "control: cluster founded");
@@ -54,12 +67,18 @@ impl Control {
 
     pub(super) fn say_hello(&self, ctx: &mut Ctx<'_>) {
         for node in self.configured().filter(|node| *node != self.node) {
-            let hello = ControlMessage::Hello {
-                incarnation: self.incarnation,
-                role: self.role,
-                workers: self.workers,
-            };
-            self.tell(ctx, node, hello);
+            self.tell(ctx, node, ControlMessage::Hello { life: self.own_life() });
+        }
+    }
+
+    /// What this node says of itself.
+    pub(super) fn own_life(&self) -> NodeLife {
+        NodeLife {
+            incarnation: self.incarnation,
+            voter: self.voter,
+            role: self.role,
+            workers: self.workers,
+            rows: self.stored_rows(),
         }
     }
 
@@ -69,7 +88,7 @@ impl Control {
     }
 
     fn hinted_leaders(&self) -> Vec<NodeId> {
-        let answers = self.answers.values().filter(|answer| answer.in_cluster);
+        let answers = self.answers.values().filter(|answer| answer.cluster.is_some());
         let mut leaders: Vec<NodeId> = answers.filter_map(|answer| answer.leader).collect();
         leaders.sort_unstable();
         leaders.dedup();
@@ -78,48 +97,45 @@ impl Control {
     }
 
     fn may_found(&self, now: Instant) -> bool {
-        let lowest = self.configured().min() == Some(self.node);
+        let lowest = self.configured().min() == Some(self.node) && !self.consensus.has_log();
         // An answer is good for as long as its sender would have repeated it.
         let fresh = self.config.heartbeat_interval.times(8);
         let alone = |node: NodeId| {
             self.answers
                 .get(&node)
-                .is_some_and(|answer| !answer.in_cluster && now.since(answer.at) < fresh)
+                .is_some_and(|answer| answer.cluster.is_none() && now.since(answer.at) < fresh)
         };
         lowest && self.configured().filter(|node| *node != self.node).all(alone)
     }
 
-    pub(super) fn receive_hello(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        from: Address,
-        incarnation: Incarnation,
-        role: NodeRole,
-        workers: u8,
-    ) {
+    pub(super) fn receive_hello(&mut self, ctx: &mut Ctx<'_>, from: Address, life: NodeLife) {
+        let incarnation = life.incarnation;
         if self.is_over(from.node, incarnation) {
             self.tell(ctx, from.node, ControlMessage::Removed { incarnation });
             return;
         }
         // From here on, what an older life of the asker had under way is not listened to: a
         // cluster that it founded and that nobody knows must not come to life later.
-        self.note_life(from.node, incarnation);
-        if self.configured_role(from.node) != Some(role) || workers == 0 {
+        self.note_life(ctx.now(), from.node, life);
+        if self.configured_role(from.node) != Some(life.role) || life.workers == 0 {
             return;
         }
         let reply = ControlMessage::HelloReply {
-            incarnation: self.incarnation,
-            role: self.role,
-            workers: self.workers,
-            in_cluster: self.consensus.has_log(),
+            life: self.own_life(),
+            cluster: self.consensus.has_log().then(|| self.consensus.cluster()),
             leader: self.leader(),
+            serves: self.state.started && self.own_member().is_some(),
         };
         self.tell(ctx, from.node, reply);
     }
 
-    pub(super) fn note_life(&mut self, node: NodeId, incarnation: Incarnation) {
-        let newest = self.lives.entry(node).or_insert(incarnation);
-        *newest = incarnation.max(*newest);
+    pub(super) fn note_life(&mut self, now: Instant, node: NodeId, life: NodeLife) {
+        let NodeLife { incarnation, voter, role, workers, rows } = life;
+        let life = Life { incarnation, voter, role, workers, rows, heard_at: now };
+        let newest = self.lives.entry(node).or_insert(life);
+        if incarnation >= newest.incarnation {
+            *newest = life;
+        }
     }
 
     fn configured_role(&self, node: NodeId) -> Option<NodeRole> {
@@ -136,40 +152,42 @@ impl Control {
         from: Address,
         answer: HelloAnswer,
     ) {
-        let expected = self.configured_role(from.node) == Some(answer.role);
-        if !expected || self.is_over(from.node, answer.incarnation) {
+        let life = answer.life;
+        let expected = self.configured_role(from.node) == Some(life.role);
+        if !expected || self.is_over(from.node, life.incarnation) {
             return;
         }
-        self.note_life(from.node, answer.incarnation);
-        let founder = self.consensus.is_leader() && !self.state.started;
-        let own = self.state.member(from.node, answer.incarnation).is_some();
-        if founder && answer.in_cluster && !own {
+        self.note_life(ctx.now(), from.node, life);
+        let founder = self.consensus.is_leader() && !self.state.started && !self.resumed;
+        let own = self.state.member(from.node, life.incarnation).is_some();
+        if founder && answer.cluster.is_some() && !own {
             // Everyone had said to be alone, each at another moment. Nobody has rows of this one.
             probe!(ctx, "control: founder finds another cluster");
             self.halt(ctx, Halt::ClusterStopped("another cluster was there before"));
+            return;
+        }
+        let other = answer.cluster.filter(|cluster| *cluster != self.consensus.cluster());
+        if let (true, true, Some(cluster)) = (self.resumed, answer.serves, other) {
+            let own = self.consensus.cluster();
+            self.halt(ctx, Halt::OtherCluster { own, cluster });
             return;
         }
         self.answers.insert(from.node, answer);
     }
 
     /// A node asks the leader to be admitted.
-    pub(super) fn receive_join(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        from: Address,
-        incarnation: Incarnation,
-        role: NodeRole,
-        workers: u8,
-    ) {
+    pub(super) fn receive_join(&mut self, ctx: &mut Ctx<'_>, from: Address, life: NodeLife) {
         let node = from.node;
+        let NodeLife { incarnation, voter, role, workers, .. } = life;
         if self.is_over(node, incarnation) {
             self.tell(ctx, node, ControlMessage::Removed { incarnation });
             return;
         }
-        self.note_life(node, incarnation);
+        self.note_life(ctx.now(), node, life);
         let fits = self.configured_role(node) == Some(role) && workers > 0;
         let known = self.state.member(node, incarnation).is_some();
-        if !fits || known || node == self.node || !self.consensus.is_ready() {
+        let ready = self.consensus.is_ready() && !self.awaits_restart();
+        if !fits || known || node == self.node || !ready {
             return;
         }
         if let Some(old) = self.state.members.get(&node) {
@@ -184,7 +202,7 @@ impl Control {
             probe!(ctx, "control: join waits for takeover");
             return;
         }
-        self.propose(Command::AddMember { node, incarnation, role, workers });
+        self.propose(Command::AddMember { node, incarnation, voter, role, workers });
     }
 
     /// The cluster has gone on without this life.

@@ -32,6 +32,8 @@ const CAUGHT_UP_WITHIN: u64 = 16;
 #[derive(Clone, Debug)]
 struct View {
     incarnation: Incarnation,
+    /// The life that the consensus knows it by.
+    voter: Incarnation,
     /// It has been heard in this term.
     heard: bool,
     /// When it was heard last; at first the beginning of the term or of its membership.
@@ -44,6 +46,8 @@ struct View {
     request: Option<Instant>,
     /// How far it has applied the log.
     reached: ControlIndex,
+    /// It has read back all that counts of its disk.
+    restored: bool,
 }
 
 /// What a leader knows in its term.
@@ -108,10 +112,13 @@ impl Leadership {
         let Some(view) = self.views.get_mut(&node) else {
             return;
         };
+        if view.voter == request.voter {
+            view.answered = view.answered.max(answered);
+        }
         if view.incarnation == request.incarnation {
             view.heard = true;
             view.heard_at = now;
-            view.answered = view.answered.max(answered);
+            view.restored = request.restored;
             view.request = Some(request.sent_at);
             view.reached = view.reached.max(request.reached);
         }
@@ -119,13 +126,13 @@ impl Leadership {
 
     /// When the newest heartbeat had been sent that this voter has answered.
     pub(super) fn answered(&self, node: NodeId, voter: Voter) -> Instant {
-        let view = self.views.get(&node).filter(|v| voter_of(node, v.incarnation) == voter);
+        let view = self.views.get(&node).filter(|v| voter_of(node, v.voter) == voter);
         view.map_or(Instant::ZERO, |view| view.answered)
     }
 
     /// When this voter was last heard in this term.
     fn heard(&self, node: NodeId, voter: Voter) -> Instant {
-        let view = self.views.get(&node).filter(|v| voter_of(node, v.incarnation) == voter);
+        let view = self.views.get(&node).filter(|v| voter_of(node, v.voter) == voter);
         view.filter(|view| view.heard).map_or(Instant::ZERO, |view| view.heard_at)
     }
 
@@ -154,12 +161,14 @@ impl Leadership {
         for (node, member) in &state.members {
             self.views.entry(*node).or_insert_with(|| View {
                 incarnation: member.incarnation,
+                voter: member.voter,
                 heard: false,
                 heard_at: now,
                 granted_at: now,
                 answered: Instant::ZERO,
                 request: None,
                 reached: ControlIndex(0),
+                restored: false,
             });
         }
         let is =
@@ -257,7 +266,13 @@ impl Control {
             return;
         };
         leadership.follow(ctx.now(), &self.state);
-        if !self.consensus.is_ready() || self.state.stopped {
+        if !self.consensus.is_ready() {
+            return;
+        }
+        if self.awaits_restart() {
+            return self.restart(ctx);
+        }
+        if self.state.stopped {
             return;
         }
         if self.state.id == ClusterId(0) {
@@ -268,10 +283,14 @@ impl Control {
             self.propose(Command::AddMember {
                 node: self.node,
                 incarnation: self.incarnation,
+                voter: self.voter,
                 role: self.role,
                 workers: self.workers,
             });
             return;
+        }
+        if self.own_member().is_none() {
+            return self.replace_own_life();
         }
         self.judge_breaks(ctx);
         self.end_lives(ctx);
@@ -417,7 +436,7 @@ impl Control {
         !state_machine::apply(&self.state, index, &removal).stopped
     }
 
-    fn is_heard(&self, now: Instant, node: NodeId) -> bool {
+    pub(super) fn is_heard(&self, now: Instant, node: NodeId) -> bool {
         self.is_heard_within(now, node, self.config.lease)
     }
 
@@ -440,9 +459,8 @@ impl Control {
     fn wanted_voters(&self, now: Instant) -> Option<BTreeSet<Voter>> {
         let config = self.consensus.config();
         let leadership = self.leadership.as_ref()?;
-        let votes = |node: NodeId, member: &Member| {
-            config.voters.contains(&voter_of(node, member.incarnation))
-        };
+        let votes =
+            |node: NodeId, member: &Member| config.voters.contains(&voter_of(node, member.voter));
         let stays = |node: NodeId, member: &Member| {
             member.status != MemberStatus::Leaving && !leadership.condemned.contains(&node)
         };
@@ -458,7 +476,7 @@ impl Control {
             .filter(|(node, member)| {
                 votes(*node, member) || (complete(*node, member) && self.has_caught_up(now, *node))
             })
-            .map(|(node, member)| voter_of(node, member.incarnation))
+            .map(|(node, member)| voter_of(node, member.voter))
             .collect();
         if voters.is_empty() {
             return None;
@@ -480,7 +498,7 @@ impl Control {
         let config = self.consensus.config();
         let candidates = self.config.management_nodes.iter().filter_map(|node| {
             let member = self.state.members.get(node)?;
-            let voter = voter_of(*node, member.incarnation);
+            let voter = voter_of(*node, member.voter);
             let stays = member.status != MemberStatus::Leaving;
             let usable = stays && self.has_caught_up(now, *node);
             let rank = (usable, config.voters.contains(&voter));
@@ -498,7 +516,7 @@ impl Control {
         }
         let current = self.consensus.config();
         let wanted = self.wanted_voters(ctx.now()).unwrap_or_else(|| current.voters.clone());
-        let members = self.state.members.iter().map(|(node, m)| voter_of(*node, m.incarnation));
+        let members = self.state.members.iter().map(|(node, m)| voter_of(*node, m.voter));
         let mut next = ClusterConfig { voters: current.voters.clone(), ..ClusterConfig::default() };
         if wanted != current.voters {
             next.new_voters = wanted;
@@ -515,7 +533,10 @@ impl Control {
     fn advance_members(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         if !self.state.started {
-            self.propose_start(now);
+            match self.state.slots.is_empty() {
+                true => self.propose_start(now),
+                false => self.reopen(now),
+            }
             return;
         }
         let mut steps = Vec::new();
@@ -524,7 +545,7 @@ impl Control {
             let joining = member.status == MemberStatus::Joining && self.has_caught_up(now, node);
             let placed = self.state.groups.iter().any(|group| group.contains(&node));
             match member.role {
-                NodeRole::Data if joining && placed => {
+                NodeRole::Data if joining && placed && self.has_restored(node) => {
                     steps.push(Command::StartSync { node, incarnation });
                 }
                 NodeRole::Management if joining => {
@@ -532,7 +553,7 @@ impl Control {
                 }
                 // It votes before it counts as a copy: otherwise the loss of the others right
                 // after would leave all rows, but no majority.
-                NodeRole::Data if self.is_complete(node) && self.votes(node, incarnation) => {
+                NodeRole::Data if self.is_complete(node) && self.votes(node, member.voter) => {
                     steps.push(Command::Activate { node, incarnation });
                 }
                 _ => {}
@@ -543,13 +564,46 @@ impl Control {
         }
     }
 
+    /// Whether the member has read back all that counts of its disk.
+    pub(super) fn has_restored(&self, node: NodeId) -> bool {
+        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
+        self.durable.is_none() || view.is_some_and(|view| view.restored)
+    }
+
+    /// Whether a member has been heard in its present life since this node leads.
+    pub(super) fn is_heard_in_term(&self, node: NodeId) -> bool {
+        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
+        view.is_some_and(|view| view.heard)
+    }
+
+    /// When this node was elected.
+    pub(super) fn led_since(&self) -> Instant {
+        self.leadership.as_ref().map_or(Instant::FAR_FUTURE, |leadership| leadership.elected_at)
+    }
+
+    /// This node leads as the voter that an earlier life was, in a cluster that goes on without a
+    /// restart: its new life takes the place of the old one.
+    fn replace_own_life(&mut self) {
+        let node = self.node;
+        match self.state.members.get(&node).map(|member| member.incarnation) {
+            Some(incarnation) => self.propose(Command::RemoveMember { node, incarnation }),
+            None => self.propose(Command::AddMember {
+                node,
+                incarnation: self.incarnation,
+                voter: self.voter,
+                role: self.role,
+                workers: self.workers,
+            }),
+        };
+    }
+
     fn is_complete(&self, node: NodeId) -> bool {
         self.leadership.as_ref().is_some_and(|leadership| leadership.complete.contains(&node))
     }
 
-    fn votes(&self, node: NodeId, incarnation: Incarnation) -> bool {
+    fn votes(&self, node: NodeId, voter: Incarnation) -> bool {
         let config = self.consensus.config();
-        self.consensus.config_settled() && config.voters.contains(&voter_of(node, incarnation))
+        self.consensus.config_settled() && config.voters.contains(&voter_of(node, voter))
     }
 
     /// Starts the cluster when everyone configured is there and the voters are as they should be.

@@ -29,8 +29,12 @@ pub(super) struct Request {
     pub(super) sent_at: Instant,
     /// The life that asks.
     pub(super) incarnation: Incarnation,
+    /// The life that the consensus knows it by.
+    pub(super) voter: Incarnation,
     /// How far it has applied the log.
     pub(super) reached: ControlIndex,
+    /// It has read back all that counts of its disk.
+    pub(super) restored: bool,
 }
 
 impl Control {
@@ -78,7 +82,9 @@ impl Control {
             sequence,
             sent_at: ctx.now(),
             incarnation: self.incarnation,
+            voter: self.voter,
             reached: ControlIndex(self.consensus.applied()),
+            restored: self.is_restored(),
         };
         self.tell(ctx, from.node, request);
         if self.gave_up {
@@ -101,13 +107,18 @@ impl Control {
         }
         let now = ctx.now();
         let known = self.state.member(from.node, request.incarnation).is_some();
+        let followed =
+            known || self.state.members.get(&from.node).is_some_and(|m| m.voter == request.voter);
         let Some(leadership) = &mut self.leadership else {
             return;
         };
-        if request.term != self.consensus.term() || !known {
+        if request.term != self.consensus.term() || !followed {
             return;
         }
         leadership.note_request(now, from.node, request);
+        if !known {
+            return; // It votes as an earlier life that was a member; this one is not lent anything.
+        }
         self.note_quorum(ctx);
         let evidence = self.evidence(now);
         let first = self.leadership.as_ref().is_some_and(|l| l.evidence.is_none());
@@ -143,7 +154,7 @@ impl Control {
             let mut times: Vec<Instant> = voters
                 .iter()
                 .map(|voter| {
-                    let own = voter_of(self.node, self.incarnation) == *voter;
+                    let own = voter_of(self.node, self.voter) == *voter;
                     if own { now } else { time_of(leadership, node_of(*voter), *voter) }
                 })
                 .collect();
@@ -228,7 +239,7 @@ impl Control {
 
     /// Stops a node that nobody leads or lends to.
     pub(super) fn watch_patience(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.consensus.has_log() {
+        if !self.consensus.has_log() || self.outlives_cluster() {
             return; // Nothing to lose: it goes on seeking.
         }
         let now = ctx.now();

@@ -30,10 +30,11 @@ impl Control {
     ) {
         self.followers.retain(|follower| follower.node != node);
         self.schema_waits.retain(|_, wait| wait.client.node != node);
-        if self.answers.get(&node).is_some_and(|answer| answer.incarnation == incarnation) {
+        if self.answers.get(&node).is_some_and(|answer| answer.life.incarnation == incarnation) {
             self.answers.remove(&node);
         }
-        if closed && self.consensus.leader() == Some(voter_of(node, incarnation)) {
+        let voter = voter_of(node, self.voter_of_life(node, incarnation));
+        if closed && self.consensus.leader() == Some(voter) {
             probe!(ctx, "control: leader's process ended");
             self.consensus.lose_leader();
         }

@@ -58,8 +58,10 @@ impl Control {
             ctx.send(to, Message::State(self.state.clone()));
         }
         fault_point!(ctx, "control: state applied, followers not told");
-        for follower in &self.followers {
-            ctx.send(*follower, Message::State(self.state.clone()));
+        if self.shows_state() {
+            for follower in &self.followers {
+                ctx.send(*follower, Message::State(self.state.clone()));
+            }
         }
         self.dismiss_removed(ctx, &before);
         self.watch_own_member(ctx, &before);
@@ -88,7 +90,9 @@ impl Control {
         let was = before.member(self.node, self.incarnation).map(|m| m.status);
         let is = self.own_member().map(|m| m.status);
         if self.state.stopped {
-            self.halt(ctx, Halt::ClusterStopped("a node group has no survivor"));
+            if !self.outlives_cluster() {
+                self.halt(ctx, Halt::ClusterStopped("a node group has no survivor"));
+            }
             return;
         }
         if is.is_none() && (was.is_some() || self.was_removed(self.node, self.incarnation)) {
@@ -106,6 +110,7 @@ impl Control {
             self.syncing_since = None;
         }
         self.propose_activation();
+        self.order_restore(ctx);
     }
 
     /// A worker of this node has all rows it was to be given.
@@ -185,9 +190,14 @@ impl Control {
     pub(super) fn receive_follow(&mut self, ctx: &mut Ctx<'_>, from: Address) {
         let follower = Address { actor: ActorKind::Client, ..from };
         self.followers.insert(follower);
-        if self.state.index > ControlIndex(0) {
+        if self.state.index > ControlIndex(0) && self.shows_state() {
             ctx.send(follower, Message::State(self.state.clone()));
         }
+    }
+
+    /// Whether clients may act by the state: not by one of lives that have all ended.
+    fn shows_state(&self) -> bool {
+        !self.resumed || self.own_member().is_some()
     }
 
     /// A client asks for a catalog change.

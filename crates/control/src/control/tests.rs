@@ -5,6 +5,7 @@ mod world;
 use actor::Mutation;
 use model::{ErrorCode, MemberStatus, SchemaChange};
 use stdx::Prng;
+use wire::NodeLife;
 
 use super::*;
 use world::{CLIENT, World};
@@ -60,13 +61,8 @@ fn believe_alone(world: &mut World, node: NodeId) {
         let (incarnation, workers) = (host.shared.incarnation, host.shared.workers);
         let data = world.config.data_nodes.contains(&other);
         let role = if data { NodeRole::Data } else { NodeRole::Management };
-        let reply = ControlMessage::HelloReply {
-            incarnation,
-            role,
-            workers,
-            in_cluster: false,
-            leader: None,
-        };
+        let life = NodeLife { incarnation, voter: incarnation, role, workers, rows: None };
+        let reply = ControlMessage::HelloReply { life, cluster: None, leader: None, serves: false };
         let reply = Message::Control(Box::new(reply));
         world.turn(node, |control, ctx| control.handle(ctx, control_of(other), reply));
     }
@@ -89,7 +85,9 @@ fn a_founder_gives_way_to_a_cluster_that_was_there() {
         assert_ne!(world.hosts[&NodeId(1)].control.state().id, id);
         // It had asked to join before, and that arrives only now.
         let incarnation = world.hosts[&NodeId(1)].shared.incarnation;
-        let join = ControlMessage::Join { incarnation, role: NodeRole::Data, workers: 2 };
+        let (voter, role) = (incarnation, NodeRole::Data);
+        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None };
+        let join = ControlMessage::Join { life };
         world.heal();
         for node in [2, 3] {
             world.send(control_of(NodeId(1)), NodeId(node), join.clone());

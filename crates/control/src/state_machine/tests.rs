@@ -25,6 +25,7 @@ impl Log {
         log.run(Command::AddMember {
             node: NodeId(90),
             incarnation: Incarnation(1),
+            voter: Incarnation(1),
             role: NodeRole::Management,
             workers: 1,
         });
@@ -48,6 +49,7 @@ impl Log {
         self.run(Command::AddMember {
             node: NodeId(node),
             incarnation: Incarnation(incarnation),
+            voter: Incarnation(incarnation),
             role: NodeRole::Data,
             workers: 2,
         });
@@ -240,7 +242,8 @@ fn a_late_management_node_becomes_active() {
     log.remove(90, 1);
     assert!(log.state.takeovers.is_empty());
     let (node, incarnation) = (NodeId(90), Incarnation(2));
-    log.run(Command::AddMember { node, incarnation, role: NodeRole::Management, workers: 1 });
+    let (voter, role) = (incarnation, NodeRole::Management);
+    log.run(Command::AddMember { node, incarnation, voter, role, workers: 1 });
     assert_eq!(log.status(90), Some(MemberStatus::Joining));
     log.sync(90, 2);
     assert_eq!(log.status(90), Some(MemberStatus::Joining));

@@ -17,6 +17,8 @@ pub(super) struct EpochSide {
     prepared: Option<Epoch>,
     /// Records per assigned epoch that are not over.
     unfinished: BTreeMap<Epoch, u64>,
+    /// The newest epoch that a record got.
+    committed: Epoch,
     /// The last `Drained` sent to the present driver.
     reported: Epoch,
     /// The driver's epoch actor, once heard of.
@@ -37,6 +39,7 @@ impl EpochSide {
     /// A record got this epoch.
     pub(super) fn begin(&mut self, epoch: Epoch) {
         *self.unfinished.entry(epoch).or_default() += 1;
+        self.committed = self.committed.max(epoch);
     }
 
     /// A record of this epoch is over.
@@ -65,7 +68,8 @@ impl EpochSide {
             && let Some(driver) = self.driver
         {
             self.reported = through;
-            ctx.send(driver, Message::Epoch(EpochMessage::Drained { through }));
+            let committed = self.committed.min(through);
+            ctx.send(driver, Message::Epoch(EpochMessage::Drained { through, committed }));
         }
     }
 
@@ -198,6 +202,7 @@ impl Coordinator {
                     current: view.current,
                     prepared: self.epochs.prepared,
                     drained,
+                    committed: self.epochs.committed,
                     completed: view.completed,
                     snapshots: held
                         .iter()

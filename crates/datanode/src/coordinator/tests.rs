@@ -65,13 +65,15 @@ fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> 
 fn cluster() -> ClusterState {
     let member = |joined_at| Member {
         incarnation: Incarnation(1),
+        voter: Incarnation(1),
         role: NodeRole::Data,
         workers: 1,
         status: MemberStatus::Active,
         joined_at: ControlIndex(joined_at),
     };
     let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot = |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)] };
+    let slot =
+        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
     let unique = UniqueIndexDef {
         id: model::IndexId(7),
         name: "u".into(),

@@ -156,6 +156,7 @@ impl World {
         let member = |node: &NodeId| {
             let member = Member {
                 incarnation: Incarnation(1),
+                voter: Incarnation(1),
                 role: NodeRole::Data,
                 workers: 1,
                 status: MemberStatus::Active,
@@ -168,7 +169,7 @@ impl World {
             index: ControlIndex(10),
             started: true,
             members: data.iter().map(member).collect(),
-            slots: vec![PlacementSlot { group: 0, replicas }],
+            slots: vec![PlacementSlot { group: 0, replicas, last: None }],
             tables: [(P.table, Arc::new(table()))].into(),
             ..ClusterState::default()
         };
@@ -285,9 +286,10 @@ impl World {
             state.slots[0].replicas.insert(1, Replica { node: NodeId(node), syncing: true });
             let status = MemberStatus::Syncing;
             let joined_at = ControlIndex(state.index.0 + 1);
+            let voter = incarnation;
             state.members.insert(
                 NodeId(node),
-                Member { incarnation, role: NodeRole::Data, workers: 1, status, joined_at },
+                Member { incarnation, voter, role: NodeRole::Data, workers: 1, status, joined_at },
             );
         });
     }

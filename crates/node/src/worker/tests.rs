@@ -69,6 +69,7 @@ fn envelope(node: u16, life: u64, reached: u64, message: Message) -> Envelope {
 fn state(index: u64, members: &[(u16, u64)]) -> Message {
     let member = |life| Member {
         incarnation: Incarnation(life),
+        voter: Incarnation(life),
         role: NodeRole::Data,
         workers: 1,
         status: MemberStatus::Active,
@@ -249,6 +250,7 @@ fn table() -> model::Table {
 fn syncing_state(cluster: u64, index: u64, life: u64) -> Message {
     let member = |life, status| Member {
         incarnation: Incarnation(life),
+        voter: Incarnation(life),
         role: NodeRole::Data,
         workers: 2,
         status,
@@ -268,7 +270,7 @@ fn syncing_state(cluster: u64, index: u64, life: u64) -> Message {
         ]),
         incarnations: BTreeMap::from([(NodeId(1), Incarnation(life)), (NodeId(2), Incarnation(2))]),
         groups: vec![vec![NodeId(1), NodeId(2)]],
-        slots: vec![model::cluster::PlacementSlot { group: 0, replicas }],
+        slots: vec![model::cluster::PlacementSlot { group: 0, replicas, last: None }],
         tables: BTreeMap::from([(PARTITION.table, Arc::new(table()))]),
         ..ClusterState::default()
     }))

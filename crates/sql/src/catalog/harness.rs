@@ -81,7 +81,13 @@ impl Harness {
         let (node, incarnation) = (NodeId(1), Incarnation(1));
         let role = NodeRole::Data;
         world.apply(&Command::Found { cluster: ClusterId(1) });
-        world.apply(&Command::AddMember { node, incarnation, role, workers: 2 });
+        world.apply(&Command::AddMember {
+            node,
+            incarnation,
+            voter: incarnation,
+            role,
+            workers: 2,
+        });
         world.apply(&Command::Start { groups: vec![vec![node]] });
         let mut harness = Self { session, world };
         harness.ok("CREATE DATABASE d");

@@ -1,0 +1,235 @@
+//! The restart of the whole cluster from what its nodes have on their disks, and of a single node
+//! from what it has on its own.
+//!
+//! # Owns
+//! What the workers of this node have stored and read back; who is back, as the leader sees it.
+//! # Guarantees
+//! 1. The cluster is restarted only when no data node that held rows is alive: each has come back as
+//!    a new life, or has not been heard for `start_partial_timeout`.
+//! 2. It goes on from an epoch that in every node group a node has, which held all rows at the end.
+//!    So nothing is lost that was durable.
+//! 3. A node reads its disk back before it takes part in changes.
+//! # Not here
+//! What `Restart` changes (`state_machine`), the rows (`datanode::participant`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Ctx, probe};
+use model::{
+    ActorKind, Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId,
+    NodeRole, Returned, WorkerId,
+};
+use stdx::Instant;
+use wire::{Message, NodeLife, ParticipantMessage};
+
+use super::Control;
+use super::forming::Life;
+
+/// Rows on the disk of a worker or a node: whose, and up to which epoch all of them.
+pub(super) type StoredRows = Option<(ClusterId, Epoch)>;
+
+/// What this node's workers have on their disks.
+#[derive(Debug, Default)]
+pub(super) struct Restore {
+    stored: BTreeMap<WorkerId, StoredRows>,
+    /// The state in which the workers were told to read their rows back.
+    ordered: bool,
+    restored: BTreeSet<WorkerId>,
+}
+
+impl Control {
+    /// Whether what the disk has is known: a data node tells it with its first `Hello`.
+    pub(super) fn disk_is_known(&self) -> bool {
+        let workers = usize::from(self.workers);
+        let Some(durable) = &self.durable else { return true };
+        let rows = self.role == NodeRole::Management || self.restore.stored.len() == workers;
+        rows && durable.is_read()
+    }
+
+    /// A worker has looked at its disk.
+    pub(super) fn receive_worker_stored(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        worker: WorkerId,
+        rows: StoredRows,
+    ) {
+        if from.node == self.node && worker.0 < self.workers {
+            self.restore.stored.insert(worker, rows);
+            self.begin(ctx);
+        }
+    }
+
+    /// The rows that all workers of this node have.
+    pub(super) fn stored_rows(&self) -> StoredRows {
+        let mut all = self.restore.stored.values();
+        let first = (*all.next()?)?;
+        let both = |rows: (ClusterId, Epoch), other: &StoredRows| {
+            other.filter(|other| other.0 == rows.0).map(|other| (rows.0, rows.1.min(other.1)))
+        };
+        all.try_fold(first, both)
+    }
+
+    /// Has the workers read their rows back when the node has become a member.
+    pub(super) fn order_restore(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(status) = self.own_member().map(|member| member.status) else { return };
+        let (data, disk) = (self.role == NodeRole::Data, self.durable.is_some());
+        if self.restore.ordered || !data || !disk {
+            return;
+        }
+        self.restore.ordered = true;
+        let through = match status {
+            MemberStatus::Restoring => *self.state.restarts.last().expect("a restart is logged"),
+            _ => self
+                .stored_rows()
+                .filter(|(cluster, _)| *cluster == self.state.id)
+                .map_or(Epoch(0), |(_, saved)| self.state.restorable(saved)),
+        };
+        for worker in 0..self.workers {
+            let actor = ActorKind::Participant;
+            let to = Address { node: self.node, worker: WorkerId(worker), actor };
+            ctx.send(to, Message::Participant(ParticipantMessage::Restore { through }));
+        }
+    }
+
+    /// A worker has read its rows back.
+    pub(super) fn receive_worker_restored(&mut self, from: Address, worker: WorkerId) {
+        if from.node == self.node && worker.0 < self.workers {
+            self.restore.restored.insert(worker);
+        }
+    }
+
+    /// Whether this node has read back all that counts of its disk.
+    pub(super) fn is_restored(&self) -> bool {
+        let all = self.restore.restored.len() == usize::from(self.workers);
+        self.durable.is_none() || self.role == NodeRole::Management || all
+    }
+
+    /// Whether the cluster can only go on from what is on disks: nobody has its rows in memory.
+    pub(super) fn awaits_restart(&self) -> bool {
+        if self.durable.is_none() || self.state.slots.is_empty() {
+            return false;
+        }
+        let alive = |node: NodeId| {
+            let member = self.state.members.get(&node);
+            member.is_some_and(|m| m.role == NodeRole::Data && self.is_heard_in_term(node))
+        };
+        self.state.stopped
+            || (self.own_member().is_none() && !self.state.members.keys().any(|node| alive(*node)))
+    }
+
+    /// The leader of a cluster that awaits its restart: logs it when those that are needed are back.
+    pub(super) fn restart(&mut self, ctx: &mut Ctx<'_>) {
+        let generation = self.state.restarts.len() as u32 + 1;
+        let proposed =
+            |command: &std::sync::Arc<Command>| matches!(**command, Command::Restart { .. });
+        if self.consensus.pending().any(proposed) {
+            return;
+        }
+        let back = self.back(ctx.now());
+        let sources: BTreeSet<NodeId> =
+            self.state.slots.iter().flat_map(|slot| slot.sources()).collect();
+        let missing = sources.iter().any(|node| !back.contains_key(node));
+        let waited = ctx.now().since(self.led_since()) >= self.config.start_partial_timeout;
+        if missing && !waited {
+            return;
+        }
+        let Some((epoch, members)) = self.plan_restart(ctx.now(), &back) else {
+            probe!(ctx, "control: restart waits for the rows of a node group");
+            return;
+        };
+        if missing {
+            probe!(ctx, "control: restart without all members");
+        }
+        self.propose(Command::Restart { generation, epoch, members });
+    }
+
+    /// Nodes that have come back as new lives, this one included.
+    fn back(&self, now: Instant) -> BTreeMap<NodeId, Life> {
+        let fresh = self.config.heartbeat_interval.times(8);
+        let others = self.lives.iter().filter(|(_, life)| now.since(life.heard_at) < fresh);
+        let mut back: BTreeMap<NodeId, Life> = others.map(|(n, life)| (*n, *life)).collect();
+        let NodeLife { incarnation, voter, role, workers, rows } = self.own_life();
+        let own = Life { incarnation, voter, role, workers, rows, heard_at: now };
+        back.insert(self.node, own);
+        let is_new = |node: NodeId, life: &Life| {
+            self.state.incarnations.get(&node).is_none_or(|last| life.incarnation > *last)
+                || life.role == NodeRole::Management
+        };
+        back.retain(|node, life| is_new(*node, life));
+        back
+    }
+
+    /// The newest epoch that some node of each group has, and all members that have it. None when a
+    /// group has nobody.
+    fn plan_restart(
+        &self,
+        now: Instant,
+        back: &BTreeMap<NodeId, Life>,
+    ) -> Option<(Epoch, Vec<Returned>)> {
+        let saved = |node: NodeId| {
+            let (cluster, saved) = back.get(&node)?.rows?;
+            (cluster == self.state.id).then(|| self.state.restorable(saved))
+        };
+        let newest = |slot: &model::cluster::PlacementSlot| slot.sources().filter_map(saved).max();
+        let newest: Option<Vec<Epoch>> = self.state.slots.iter().map(newest).collect();
+        let epoch = newest?.into_iter().min()?;
+        let holds = |node: NodeId| {
+            let source = self.state.slots.iter().any(|slot| slot.sources().any(|n| n == node));
+            source && saved(node).is_some_and(|saved| saved >= epoch)
+        };
+        let mut members = Vec::new();
+        for (node, life) in back {
+            if life.role == NodeRole::Management || holds(*node) {
+                members.push(Returned {
+                    node: *node,
+                    incarnation: life.incarnation,
+                    voter: life.voter,
+                    role: life.role,
+                    workers: life.workers,
+                });
+            }
+        }
+        // Management members that are alive have not gone, so they do not say `Hello`.
+        for (node, member) in &self.state.members {
+            let alive = member.role == NodeRole::Management && self.is_heard(now, *node);
+            if alive && members.iter().all(|one| one.node != *node) {
+                members.push(Returned {
+                    node: *node,
+                    incarnation: member.incarnation,
+                    voter: member.voter,
+                    role: member.role,
+                    workers: member.workers,
+                });
+            }
+        }
+        Some((epoch, members))
+    }
+
+    /// Lets clients in again when all members of a restart have their rows.
+    pub(super) fn reopen(&mut self, now: Instant) {
+        let restored = |node: NodeId| match node == self.node {
+            true => self.is_restored(),
+            false => self.is_heard(now, node) && self.has_restored(node),
+        };
+        let restoring = |m: &Member| m.status == MemberStatus::Restoring;
+        if self.state.data_members().all(|(node, m)| !restoring(m) || restored(node)) {
+            let generation = self.state.restarts.len() as u32;
+            self.propose(Command::Reopen { generation });
+        }
+    }
+
+    /// The life of `node` that a message of the consensus comes from.
+    pub(super) fn voter_of_life(&self, node: NodeId, incarnation: Incarnation) -> Incarnation {
+        let member = self.state.member(node, incarnation).map(|member| member.voter);
+        let life = self.lives.get(&node).filter(|life| life.incarnation == incarnation);
+        member.or(life.map(|life| life.voter)).unwrap_or(incarnation)
+    }
+
+    /// Whether this node goes on, whatever becomes of the cluster: what it knows is needed when the
+    /// cluster is restarted.
+    pub(super) fn outlives_cluster(&self) -> bool {
+        let stranger = self.resumed && self.own_member().is_none();
+        self.durable.is_some() && (self.role == NodeRole::Management || stranger)
+    }
+}

@@ -1,0 +1,94 @@
+use model::{Command, NodeId};
+
+use super::*;
+
+fn base(index: u64) -> Record {
+    let last = LogPosition { term: Term::new(3), index: LogIndex::new(index) };
+    let mut config = ClusterConfig::new();
+    config.voters = BTreeSet::from([Voter::new(1), Voter::new(2)]);
+    config.non_voters = BTreeSet::from([Voter::new(9)]);
+    Record::base(ClusterId(7), Incarnation(4), (last, &config), Arc::default())
+}
+
+fn append(after: u64, terms: &[u64]) -> Record {
+    let after = Position { term: 3, index: after };
+    let leave = Command::Leave { node: NodeId(1), incarnation: Incarnation(2) };
+    let mut entries: Vec<Entry> = terms.iter().map(|term| Entry::Term(*term)).collect();
+    entries.push(Entry::Command(Arc::new(leave)));
+    Record::Append { cluster: ClusterId(7), after, entries }
+}
+
+fn file() -> (Vec<u8>, Vec<usize>) {
+    let frames = [
+        vec![base(10), Record::Vote { term: 3, voted_for: None }],
+        vec![append(10, &[4, 5])],
+        vec![Record::Vote { term: 6, voted_for: Some(2) }, append(11, &[6])],
+    ];
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    for frame in frames {
+        write(&frame, &mut bytes);
+        ends.push(bytes.len());
+    }
+    (bytes, ends)
+}
+
+#[test]
+fn a_file_gives_back_what_was_written() {
+    let (bytes, _) = file();
+    let stored = read(&bytes).unwrap();
+    assert_eq!((stored.term, stored.voted_for), (6, Some(2)));
+    assert_eq!((stored.voter, stored.cluster), (Incarnation(4), ClusterId(7)));
+    // The second append replaced all after the first entry of the one before.
+    let terms: Vec<&Entry> = stored.entries.iter().collect();
+    assert_eq!(terms.len(), 3);
+    assert_eq!(*terms[0], Entry::Term(4));
+    assert_eq!(*terms[1], Entry::Term(6));
+    assert_eq!(stored.log_entries().last_position().index.get(), 13);
+    let config = ClusterConfig::from(&stored.members);
+    assert_eq!(config.non_voters, BTreeSet::from([Voter::new(9)]));
+}
+
+#[test]
+fn a_file_cut_anywhere_holds_the_frames_before_the_cut() {
+    let (bytes, ends) = file();
+    for length in 0..bytes.len() {
+        let whole = ends.iter().filter(|end| **end <= length).count();
+        match read(&bytes[..length]) {
+            Err(error) => assert_eq!((whole, error), (0, ReadError::NoBase)),
+            Ok(stored) => assert_eq!(stored.entries.len(), [0, 0, 3, 3][whole], "cut at {length}"),
+        }
+    }
+}
+
+#[test]
+fn damage_before_the_last_frame_is_told_from_an_end_that_was_not_written() {
+    let (bytes, ends) = file();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let frame = ends.iter().filter(|end| **end <= at).count();
+        match (frame, read(&damaged)) {
+            (0, Err(ReadError::NoBase)) | (1, Err(ReadError::Damaged(_))) => {}
+            (2, Ok(stored)) => assert_eq!(stored.entries.len(), 3),
+            (_, other) => panic!("byte {at} of frame {frame}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_by_name() {
+    let Record::Base { cluster, voter, last, members, state, .. } = base(1) else { unreachable!() };
+    let newer = Record::Base { version: VERSION + 1, cluster, voter, last, members, state };
+    let mut bytes = Vec::new();
+    write(&[newer], &mut bytes);
+    assert_eq!(read(&bytes).unwrap_err(), ReadError::Version(VERSION + 1));
+}
+
+#[test]
+fn names_of_files_are_their_numbers() {
+    assert_eq!(path(26), "control/log-000000000000001a");
+    assert_eq!(number("log-000000000000001a"), Some(26));
+    assert_eq!(number("new"), None);
+    assert_eq!(number("log-1a"), None);
+}
