@@ -404,6 +404,8 @@ impl Consensus {
     /// Leads no more: enters a newer term as a follower, so that another may be elected.
     pub(crate) fn resign(&mut self) {
         assert!(self.is_leader(), "only a leader resigns");
+        // It is not in a hurry to be the next one.
+        (self.leader, self.leader_lost) = (None, false);
         let term = Term::new(self.node.current_term().get() + 1);
         let header = MessageHeader { from: self.me, term, seqno: MessageSeqNo::new(0) };
         self.node.handle_message(Message::RequestVoteReply { header, vote_granted: false });

@@ -432,7 +432,10 @@ impl Control {
         let member = self.state.members.get(&node).map(|m| voter_of(node, m.voter));
         let admitted = self.state.incarnations.get(&node).map(|i| voter_of(node, *i));
         let newest = self.lives.get(&node).map(|life| voter_of(node, life.voter));
-        let removed = admitted.is_some_and(|last| voter <= last) && member != Some(voter);
+        // On disk a voter outlives its life: it votes until the consensus goes on without it.
+        let counts = self.durable.is_some() && self.consensus.config().contains(voter);
+        let removed =
+            admitted.is_some_and(|last| voter <= last) && member != Some(voter) && !counts;
         if removed {
             let incarnation = Incarnation(voter.get() - voter_of(node, Incarnation(0)).get());
             self.tell(ctx, node, ControlMessage::Removed { incarnation });

@@ -185,10 +185,11 @@ fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Retu
     state.stopped = false;
 }
 
-/// Whether a node may take part in a restart: with a new life, and with all rows of its slots if
-/// it is a data node.
+/// Whether a node may take part in a restart: with a new life and all rows of its slots if it is a
+/// data node. A management node may have lived through all of it.
 fn may_return(state: &ClusterState, one: &Returned) -> bool {
-    let newest = state.incarnations.get(&one.node).is_none_or(|last| one.incarnation > *last);
+    let newest = state.incarnations.get(&one.node).is_none_or(|last| one.incarnation > *last)
+        || (one.role == NodeRole::Management && state.member(one.node, one.incarnation).is_some());
     let places = || state.slots.iter().filter(|s| state.group_of(s).contains(&one.node));
     let complete = places().all(|slot| slot.sources().any(|node| node == one.node));
     let placed = places().next().is_some();

@@ -32,22 +32,27 @@ const CAUGHT_UP_WITHIN: u64 = 16;
 #[derive(Clone, Debug)]
 struct View {
     incarnation: Incarnation,
-    /// The life that the consensus knows it by.
-    voter: Incarnation,
     /// It has been heard in this term.
     heard: bool,
     /// When it was heard last; at first the beginning of the term or of its membership.
     heard_at: Instant,
     /// When it was last lent time; at first as `heard_at`, as an earlier leader may have done so.
     granted_at: Instant,
-    /// When the newest heartbeat it has answered had been sent.
-    answered: Instant,
     /// Its clock in a request that has not been granted.
     request: Option<Instant>,
     /// How far it has applied the log.
     reached: ControlIndex,
     /// It has read back all that counts of its disk.
     restored: bool,
+}
+
+/// What the leader has heard of a voter, whose member may be another life by now.
+#[derive(Clone, Copy, Debug)]
+struct Voice {
+    /// When it was heard last.
+    heard_at: Instant,
+    /// When the newest heartbeat it has answered had been sent.
+    answered: Instant,
 }
 
 /// What a leader knows in its term.
@@ -65,6 +70,8 @@ pub(super) struct Leadership {
     /// When recent heartbeats were sent, by sequence.
     sent: VecDeque<(u64, Instant)>,
     views: BTreeMap<NodeId, View>,
+    /// Voters that have been heard.
+    voices: BTreeMap<Voter, Voice>,
     /// Links between data members that broke, lower node first, with the time of the first report.
     breaks: BTreeMap<(NodeId, NodeId), Instant>,
     /// Members to remove because of a broken link.
@@ -88,6 +95,7 @@ impl Leadership {
             sequence: 0,
             sent: VecDeque::new(),
             views: BTreeMap::new(),
+            voices: BTreeMap::new(),
             breaks: BTreeMap::new(),
             condemned: BTreeSet::new(),
             leaving: BTreeMap::new(),
@@ -109,13 +117,13 @@ impl Leadership {
     pub(super) fn note_request(&mut self, now: Instant, node: NodeId, request: Request) {
         let sent = self.sent.iter().find(|(sequence, _)| *sequence == request.sequence);
         let answered = sent.map_or(Instant::ZERO, |(_, at)| *at);
-        let Some(view) = self.views.get_mut(&node) else {
-            return;
-        };
-        if view.voter == request.voter {
-            view.answered = view.answered.max(answered);
-        }
-        if view.incarnation == request.incarnation {
+        let voter = voter_of(node, request.voter);
+        let voice = self.voices.entry(voter).or_insert(Voice { heard_at: now, answered });
+        voice.heard_at = now;
+        voice.answered = voice.answered.max(answered);
+        if let Some(view) = self.views.get_mut(&node)
+            && view.incarnation == request.incarnation
+        {
             view.heard = true;
             view.heard_at = now;
             view.restored = request.restored;
@@ -125,15 +133,13 @@ impl Leadership {
     }
 
     /// When the newest heartbeat had been sent that this voter has answered.
-    pub(super) fn answered(&self, node: NodeId, voter: Voter) -> Instant {
-        let view = self.views.get(&node).filter(|v| voter_of(node, v.voter) == voter);
-        view.map_or(Instant::ZERO, |view| view.answered)
+    pub(super) fn answered(&self, voter: Voter) -> Instant {
+        self.voices.get(&voter).map_or(Instant::ZERO, |voice| voice.answered)
     }
 
     /// When this voter was last heard in this term.
-    fn heard(&self, node: NodeId, voter: Voter) -> Instant {
-        let view = self.views.get(&node).filter(|v| voter_of(node, v.voter) == voter);
-        view.filter(|view| view.heard).map_or(Instant::ZERO, |view| view.heard_at)
+    fn heard(&self, voter: Voter) -> Instant {
+        self.voices.get(&voter).map_or(Instant::ZERO, |voice| voice.heard_at)
     }
 
     /// The request of a member that is granted now: its life, and its clock when it asked.
@@ -161,11 +167,9 @@ impl Leadership {
         for (node, member) in &state.members {
             self.views.entry(*node).or_insert_with(|| View {
                 incarnation: member.incarnation,
-                voter: member.voter,
                 heard: false,
                 heard_at: now,
                 granted_at: now,
-                answered: Instant::ZERO,
                 request: None,
                 reached: ControlIndex(0),
                 restored: false,
@@ -236,11 +240,7 @@ impl Control {
         if silence > self.config.lease + self.config.election_timeout {
             // Those who still hear it must not wait for a leader that hears nobody.
             probe!(ctx, "control: leader without quorum resigned");
-            let term = self.consensus.term();
-            self.consensus.resign();
-            self.leadership = None;
-            self.announce_resignation(ctx, term);
-            return;
+            return self.step_down(ctx);
         }
         self.ask_doomed_to_stop(ctx);
         self.duties(ctx);
@@ -312,7 +312,13 @@ impl Control {
             // Of whichever life: a node is a member once.
             matches!(**command, Command::RemoveMember { node: removed, .. } if removed == node)
         };
-        !self.is_doomed(node) && !self.consensus.pending().any(removal)
+        !self.is_doomed(node) && !self.consensus.pending().any(removal) && !self.awaits_restart()
+    }
+
+    /// Whether a lease that this member was granted may not have ended yet.
+    pub(super) fn may_hold_old_lease(&self, now: Instant, node: NodeId) -> bool {
+        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
+        view.is_none_or(|view| now.since(view.granted_at) < self.lease_with_margin())
     }
 
     /// Whether the member is to be removed as soon as it has stopped serving.
@@ -516,6 +522,10 @@ impl Control {
         }
         let current = self.consensus.config();
         let wanted = self.wanted_voters(ctx.now()).unwrap_or_else(|| current.voters.clone());
+        let me = voter_of(self.node, self.voter);
+        if current.voters.contains(&me) && !wanted.contains(&me) && self.durable.is_some() {
+            return self.hand_over(ctx, &wanted);
+        }
         let members = self.state.members.iter().map(|(node, m)| voter_of(*node, m.voter));
         let mut next = ClusterConfig { voters: current.voters.clone(), ..ClusterConfig::default() };
         if wanted != current.voters {
@@ -527,6 +537,28 @@ impl Control {
         if next != *current && self.consensus.propose_config(next) {
             fault_point!(ctx, "control: change of voters proposed");
         }
+    }
+
+    /// Lets another lead that is to keep its vote. A leader that took its own vote away might be the
+    /// only one to know it when all lose power: its log would be the longest, and it could not be
+    /// elected.
+    fn hand_over(&mut self, ctx: &mut Ctx<'_>, wanted: &BTreeSet<Voter>) {
+        let now = ctx.now();
+        let ready = |voter: &Voter| {
+            let node = node_of(*voter);
+            self.state.members.contains_key(&node) && self.has_caught_up(now, node)
+        };
+        if wanted.iter().any(ready) {
+            probe!(ctx, "control: leader hands over before it loses its vote");
+            self.step_down(ctx);
+        }
+    }
+
+    fn step_down(&mut self, ctx: &mut Ctx<'_>) {
+        let term = self.consensus.term();
+        self.consensus.resign();
+        self.leadership = None;
+        self.announce_resignation(ctx, term);
     }
 
     /// Proposes the next step of members that have come far enough.
@@ -567,7 +599,8 @@ impl Control {
     /// Whether the member has read back all that counts of its disk.
     pub(super) fn has_restored(&self, node: NodeId) -> bool {
         let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        self.durable.is_none() || view.is_some_and(|view| view.restored)
+        self.durable.is_none()
+            || if node == self.node { self.is_restored() } else { view.is_some_and(|v| v.restored) }
     }
 
     /// Whether a member has been heard in its present life since this node leads.

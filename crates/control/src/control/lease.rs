@@ -16,7 +16,7 @@ use wire::ControlMessage;
 
 use super::Control;
 use super::leadership::Leadership;
-use crate::consensus::{node_of, voter_of};
+use crate::consensus::voter_of;
 
 /// A member's request for a lease.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Control {
         self.config.lease.times(5) + self.config.election_timeout.times(8)
     }
 
-    /// Sends the next heartbeat to every member.
+    /// Sends the next heartbeat to every member and every voter.
     pub(super) fn send_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         let term = self.consensus.term();
@@ -58,8 +58,12 @@ impl Control {
         };
         let sequence = leadership.next_heartbeat(now, self.config.lease);
         self.consensus.heartbeat();
-        let members: Vec<NodeId> = self.state.members.keys().copied().collect();
-        for node in members.into_iter().filter(|node| *node != self.node) {
+        let mut hearers: BTreeSet<NodeId> = self.state.members.keys().copied().collect();
+        if self.durable.is_some() {
+            // Some vote as an earlier life, and are no members yet.
+            hearers.extend(self.voters());
+        }
+        for node in hearers.into_iter().filter(|node| *node != self.node) {
             self.tell(ctx, node, ControlMessage::Heartbeat { term, sequence });
         }
     }
@@ -107,12 +111,10 @@ impl Control {
         }
         let now = ctx.now();
         let known = self.state.member(from.node, request.incarnation).is_some();
-        let followed =
-            known || self.state.members.get(&from.node).is_some_and(|m| m.voter == request.voter);
         let Some(leadership) = &mut self.leadership else {
             return;
         };
-        if request.term != self.consensus.term() || !followed {
+        if request.term != self.consensus.term() {
             return;
         }
         leadership.note_request(now, from.node, request);
@@ -145,7 +147,7 @@ impl Control {
     pub(super) fn newest_of_quorum(
         &self,
         now: Instant,
-        time_of: impl Fn(&Leadership, NodeId, raftbare::NodeId) -> Instant,
+        time_of: impl Fn(&Leadership, raftbare::NodeId) -> Instant,
     ) -> Instant {
         let Some(leadership) = &self.leadership else {
             return Instant::ZERO;
@@ -155,7 +157,7 @@ impl Control {
                 .iter()
                 .map(|voter| {
                     let own = voter_of(self.node, self.voter) == *voter;
-                    if own { now } else { time_of(leadership, node_of(*voter), *voter) }
+                    if own { now } else { time_of(leadership, *voter) }
                 })
                 .collect();
             times.sort_unstable_by(|a, b| b.cmp(a));
@@ -239,7 +241,7 @@ impl Control {
 
     /// Stops a node that nobody leads or lends to.
     pub(super) fn watch_patience(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.consensus.has_log() || self.outlives_cluster() {
+        if !self.consensus.has_log() {
             return; // Nothing to lose: it goes on seeking.
         }
         let now = ctx.now();
@@ -247,6 +249,9 @@ impl Control {
         if now.since(self.leader_heard_at) > self.config.lease {
             // Perhaps the cluster went on without this life; whoever knows says so.
             self.say_hello(ctx);
+        }
+        if self.outlives_cluster() {
+            return;
         }
         let serving = self.state.started && self.own_member().is_some();
         let since = if serving {

@@ -4,8 +4,8 @@
 //! # Owns
 //! What the workers of this node have stored and read back; who is back, as the leader sees it.
 //! # Guarantees
-//! 1. The cluster is restarted only when no data node that held rows is alive: each has come back as
-//!    a new life, or has not been heard for `start_partial_timeout`.
+//! 1. The cluster is restarted only when nobody serves any more: each member that held rows has come
+//!    back as a new life, or has not been heard for `start_partial_timeout` and holds no lease.
 //! 2. It goes on from an epoch that in every node group a node has, which held all rows at the end.
 //!    So nothing is lost that was durable.
 //! 3. A node reads its disk back before it takes part in changes.
@@ -131,7 +131,9 @@ impl Control {
             self.state.slots.iter().flat_map(|slot| slot.sources()).collect();
         let missing = sources.iter().any(|node| !back.contains_key(node));
         let waited = ctx.now().since(self.led_since()) >= self.config.start_partial_timeout;
-        if missing && !waited {
+        let lent =
+            |node: &NodeId| !back.contains_key(node) && self.may_hold_old_lease(ctx.now(), *node);
+        if (missing && !waited) || self.state.members.keys().any(lent) {
             return;
         }
         let Some((epoch, members)) = self.plan_restart(ctx.now(), &back) else {
@@ -208,10 +210,7 @@ impl Control {
 
     /// Lets clients in again when all members of a restart have their rows.
     pub(super) fn reopen(&mut self, now: Instant) {
-        let restored = |node: NodeId| match node == self.node {
-            true => self.is_restored(),
-            false => self.is_heard(now, node) && self.has_restored(node),
-        };
+        let restored = |node: NodeId| self.is_heard(now, node) && self.has_restored(node);
         let restoring = |m: &Member| m.status == MemberStatus::Restoring;
         if self.state.data_members().all(|(node, m)| !restoring(m) || restored(node)) {
             let generation = self.state.restarts.len() as u32;

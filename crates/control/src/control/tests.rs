@@ -1,5 +1,6 @@
 //! Control actors together: forming, failures, partitions, the survival rules, leaving, schema.
 
+mod restart;
 mod world;
 
 use actor::Mutation;

@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use actor::{
-    Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
+    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskQueue, DiskReply, DiskRequest,
+    EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
 };
-use model::ClusterId;
+use model::{ClusterId, Epoch};
 use stdx::Prng;
-use wire::Envelope;
+use wire::{Envelope, ParticipantMessage};
 
 use super::*;
 
@@ -42,8 +43,24 @@ impl Host {
 
 enum Event {
     Deliver(Envelope, Incarnation),
-    LinkDown { at: NodeId, node: NodeId, incarnation: Incarnation, closed: bool },
+    LinkDown {
+        at: NodeId,
+        node: NodeId,
+        incarnation: Incarnation,
+        closed: bool,
+    },
     Restart(NodeId),
+    /// A life's first request to the disk has been carried out.
+    Disk(NodeId, Incarnation),
+}
+
+/// The files of a node. What a life had under way when it ended may have been carried out in part.
+#[derive(Default)]
+pub(super) struct Disk {
+    pub(super) files: BTreeMap<String, Vec<u8>>,
+    under_way: VecDeque<DiskRequest>,
+    /// Writes find no space.
+    pub(super) full: bool,
 }
 
 pub(super) struct World {
@@ -58,6 +75,10 @@ pub(super) struct World {
     /// Directed links that carry nothing.
     cut: BTreeSet<(NodeId, NodeId)>,
     lives: BTreeMap<NodeId, u64>,
+    pub(super) disks: BTreeMap<NodeId, Disk>,
+    /// What the workers of a node say that they have, and how far they were told to read it back.
+    pub(super) rows: BTreeMap<NodeId, (ClusterId, Epoch)>,
+    pub(super) restored: BTreeMap<NodeId, Epoch>,
     /// Ended nodes come back as a new life after this time.
     pub(super) restart_after: Option<Duration>,
     pub(super) halts: Vec<(NodeId, Halt)>,
@@ -96,6 +117,9 @@ impl World {
             arrivals: BTreeMap::new(),
             cut: BTreeSet::new(),
             lives: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            restored: BTreeMap::new(),
             restart_after: None,
             halts: Vec::new(),
             mutation: Mutation::None,
@@ -152,7 +176,7 @@ impl World {
             lease: LeaseCell::default(),
             epochs: EpochView::default(),
             outbox: VecDeque::new(),
-            disk: None,
+            disk: self.config.disk.then(DiskQueue::new),
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: self.prng.fork(),
@@ -168,6 +192,12 @@ impl World {
         let host = Host { control, shared, frozen_until: Instant::ZERO, offset, rate };
         self.hosts.insert(node, host);
         self.turn(node, |control, ctx| control.start(ctx));
+        if data && self.config.disk {
+            let rows = self.rows.get(&node).copied();
+            for worker in [WorkerId(0), WorkerId(1)] {
+                self.local(node, worker, ControlMessage::WorkerStored { worker, rows });
+            }
+        }
     }
 
     /// Lets the control actor of a node do something, then carries out what it wants.
@@ -189,11 +219,23 @@ impl World {
             if let (Message::State(state), true) = (&envelope.message, envelope.to.node == node) {
                 let state = state.clone();
                 self.take_state(node, envelope.to.worker, state);
+            } else if let Message::Participant(ParticipantMessage::Restore { through }) =
+                envelope.message
+            {
+                let worker = envelope.to.worker;
+                self.restored.insert(node, through);
+                let id = self.hosts[&node].control.state().id;
+                let rows = self.rows.entry(node).or_insert((id, through));
+                if rows.0 != id {
+                    *rows = (id, through);
+                }
+                self.local(node, worker, ControlMessage::WorkerRestored { worker });
             } else {
                 let life = host.shared.incarnation;
                 self.post(envelope, life);
             }
         }
+        self.take_disk_requests(node);
         let host = &self.hosts[&node];
         if let Some(halt) = host.shared.halt.clone() {
             self.halts.push((node, halt));
@@ -201,6 +243,44 @@ impl World {
         } else {
             host.control.check_invariants(&host.shared);
         }
+    }
+
+    fn take_disk_requests(&mut self, node: NodeId) {
+        let Some(queue) = &mut self.hosts.get_mut(&node).unwrap().shared.disk else { return };
+        let requests = std::mem::take(queue);
+        let disk = self.disks.entry(node).or_default();
+        let idle = disk.under_way.is_empty();
+        disk.under_way.extend(requests);
+        if idle {
+            self.plan_disk(node);
+        }
+    }
+
+    fn plan_disk(&mut self, node: NodeId) {
+        if !self.disks[&node].under_way.is_empty() {
+            let life = self.hosts[&node].shared.incarnation;
+            let delay = Duration::from_micros(self.prng.between(20, 8_000));
+            self.schedule(self.now + delay, Event::Disk(node, life));
+        }
+    }
+
+    /// A life has ended: some of what it had under way was carried out, a write perhaps in part.
+    fn end_disk(&mut self, node: NodeId) {
+        let Some(disk) = self.disks.get_mut(&node) else { return };
+        if let Some(request) = disk.under_way.pop_front() {
+            let whole = self.prng.below(request.operations.len() as u64 + 1) as usize;
+            for (at, operation) in request.operations.into_iter().enumerate() {
+                match operation {
+                    DiskOperation::Write { path, offset, mut bytes } if at == whole => {
+                        bytes.truncate(self.prng.below(bytes.len() as u64 + 1) as usize);
+                        disk.perform(DiskOperation::Write { path, offset, bytes });
+                    }
+                    operation if at < whole => drop(disk.perform(operation)),
+                    _ => {}
+                }
+            }
+        }
+        disk.under_way.clear();
     }
 
     /// Plays the other actors of a worker: rows arrive at once, takeovers are quick.
@@ -267,6 +347,7 @@ impl World {
     /// Ends a process; `noticed` when its host closes the connections.
     fn end(&mut self, node: NodeId, noticed: bool) {
         let host = self.hosts.remove(&node).unwrap();
+        self.end_disk(node);
         for (probe, _) in host.shared.probes.counts() {
             self.probes.insert(probe);
         }
@@ -384,6 +465,15 @@ impl World {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Restart(node) => self.boot(node),
+            Event::Disk(node, life) => {
+                let alive = self.hosts.get(&node).map(|host| host.shared.incarnation);
+                if alive == Some(life) {
+                    let reply = self.disks.get_mut(&node).unwrap().carry_out();
+                    self.plan_disk(node);
+                    let DiskReply { token, result, .. } = reply;
+                    self.turn(node, |control, ctx| control.disk(ctx, token, result));
+                }
+            }
             Event::Deliver(envelope, life) if envelope.to.node == CLIENT => {
                 let alive = self.hosts.get(&envelope.from.node);
                 if alive.is_some_and(|host| host.shared.incarnation == life) {
@@ -508,5 +598,51 @@ impl World {
                 self.fence_broken = true;
             }
         }
+    }
+}
+
+impl Disk {
+    fn carry_out(&mut self) -> DiskReply {
+        let DiskRequest { actor, token, operations, .. } = self.under_way.pop_front().unwrap();
+        let mut answers = Vec::new();
+        for (at, operation) in operations.into_iter().enumerate() {
+            if self.full && matches!(operation, DiskOperation::Write { .. }) {
+                let (kind, text) = (DiskErrorKind::Full, "no space".to_string());
+                return DiskReply { actor, token, result: Err(DiskError { at, kind, text }) };
+            }
+            answers.push(self.perform(operation));
+        }
+        DiskReply { actor, token, result: Ok(answers) }
+    }
+
+    fn perform(&mut self, operation: DiskOperation) -> DiskAnswer {
+        match operation {
+            DiskOperation::Write { path, offset, bytes } => {
+                let file = self.files.entry(path).or_default();
+                let (offset, end) = (offset as usize, offset as usize + bytes.len());
+                file.resize(file.len().max(end), 0);
+                file[offset..end].copy_from_slice(&bytes);
+            }
+            DiskOperation::Rename { from, to } => {
+                let file = self.files.remove(&from).unwrap();
+                self.files.insert(to, file);
+            }
+            DiskOperation::Remove { path } => drop(self.files.remove(&path)),
+            DiskOperation::Read { path, .. } => {
+                return DiskAnswer::Bytes(self.files[&path].clone());
+            }
+            DiskOperation::List { path } => {
+                let name = |file: &str| file.strip_prefix(&format!("{path}/")).map(str::to_owned);
+                let files = self.files.iter();
+                let files =
+                    files.filter_map(|(file, bytes)| Some((name(file)?, bytes.len() as u64)));
+                return DiskAnswer::Files(files.collect());
+            }
+            DiskOperation::CreateDirectory { .. }
+            | DiskOperation::Reserve { .. }
+            | DiskOperation::Sync { .. }
+            | DiskOperation::SyncDirectory { .. } => {}
+        }
+        DiskAnswer::Done
     }
 }
