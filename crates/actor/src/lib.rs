@@ -2,8 +2,8 @@
 //!
 //! An actor is a state machine that handles one message or timer to completion. It reaches the
 //! world through [`Ctx`] alone: it can send, set timers, draw random numbers, read the clock of
-//! this turn, write to client connections, use the node's disk, stop the node. Hosts (the runtime, the simulation) own
-//! everything else.
+//! this turn, write to client connections, use the node's disk, stop the node. Hosts (the runtime,
+//! the simulation) own everything else.
 //!
 //! # Owns
 //! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client

@@ -48,8 +48,8 @@ impl fmt::Display for Halt {
             Halt::Left => f.write_str("the node has left the cluster"),
             Halt::OtherCluster { own, cluster } => write!(
                 f,
-                "its data directory belongs to {own:?}, but the other nodes to {cluster:?}: give it an \
-                 empty directory"
+                "its data directory belongs to {own:?}, but the other nodes to {cluster:?}: give \
+                 it an empty directory"
             ),
             Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),

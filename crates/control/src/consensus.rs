@@ -15,8 +15,8 @@
 //! 4. A leader is recognised by everyone in its term, whoever they voted for.
 //! 5. On a node with a disk, a command is handed out only when the disk has it.
 //! # Not here
-//! What the commands mean (`state_machine`), when to propose them (`control`), timers; the disk, and
-//! that messages wait for it (`control::durable`).
+//! What the commands mean (`state_machine`), when to propose them (`control`), timers; the disk,
+//! and that messages wait for it (`control::durable`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

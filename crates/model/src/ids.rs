@@ -8,7 +8,17 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident($int:ty), $prefix:literal) => {
         $(#[$doc])*
         #[derive(
-            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+            Clone,
+            Copy,
+            Debug,
+            Default,
+            PartialEq,
+            Eq,
+            PartialOrd,
+            Ord,
+            Hash,
+            Serialize,
+            Deserialize,
         )]
         pub struct $name(pub $int);
 

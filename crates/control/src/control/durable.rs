@@ -1,8 +1,8 @@
 //! The control log on this node's disk: what waits for it, and how a life begins with what it has.
 //!
 //! # Owns
-//! The file's number and length, the write under way, and the messages that may only be sent when it
-//! has ended.
+//! The file's number and length, the write under way, and the messages that may only be sent when
+//! it has ended.
 //! # Guarantees
 //! 1. Nothing is said to other nodes that depends on a vote, a term or an entry which the disk may
 //!    not have.

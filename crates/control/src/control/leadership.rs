@@ -539,9 +539,9 @@ impl Control {
         }
     }
 
-    /// Lets another lead that is to keep its vote. A leader that took its own vote away might be the
-    /// only one to know it when all lose power: its log would be the longest, and it could not be
-    /// elected.
+    /// Lets another lead that is to keep its vote. A leader that took its own vote away might be
+    /// the only one to know it when all lose power: its log would be the longest, and it could not
+    /// be elected.
     fn hand_over(&mut self, ctx: &mut Ctx<'_>, wanted: &BTreeSet<Voter>) {
         let now = ctx.now();
         let ready = |voter: &Voter| {

@@ -4,8 +4,8 @@
 //! # Owns
 //! What the workers of this node have stored and read back; who is back, as the leader sees it.
 //! # Guarantees
-//! 1. The cluster is restarted only when nobody serves any more: each member that held rows has come
-//!    back as a new life, or has not been heard for `start_partial_timeout` and holds no lease.
+//! 1. The cluster is restarted only when nobody serves any more: each member that held rows has
+//!    come back as a new life, or has not been heard for `start_partial_timeout` and holds no lease.
 //! 2. It goes on from an epoch that in every node group a node has, which held all rows at the end.
 //!    So nothing is lost that was durable.
 //! 3. A node reads its disk back before it takes part in changes.
@@ -118,7 +118,8 @@ impl Control {
             || (self.own_member().is_none() && !self.state.members.keys().any(|node| alive(*node)))
     }
 
-    /// The leader of a cluster that awaits its restart: logs it when those that are needed are back.
+    /// The leader of a cluster that awaits its restart: logs it when those that are needed are
+    /// back.
     pub(super) fn restart(&mut self, ctx: &mut Ctx<'_>) {
         let generation = self.state.restarts.len() as u32 + 1;
         let proposed =

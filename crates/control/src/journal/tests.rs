@@ -1,3 +1,5 @@
+//! The file of the control log: what is read is what was written, and nothing else.
+
 use model::{Command, NodeId};
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Who waits on this coordinator for epochs to be on disk.
 //!
 //! # Owns
-//! The newest epoch known to be on the disks of all complete replicas, and the sessions that wait for
-//! a later one.
+//! The newest epoch known to be on the disks of all complete replicas, and the sessions that wait
+//! for a later one.
 //! # Not here
 //! When epochs are saved (`epochs`), what is written (`participant`).
 

@@ -3,8 +3,8 @@
 //! # Owns
 //! The newest epoch that all complete replicas have on their disks; the save under way.
 //! # Guarantees
-//! 1. `Durable(e)` is sent when every participant of a complete member has answered `Save(e)`, and every
-//!    one that is told it is waited for.
+//! 1. `Durable(e)` is sent when every participant of a complete member has answered `Save(e)`, and
+//!    every one that is told it is waited for.
 //! 2. One save is under way at a time. What commits meanwhile shares the next one.
 //! # Failure
 //! A member that dies is not waited for. A new driver knows of no durable epoch, and saves anew.
