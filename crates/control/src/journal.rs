@@ -3,15 +3,15 @@
 //! A file begins with a `Base`: the state that the log has built so far, and the consensus at that
 //! point. Votes and entries are appended. Once the applied part is long, a new file with a new base
 //! replaces the old one. What is written at once is one frame: its length, its checksum, and
-//! records as a line of JSON, so that a file can be read without this program, and newer versions can add
-//! fields.
+//! records as a line of JSON, so that a file can be read without this program, and newer versions
+//! can add fields.
 //!
 //! # Owns
 //! The format: names of files, records to bytes and back.
 //! # Guarantees
 //! [`read`] gives exactly what was written, up to a frame that was not written to its end. A file
-//! in which something valid follows something invalid is damaged, and is refused: a voter that forgot
-//! a part of its log would break its word.
+//! in which something valid follows something invalid is damaged, and is refused: a voter that
+//! forgot a part of its log would break its word.
 //! # Not here
 //! When records are written and what waits for them (`control::durable`), the disk (the host).
 

@@ -5,7 +5,7 @@
 //! What the workers of this node have stored and read back; who is back, as the leader sees it.
 //! # Guarantees
 //! 1. The cluster is restarted only when nobody serves any more: each member that held rows has
-//!    come back as a new life, or has not been heard for `start_partial_timeout` and holds no lease.
+//!    come back as a new life, or has been silent for `start_partial_timeout` and holds no lease.
 //! 2. It goes on from an epoch that in every node group a node has, which held all rows at the end.
 //!    So nothing is lost that was durable.
 //! 3. A node reads its disk back before it takes part in changes.
