@@ -148,6 +148,7 @@ scripts! {
     keys
     kill
     literals
+    lock_waits
     settings
     snapshots
 }

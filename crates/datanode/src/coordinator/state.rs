@@ -6,7 +6,7 @@ use std::fmt;
 use model::{
     Address, Epoch, NodeId, OperationNumber, PartitionId, Refusal, TableId, TransactionId,
 };
-use stdx::{Few, Instant};
+use stdx::{Duration, Few, Instant};
 use wire::{Chain, CoordinatorRef, LegId, OperationOutcome, OperationResult};
 
 use super::takeover::Life;
@@ -173,6 +173,8 @@ pub(super) struct Record {
     /// Operations so far, for the limit.
     pub(super) operation_count: u32,
     pub(super) batch: Option<Batch>,
+    /// How long the operations of the batch wait for locks, if its client said.
+    pub(super) lock_wait: Option<Duration>,
     /// Requests that came while another was under way.
     pub(super) queued: VecDeque<wire::ClientRequest>,
     /// Lock waits reported by participants.
@@ -194,6 +196,7 @@ impl Record {
             last_number: OperationNumber(0),
             operation_count: 0,
             batch: None,
+            lock_wait: None,
             queued: VecDeque::new(),
             waits: BTreeMap::new(),
             last_active: now,

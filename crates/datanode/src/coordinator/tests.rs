@@ -164,6 +164,7 @@ impl World {
                 request,
                 operations,
                 commit,
+                lock_wait: None,
             }),
         )
     }
@@ -564,6 +565,7 @@ fn keys_of_another_kind_are_not_needed_here() {
             request: 1,
             operations: vec![operation],
             commit: false,
+            lock_wait: None,
         }),
     );
     assert_eq!(names(&sent), ["n1w0.participant Prepare"]);

@@ -26,6 +26,11 @@ pub(super) enum Waiting {
     Scan(ScanId),
 }
 
+/// When a wait for a lock that begins now ends: its request may say how long it has.
+pub(super) fn lock_deadline(ctx: &Ctx<'_>, lock_wait: Option<Duration>) -> Instant {
+    ctx.now() + lock_wait.unwrap_or(ctx.config().lock_timeout)
+}
+
 /// One wait.
 #[derive(Debug)]
 pub(super) struct Wait {
@@ -44,15 +49,14 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// A wait that starts now; it ends at `deadline`, or after the lock time-out.
+    /// A wait that starts now; it ends at `deadline`.
     pub(super) fn new(
         ctx: &Ctx<'_>,
         (partition, hash): (PartitionId, u64),
         what: Waiting,
         queued: bool,
-        deadline: Option<Instant>,
+        deadline: Instant,
     ) -> Self {
-        let deadline = deadline.unwrap_or(ctx.now() + ctx.config().lock_timeout);
         let mut wait =
             Self { partition, hash, what, queued, reported: false, deadline, due: deadline };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
