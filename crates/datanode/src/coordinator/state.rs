@@ -179,6 +179,8 @@ pub(super) struct Record {
     pub(super) queued: VecDeque<wire::ClientRequest>,
     /// Lock waits reported by participants.
     pub(super) waits: BTreeMap<u64, Vec<(TransactionId, CoordinatorRef)>>,
+    /// Whose probes were passed on of late, and when.
+    pub(super) probed: Vec<(TransactionId, Instant)>,
     pub(super) last_active: Instant,
 }
 
@@ -199,6 +201,7 @@ impl Record {
             lock_wait: None,
             queued: VecDeque::new(),
             waits: BTreeMap::new(),
+            probed: Vec::new(),
             last_active: now,
         }
     }
