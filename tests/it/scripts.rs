@@ -145,6 +145,7 @@ macro_rules! scripts {
 scripts! {
     changes
     cluster
+    index_paths
     keys
     kill
     literals
