@@ -123,6 +123,7 @@ impl Replicas {
             request: 1,
             operations: kinds.into_iter().enumerate().map(operation).collect(),
             commit: true,
+            lock_wait: None,
         };
         self.send(to, Message::Request(request));
         match self.replies.pop() {

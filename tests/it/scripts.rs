@@ -145,9 +145,11 @@ macro_rules! scripts {
 scripts! {
     changes
     cluster
+    index_paths
     keys
     kill
     literals
+    lock_waits
     settings
     snapshots
 }

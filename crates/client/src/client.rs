@@ -124,6 +124,8 @@ pub struct Client {
 struct Session {
     id: SessionId,
     open: bool,
+    /// How long its operations wait for a lock; the cluster's lock time-out unless given.
+    lock_wait: Option<Duration>,
     /// Transactions begun so far.
     transactions: u64,
     transaction: Option<Transaction>,
@@ -191,7 +193,8 @@ impl Client {
         self.start(ctx);
         if let Some(number) = self.free_sessions.pop() {
             // The counters go on, so that the name's earlier transactions stay distinct.
-            self.sessions[number as usize].open = true;
+            let record = &mut self.sessions[number as usize];
+            (record.open, record.lock_wait) = (true, None);
             return Ok(SessionNumber(number));
         }
         let number = self.sessions.len() as u32;
@@ -208,6 +211,7 @@ impl Client {
         self.sessions.push(Session {
             id,
             open: true,
+            lock_wait: None,
             transactions: 0,
             transaction: None,
             call: None,
@@ -243,6 +247,13 @@ impl Client {
         }
         self.free_sessions.push(session.0);
         self.arm(ctx);
+    }
+
+    /// Has the session's requests from now on wait so long for each lock, instead of the cluster's
+    /// lock time-out. A lock that was not granted in that time is a refusal in any case: the
+    /// session's patience is not spent again on another try.
+    pub fn limit_lock_waits(&mut self, session: SessionNumber, longest: Duration) {
+        self.session_mut(session).lock_wait = Some(longest);
     }
 
     /// The cluster-wide name of an open session.

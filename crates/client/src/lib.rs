@@ -24,4 +24,6 @@ pub use event::{
     UnsettledTransaction,
 };
 pub use index_builder::IndexBuilder;
-pub use request::{ClientOperation, ClientRead, OperationAction, ReadKey, ScanRange, ScanSpec};
+pub use request::{
+    ClientOperation, ClientRead, IndexBound, OperationAction, ReadKey, ScanRange, ScanSpec,
+};

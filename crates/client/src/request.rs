@@ -147,18 +147,36 @@ impl ClientRead {
 pub enum ScanRange {
     /// All rows.
     Heap,
-    /// A range of an ordered index. A bound is the values of the index's leading columns and
-    /// whether rows that begin with them are included.
+    /// A range of an ordered index.
     Index {
         /// The index.
         index: IndexId,
         /// Lower bound; none for the start.
-        lower: Option<(Vec<Value>, bool)>,
+        lower: Option<IndexBound>,
         /// Upper bound; none for the end.
-        upper: Option<(Vec<Value>, bool)>,
+        upper: Option<IndexBound>,
         /// Order over all partitions; none when any order will do.
         order: Option<ScanOrder>,
     },
+}
+
+/// An end of a range of an ordered index: how the rows begin that it is at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexBound {
+    /// Values of the index's leading columns.
+    pub values: Vec<Value>,
+    /// What the text in the column behind them begins with, in characters that the column's
+    /// collation takes for equal.
+    pub prefix: Option<Box<[u8]>>,
+    /// Whether rows that begin so are included.
+    pub inclusive: bool,
+}
+
+impl IndexBound {
+    /// Rows that begin with these values are included.
+    pub fn including(values: Vec<Value>) -> Self {
+        Self { values, prefix: None, inclusive: true }
+    }
 }
 
 /// A scan of a table.

@@ -14,6 +14,22 @@ pub fn like(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<char>) 
     dispatch(id, Like { text, pattern, escape, bytes: id.charset() == Charset::Binary })
 }
 
+/// What every text begins with that is LIKE `pattern`: its characters before the first wildcard,
+/// without escapes.
+pub fn like_prefix(id: CollationId, pattern: &[u8], escape: Option<char>) -> Vec<u8> {
+    let mut buffer = [0; 4];
+    let escape = escape.map_or(&[][..], |char| char.encode_utf8(&mut buffer).as_bytes());
+    let bytes = id.charset() == Charset::Binary;
+    let like = Like { text: &[], pattern, escape, bytes };
+    let (mut prefix, mut at) = (Vec::new(), 0);
+    while at < pattern.len() {
+        let (Element::Char(char), next) = like.element(at) else { break };
+        prefix.extend_from_slice(char);
+        at = next;
+    }
+    prefix
+}
+
 /// Where `needle` begins in `text` at or after the byte `from`, as LOCATE finds it: a part of the
 /// text of as many bytes as the needle has that is equal to it.
 pub fn find(id: CollationId, text: &[u8], needle: &[u8], from: usize) -> Option<usize> {
@@ -200,6 +216,28 @@ mod tests {
         assert!(like(255, "a%", "a|%", Some('|')) && !like(255, "ab", "a|%", Some('|')));
         assert!(like(255, "a\\b", "a\\%", None));
         assert!(like(8, "müller", "mYller", None));
+    }
+
+    #[test]
+    fn fixed_beginnings_of_patterns() {
+        let cases = [
+            ("abc%", "abc"),
+            ("abc", "abc"),
+            ("%abc", ""),
+            ("a_c%", "a"),
+            ("a\\%b%", "a%b"),
+            ("a\\_b_", "a_b"),
+            ("a\\", "a\\"),
+            ("", ""),
+            ("日本%", "日本"),
+        ];
+        for (pattern, expected) in cases {
+            let id = CollationId::UTF8MB4_0900_AI_CI;
+            let found = like_prefix(id, pattern.as_bytes(), Some('\\'));
+            assert_eq!(found, expected.as_bytes(), "{pattern}");
+        }
+        let none = like_prefix(CollationId::UTF8MB4_0900_AI_CI, b"a\\%", None);
+        assert_eq!(none, b"a\\", "without an escape character");
     }
 
     #[test]

@@ -29,6 +29,14 @@ pub fn sort_key(id: CollationId, text: &[u8], out: &mut Vec<u8>) {
     dispatch(id, SortKey { text, out });
 }
 
+/// Appends bytes with which the sort keys begin of all texts that begin with characters equal to
+/// those of `prefix`, one by one as LIKE compares them. Some other texts have such keys too.
+///
+/// Spaces at its end are left out where they may not count, and so are levels after the first.
+pub fn prefix_key(id: CollationId, prefix: &[u8], out: &mut Vec<u8>) {
+    dispatch(id, PrefixKey { prefix, out });
+}
+
 /// The codes of a table's weights.
 pub(crate) trait Codes: Table {
     /// The first of the three codes of the space.
@@ -266,6 +274,18 @@ fn push_weights<T: Codes>(text: &[u8], padded: &mut Padded<'_>, counts_spaces: b
     }
 }
 
+/// Appends the codes of a text whose weights are its bytes.
+fn push_bytes(text: &[u8], padded: &mut Padded<'_>) {
+    for byte in text {
+        if *byte == b' ' {
+            padded.waiting += 1;
+        } else {
+            padded.flush(*byte > b' ');
+            push_byte(*byte, padded.out);
+        }
+    }
+}
+
 impl Task for SortKey<'_> {
     type Output = ();
 
@@ -275,14 +295,7 @@ impl Task for SortKey<'_> {
             return self.out.extend_from_slice(self.text);
         }
         let mut padded = Padded { space: BYTE_SPACE, waiting: 0, out: self.out };
-        for byte in self.text {
-            if *byte == b' ' {
-                padded.waiting += 1;
-            } else {
-                padded.flush(*byte > b' ');
-                push_byte(*byte, padded.out);
-            }
-        }
+        push_bytes(self.text, &mut padded);
         padded.finish();
     }
 
@@ -307,6 +320,33 @@ impl Task for SortKey<'_> {
             // There are 31 tertiary weights.
             each_weight::<Uca0900<3>>(self.text, |weight| self.out.push(weight as u8));
         }
+    }
+}
+
+struct PrefixKey<'a> {
+    prefix: &'a [u8],
+    out: &'a mut Vec<u8>,
+}
+
+impl Task for PrefixKey<'_> {
+    type Output = ();
+
+    fn bytes(self, pad: bool) {
+        if !pad {
+            return self.out.extend_from_slice(self.prefix);
+        }
+        push_bytes(self.prefix, &mut Padded { space: BYTE_SPACE, waiting: 0, out: self.out });
+    }
+
+    fn padded<T: Codes>(self) {
+        let mut padded = Padded { space: T::SPACE, waiting: 0, out: self.out };
+        push_weights::<T>(self.prefix, &mut padded, false);
+    }
+
+    fn levels(self, _levels: usize) {
+        let space = <Uca0900<1> as Codes>::SPACE;
+        let mut first = Padded { space, waiting: 0, out: self.out };
+        push_weights::<Uca0900<1>>(self.prefix, &mut first, true);
     }
 }
 

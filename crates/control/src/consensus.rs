@@ -78,6 +78,8 @@ pub(crate) struct Consensus {
     commands: BTreeMap<u64, Arc<Command>>,
     /// The last entry handed out.
     applied: u64,
+    /// Up to where followers have been told that the log is committed.
+    announced: u64,
     /// Who leads `leader_term`, as far as known.
     leader: Option<Voter>,
     leader_term: Term,
@@ -105,6 +107,7 @@ impl Consensus {
             node: Node::start(me),
             commands: BTreeMap::new(),
             applied: 0,
+            announced: 0,
             leader: None,
             leader_term: Term::ZERO,
             heard_at: Instant::ZERO,
@@ -395,8 +398,14 @@ impl Consensus {
         true
     }
 
+    /// Whether this member leads, and its followers do not know of the newest committed entry.
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_leader() && self.announced < self.committed()
+    }
+
     /// Tells all followers that this member leads, and what is committed.
     pub(crate) fn heartbeat(&mut self) {
+        self.announced = self.committed();
         self.node.heartbeat();
         self.collect(&BTreeMap::new());
     }

@@ -231,12 +231,10 @@ impl Control {
     /// Sends what the consensus wants sent, applies what it has committed, and takes up or lays
     /// down the leader's duties, until nothing is left to do.
     fn settle(&mut self, ctx: &mut Ctx<'_>) {
-        let mut committed = self.consensus.committed();
         loop {
             self.follow_role(ctx);
             self.perform(ctx);
-            if self.consensus.committed() != committed {
-                committed = self.consensus.committed();
+            if self.consensus.has_news() {
                 // Followers need not wait for the next heartbeat to learn what is committed.
                 self.consensus.heartbeat();
                 self.perform(ctx);
@@ -247,7 +245,7 @@ impl Control {
             }
             if applied {
                 self.duties(ctx);
-            } else if self.consensus.committed() == committed && !self.role_changed() {
+            } else if !self.consensus.has_news() && !self.role_changed() {
                 break;
             }
         }

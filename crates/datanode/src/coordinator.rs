@@ -95,8 +95,8 @@ impl Coordinator {
 
     fn handle_request(&mut self, ctx: &mut Ctx<'_>, from: Address, request: ClientRequest) {
         match request {
-            ClientRequest::Execute { transaction, request, operations, commit } => {
-                self.execute(ctx, from, transaction, request, operations, commit);
+            ClientRequest::Execute { transaction, request, operations, commit, lock_wait } => {
+                self.execute(ctx, from, transaction, request, operations, (commit, lock_wait));
             }
             ClientRequest::Commit { transaction, request } => {
                 self.commit_requested(ctx, from, transaction, request);

@@ -143,8 +143,8 @@ impl Participant {
     fn handle_own(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
         match message {
             ParticipantMessage::Read(request) => self.read(ctx, from, &request),
-            ParticipantMessage::Prepare { transaction, leg, chain, operations } => {
-                self.prepare(ctx, from, (transaction, leg), chain, operations);
+            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait } => {
+                self.prepare(ctx, from, (transaction, leg), chain, operations, lock_wait);
             }
             ParticipantMessage::Replicate {
                 transaction,

@@ -98,17 +98,22 @@ const TEXT_WEIGHTS_FACTOR: usize = 2;
 fn push_text(key: &mut Vec<u8>, max: usize, collation: CollationId, text: &[u8]) {
     let mut weights = Vec::with_capacity(2 * text.len());
     collation::sort_key(collation, text, &mut weights);
+    push_weights(key, max, &weights);
+    key.extend_from_slice(&[0, 0]);
+}
+
+/// Appends weights, escaped, as many of them as count.
+fn push_weights(key: &mut Vec<u8>, max: usize, weights: &[u8]) {
     let end = key.len() + TEXT_WEIGHTS_FACTOR * max;
     for byte in weights {
-        if key.len() + 1 + usize::from(byte == 0) > end {
+        if key.len() + 1 + usize::from(*byte == 0) > end {
             break;
         }
-        key.push(byte);
-        if byte == 0 {
+        key.push(*byte);
+        if *byte == 0 {
             key.push(0xFF);
         }
     }
-    key.extend_from_slice(&[0, 0]);
 }
 
 /// The bits of a float as a number with the same order.
@@ -200,6 +205,25 @@ impl KeyEncoder {
             }
             _ => return None,
         }
+        Some(())
+    }
+
+    /// Appends what the keys begin with of all rows whose text in this column begins with
+    /// characters equal to those of `prefix`. `None`, and nothing appended, for other columns than
+    /// texts. Nothing may be appended behind it.
+    pub fn push_prefix(
+        &mut self,
+        column_type: ColumnType,
+        nullable: bool,
+        prefix: &[u8],
+    ) -> Option<()> {
+        let ColumnType::Text { max_bytes, collation } = column_type else { return None };
+        if nullable {
+            self.bytes.push(1);
+        }
+        let mut weights = Vec::with_capacity(prefix.len());
+        collation::prefix_key(collation, prefix, &mut weights);
+        push_weights(&mut self.bytes, max_bytes.into(), &weights);
         Some(())
     }
 

@@ -207,6 +207,25 @@ impl Table {
         Some(encoder.finish())
     }
 
+    /// What the keys over `columns` begin with of the rows that have `values` in the leading ones
+    /// and a text in the next that begins with `prefix`. `None` when a value does not fit its
+    /// column, or that column is no text.
+    pub fn key_of_prefix(
+        &self,
+        columns: &[ColumnId],
+        values: &[Value],
+        prefix: &[u8],
+    ) -> Option<Key> {
+        let next = columns.get(values.len())?;
+        let mut encoder = KeyEncoder::new();
+        for (column, value) in columns.iter().zip(values) {
+            self.encode_column(&mut encoder, *column, value.as_ref())?;
+        }
+        let definition = &self.columns[usize::from(next.0)];
+        encoder.push_prefix(definition.column_type, definition.nullable, prefix)?;
+        Some(encoder.finish())
+    }
+
     /// The key of an encoded row over `columns`.
     pub fn key_of_row(&self, columns: &[ColumnId], row: &[u8]) -> Key {
         let mut encoder = KeyEncoder::new();

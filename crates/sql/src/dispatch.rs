@@ -148,6 +148,7 @@ fn begin(session: &mut Session, statement: &Statement) {
     let most = session.variables.max_execution_time;
     let limited = most > 0 && matches!(statement, Statement::Query(_));
     session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
+    session.kernel.limit_lock_waits(Duration::from_secs(session.variables.row_lock_wait));
     if !is_diagnostic(statement) {
         session.diagnostics.clear();
     }

@@ -94,9 +94,16 @@ pub(crate) struct Exchange {
     interrupt: Option<Interrupt>,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
+    /// How long the user's transaction waits for each lock.
+    lock_wait: Option<Duration>,
 }
 
 impl Exchange {
+    /// The next ask, and how long the user's transaction waits for each lock.
+    pub(crate) fn next_ask(&mut self) -> Option<((Ticket, Lane, Ask), Option<Duration>)> {
+        Some((self.asks.pop_front()?, self.lock_wait))
+    }
+
     /// Hands a task its answer. Ignored when the task has gone on without it.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: ClientResult) {
         if let Some(queue) = self.answers.get_mut(&ticket) {
@@ -189,6 +196,11 @@ impl Kernel {
     pub fn limit_statement(&self, span: Option<Duration>) {
         let mut exchange = self.exchange.borrow_mut();
         exchange.deadline = span.map(|span| exchange.now + span);
+    }
+
+    /// Has the user's transaction wait so long for each lock from now on.
+    pub fn limit_lock_waits(&self, longest: Duration) {
+        self.exchange.borrow_mut().lock_wait = Some(longest);
     }
 
     /// Whether the statement has been told to end.
@@ -498,13 +510,15 @@ impl Desk {
         self.sessions.get(&Lane::User).copied()
     }
 
-    /// Passes an ask on. Gives the token under which the answer comes, if one does; a refusal to
-    /// open a session, or a pause, is for the caller to answer.
+    /// Passes an ask on; the user's transaction waits `lock_wait` for each lock. Gives the token
+    /// under which the answer comes, if one does; a refusal to open a session, or a pause, is for
+    /// the caller to answer.
     pub(crate) fn pass(
         &mut self,
         ctx: &mut actor::Ctx<'_>,
         client: &mut Client,
         (ticket, lane, ask): (Ticket, Lane, Ask),
+        lock_wait: Option<Duration>,
     ) -> Passed {
         if matches!(ask, Ask::Abandon) {
             return self.sessions.remove(&lane).map_or(Passed::Done, Passed::Abandoned);
@@ -516,6 +530,9 @@ impl Desk {
                 Err(refusal) => return Passed::Answered(ClientResult::Failed(refusal)),
             },
         };
+        if let Some(longest) = lock_wait.filter(|_| lane == Lane::User) {
+            client.limit_lock_waits(session, longest);
+        }
         let token = match ask {
             Ask::Sleep(span) => return Passed::Sleeps(span),
             Ask::Abandon => unreachable!("matched above"),

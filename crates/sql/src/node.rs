@@ -172,10 +172,10 @@ impl SqlNode {
         let mut answered = false;
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return answered };
-            let ask = connection.exchange.borrow_mut().asks.pop_front();
-            let Some(ask) = ask else { return answered };
+            let ask = connection.exchange.borrow_mut().next_ask();
+            let Some((ask, lock_wait)) = ask else { return answered };
             let ticket = ask.0;
-            match connection.desk.pass(ctx, &mut self.client, ask) {
+            match connection.desk.pass(ctx, &mut self.client, ask, lock_wait) {
                 Passed::Done => {}
                 Passed::Asked(token) => {
                     self.tokens.insert(token, (id, ticket));

@@ -10,6 +10,7 @@
 //! Running it (`execute`).
 
 pub(crate) mod block;
+pub(crate) mod edge;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;

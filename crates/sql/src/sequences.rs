@@ -12,12 +12,13 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use client::{ClientOperation, OperationAnswer};
 use model::{
     Column, ColumnId, ColumnType, ErrorCode, Expression, Refusal, SchemaChange, TableId, Value,
 };
+use stdx::Duration;
 use wire::LockMode;
 
 use crate::kernel::{Failure, Kernel};
@@ -28,17 +29,38 @@ const NEXT: ColumnId = ColumnId(1);
 /// Values reserved at a time, at least: a restart leaves at most such a gap.
 const RESERVED_MIN: u64 = 64;
 
+/// The pause of those who wait until another connection has reserved values.
+const PAUSE: Duration = Duration::from_micros(500);
+
 /// Values from `next` to before `end` may be given out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
     next: u64,
     end: u64,
+    /// Somebody is reserving more.
+    reserving: bool,
 }
+
+/// The turn of one connection to reserve values of a table, to the end of its life.
+struct Turn {
+    ranges: Ranges,
+    table: TableId,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(range) = lock(&self.ranges).get_mut(&self.table) {
+            range.reserving = false;
+        }
+    }
+}
+
+type Ranges = Arc<Mutex<BTreeMap<TableId, Range>>>;
 
 /// The ranges at hand in this process.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
-    ranges: Arc<Mutex<BTreeMap<TableId, Range>>>,
+    ranges: Ranges,
     /// The kernel table, once known.
     table: Cell<Option<TableId>>,
 }
@@ -89,13 +111,18 @@ impl Sequences {
             if let Some(first) = self.take_at_hand(table, count, spacing)? {
                 return Ok(first);
             }
+            // Where many insert, all come to the end of a range together: one asks for the next.
+            let Some(_turn) = self.turn(table) else {
+                kernel.sleep(PAUSE).await?;
+                continue;
+            };
             let wanted = count.saturating_mul(spacing.increment).max(RESERVED_MIN);
             let next = self.reserve(kernel, table, 0, wanted, start).await?;
             let mut ranges = self.lock();
             let range = ranges.entry(table).or_default();
             // Others have reserved meanwhile: the larger range is the newer one.
             if next >= range.end {
-                *range = Range { next, end: next.saturating_add(wanted) };
+                (range.next, range.end) = (next, next.saturating_add(wanted));
             }
         }
     }
@@ -125,7 +152,7 @@ impl Sequences {
         let mut ranges = self.lock();
         let range = ranges.entry(table).or_default();
         if next >= range.end {
-            *range = Range { next, end: next.saturating_add(RESERVED_MIN) };
+            (range.next, range.end) = (next, next.saturating_add(RESERVED_MIN));
         }
         Ok(())
     }
@@ -248,10 +275,22 @@ impl Sequences {
         Ok(id)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TableId, Range>> {
-        // Ranges are plain numbers: whoever panicked left them whole.
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The turn to reserve values, unless somebody has it.
+    fn turn(&self, table: TableId) -> Option<Turn> {
+        let mut ranges = self.lock();
+        let reserving = &mut ranges.entry(table).or_default().reserving;
+        let mine = !std::mem::replace(reserving, true);
+        mine.then(|| Turn { ranges: self.ranges.clone(), table })
     }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<TableId, Range>> {
+        lock(&self.ranges)
+    }
+}
+
+fn lock(ranges: &Ranges) -> MutexGuard<'_, BTreeMap<TableId, Range>> {
+    // Ranges are plain numbers: whoever panicked left them whole.
+    ranges.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(row: &[Value]) -> u64 {
@@ -298,13 +337,17 @@ mod tests {
     fn a_range_is_given_out_once_and_to_its_end() {
         let sequences = Sequences::default();
         let table = TableId(7);
-        sequences.lock().insert(table, Range { next: 1, end: 5 });
+        sequences.lock().insert(table, Range { next: 1, end: 5, reserving: false });
         let take = |count| sequences.take_at_hand(table, count, Spacing::default());
         assert_eq!(take(2), Ok(Some(1)));
         assert_eq!(take(3), Ok(None));
         assert_eq!(take(2), Ok(Some(3)));
         assert_eq!(take(1), Ok(None));
-        sequences.lock().insert(table, Range { next: u64::MAX, end: u64::MAX });
+        let turn = sequences.turn(table).expect("nobody reserves");
+        assert!(sequences.turn(table).is_none(), "one at a time");
+        drop(turn);
+        assert!(sequences.turn(table).is_some(), "who is gone reserves no more");
+        sequences.lock().insert(table, Range { next: u64::MAX, end: u64::MAX, reserving: false });
         assert!(take(1).is_err());
     }
 }

@@ -68,7 +68,9 @@ pub(crate) struct SessionVariables {
     pub group_concat_max_len: u64,
     /// `interactive_timeout`, in seconds.
     pub interactive_timeout: u64,
-    /// `lock_wait_timeout` and `innodb_lock_wait_timeout`, the shorter of them, in seconds.
+    /// `innodb_lock_wait_timeout`: how long a row's lock is waited for, in seconds.
+    pub row_lock_wait: u64,
+    /// `lock_wait_timeout`: how long a table that is being rebuilt is waited for, in seconds.
     pub lock_wait_timeout: u64,
     /// `long_query_time`, in microseconds.
     pub long_query_time: u64,
@@ -154,6 +156,7 @@ impl SessionVariables {
             foreign_key_checks: true,
             group_concat_max_len: 0,
             interactive_timeout: 0,
+            row_lock_wait: 0,
             lock_wait_timeout: 0,
             long_query_time: 0,
             max_allowed_packet: 0,
@@ -330,14 +333,8 @@ impl SessionVariables {
             }
             "transaction_read_only" => self.transaction_read_only = on,
             "wait_timeout" => self.wait_timeout = number,
-            "innodb_lock_wait_timeout" | "lock_wait_timeout" => {
-                let other = match name {
-                    "lock_wait_timeout" => "innodb_lock_wait_timeout",
-                    _ => "lock_wait_timeout",
-                };
-                let other = self.own(other).parse().unwrap_or(u64::MAX);
-                self.lock_wait_timeout = number.min(other);
-            }
+            "innodb_lock_wait_timeout" => self.row_lock_wait = number,
+            "lock_wait_timeout" => self.lock_wait_timeout = number,
             _ => self.refresh_switch(name, on, value),
         }
     }

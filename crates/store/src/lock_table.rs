@@ -279,19 +279,27 @@ impl LockTable {
     }
 
     /// Whom the waits of `owner` wait for: other owners with a conflicting hold, or a conflicting
-    /// wait ahead in the queue. Sorted, each once; empty when it waits for nothing.
+    /// wait ahead in the queue, but for those that an exclusive wait in between waits for itself.
+    /// Who follows blockers from owner to owner still meets everybody, along a queue and not along
+    /// every subset of it. Sorted, each once; empty when it waits for nothing.
     pub fn blockers(&self, owner: LockOwner) -> Vec<LockOwner> {
         let Some(record) = self.owners.get(&owner) else { return Vec::new() };
         let mut blockers = Vec::new();
         for (id, wait) in self.requests.iter(record.waits, Chain::Owner) {
             let lock = &self.locks[wait.lock];
-            let holders = self.requests.iter(lock.holders, Chain::Lock);
-            let ahead = self.waits_of(lock).take_while(|(other, _)| *other != id);
-            for (_, other) in holders.chain(ahead) {
+            let conflicts = |other: &Request| {
                 let conflict = wait.mode == Mode::Exclusive || other.mode == Mode::Exclusive;
-                if conflict && other.owner != owner {
-                    blockers.push(other.owner);
+                conflict && other.owner != owner
+            };
+            let before = blockers.len();
+            let holders = self.requests.iter(lock.holders, Chain::Lock).map(|(_, hold)| hold);
+            blockers.extend(holders.filter(|hold| conflicts(hold)).map(|hold| hold.owner));
+            let ahead = self.waits_of(lock).take_while(|(other, _)| *other != id);
+            for (_, other) in ahead.filter(|(_, other)| conflicts(other)) {
+                if other.mode == Mode::Exclusive {
+                    blockers.truncate(before);
                 }
+                blockers.push(other.owner);
             }
         }
         blockers.sort_unstable();

@@ -16,7 +16,7 @@ pub enum LockMode {
 /// What to do when a row is locked by another transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// Wait, up to the lock time-out.
+    /// Wait, as long as the request says.
     Wait,
     /// Refuse at once with `LockUnavailable` (NOWAIT).
     Refuse,

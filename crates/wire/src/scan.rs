@@ -9,6 +9,8 @@ use model::{
     SessionId, TransactionId,
 };
 
+use stdx::Duration;
+
 use crate::chain::Chain;
 use crate::operation::{LockMode, Projection, WaitPolicy};
 use crate::transaction::{CoordinatorRef, LegId};
@@ -88,6 +90,8 @@ pub struct ScanRequest {
     pub lock: LockMode,
     /// What if a row is locked.
     pub wait: WaitPolicy,
+    /// How long it waits for a row's lock; the cluster's lock time-out unless given.
+    pub lock_wait: Option<Duration>,
     /// Stop after this many rows of the partition.
     pub limit: Option<u64>,
     /// The chain the client routed a locking scan by; empty for others.

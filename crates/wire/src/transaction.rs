@@ -9,7 +9,7 @@ use model::{
     Address, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal, Row, RowId,
     SessionId, TransactionId,
 };
-use stdx::Few;
+use stdx::{Duration, Few};
 
 use crate::chain::Chain;
 use crate::operation::{Operation, OperationOutcome, OperationResult, Projection};
@@ -42,6 +42,8 @@ pub enum ClientRequest {
         operations: Vec<Operation>,
         /// Commit when every operation has succeeded; abort when one was refused.
         commit: bool,
+        /// How long each operation waits for a lock; the cluster's lock time-out unless given.
+        lock_wait: Option<Duration>,
     },
     /// Commits.
     Commit {
@@ -278,6 +280,8 @@ pub enum ParticipantMessage {
         chain: Chain,
         /// Operations of this leg, numbers ascending.
         operations: Few<Operation>,
+        /// How long each waits for a lock; the cluster's lock time-out unless given.
+        lock_wait: Option<Duration>,
     },
     /// Replica to the next one: stage these changes.
     Replicate {

@@ -153,7 +153,7 @@ impl Generator {
     fn condition(&mut self, depth: u32) -> String {
         let compare = ["=", "<>", "<", "<=", ">", ">=", "<=>"];
         if depth == 0 || self.draw.chance(50) {
-            return match self.draw.below(10) {
+            return match self.draw.below(14) {
                 0 => format!("a.i {} {}", self.draw.pick(&compare), self.int()),
                 1 => format!("a.id BETWEEN {} AND {}", self.draw.below(40), self.draw.below(80)),
                 2 => format!("a.i IN ({}, {}, {})", self.int(), self.int(), self.int()),
@@ -166,6 +166,10 @@ impl Generator {
                 6 => format!("a.day {} {}", self.draw.pick(&compare), self.day()),
                 7 => format!("a.d {} {}", self.draw.pick(&compare), self.decimal()),
                 8 => "a.i IS NOT NULL".into(),
+                9 => format!("a.s LIKE {}", self.beginning()),
+                10 => format!("a.s NOT LIKE {}", self.beginning()),
+                11 => format!("a.{} IS NULL", self.draw.pick(&["i", "day", "u"])),
+                12 => format!("(a.day <=> {} AND a.i <=> {})", self.day(), self.int()),
                 // MariaDB rounds a constant that it compares with a column of integers.
                 _ => {
                     let (left, right) = (self.number(1), self.number(1));
@@ -178,6 +182,45 @@ impl Generator {
             0 => format!("({l} OR {r})"),
             1 => format!("NOT ({l})"),
             _ => format!("({l} AND {r})"),
+        }
+    }
+
+    /// A pattern that begins with what texts may begin with.
+    fn beginning(&mut self) -> &'static str {
+        let patterns = [
+            "'ap%'",
+            "'AP_L%'",
+            "'p%'",
+            "'Pl_m'",
+            "'été%'",
+            "'e%'",
+            "'a\\_%'",
+            "'50\\%%'",
+            "'zebra'",
+            "'apple%%'",
+            "'7%'",
+            "'a %'",
+            "NULL",
+        ];
+        patterns[self.draw.below(patterns.len() as u64) as usize]
+    }
+
+    /// The least and greatest values of columns that have indexes.
+    fn edges(&mut self) -> String {
+        let (x, compare) = (self.draw.below(12), ["=", "<", "<=", ">", ">=", "<=>"]);
+        match self.draw.below(8) {
+            0 => "SELECT MIN(id), MAX(id), MIN(i), MAX(i) FROM a".into(),
+            1 => format!(
+                "SELECT MIN(i), MAX(i) FROM a WHERE i {} {}",
+                self.draw.pick(&compare),
+                self.int()
+            ),
+            2 => format!("SELECT MAX(i) + 1, MIN(i) FROM a WHERE day <=> {}", self.day()),
+            3 => format!("SELECT MIN(y), MAX(y) FROM b WHERE x = {x} AND y BETWEEN 2 AND 9"),
+            4 => format!("SELECT MAX(d), MIN(d) FROM b WHERE s = {}", self.text()),
+            5 => format!("SELECT MIN(s), MAX(s) FROM b WHERE s >= {}", self.text()),
+            6 => "SELECT MAX(day), LOWER(MIN(s)) FROM a HAVING MAX(day) IS NOT NULL".into(),
+            _ => format!("SELECT id FROM a WHERE id = (SELECT MAX(id) FROM a WHERE id < {x})"),
         }
     }
 
@@ -228,7 +271,8 @@ impl Generator {
 
     fn query(&mut self) -> String {
         let condition = self.condition(2);
-        match self.draw.below(12) {
+        match self.draw.below(14) {
+            12 | 13 => self.edges(),
             0 | 1 => format!("SELECT id, i, u, d, s, day, at FROM a WHERE {condition} ORDER BY id"),
             2 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.number(2)),
             3 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.string(2)),

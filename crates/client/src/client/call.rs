@@ -193,8 +193,8 @@ impl Client {
             Wake::Slow => {
                 probe!(ctx, "client: answer is late");
                 self.follow_another(ctx);
-                let rest = ctx.config().request_timeout;
-                let due = ctx.now() + rest.times(3).divided_by(4);
+                let rest = ctx.config().request_timeout.times(3).divided_by(4);
+                let due = ctx.now() + rest + self.lock_waits(&call);
                 self.put_until(token, call, Wake::Lost, due);
             }
             Wake::Lost => {
@@ -207,6 +207,19 @@ impl Client {
             Wake::Late => self.scan_late(ctx, token, call),
             Wake::Retry => self.send_again(ctx, token, call),
         }
+    }
+
+    /// For how long a request may be at work waiting for locks: for those of its rows, and then for
+    /// those of their unique entries. The cluster's own lock time-out is part of the time that any
+    /// request has.
+    fn lock_waits(&self, call: &Call) -> Duration {
+        let longest = match &call.work {
+            Work::Transaction(work) if work.runs_operations() => {
+                self.session(call.session).and_then(|record| record.lock_wait)
+            }
+            _ => None,
+        };
+        longest.unwrap_or(Duration::ZERO).times(2)
     }
 
     /// Sends a call that has waited for its next attempt.

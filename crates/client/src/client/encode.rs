@@ -12,7 +12,7 @@ use model::{
 };
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
-use crate::request::{ClientOperation, OperationAction, ScanRange};
+use crate::request::{ClientOperation, IndexBound, OperationAction, ScanRange};
 
 /// Largest operation number a transaction may reach; more are refused by coordinators.
 const OPERATION_NUMBER_MAX: u32 = (1 << 24) - 1;
@@ -152,10 +152,13 @@ type EncodedBound = Option<(Box<[u8]>, bool)>;
 fn bound(
     table: &Table,
     index: &OrderedIndexDef,
-    bound: Option<&(Vec<Value>, bool)>,
+    bound: Option<&IndexBound>,
 ) -> Result<EncodedBound, Refusal> {
-    let Some((values, inclusive)) = bound else { return Ok(None) };
-    let key = table.key_of_values(&index.columns, values);
+    let Some(IndexBound { values, prefix, inclusive }) = bound else { return Ok(None) };
+    let key = match prefix {
+        Some(prefix) => table.key_of_prefix(&index.columns, values, prefix),
+        None => table.key_of_values(&index.columns, values),
+    };
     let key = key.ok_or_else(|| {
         let detail = format!("bound of {}.{}", table.name, index.name);
         Refusal::new(ErrorCode::ValueOutOfRange, detail)

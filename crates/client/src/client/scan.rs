@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use actor::{Ctx, fault_point, probe};
 use model::{ActorKind, Address, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId};
+use stdx::Duration;
 use wire::{
     ClientRequest, CoordinatorRef, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanRequest,
     ScanSource, ScanStatus,
@@ -190,6 +191,7 @@ impl Client {
     ) -> Result<(), Refusal> {
         let id = self.scan_id(call.session, token, call.attempt);
         let preference = call.session.0.wrapping_add(call.retries);
+        let lock_wait = self.session(call.session).and_then(|record| record.lock_wait);
         let scan = work(call);
         let opened = scan.opened.clone().expect("an opened scan");
         let at_once = if scan.streams.ordered() {
@@ -206,7 +208,7 @@ impl Client {
             };
             let (source, life) =
                 reader.ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
-            let request = Box::new(request(ctx, &scan.spec, &opened, id, partition));
+            let request = Box::new(request(ctx, (&scan.spec, lock_wait), &opened, id, partition));
             match opened.transaction {
                 Some((transaction, coordinator)) => {
                     let message = ClientRequest::Scan { transaction, scan: request };
@@ -435,7 +437,7 @@ fn plan(
 /// The request for one partition.
 fn request(
     ctx: &Ctx<'_>,
-    spec: &ScanSpec,
+    (spec, lock_wait): (&ScanSpec, Option<Duration>),
     opened: &Opened,
     scan: ScanId,
     partition: PartitionId,
@@ -452,6 +454,7 @@ fn request(
         projection: spec.projection.clone(),
         lock: spec.lock,
         wait: spec.wait,
+        lock_wait,
         limit: spec.limit,
         chain: wire::Chain::EMPTY,
     }

@@ -55,6 +55,11 @@ impl TransactionCall {
         self.question.as_mut()
     }
 
+    /// Whether operations are under way, not the question for their transaction's end.
+    pub(super) fn runs_operations(&self) -> bool {
+        self.question.is_none() && matches!(self.request, Request::Execute { .. })
+    }
+
     fn whole(&self) -> bool {
         matches!(self.request, Request::Execute { whole: true, .. })
     }
@@ -289,7 +294,9 @@ impl Client {
         let record = self.session_mut(session).transaction.as_mut().expect("begun above");
         record.last_number = last;
         let request = call.request(token);
-        let message = ClientRequest::Execute { transaction, request, operations, commit };
+        let lock_wait = self.session_mut(session).lock_wait;
+        let message =
+            ClientRequest::Execute { transaction, request, operations, commit, lock_wait };
         ctx.send(coordinator.address, Message::Request(message));
         fault_point!(ctx, "client: after a batch is sent");
         self.put_sent(ctx, token, call);
@@ -395,9 +402,11 @@ impl Client {
         let session = call.session;
         let commits = work(&mut call).commits();
         let whole = work(&mut call).whole();
-        // Who would not wait for a lock wants to know.
-        let temporary = refusal.code.class() == ErrorClass::Temporary
-            && refusal.code != ErrorCode::LockUnavailable;
+        // Who would not wait for a lock, or said for how long, wants to know.
+        let waited = self.session_mut(session).lock_wait.is_some();
+        let impatient = refusal.code == ErrorCode::LockUnavailable
+            || refusal.code == ErrorCode::LockTimeout && waited;
+        let temporary = refusal.code.class() == ErrorClass::Temporary && !impatient;
         let again = begin_elsewhere(refusal.code) || (commits && temporary);
         if whole && again && !self.answered(session) && self.may_retry(&call) {
             probe!(ctx, "client: transaction begun anew");

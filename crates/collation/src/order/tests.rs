@@ -1,8 +1,9 @@
 //! Orders that are known, and the agreement of compare, sort keys and hashes.
 
 use super::*;
+use crate::pattern::like;
 use crate::registry::COLLATIONS;
-use crate::sort_key::sort_key;
+use crate::sort_key::{prefix_key, sort_key};
 
 const AI_CI: u16 = 255;
 const AS_CI: u16 = 305;
@@ -230,4 +231,26 @@ fn keys_of_all_characters_are_in_the_order_of_compare() {
             previous = (next, key);
         }
     }
+}
+
+#[test]
+fn texts_that_are_like_a_prefix_have_keys_that_begin_with_its_own() {
+    let texts = texts();
+    let mut found = 0;
+    for collation in COLLATIONS {
+        let id = collation.id;
+        for prefix in &texts {
+            let mut begins = Vec::new();
+            prefix_key(id, prefix, &mut begins);
+            let pattern = [prefix, &b"%"[..]].concat();
+            for text in texts.iter().filter(|text| like(id, text, &pattern, None)) {
+                let mut key = Vec::new();
+                sort_key(id, text, &mut key);
+                let name = id.name();
+                assert!(key.starts_with(&begins), "{name}: {text:?} LIKE {pattern:?}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 10_000, "{found} matches");
 }

@@ -327,7 +327,8 @@ impl Control {
             return false;
         };
         let grace = match self.state.members.get(&node) {
-            // Long enough for the transactions it has: none waits longer for a lock.
+            // Long enough for the transactions it has: few wait longer for a lock, though
+            // sessions may say so.
             Some(member) if member.role == NodeRole::Data => self.config.lock_timeout.times(2),
             _ => Duration::ZERO,
         };

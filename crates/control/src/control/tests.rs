@@ -544,6 +544,29 @@ fn clients_change_the_schema_anywhere() {
     assert_eq!(management, Err(ErrorCode::NotServing));
 }
 
+/// A definition that a leader has committed is of use when all nodes know it: who writes to the
+/// new table waits for the slowest.
+#[test]
+fn followers_learn_what_is_committed_before_the_next_heartbeat() {
+    for seed in 0..20 {
+        let mut world = World::started(seed, 2, 1, 2);
+        let (address, session) = client();
+        let leader = *world.hosts.iter().find(|(_, host)| host.control.is_leader()).unwrap().0;
+        let change = create("a");
+        world.send(address, leader, ControlMessage::Schema { session, number: 1, change });
+        let until = world.now + Duration::from_millis(1_000);
+        while world.hosts[&leader].control.state().tables.is_empty() {
+            assert!(world.step(until), "the leader commits");
+        }
+        // A message is under way for 4 ms at most, a heartbeat comes every 40.
+        world.run(5);
+        for node in [NodeId(1), NodeId(2)] {
+            let known = world.hosts[&node].control.state().tables.len();
+            assert_eq!(known, 1, "seed {seed}: {node} does not know the table");
+        }
+    }
+}
+
 #[test]
 fn a_node_far_behind_gets_a_snapshot() {
     let mut world = World::started(8, 3, 1, 3);

@@ -1,8 +1,10 @@
 //! Finds cycles of waiting transactions by edge-chasing probes and breaks them.
 //!
-//! Source: Chandy, Misra, Haas, "Distributed deadlock detection" (1983), AND model. A probe that
-//! was sent for a wait that is over meanwhile dies out, because the victim is only aborted while
-//! it still waits; a cycle that is missed is found when the wait is reported again.
+//! Source: Chandy, Misra, Haas, "Distributed deadlock detection" (1983), AND model: of the probes
+//! that a report sets off, a transaction passes the first on that reaches it, so their number grows
+//! with the waits and not with the paths along them. A probe that was sent for a wait that is over
+//! meanwhile dies out, because the victim is only aborted while it still waits; a cycle that is
+//! missed is found when the wait is reported again.
 
 use actor::{Ctx, probe};
 use model::{Epoch, ErrorCode, Refusal, TransactionId};
@@ -43,10 +45,18 @@ impl Coordinator {
         mut path: Vec<(TransactionId, Epoch, CoordinatorRef)>,
         target: TransactionId,
     ) {
-        let Some(record) = self.records.get(&target) else { return };
+        let Some(record) = self.records.get_mut(&target) else { return };
         if record.waits.is_empty() || record.phase != Phase::Open || path.is_empty() {
             return;
         }
+        // The next report of the same wait comes after a whole interval.
+        let (now, interval) = (ctx.now(), ctx.config().deadlock_check_after);
+        record.probed.retain(|(_, at)| now.since(*at) < interval.divided_by(2));
+        if record.probed.iter().any(|(first, _)| *first == path[0].0) {
+            probe!(ctx, "deadlock: second probe of a report");
+            return;
+        }
+        record.probed.push((path[0].0, now));
         path.push((target, record.began, my_ref(ctx)));
         let mut next: Vec<(TransactionId, CoordinatorRef)> =
             record.waits.values().flatten().copied().collect();

@@ -6,7 +6,7 @@ use actor::{Ctx, fault_point, probe};
 use model::{
     Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal, TransactionId,
 };
-use stdx::Few;
+use stdx::{Duration, Few};
 use wire::{
     Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
     ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest,
@@ -28,7 +28,7 @@ impl Coordinator {
         id: TransactionId,
         request: u64,
         operations: Vec<Operation>,
-        commit: bool,
+        (commit, lock_wait): (bool, Option<Duration>),
     ) {
         let first = operations.first().is_none_or(|op| op.number == OperationNumber(1));
         if let Err(refusal) = self.admit(ctx, from, id, first) {
@@ -36,11 +36,14 @@ impl Coordinator {
         }
         let record = self.records.get_mut(&id).expect("admitted");
         if record.batch.is_some() {
-            let again = ClientRequest::Execute { transaction: id, request, operations, commit };
+            let transaction = id;
+            let again =
+                ClientRequest::Execute { transaction, request, operations, commit, lock_wait };
             record.queued.push_back(again);
             return;
         }
         record.last_active = ctx.now();
+        record.lock_wait = lock_wait;
         if let Err(refusal) = check_batch(ctx, record, &operations) {
             if refusal.code != ErrorCode::OperationLimit || commit {
                 return self.abort_with(ctx, id, refusal, Some(request));
@@ -466,7 +469,8 @@ fn send_prepare(ctx: &mut Ctx<'_>, record: &mut Record, leg: LegId, operations: 
     state.replicated |= operations.iter().any(|operation| operation.kind.is_write());
     let chain = state.chain;
     let primary = chain[0];
-    let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations };
+    let lock_wait = record.lock_wait;
+    let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait };
     ctx.send(primary, Message::Participant(prepare));
     fault_point!(ctx, "coordinator: after a prepare is sent");
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use model::{
     Address, Epoch, NodeId, OperationNumber, PartitionId, Refusal, TableId, TransactionId,
 };
-use stdx::{Few, Instant};
+use stdx::{Duration, Few, Instant};
 use wire::{Chain, CoordinatorRef, LegId, OperationOutcome, OperationResult};
 
 use super::takeover::Life;
@@ -173,10 +173,14 @@ pub(super) struct Record {
     /// Operations so far, for the limit.
     pub(super) operation_count: u32,
     pub(super) batch: Option<Batch>,
+    /// How long the operations of the batch wait for locks, if its client said.
+    pub(super) lock_wait: Option<Duration>,
     /// Requests that came while another was under way.
     pub(super) queued: VecDeque<wire::ClientRequest>,
     /// Lock waits reported by participants.
     pub(super) waits: BTreeMap<u64, Vec<(TransactionId, CoordinatorRef)>>,
+    /// Whose probes were passed on of late, and when.
+    pub(super) probed: Vec<(TransactionId, Instant)>,
     pub(super) last_active: Instant,
 }
 
@@ -194,8 +198,10 @@ impl Record {
             last_number: OperationNumber(0),
             operation_count: 0,
             batch: None,
+            lock_wait: None,
             queued: VecDeque::new(),
             waits: BTreeMap::new(),
+            probed: Vec::new(),
             last_active: now,
         }
     }

@@ -167,6 +167,7 @@ impl World {
                 request,
                 operations,
                 commit,
+                lock_wait: None,
             }),
         )
     }
@@ -539,6 +540,40 @@ fn a_cycle_of_waits_kills_its_youngest_member() {
 }
 
 #[test]
+fn a_probe_is_passed_on_once_for_each_report() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    let me = CoordinatorRef {
+        address: Address { actor: ActorKind::Coordinator, ..participant(1) },
+        incarnation: Incarnation(1),
+    };
+    let [first, between, blocker] = [101, 102, 103].map(|number| {
+        let mut other = transaction();
+        other.session.number = number;
+        other
+    });
+    let wait = CoordinatorMessage::Waiting {
+        transaction: transaction(),
+        wait: 256,
+        blockers: vec![(blocker, me)],
+    };
+    w.tell(participant(1), Message::Coordinator(wait));
+    let probe = |path: &[TransactionId]| {
+        let path = path.iter().map(|id| (*id, Epoch(5), me)).collect();
+        let target = transaction();
+        Message::Coordinator(CoordinatorMessage::DeadlockProbe { path, target })
+    };
+    let passed = ["n1w0.coordinator DeadlockProbe"];
+    assert_eq!(names(&w.tell(me.address, probe(&[first]))), passed);
+    let other_way = w.tell(me.address, probe(&[first, between]));
+    assert!(other_way.is_empty(), "by another path: {other_way:?}");
+    assert_eq!(names(&w.tell(me.address, probe(&[between]))), passed);
+    let interval = w.shared.config.deadlock_check_after;
+    w.shared.now = w.shared.now + interval;
+    assert_eq!(names(&w.tell(me.address, probe(&[first]))), passed, "its next report");
+}
+
+#[test]
 fn a_session_with_a_lost_answer_learns_that_nothing_committed_and_nothing_will() {
     let mut w = World::new();
     w.execute(&[1], false);
@@ -567,6 +602,7 @@ fn keys_of_another_kind_are_not_needed_here() {
             request: 1,
             operations: vec![operation],
             commit: false,
+            lock_wait: None,
         }),
     );
     assert_eq!(names(&sent), ["n1w0.participant Prepare"]);

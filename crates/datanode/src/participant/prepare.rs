@@ -5,7 +5,7 @@ use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
     Address, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId, TransactionId,
 };
-use stdx::{Few, Instant};
+use stdx::{Duration, Few, Instant};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
     Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
@@ -16,7 +16,7 @@ use super::Participant;
 use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
 use super::read::not_here;
-use super::waits::{Wait, Waiting};
+use super::waits::{Wait, Waiting, lock_deadline};
 
 /// What a turn has found out for one leg and not sent yet.
 #[derive(Debug, Default)]
@@ -56,9 +56,11 @@ impl Participant {
         name: (TransactionId, LegId),
         chain: Chain,
         operations: Few<Operation>,
+        lock_wait: Option<Duration>,
     ) {
         let Some(member) = ctx.cluster().members.get(&from.node) else { return };
         let coordinator = CoordinatorRef { address: from, incarnation: member.incarnation };
+        let deadline = lock_deadline(ctx, lock_wait);
         let mut refused = Few::new();
         let mut leg = None;
         for operation in operations {
@@ -69,7 +71,7 @@ impl Participant {
             }
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
             match handle {
-                Some(handle) => self.run_operation(ctx, handle, operation, None),
+                Some(handle) => self.run_operation(ctx, handle, operation, deadline, false),
                 None => {
                     let refusal = ErrorCode::UnknownTransaction.into();
                     refused.push(PreparedOperation::refused(number, refusal));
@@ -119,24 +121,25 @@ impl Participant {
         evaluate::check_operation(table, partition, &operation.kind)
     }
 
-    /// Locks the row and runs the operation, or parks it until the lock is granted. One that has
-    /// waited already, and is to be refused at `deadline`, does not queue behind itself.
+    /// Locks the row and runs the operation, or parks it until the lock is granted, at most until
+    /// `deadline`. One that is `resumed` after a wait does not queue behind itself.
     fn run_operation(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        deadline: Option<Instant>,
+        deadline: Instant,
+        resumed: bool,
     ) {
         let (number, partition) = (operation.number, operation.partition);
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
         let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
-        if deadline.is_none() && self.waits.on_row(handle, partition, hash) {
+        if !resumed && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, false, None);
+            let wait = Wait::new(ctx, (partition, hash), what, false, deadline);
             return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
@@ -206,7 +209,7 @@ impl Participant {
     ) {
         let chain = self.legs.leg(handle).chain;
         match self.admit(ctx, &chain, &operation) {
-            Ok(()) => self.run_operation(ctx, handle, operation, Some(deadline)),
+            Ok(()) => self.run_operation(ctx, handle, operation, deadline, true),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers(handle).at_once.push(refused_at_once(operation, refusal));

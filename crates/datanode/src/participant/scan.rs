@@ -28,7 +28,7 @@ use super::Participant;
 use super::evaluate::{self, Projector};
 use super::leg::LegHandle;
 use super::prepare::store_mode;
-use super::waits::{Wait, Waiting};
+use super::waits::{Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
 
 /// Most bytes of rows in a batch, but for its last row.
@@ -354,7 +354,8 @@ impl Participant {
                 probe!(ctx, "scan: waits for a lock");
                 let (handle, _) = scan.locking.expect("only locking scans meet locks");
                 scan.waits = true;
-                let wait = Wait::new(ctx, (key.1, hash), Waiting::Scan(key.0), true, None);
+                let deadline = lock_deadline(ctx, scan.request.lock_wait);
+                let wait = Wait::new(ctx, (key.1, hash), Waiting::Scan(key.0), true, deadline);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
                     let rows = scan.take_rows();

@@ -140,6 +140,8 @@ struct World {
     answers: HashMap<(TransactionId, u32), Answer>,
     epoch: Epoch,
     coordinator: Address,
+    /// How long operations wait for locks.
+    lock_wait: Option<Duration>,
     prng: Prng,
 }
 
@@ -181,6 +183,7 @@ impl World {
             answers: HashMap::default(),
             epoch: Epoch(5),
             coordinator: coordinator(count),
+            lock_wait: None,
             prng: Prng::new(1),
         };
         for node in data {
@@ -373,7 +376,9 @@ impl World {
     ) {
         let (to, operations) = (chain[0], operations.into());
         let leg = LegId(0);
-        let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations };
+        let lock_wait = self.lock_wait;
+        let prepare =
+            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait };
         let from = self.coordinator();
         self.tell(from, to, Message::Participant(prepare));
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use actor::{Ctx, Timer, probe};
 use model::{ErrorCode, PartitionId, Refusal};
 use stdx::{Duration, Instant};
-use store::lock_table::{Grant, LockOwner};
+use store::lock_table::{Grant, LockKey, LockOwner};
 use wire::{CoordinatorMessage, Message, Operation, ScanId};
 
 use super::Participant;
@@ -26,6 +26,15 @@ pub(super) enum Waiting {
     Scan(ScanId),
 }
 
+/// A cycle is found when its last wait is reported for the first time, unless somebody waits for
+/// others by then than he has reported: waits are reported again, ever more seldom.
+const REPORT_DOUBLINGS_MAX: u32 = 6;
+
+/// When a wait for a lock that begins now ends: its request may say how long it has.
+pub(super) fn lock_deadline(ctx: &Ctx<'_>, lock_wait: Option<Duration>) -> Instant {
+    ctx.now() + lock_wait.unwrap_or(ctx.config().lock_timeout)
+}
+
 /// One wait.
 #[derive(Debug)]
 pub(super) struct Wait {
@@ -35,8 +44,8 @@ pub(super) struct Wait {
     pub(super) what: Waiting,
     /// In the lock's queue, not behind an earlier operation of the same leg.
     pub(super) queued: bool,
-    /// Its coordinator has been told.
-    reported: bool,
+    /// How often its coordinator has been told.
+    reports: u32,
     /// The operation is refused then.
     pub(super) deadline: Instant,
     /// When it is looked at next.
@@ -44,22 +53,22 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// A wait that starts now; it ends at `deadline`, or after the lock time-out.
+    /// A wait that starts now; it ends at `deadline`.
     pub(super) fn new(
         ctx: &Ctx<'_>,
         (partition, hash): (PartitionId, u64),
         what: Waiting,
         queued: bool,
-        deadline: Option<Instant>,
+        deadline: Instant,
     ) -> Self {
-        let deadline = deadline.unwrap_or(ctx.now() + ctx.config().lock_timeout);
-        let mut wait =
-            Self { partition, hash, what, queued, reported: false, deadline, due: deadline };
+        let mut wait = Self { partition, hash, what, queued, reports: 0, deadline, due: deadline };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         wait
     }
 
+    /// `interval` is that of the first report.
     fn schedule(&mut self, now: Instant, interval: Duration) {
+        let interval = interval.times(1 << self.reports.min(REPORT_DOUBLINGS_MAX));
         // Who is behind an earlier operation waits for nobody else: only the time-out matters.
         self.due = if self.queued { self.deadline.min(now + interval) } else { self.deadline };
     }
@@ -191,7 +200,7 @@ impl Participant {
         blockers.dedup();
         if !blockers.is_empty() {
             probe!(ctx, "participant: lock wait reported");
-            wait.reported = true;
+            wait.reports += 1;
             let transaction = leg.transaction;
             let report = CoordinatorMessage::Waiting { transaction, wait: ticket, blockers };
             ctx.send(leg.coordinator.address, Message::Coordinator(report));
@@ -202,19 +211,12 @@ impl Participant {
 
     fn wait_timed_out(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
         probe!(ctx, "participant: lock wait timed out");
-        let detail = self.blocked_by(handle, ticket);
+        let wait = &self.waits.records[&(handle, ticket)];
+        let (partition, lock) = (wait.partition, LockKey(wait.hash));
+        let here = self.replicas.contains_key(&partition);
+        let detail = here.then(|| self.holder_name(partition, lock)).unwrap_or_default();
         let refusal = Refusal::new(ErrorCode::LockTimeout, detail);
         self.refuse_wait(ctx, handle, ticket, refusal);
-    }
-
-    /// Who holds the lock a wait is for, in words.
-    fn blocked_by(&self, handle: LegHandle, ticket: u64) -> String {
-        let wait = &self.waits.records[&(handle, ticket)];
-        let Some(replica) = self.replicas.get(&wait.partition) else { return String::new() };
-        let blockers = replica.locks.blockers(LockOwner(handle.0));
-        let names = blockers.iter().filter_map(|owner| self.legs.get(LegHandle(owner.0)));
-        let names: Vec<String> = names.map(|leg| leg.transaction.to_string()).collect();
-        format!("{} locked by {}", wait.partition, names.join(", "))
     }
 
     /// Ends a wait without a lock: its operation or scan is refused.
@@ -259,7 +261,7 @@ impl Participant {
 
     /// Tells the coordinator that a reported wait is over.
     fn wait_over(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64, wait: &Wait) {
-        if wait.reported {
+        if wait.reports > 0 {
             let leg = self.legs.leg(handle);
             let over = CoordinatorMessage::WaitOver { transaction: leg.transaction, wait: ticket };
             ctx.send(leg.coordinator.address, Message::Coordinator(over));

@@ -50,6 +50,9 @@ pub(super) async fn run(
     altered: &Altered,
 ) -> Result<Outcome, SqlError> {
     let old = altered.old.table.id;
+    // Others who alter the table hold what MySQL calls a metadata lock.
+    let patience = Duration::from_secs(session.variables.lock_wait_timeout);
+    session.kernel.limit_lock_waits(patience);
     claim(&session.kernel, old, WaitPolicy::Wait).await?;
     let result = claimed(session, name, altered).await;
     // The transaction only held the claim.
@@ -196,7 +199,7 @@ pub(crate) async fn wait_for_writes(
     let Some(table) = blocked.find(|table| refusal.message().contains(&table.name)) else {
         return Ok(());
     };
-    let patience = Duration::from_secs(session.variables.lock_wait_timeout.min(1 << 20));
+    let patience = Duration::from_secs(session.variables.lock_wait_timeout);
     let began = session.kernel.now();
     while session.kernel.cluster().tables.get(&table.id).is_some_and(|t| t.writes_blocked) {
         let beside = session.kernel.beside();

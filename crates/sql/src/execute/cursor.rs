@@ -16,7 +16,7 @@ use sqltype::{Datum, SqlType};
 use crate::execute::run::{Boxed, Row, Run};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::plan::operator::{
-    Aggregate, DerivedScan, Formula, Operator, SetKind, SortBy, VirtualScan,
+    Aggregate, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan,
 };
 
 /// Rows given at a time by operators that have collected them all.
@@ -90,6 +90,7 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         | Operator::Virtual(_)
         | Operator::Derived(_)
         | Operator::Aggregate(_)
+        | Operator::Edges { .. }
         | Operator::Sort { .. }
         | Operator::Set { .. } => Cursor::Collect(operator),
     }
@@ -247,6 +248,15 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
         Operator::Aggregate(aggregate) => grouped(run, aggregate).await,
+        Operator::Edges { width, edges } => {
+            let mut row = vec![Datum::Null; *width];
+            for Edge { scan, place } in edges {
+                let first = TableCursor::New(scan).next(run).await?;
+                let first = first.and_then(|rows| rows.into_iter().next());
+                row.push(first.map_or(Datum::Null, |mut first| first.swap_remove(*place)));
+            }
+            Ok(vec![row])
+        }
         Operator::Sort { input, keys, limit } => {
             let rows = drain(run, input).await?;
             let most = match limit {

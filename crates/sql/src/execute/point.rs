@@ -56,6 +56,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         lock: None,
         limit: None,
         ordered: None,
+        covered: false,
         hidden: None,
     };
     Some(PointSelect { columns: plan.columns.clone(), scan, picked: picked? })

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use std::collections::VecDeque;
 
-use client::ScanRange;
+use client::{IndexBound, ScanRange};
 use model::{IndexId, Value};
 use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind, storage};
@@ -21,7 +21,7 @@ use crate::access::{ReadMode, Reader, Values};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
-use crate::plan::operator::{AccessPath, Bounds, IndexRange, TableScan};
+use crate::plan::operator::{AccessPath, Bounds, EqualTo, IndexRange, Pattern, TableScan};
 
 /// Keys looked up at a time.
 const LOOKUPS: usize = 128;
@@ -42,8 +42,8 @@ pub(crate) enum TableCursor<'p> {
 pub(crate) enum Located {
     /// These keys.
     Keys(Vec<Values>),
-    /// These ranges, none of which overlap.
-    Ranges(Vec<ScanRange>),
+    /// These ranges, none of which overlap; whether they hold what the path says and no more.
+    Ranges { ranges: Vec<ScanRange>, exact: bool },
     /// No row can match.
     Nothing,
     /// The path cannot be used.
@@ -108,18 +108,18 @@ impl<'p> TableCursor<'p> {
 async fn begin<'p>(run: &mut Run<'_>, scan: &'p TableScan) -> Result<TableCursor<'p>, SqlError> {
     let located = locate(run, scan, &[])?;
     let reader = Box::new(reader_of(run, scan).await?);
-    let ranges = match located {
+    let (ranges, exact) = match located {
         Located::Nothing => return Ok(TableCursor::Done),
         Located::Keys(keys) => {
             let unique = matches!(scan.path, AccessPath::Unique { .. });
             return Ok(TableCursor::Keys { scan, reader, keys: distinct(keys), unique });
         }
-        Located::Ranges(ranges) => ranges,
-        Located::All => vec![ScanRange::Heap],
+        Located::Ranges { ranges, exact } => (ranges, exact),
+        Located::All => (vec![ScanRange::Heap], false),
     };
     let (filter, all_pushed) = pushed_filter(run, scan);
     let limit = match &scan.limit {
-        Some(bounds) if all_pushed => most_rows(run, bounds).await?,
+        Some(bounds) if all_pushed || scan.covered && exact => most_rows(run, bounds).await?,
         _ => None,
     };
     let scans = ranges.into_iter().map(|range| reader.scan(range, filter.clone(), limit, None));
@@ -303,32 +303,43 @@ fn locate_ranges(
     row: &[Datum],
 ) -> Result<Located, SqlError> {
     let mut located = Vec::with_capacity(ranges.len());
+    let mut all_exact = true;
     for range in ranges {
-        match locate_range(run, scan, columns, range, row)? {
-            Some(Ends::Of(low, high)) => located.push((low, high)),
-            Some(Ends::Everything) if scan.ordered.is_none() => return Ok(Located::All),
-            Some(Ends::Everything) => located.push(((Vec::new(), true), (Vec::new(), true))),
-            None => {}
+        let Some(Ends { low, high, exact }) = locate_range(run, scan, columns, range, row)? else {
+            continue;
+        };
+        if is_open(&low) && is_open(&high) && scan.ordered.is_none() {
+            return Ok(Located::All);
         }
+        all_exact &= exact;
+        located.push((low, high));
     }
     if located.len() > 1 {
         located = merged_ranges(scan, columns, located);
     }
-    let end = |(values, inclusive): End| (!values.is_empty()).then_some((values, inclusive));
+    let end = |end: IndexBound| (!is_open(&end)).then_some(end);
     let order = scan.ordered;
     let ranges: Vec<ScanRange> = located
         .into_iter()
         .map(|(low, high)| ScanRange::Index { index, lower: end(low), upper: end(high), order })
         .collect();
-    Ok(if ranges.is_empty() { Located::Nothing } else { Located::Ranges(ranges) })
+    Ok(match ranges.is_empty() {
+        true => Located::Nothing,
+        false => Located::Ranges { ranges, exact: all_exact },
+    })
 }
 
-/// Values of the first columns, and whether rows that begin with them belong to the range.
-type End = (Values, bool);
+/// Whether an end leaves nothing out.
+fn is_open(end: &IndexBound) -> bool {
+    end.values.is_empty() && end.prefix.is_none()
+}
 
-enum Ends {
-    Of(End, End),
-    Everything,
+/// The ends of a range of an index.
+struct Ends {
+    low: IndexBound,
+    high: IndexBound,
+    /// Rows in between, and no others, are what the range of the path says.
+    exact: bool,
 }
 
 /// The ends of one range; none when no row can be in it.
@@ -341,45 +352,79 @@ fn locate_range(
 ) -> Result<Option<Ends>, SqlError> {
     let column_of = |at: usize| &scan.definition.columns[columns[at]];
     let mut equal = Vec::new();
-    for (at, expression) in range.equal.iter().enumerate() {
-        match key_of(run, expression, &column_of(at).sql_type, row)? {
+    for (at, EqualTo { value, null_safe }) in range.equal.iter().enumerate() {
+        let column = column_of(at);
+        if *null_safe && column.nullable && value.eval(row, &mut run.context)?.is_null() {
+            equal.push(Value::Null);
+            continue;
+        }
+        match key_of(run, value, &column.sql_type, row)? {
             KeyValue::Exact(value) => equal.push(value),
             KeyValue::NoMatch => return Ok(None),
             KeyValue::Unusable => break,
         }
     }
-    let (mut low, mut high) = ((equal.clone(), true), (equal.clone(), true));
-    if equal.len() == range.equal.len() {
-        for (end, given) in [(&mut low, &range.low), (&mut high, &range.high)] {
-            let Some((expression, inclusive)) = given else { continue };
-            if expression.eval(row, &mut run.context)?.is_null() {
-                return Ok(None);
-            }
-            // No stored value equal to it does not mean none above or below: no bound then.
-            let sql_type = &column_of(equal.len()).sql_type;
-            if let KeyValue::Exact(value) = key_of(run, expression, sql_type, row)? {
-                end.0.push(value);
-                end.1 = *inclusive;
-            }
+    let fixed = equal.len();
+    let mut low = IndexBound::including(equal);
+    let mut high = low.clone();
+    let mut exact = fixed == range.equal.len();
+    if !exact {
+        return Ok(Some(Ends { low, high, exact }));
+    }
+    for (end, given) in [(&mut low, &range.low), (&mut high, &range.high)] {
+        let Some((expression, inclusive)) = given else { continue };
+        if expression.eval(row, &mut run.context)?.is_null() {
+            return Ok(None);
         }
-        // A range with an upper bound alone would begin with the NULLs.
-        let bounded_above = high.0.len() > equal.len();
-        if low.0.len() == equal.len() && bounded_above && column_of(equal.len()).nullable {
-            low.0.push(Value::Null);
-            low.1 = false;
+        // No stored value equal to it does not mean none above or below: no bound then.
+        match key_of(run, expression, &column_of(fixed).sql_type, row)? {
+            KeyValue::Exact(value) => {
+                end.values.push(value);
+                end.inclusive = *inclusive;
+            }
+            KeyValue::NoMatch | KeyValue::Unusable => exact = false,
         }
     }
-    if low.0.is_empty() && high.0.is_empty() {
-        return Ok(Some(Ends::Everything));
+    if let Some(Pattern { value, escape }) = &range.like {
+        exact = false;
+        match value.eval(row, &mut run.context)? {
+            Datum::Null => return Ok(None),
+            Datum::Bytes(pattern) => {
+                let collation = column_of(fixed).sql_type.collation;
+                let prefix = collation::like_prefix(collation, &pattern, *escape);
+                if !prefix.is_empty() {
+                    low.prefix = Some(prefix.into());
+                    high.prefix.clone_from(&low.prefix);
+                }
+            }
+            _ => {}
+        }
     }
-    Ok(Some(Ends::Of(low, high)))
+    // A range with an upper bound alone would begin with the NULLs.
+    let without_null = range.not_null || high.values.len() > fixed;
+    let starts_open = low.values.len() == fixed && low.prefix.is_none();
+    if starts_open && without_null && column_of(fixed).nullable {
+        low.values.push(Value::Null);
+        low.inclusive = false;
+    }
+    Ok(Some(Ends { low, high, exact }))
 }
 
 /// Ranges in order, without overlaps.
-fn merged_ranges(scan: &TableScan, columns: &[usize], ranges: Vec<(End, End)>) -> Vec<(End, End)> {
+fn merged_ranges(
+    scan: &TableScan,
+    columns: &[usize],
+    ranges: Vec<(IndexBound, IndexBound)>,
+) -> Vec<(IndexBound, IndexBound)> {
     let table = &scan.definition.table;
     let kernel: Vec<_> = columns.iter().map(|at| scan.definition.columns[*at].column).collect();
-    let bytes = |end: &End| table.key_of_values(&kernel, &end.0).map(|key| key.0.to_vec());
+    let bytes = |end: &IndexBound| {
+        let key = match &end.prefix {
+            Some(prefix) => table.key_of_prefix(&kernel, &end.values, prefix),
+            None => table.key_of_values(&kernel, &end.values),
+        };
+        key.map(|key| key.0.to_vec())
+    };
     // A low end that excludes its values, and a high end that includes them, are behind all keys
     // that begin with them.
     let after = |mut key: Vec<u8>, behind: bool| {
@@ -391,12 +436,12 @@ fn merged_ranges(scan: &TableScan, columns: &[usize], ranges: Vec<(End, End)>) -
     let mut keyed = Vec::with_capacity(ranges.len());
     for (low, high) in ranges {
         let (Some(from), Some(to)) = (bytes(&low), bytes(&high)) else { continue };
-        let from = after(from, !low.1);
-        let to = if high.0.is_empty() { vec![0xFF; 64] } else { after(to, high.1) };
+        let from = after(from, !low.inclusive);
+        let to = if is_open(&high) { vec![0xFF; 64] } else { after(to, high.inclusive) };
         keyed.push((from, to, low, high));
     }
     keyed.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut merged: Vec<(Vec<u8>, End, End)> = Vec::new();
+    let mut merged: Vec<(Vec<u8>, IndexBound, IndexBound)> = Vec::new();
     for (from, to, low, high) in keyed {
         match merged.last_mut() {
             Some((last_to, _, last_high)) if from <= *last_to => {
@@ -485,7 +530,9 @@ pub(crate) async fn look_up(
                 owners.extend(std::iter::repeat_n(at, located.len()));
                 keys.extend(located);
             }
-            Located::Ranges(located) => ranges.extend(located.into_iter().map(|r| (at, r))),
+            Located::Ranges { ranges: located, .. } => {
+                ranges.extend(located.into_iter().map(|range| (at, range)));
+            }
             Located::All => ranges.push((at, ScanRange::Heap)),
         }
     }

@@ -10,6 +10,7 @@ use sql_parser::ast::{self, Expr, Literal, QueryBody, SelectItem};
 
 use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
+use crate::plan::edge;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::operator::{
@@ -617,9 +618,23 @@ fn operators(
         values.iter_mut().for_each(place);
         having.iter_mut().for_each(place);
         order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
-        let (input, calls, rollup) = (root, aggregates, select.rollup);
-        let aggregate = Aggregate { input, group, calls, width, rollup, whole };
-        root = Operator::Aggregate(Box::new(aggregate));
+        let uses_rows = |expression: &Expression| {
+            expression.any(&mut |part| match &part.node {
+                Node::Column { index, .. } => (*index as usize) < width,
+                Node::Subquery(subquery) => subquery.correlated,
+                _ => false,
+            })
+        };
+        let sorts = order_by.iter().map(|(expression, _, _)| expression);
+        let alone = whole && !values.iter().chain(&having).chain(sorts).any(uses_rows);
+        root = match edge::edges(tables, &root, &aggregates).filter(|_| alone) {
+            Some(edges) => Operator::Edges { width, edges },
+            None => {
+                let (input, calls, rollup) = (root, aggregates, select.rollup);
+                let aggregate = Aggregate { input, group, calls, width, rollup, whole };
+                Operator::Aggregate(Box::new(aggregate))
+            }
+        };
     }
     if !having.is_empty() {
         let conditions = having.into_iter().map(Formula::new).collect();

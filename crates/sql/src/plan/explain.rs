@@ -5,7 +5,7 @@ use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
 
 use crate::plan::Planner;
-use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
+use crate::plan::operator::{AccessPath, Edge, Operator, QueryPlan, TableScan};
 use crate::result::ResultColumn;
 use crate::session::Session;
 
@@ -177,6 +177,21 @@ fn operator_lines<'p>(
             let (access, key, more) = scan_facts(scan, false);
             line(&scan.alias, &partitions(scan), access, key, more);
         }
+        Operator::Edges { edges, .. } => {
+            for Edge { scan, .. } in edges {
+                let (access, key, mut more) = scan_facts(scan, false);
+                more.push(edge_note(scan));
+                lines.push(Line {
+                    id,
+                    select_type: kind,
+                    table: scan.alias.clone(),
+                    partitions: partitions(scan),
+                    kind: access,
+                    key,
+                    extra: more.into_iter().chain(std::mem::take(extra)).collect(),
+                });
+            }
+        }
         Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
         Operator::Derived(scan) => {
             line(&format!("<{}>", scan.alias), "", "ALL", None, Vec::new());
@@ -233,6 +248,14 @@ fn note_of(operator: &Operator) -> Option<&'static str> {
     }
 }
 
+/// What Extra says of a scan that ends with its first row.
+fn edge_note(scan: &TableScan) -> &'static str {
+    match scan.ordered {
+        Some(wire::ScanOrder::Descending) => "Last entry of index",
+        _ => "First entry of index",
+    }
+}
+
 fn partitions(scan: &TableScan) -> String {
     let count = scan.definition.table.partition_count;
     match (&scan.path, count) {
@@ -255,8 +278,9 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
             (if keys.len() == 1 { one } else { "range" }, Some(name.clone()))
         }
         AccessPath::Ranges { name, ranges, .. } => {
-            let plain = ranges.len() == 1 && ranges[0].low.is_none() && ranges[0].high.is_none();
-            let access = match (plain, ranges[0].equal.is_empty()) {
+            let first = &ranges[0];
+            let bounded = first.low.is_some() || first.high.is_some() || first.like.is_some();
+            let access = match (ranges.len() == 1 && !bounded, first.equal.is_empty()) {
                 (true, true) => "index",
                 (true, false) => "ref",
                 _ => "range",
@@ -275,7 +299,7 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
             });
         extra.push(if pushed { "Using where with pushed condition" } else { "Using where" });
     }
-    if scan.limit.is_some() && scans {
+    if scan.limit.is_some() && scans && !scan.covered {
         extra.push("Pushed limit");
     }
     if joined {
@@ -295,6 +319,15 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
     match operator {
         Operator::Nothing { .. } | Operator::Rows(_) => say("Rows fetched before execution"),
         Operator::Scan(scan) => say(&scan_text(scan, false)),
+        Operator::Edges { edges, .. } => {
+            say("Aggregate at the edge of indexes");
+            let mut say = |what: String| {
+                text.push_str(&format!("{}-> {what}\n", "    ".repeat(depth + 1)));
+            };
+            edges.iter().for_each(|edge| {
+                say(format!("{}: {}", edge_note(&edge.scan), scan_text(&edge.scan, false)));
+            });
+        }
         Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
         Operator::Derived(scan) => {
             say(&format!("Table {} materialized from", scan.alias));

@@ -36,6 +36,14 @@ pub(crate) struct FromTable {
     pub(crate) ignored: Vec<String>,
 }
 
+impl FromTable {
+    /// Whether the hints of the statement let an index be used.
+    pub(crate) fn allows(&self, index: &str) -> bool {
+        let named = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(index));
+        self.only.as_ref().is_none_or(named) && !named(&self.ignored)
+    }
+}
+
 /// Where its rows come from.
 #[derive(Debug)]
 pub(crate) enum Source {
@@ -139,6 +147,7 @@ impl JoinPlanner<'_> {
                     lock: table.lock,
                     limit: None,
                     ordered: None,
+                    covered: false,
                     hidden: hidden.then_some(width),
                 };
                 (Operator::Scan(Box::new(scan)), rows)
@@ -163,15 +172,11 @@ impl JoinPlanner<'_> {
         };
         let available =
             |place: u32| self.table_at(place as usize).is_some_and(|table| before.contains(&table));
-        let allows = |name: &str| {
-            let named = |list: &Vec<String>| list.iter().any(|n| n.eq_ignore_ascii_case(name));
-            table.only.as_ref().is_none_or(named) && !named(&table.ignored)
-        };
         let target = Target {
             definition,
             offset: table.offset as u32,
             is_available: &available,
-            allows: &allows,
+            allows: &|name| table.allows(name),
         };
         path::choose(&target, conditions)
     }

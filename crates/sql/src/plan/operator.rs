@@ -90,6 +90,9 @@ pub(crate) enum Operator {
     Filter { input: Box<Operator>, conditions: Vec<Formula> },
     /// Groups, with aggregates behind the columns of their first row.
     Aggregate(Box<Aggregate>),
+    /// One row: behind so many columns MIN and MAX, each from the first row of a scan in the order
+    /// of an index.
+    Edges { width: usize, edges: Vec<Edge> },
     /// Rows in another shape: what these expressions yield.
     Project { input: Box<Operator>, expressions: Vec<Formula> },
     /// Rows in order; only the first of them, if so told.
@@ -148,6 +151,15 @@ pub(crate) struct SortBy {
     pub(crate) descending: bool,
 }
 
+/// A MIN or MAX that an index has at its edge.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    /// Gives the row that has it first.
+    pub(crate) scan: TableScan,
+    /// Its place in that row.
+    pub(crate) place: usize,
+}
+
 /// GROUP BY with its aggregates.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
@@ -182,6 +194,8 @@ pub(crate) struct TableScan {
     pub(crate) limit: Option<Bounds>,
     /// Rows must come in the order of the path's index.
     pub(crate) ordered: Option<wire::ScanOrder>,
+    /// The conditions say what the path says and nothing more.
+    pub(crate) covered: bool,
     /// Where the hidden key of a table without PRIMARY KEY is put, for changes of its rows.
     pub(crate) hidden: Option<usize>,
 }
@@ -211,10 +225,29 @@ pub(crate) enum AccessPath {
 /// A range of an ordered index. `columns` of the path are positions in the definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexRange {
-    pub(crate) equal: Vec<Expression>,
+    pub(crate) equal: Vec<EqualTo>,
     /// Bounds of the next column, and whether they are part of the range.
     pub(crate) low: Option<(Expression, bool)>,
     pub(crate) high: Option<(Expression, bool)>,
+    /// What the next column, a text, is LIKE; there are no bounds then.
+    pub(crate) like: Option<Pattern>,
+    /// The next column is not NULL.
+    pub(crate) not_null: bool,
+}
+
+/// What a column of an index is equal to.
+#[derive(Clone, Debug)]
+pub(crate) struct EqualTo {
+    pub(crate) value: Expression,
+    /// NULL is equal to NULL, and not to nothing.
+    pub(crate) null_safe: bool,
+}
+
+/// A pattern of LIKE.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub(crate) value: Expression,
+    pub(crate) escape: Option<char>,
 }
 
 /// A computed table.
@@ -245,7 +278,8 @@ impl Operator {
             | Self::Nothing { .. }
             | Self::Scan(_)
             | Self::Virtual(_)
-            | Self::Derived(_) => Vec::new(),
+            | Self::Derived(_)
+            | Self::Edges { .. } => Vec::new(),
             Self::Lookup { input, .. }
             | Self::Filter { input, .. }
             | Self::Project { input, .. }
@@ -281,6 +315,12 @@ impl Operator {
             Self::Scan(scan) => {
                 all(&scan.conditions);
                 scan.path.for_each_expression(see);
+            }
+            Self::Edges { edges, .. } => {
+                for Edge { scan, .. } in edges {
+                    scan.conditions.iter().for_each(|formula| see(&formula.expression));
+                    scan.path.for_each_expression(see);
+                }
             }
             Self::Virtual(scan) => all(&scan.conditions),
             Self::Derived(scan) => all(&scan.conditions),
@@ -331,7 +371,8 @@ impl AccessPath {
             }
             Self::Ranges { ranges, .. } => {
                 for range in ranges {
-                    range.equal.iter().for_each(&mut *see);
+                    range.equal.iter().for_each(|equal| see(&equal.value));
+                    range.like.iter().for_each(|pattern| see(&pattern.value));
                     let ends = range.low.iter().chain(&range.high);
                     ends.for_each(|(expression, _)| see(expression));
                 }

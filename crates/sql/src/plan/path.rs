@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use collation::CollationId;
 use sql_expression::{BinaryOp, Comparison, Expression, Node, Volatility};
-use sqltype::{SqlType, TypeKind};
+use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
-use crate::plan::operator::{AccessPath, IndexRange};
+use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
 
 /// A path with its price: about how many rows it reads.
 #[derive(Debug)]
@@ -32,11 +32,26 @@ const RANGES_MAX: usize = 4_096;
 /// What a condition says about one column of the table.
 #[derive(Clone, Debug)]
 enum Fact {
+    /// `=`.
     Equal(Expression),
+    /// `<=>`, and IS NULL as `<=> NULL`.
+    NullSafe(Expression),
     OneOf(Vec<Expression>),
     Between(Vec<IndexRange>),
     Low(Expression, bool),
     High(Expression, bool),
+    Like(Pattern),
+}
+
+impl Fact {
+    /// What the column is equal to, if the fact says so.
+    fn equal_to(&self) -> Option<EqualTo> {
+        match self {
+            Self::Equal(value) => Some(EqualTo { value: value.clone(), null_safe: false }),
+            Self::NullSafe(value) => Some(EqualTo { value: value.clone(), null_safe: true }),
+            _ => None,
+        }
+    }
 }
 
 /// A table of a block, as far as paths depend on it.
@@ -73,6 +88,53 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
     best
 }
 
+/// The range of an index that has the least and the greatest value of a column at its ends, among
+/// the rows that meet the conditions; none unless such an index answers every condition.
+pub(crate) fn edge(
+    target: &Target<'_>,
+    conditions: &[Formula],
+    column: usize,
+) -> Option<AccessPath> {
+    let mut facts: Vec<(usize, Fact)> = Vec::new();
+    for Formula { expression, .. } in conditions {
+        let plain =
+            matches!(expression.node, Node::Compare(_) | Node::Between(_) | Node::IsNull(_));
+        let of_condition = facts_of(target, expression);
+        if !plain || of_condition.is_empty() {
+            return None;
+        }
+        facts.extend(of_condition);
+    }
+    let usable = |key: &&KeyDefinition| !key.invisible && (target.allows)(&key.name);
+    target.definition.keys.iter().filter(usable).find_map(|key| {
+        let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
+        let place = columns.iter().position(|part| *part == column)?;
+        let mut range = IndexRange { not_null: true, ..IndexRange::default() };
+        for part in &columns[..place] {
+            let mut of_part = facts.iter().filter(|(of, _)| of == part);
+            range.equal.push(of_part.next()?.1.equal_to()?);
+        }
+        for (of, fact) in &facts {
+            match fact {
+                Fact::Low(value, inclusive) if *of == column && range.low.is_none() => {
+                    range.low = Some((value.clone(), *inclusive));
+                }
+                Fact::High(value, inclusive) if *of == column && range.high.is_none() => {
+                    range.high = Some((value.clone(), *inclusive));
+                }
+                Fact::Equal(_) | Fact::NullSafe(_) if columns[..place].contains(of) => {}
+                _ => return None,
+            }
+        }
+        // Two conditions on one column: the range has the first only.
+        if facts.iter().filter(|(of, _)| *of != column).count() > place {
+            return None;
+        }
+        let (index, name) = (key.ordered?, key.name.clone());
+        Some(AccessPath::Ranges { index, name, columns, ranges: vec![range] })
+    })
+}
+
 /// All parts of a unique key are known.
 fn point(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     if !key.is_unique() || key.has_prefix() {
@@ -84,6 +146,10 @@ fn point(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> O
         let values: Vec<Expression> = of_part
             .filter_map(|(_, fact)| match fact {
                 Fact::Equal(value) => Some(vec![value.clone()]),
+                // A unique key has no NULLs.
+                Fact::NullSafe(value) if !target.definition.columns[part.column].nullable => {
+                    Some(vec![value.clone()])
+                }
                 Fact::OneOf(values) => Some(values.clone()),
                 _ => None,
             })
@@ -140,12 +206,8 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     for column in &columns {
         let here: Vec<&Fact> =
             facts.iter().filter(|(c, _)| c == column).map(|(_, fact)| fact).collect();
-        let equal = here.iter().find_map(|fact| match fact {
-            Fact::Equal(value) => Some(value),
-            _ => None,
-        });
-        if let Some(value) = equal {
-            built.iter_mut().for_each(|range| range.equal.push(value.clone()));
+        if let Some(equal) = here.iter().find_map(|fact| fact.equal_to()) {
+            built.iter_mut().for_each(|range| range.equal.push(equal.clone()));
             rows /= 100.0;
             continue;
         }
@@ -161,7 +223,7 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
                 .flat_map(|range| {
                     values.iter().map(move |value| {
                         let mut range = range.clone();
-                        range.equal.push(value.clone());
+                        range.equal.push(EqualTo { value: value.clone(), null_safe: false });
                         range
                     })
                 })
@@ -193,18 +255,22 @@ fn bounded(built: &mut Vec<IndexRange>, here: &[&Fact]) -> Option<f64> {
         let combined = built.iter().flat_map(|outer| {
             ranges.iter().map(|inner| {
                 let mut range = outer.clone();
-                match inner.equal.first() {
-                    Some(value) => {
-                        range.low = Some((value.clone(), true));
-                        range.high = Some((value.clone(), true));
-                    }
-                    None => (range.low, range.high) = (inner.low.clone(), inner.high.clone()),
-                }
+                range.equal.extend(inner.equal.iter().cloned());
+                (range.low, range.high) = (inner.low.clone(), inner.high.clone());
+                range.like = inner.like.clone();
                 range
             })
         });
         *built = combined.collect();
         return Some(0.05);
+    }
+    let like = here.iter().find_map(|fact| match fact {
+        Fact::Like(pattern) => Some(pattern),
+        _ => None,
+    });
+    if let Some(pattern) = like {
+        built.iter_mut().for_each(|range| range.like = Some(pattern.clone()));
+        return Some(0.1);
     }
     let mut left = 1.0;
     for fact in here {
@@ -248,6 +314,7 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
                 let value = value.clone();
                 let fact = match op {
                     Some(BinaryOp::Equal) => Fact::Equal(value),
+                    Some(BinaryOp::NullSafeEqual) => Fact::NullSafe(value),
                     Some(BinaryOp::Less) => Fact::High(value, false),
                     Some(BinaryOp::LessOrEqual) => Fact::High(value, true),
                     Some(BinaryOp::Greater) => Fact::Low(value, false),
@@ -290,6 +357,21 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
                 _ => Vec::new(),
             }
         }
+        Node::IsNull(operand) => {
+            let definition = target.definition;
+            let place = operand.as_column().and_then(|place| place.checked_sub(target.offset));
+            let place = place.map(|place| place as usize);
+            // Of a column without NULL there is nothing to find, but for the dates of MySQL's
+            // special case, which the binder has made something else.
+            let nullable = |at: &usize| definition.columns.get(*at).is_some_and(|c| c.nullable);
+            let null = Expression::constant(Datum::Null, operand.result.clone());
+            place.filter(nullable).map(|at| (at, Fact::NullSafe(null))).into_iter().collect()
+        }
+        Node::Like(like) if !like.negated && is_usable(target, &like.pattern) => {
+            let at = column_of(target, &like.operand, Some(like.collation));
+            let pattern = Pattern { value: like.pattern.clone(), escape: like.escape };
+            at.map(|at| (at, Fact::Like(pattern))).into_iter().collect()
+        }
         Node::Or(parts) => disjunction(target, parts).into_iter().collect(),
         Node::And(parts) => parts.iter().flat_map(|part| facts_of(target, part)).collect(),
         _ => Vec::new(),
@@ -310,21 +392,23 @@ fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact
         let mut range = IndexRange::default();
         for (_, fact) in facts {
             match fact {
-                Fact::Equal(value) => range.equal = vec![value],
+                Fact::Equal(_) | Fact::NullSafe(_) => {
+                    range.equal = fact.equal_to().into_iter().collect()
+                }
+                Fact::Like(pattern) => range.like = Some(pattern),
                 Fact::Low(value, inclusive) => range.low = Some((value, inclusive)),
                 Fact::High(value, inclusive) => range.high = Some((value, inclusive)),
                 Fact::OneOf(values) => {
-                    ranges.extend(
-                        values.into_iter().map(|value| IndexRange {
-                            equal: vec![value],
-                            ..IndexRange::default()
-                        }),
-                    );
+                    ranges.extend(values.into_iter().map(|value| IndexRange {
+                        equal: vec![EqualTo { value, null_safe: false }],
+                        ..IndexRange::default()
+                    }));
                 }
                 Fact::Between(more) => ranges.extend(more),
             }
         }
-        if !range.equal.is_empty() || range.low.is_some() || range.high.is_some() {
+        let bounded = range.low.is_some() || range.high.is_some() || range.like.is_some();
+        if !range.equal.is_empty() || bounded {
             ranges.push(range);
         }
     }
@@ -334,6 +418,7 @@ fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact
 fn flip(op: BinaryOp) -> Option<BinaryOp> {
     Some(match op {
         BinaryOp::Equal => BinaryOp::Equal,
+        BinaryOp::NullSafeEqual => BinaryOp::NullSafeEqual,
         BinaryOp::Less => BinaryOp::Greater,
         BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
         BinaryOp::Greater => BinaryOp::Less,

@@ -167,7 +167,7 @@ impl Run {
             assert!(own.iter().map(|h| (h.0.0, h.1)).eq(holders.iter().map(|h| (h.1, h.2))));
         }
         for owner in 0..self.owners as u32 {
-            assert_eq!(self.table.blockers(LockOwner(owner)), self.model.blockers(owner));
+            self.check_blockers(owner);
             let waiting = self.model.waits.iter().any(|wait| wait.owner == owner);
             assert_eq!(self.table.is_waiting(LockOwner(owner)), waiting);
             let held = self.model.held(0, owner);
@@ -175,6 +175,40 @@ impl Run {
         }
         assert_eq!(self.table.waiting_count(), self.model.waits.len());
     }
+}
+
+impl Run {
+    /// Blockers are some of those waited for, and lead to all of them.
+    fn check_blockers(&self, owner: u32) {
+        let all: BTreeSet<LockOwner> = self.model.blockers(owner).into_iter().collect();
+        let nearest = self.table.blockers(LockOwner(owner));
+        assert!(nearest.iter().all(|blocker| all.contains(blocker)), "{nearest:?} of {all:?}");
+        let (mut reached, mut open) = (BTreeSet::new(), nearest);
+        while let Some(next) = open.pop() {
+            if reached.insert(next) {
+                open.extend(self.table.blockers(next));
+            }
+        }
+        assert!(reached.is_superset(&all), "{reached:?} leaves out some of {all:?}");
+    }
+}
+
+#[test]
+fn a_queue_is_followed_from_wait_to_wait() {
+    let mut table = LockTable::new();
+    for owner in 0..100 {
+        table.request(KEY, LockOwner(owner), Exclusive, 1);
+    }
+    for owner in 1..100 {
+        assert_eq!(table.blockers(LockOwner(owner)), [LockOwner(owner - 1)]);
+    }
+    for owner in 100..103 {
+        table.request(KEY, LockOwner(owner), Shared, 1);
+        assert_eq!(table.blockers(LockOwner(owner)), [LockOwner(99)]);
+    }
+    table.request(KEY, LockOwner(103), Exclusive, 1);
+    let readers = [99, 100, 101, 102].map(LockOwner);
+    assert_eq!(table.blockers(LockOwner(103)), readers);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use wire::{
 use super::{Sim, aborted};
 use crate::event::{ClientResult, Token};
 use crate::harness::{BASE, ORDERED, ints, keys_in, partition};
-use crate::request::{ScanRange, ScanSpec};
+use crate::request::{IndexBound, ScanRange, ScanSpec};
 
 struct Open {
     to: Address,
@@ -146,7 +146,7 @@ fn bounds_are_encoded_and_bad_specs_are_refused() {
     let mut sim = Sim::new();
     let range = |lower: Vec<Value>| ScanRange::Index {
         index: ORDERED,
-        lower: Some((lower, true)),
+        lower: Some(IndexBound::including(lower)),
         upper: None,
         order: None,
     };

@@ -3,6 +3,7 @@
 use model::{
     ActorKind, Epoch, ErrorCode, Expression, OperationNumber, Refusal, TransactionId, Value,
 };
+use stdx::Duration;
 use wire::{
     ClientReply, ClientRequest, Message, Operation, OperationOutcome, OperationResult,
     TransactionState,
@@ -177,6 +178,25 @@ fn a_whole_transaction_runs_again_after_a_temporary_refusal() {
     sim.answer(&sent, vec![written(1)], TransactionState::Committed(Epoch(3)));
     assert!(matches!(sim.event(), ClientResult::Committed { .. }));
     assert_eq!(sim.client.open_requests(), 0);
+}
+
+#[test]
+fn a_session_that_says_how_long_it_waits_for_locks_waits_once() {
+    let mut sim = Sim::new();
+    let longest = Duration::from_secs(50);
+    sim.client.limit_lock_waits(sim.session, longest);
+    let begun = sim.world.shared.now;
+    let sent = sim.execute(vec![insert(1)], true);
+    let Message::Request(ClientRequest::Execute { lock_wait, .. }) = &sent.1 else { panic!() };
+    assert_eq!(*lock_wait, Some(longest));
+    // The participants are at work all the time: the request is late, and not lost.
+    sim.tick();
+    assert!(sim.world.next_timer().is_some(), "what is awaited has an end");
+    assert!(sim.world.shared.now.since(begun) >= longest.times(2));
+    sim.answer(&sent, vec![refused(1, ErrorCode::LockTimeout)], aborted(ErrorCode::LockTimeout));
+    let ClientResult::Aborted { refusal, .. } = sim.event() else { panic!() };
+    assert_eq!(refusal.map(|r| r.code), Some(ErrorCode::LockTimeout));
+    assert_eq!(sim.client.open_requests(), 0, "it is not tried again");
 }
 
 #[test]

@@ -108,6 +108,24 @@ fn waits_are_reported_and_end_with_the_time_out() {
 }
 
 #[test]
+fn a_request_may_say_how_long_it_waits() {
+    let mut world = World::new(1);
+    let config = world.nodes[&1].shared.config.clone();
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![exclusive(1)]);
+    world.lock_wait = Some(config.lock_timeout.times(3));
+    world.prepare(txn(3), vec![operation(1, add(1, 1))]);
+    world.run();
+    world.pass(config.lock_timeout.times(2));
+    assert!(!world.answered(txn(3), 1), "the cluster's time-out is not this request's");
+    world.pass(config.lock_timeout.times(2));
+    assert_eq!(world.answer(txn(3), 1), Err(ErrorCode::LockTimeout));
+    world.abort(txn(3));
+    world.abort(txn(2));
+    world.check_quiet();
+}
+
+#[test]
 fn an_aborted_transaction_leaves_its_queue() {
     let mut world = World::new(2);
     world.write(txn(1), vec![insert(1, 10)]);
@@ -136,6 +154,7 @@ fn operations_of_a_dead_coordinator_never_run() {
         leg: LegId(0),
         chain,
         operations: vec![operation(1, add(1, 1)), operation(2, insert(2, 2))].into(),
+        lock_wait: None,
     };
     world.tell(coordinator(2), chain[0], Message::Participant(prepare));
     world.run();

@@ -24,6 +24,7 @@ fn heap(number: u64) -> ScanRequest {
         projection: Projection::All,
         lock: LockMode::Committed,
         wait: WaitPolicy::Wait,
+        lock_wait: None,
         limit: None,
         chain: Chain::EMPTY,
     }
@@ -215,6 +216,12 @@ fn a_scan_whose_lock_times_out_fails() {
     ));
     world.pass(config.lock_timeout);
     let failed = world.batch().expect("a last word");
+    assert!(matches!(failed.status, ScanStatus::Failed(r) if r.code == ErrorCode::LockTimeout));
+    let lock_wait = Some(config.deadlock_check_after.divided_by(2));
+    let request = world.locking(txn(3), WaitPolicy::Wait, 2);
+    assert!(world.open(ScanRequest { lock_wait, ..request }).is_none());
+    world.pass(config.deadlock_check_after);
+    let failed = world.batch().expect("this one waits as long as its request says");
     assert!(matches!(failed.status, ScanStatus::Failed(r) if r.code == ErrorCode::LockTimeout));
     world.abort(txn(3));
     world.abort(txn(2));

@@ -1,6 +1,6 @@
 //! Reads of an owner's rows in every way there is, compared with what the owner knows.
 
-use client::{ClientOperation, ClientRead, ScanRange, ScanSpec};
+use client::{ClientOperation, ClientRead, IndexBound, ScanRange, ScanSpec};
 use model::{ColumnId, Comparison, Epoch, Expression, Refusal, Table, Value};
 use wire::{LockMode, ScanOrder};
 
@@ -121,8 +121,8 @@ async fn ordered(
     let spec = ScanSpec {
         range: ScanRange::Index {
             index,
-            lower: Some((lower, true)),
-            upper: Some((upper, true)),
+            lower: Some(IndexBound::including(lower)),
+            upper: Some(IndexBound::including(upper)),
             order: Some(order),
         },
         snapshot,
