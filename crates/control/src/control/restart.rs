@@ -110,12 +110,11 @@ impl Control {
         if self.durable.is_none() || self.state.slots.is_empty() {
             return false;
         }
-        let alive = |node: NodeId| {
-            let member = self.state.members.get(&node);
-            member.is_some_and(|m| m.role == NodeRole::Data && self.is_heard_in_term(node))
+        let alive = |node: NodeId, member: &Member| match node == self.node {
+            true => member.incarnation == self.incarnation,
+            false => self.is_heard_in_term(node),
         };
-        self.state.stopped
-            || (self.own_member().is_none() && !self.state.members.keys().any(|node| alive(*node)))
+        self.state.stopped || !self.state.data_members().any(|(node, member)| alive(node, member))
     }
 
     /// The leader of a cluster that awaits its restart: logs it when those that are needed are
