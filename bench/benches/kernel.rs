@@ -1,12 +1,14 @@
 //! Cost of the data node's operations in one thread: `cargo bench -p bench --bench kernel`.
 //!
 //! Prints a table, or with `--json` an array. `--rows N` sets the number of rows (a million),
-//! `--operations N` that of reads and updates through the actors (as many as rows). `--storage` and
-//! `--replicas` measure one half alone, `--only TEXT` the rates whose names contain the text.
+//! `--operations N` that of reads and updates through the actors (as many as rows). `--storage`,
+//! `--replicas` and `--disk` measure one part alone, `--only TEXT` the rates whose names contain
+//! the text.
 #![expect(clippy::print_stdout, reason = "a bench answers on standard output")]
 
 use std::sync::Arc;
 
+use bench::disk;
 use bench::measure::Report;
 use bench::replicas::Replicas;
 use bench::storage;
@@ -27,12 +29,17 @@ fn main() {
     let number = |name: &str| after(name).and_then(|text| text.parse::<u64>().ok());
     let rows = number("--rows").unwrap_or(1_000_000);
     let mut report = Report::new(after("--only").unwrap_or(""));
-    if !has("--replicas") {
+    let parts = ["--storage", "--replicas", "--disk"];
+    let wants = |part: &str| has(part) || !parts.iter().any(|other| has(other));
+    if wants("--storage") {
         storage::measure(&mut report, rows);
         let entries = u32::try_from(rows * 10).expect("fewer rows");
         storage::measure_hash_index_pauses(&mut report, entries);
     }
-    if !has("--storage") {
+    if wants("--disk") {
+        disk::measure(&mut report, rows);
+    }
+    if wants("--replicas") {
         measure_replicas(&mut report, rows, number("--operations").unwrap_or(rows));
     }
     print!("{}", if has("--json") { report.json() } else { report.table() });

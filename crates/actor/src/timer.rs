@@ -18,6 +18,8 @@ pub enum Timer {
     CoordinatorTick,
     /// Participant: lock waits to report or end.
     ParticipantTick,
+    /// Participant: a checkpoint may go on, or a full disk is tried again.
+    DiskTick,
     /// Client: requests without answer, retries.
     ClientTick,
     /// Client: the application's own wake-up, by number.

@@ -25,6 +25,7 @@
 //! Commit decisions (`coordinator`), row storage (`store`), who holds which slot (`control`).
 
 mod copy;
+mod disk;
 mod evaluate;
 mod finish;
 mod inspect;
@@ -43,13 +44,14 @@ mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Actor, Ctx, Shared, Timer};
+use actor::{Actor, Ctx, DiskAnswer, DiskError, Shared, Timer};
 use model::{Address, ClusterState, Epoch, PartitionId};
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
 use wire::{Continue, InspectMessage, Message, ParticipantMessage};
 
 use copy::Copies;
+use disk::Disk;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
 use memory::Memory;
@@ -83,6 +85,10 @@ pub struct Participant {
     stale_versions: BTreeSet<PartitionId>,
     applies_since_upkeep: u32,
     upkeep_coming: bool,
+    /// The redo log and checkpoints, on a node that has a disk.
+    disk: Option<Box<Disk>>,
+    /// The last request to the disk that an earlier life of this process has made.
+    last_token: u64,
 }
 
 impl Participant {
@@ -137,10 +143,20 @@ impl Participant {
                 leg.coordinator.address,
             )
         };
-        self.legs.iter().map(line).collect()
+        let disk = self.disk.as_ref().and_then(|disk| disk.describe());
+        disk.into_iter().chain(self.legs.iter().map(line)).collect()
     }
 
     fn handle_own(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
+        if self.disk.is_none() {
+            return self.handle_now(ctx, from, message);
+        }
+        if let Some(message) = self.hold_back(ctx, from, message) {
+            self.handle_now(ctx, from, message);
+        }
+    }
+
+    fn handle_now(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
         match message {
             ParticipantMessage::Read(request) => self.read(ctx, from, &request),
             ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait } => {
@@ -193,10 +209,9 @@ impl Participant {
             ParticipantMessage::CopyAck { partition, copy } => {
                 self.copy_ack(ctx, from, partition, copy);
             }
-            ParticipantMessage::Save { epoch } => {
-                ctx.send(from, Message::Epoch(wire::EpochMessage::Saved { epoch }));
-            }
-            ParticipantMessage::Restore { .. } | ParticipantMessage::Durable { .. } => {}
+            ParticipantMessage::Save { epoch } => self.save(ctx, from, epoch),
+            ParticipantMessage::Durable { epoch, waited: _ } => self.durable(ctx, epoch),
+            ParticipantMessage::Restore { through } => self.restore(ctx, through),
         }
     }
 
@@ -208,6 +223,18 @@ impl Participant {
 
     /// What every turn ends with: goes on with granted waits, sends what was found out.
     fn end_turn(&mut self, ctx: &mut Ctx<'_>) {
+        self.end_staging(ctx);
+        if self.copies.source_count() > 0 {
+            self.end_drained_copies(ctx);
+        }
+        if self.disk.is_some() {
+            self.end_disk_turn(ctx);
+        }
+        self.waits.arm(ctx);
+    }
+
+    /// Goes on with granted waits, sends what was found out for legs.
+    fn end_staging(&mut self, ctx: &mut Ctx<'_>) {
         while !self.grants.is_empty() || !self.answered.is_empty() {
             for (partition, grant) in std::mem::take(&mut self.grants) {
                 if grant.owner.0 >= FOREIGN_OWNERS {
@@ -220,10 +247,6 @@ impl Participant {
                 self.flush(ctx);
             }
         }
-        if self.copies.source_count() > 0 {
-            self.end_drained_copies(ctx);
-        }
-        self.waits.arm(ctx);
     }
 
     fn check_legs(&self, shared: &Shared) {
@@ -281,6 +304,7 @@ impl Actor for Participant {
             Message::Continue(Continue::Scans) => self.continue_scans(ctx),
             Message::Continue(Continue::Copies) => self.continue_copies(ctx),
             Message::Continue(Continue::Upkeep) => self.upkeep(ctx),
+            Message::Continue(Continue::Checkpoint) => self.checkpoint_noted(ctx),
             Message::Inspect(message) => {
                 if let InspectMessage::Ask { session, request, what } = *message {
                     self.inspect(ctx, from, (session, request), what);
@@ -293,9 +317,18 @@ impl Actor for Participant {
     }
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
-        assert_eq!(timer, Timer::ParticipantTick, "only timer of the participant");
         self.begin_turn(ctx);
-        self.waits_due(ctx);
+        match timer {
+            Timer::ParticipantTick => self.waits_due(ctx),
+            Timer::DiskTick => self.disk_due(ctx),
+            other => panic!("the participant was woken for {other:?}"),
+        }
+        self.end_turn(ctx);
+    }
+
+    fn disk(&mut self, ctx: &mut Ctx<'_>, token: u64, result: Result<Vec<DiskAnswer>, DiskError>) {
+        self.begin_turn(ctx);
+        self.disk_answered(ctx, token, result);
         self.end_turn(ctx);
     }
 

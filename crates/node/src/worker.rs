@@ -160,6 +160,9 @@ impl Worker {
     /// Sets the actors going. To be called once in a life, before anything is delivered.
     pub fn start(&mut self, now: Instant) {
         self.shared.now = now;
+        if let Some(participant) = &mut self.actors.participant {
+            participant.start(&mut Ctx::new(&mut self.shared, ActorKind::Participant));
+        }
         if let Some(control) = &mut self.actors.control {
             control.start(&mut Ctx::new(&mut self.shared, ActorKind::Control));
         }
@@ -170,8 +173,9 @@ impl Worker {
     }
 
     /// Begins a new life of a data node's worker with the rows of the last one, after that has
-    /// halted. They are dropped if the new life is admitted to another cluster. The host resets
-    /// the process's lease; then [`Worker::start`].
+    /// halted. They are dropped if the new life is admitted to another cluster, or are read from
+    /// the disk if there is one. Requests to the disk that the host has not taken are forgotten.
+    /// The host resets the process's lease; then [`Worker::start`].
     pub fn rejoin(&mut self, incarnation: Incarnation) {
         assert!(incarnation > self.shared.incarnation, "a new life is a larger incarnation");
         let participant = self.actors.participant.as_mut().expect("only data nodes rejoin");
@@ -184,6 +188,9 @@ impl Worker {
         self.shared.halt = None;
         self.inbox = Inbox::default();
         self.disk_replies.clear();
+        if let Some(requests) = &mut self.shared.disk {
+            requests.clear();
+        }
         self.out.clear();
         self.closing.clear();
         self.severed.clear();
@@ -398,7 +405,8 @@ impl Worker {
             return;
         }
         if data_node && self.rows_of != state.id {
-            if self.rows_of != ClusterId::default() {
+            // A participant with a disk is told what counts of it.
+            if self.rows_of != ClusterId::default() && self.shared.disk.is_none() {
                 // Nothing but their names makes these rows resemble those of the new cluster.
                 self.actors.participant = Some(Participant::new());
             }

@@ -143,12 +143,19 @@ impl Heap {
 
     /// All slots that hold a row or did once, in order, with the epoch of their last change.
     pub fn used_slots(&self) -> impl Iterator<Item = (RowId, Epoch, Option<&[u8]>)> + '_ {
-        self.slots.iter().filter(|(_, slot)| slot.epoch() > Epoch(0) || !slot.is_empty()).map(
-            |(id, slot)| {
-                let id = RowId(id);
-                (id, slot.epoch(), self.row(id))
-            },
-        )
+        self.used_slots_from(RowId(0))
+    }
+
+    /// The same, from a slot on.
+    pub fn used_slots_from(
+        &self,
+        first: RowId,
+    ) -> impl Iterator<Item = (RowId, Epoch, Option<&[u8]>)> + '_ {
+        let slots = self.slots.iter_from(first.0);
+        slots.filter(|(_, slot)| slot.epoch() > Epoch(0) || !slot.is_empty()).map(|(id, slot)| {
+            let id = RowId(id);
+            (id, slot.epoch(), self.row(id))
+        })
     }
 
     /// Drops free slots at the end until `count` are left or the last one is not free.

@@ -24,6 +24,7 @@ use crate::versions::{OldImage, Versions};
 
 mod check;
 mod copy;
+mod restore;
 mod snapshot;
 
 pub use snapshot::{SnapshotIndexScan, SnapshotTooOld};

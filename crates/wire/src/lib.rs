@@ -116,6 +116,8 @@ pub enum Continue {
     Copies,
     /// Participant: build new ordered indexes, drop old versions.
     Upkeep,
+    /// Participant: go on with the checkpoint.
+    Checkpoint,
     /// Index builder: next rows.
     IndexBuild,
 }

@@ -385,7 +385,12 @@ impl Participant {
             let row = row.as_ref().map(|row| &row.0[..]);
             if !replica.partition.apply_copy(row_id, epoch, row, staged) {
                 probe!(ctx, "copy: slot is newer than the copied one");
-            } else if staged && row.is_none() {
+                continue;
+            }
+            if let Some(disk) = &mut self.disk {
+                disk.changed(&mut replica.stored, (partition, row_id), epoch, row);
+            }
+            if staged && row.is_none() {
                 // A leftover row was in the slot when the change was staged; it is gone, and the
                 // slot is reserved for the change.
                 let leg = self.legs.leg_mut(replica.claims[&row_id]);
@@ -397,6 +402,9 @@ impl Participant {
             Some(slots) => {
                 probe!(ctx, "copy: finished");
                 replica.partition.truncate(slots);
+                if let Some(disk) = &mut self.disk {
+                    disk.truncated(&mut replica.stored, partition, slots);
+                }
                 // Leftover rows that were in slots with staged changes are gone.
                 let mut claims: Vec<(RowId, LegHandle)> =
                     replica.claims.iter().map(|(row_id, handle)| (*row_id, *handle)).collect();
@@ -410,10 +418,7 @@ impl Participant {
                 }
                 self.report_synced(ctx);
             }
-            None => {
-                let ack = ParticipantMessage::CopyAck { partition, copy };
-                ctx.send(from, Message::Participant(ack));
-            }
+            None => self.acknowledge_copy(ctx, from, partition, copy),
         }
     }
 

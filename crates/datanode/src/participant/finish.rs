@@ -144,6 +144,9 @@ impl Participant {
             match row.newest() {
                 Some(image) => {
                     replica.partition.put(row_id, &image.0, epoch, &retained);
+                    if let Some(disk) = &mut self.disk {
+                        disk.changed(&mut replica.stored, row.place, epoch, Some(&image.0));
+                    }
                     self.memory.applied(image.0.len());
                     row.reserved = false;
                 }
@@ -151,6 +154,9 @@ impl Participant {
                 None if row.fresh => {}
                 None => {
                     replica.partition.delete(row_id, epoch, &retained);
+                    if let Some(disk) = &mut self.disk {
+                        disk.changed(&mut replica.stored, row.place, epoch, None);
+                    }
                     row.reserved = false;
                 }
             }

@@ -52,6 +52,7 @@ impl Participant {
         incarnation: Incarnation,
     ) {
         self.link_down(ctx, node, incarnation);
+        self.drop_held(node, incarnation);
         for handle in self.legs.of_life(node, incarnation) {
             let tickets: Vec<u64> = self.waits.of(handle).map(|(ticket, _)| ticket).collect();
             for ticket in tickets {
@@ -103,7 +104,9 @@ impl Participant {
             self.legs.change(handle, |leg| leg.leave_partition(partition));
         }
         self.copies.forget_partition(partition);
-        self.replicas.remove(&partition);
+        if let Some(replica) = self.replicas.remove(&partition) {
+            self.forget_stored(partition, &replica.stored);
+        }
     }
 
     /// Makes the replica of a partition what the state says.
@@ -117,6 +120,9 @@ impl Participant {
         let Some(syncing) = cluster.replica_syncing(partition, ctx.node()) else { return };
         let Some(replica) = self.replicas.get_mut(&partition) else {
             let replica = Replica::new(partition, table.clone(), syncing);
+            if let Some(disk) = &mut self.disk {
+                disk.placed(&replica.stored, partition);
+            }
             self.replicas.insert(partition, replica);
             return;
         };
@@ -129,6 +135,9 @@ impl Participant {
             let floor = if current == Epoch(0) { NO_SNAPSHOTS } else { current.next() };
             replica.partition.set_snapshot_floor(floor);
             self.copies.forget_target(partition);
+            if let Some(disk) = &mut self.disk {
+                disk.copied();
+            }
         }
         replica.syncing = syncing;
     }
@@ -168,7 +177,7 @@ impl Participant {
     }
 
     /// Has upkeep done soon.
-    fn need_upkeep(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn need_upkeep(&mut self, ctx: &mut Ctx<'_>) {
         if !self.upkeep_coming {
             self.upkeep_coming = true;
             ctx.send(ctx.me(), Message::Continue(Continue::Upkeep));
@@ -202,6 +211,9 @@ impl Participant {
         }
         if rebuilt || !self.stale_versions.is_empty() || self.indexes_missing() {
             self.need_upkeep(ctx);
+        }
+        if !self.indexes_missing() {
+            self.indexes_built(ctx);
         }
     }
 
@@ -240,8 +252,13 @@ impl Participant {
     }
 
     /// Begins a new life with the rows of this one: forgets transactions, locks, scans, copies,
-    /// outcomes and old images. What has changed since will be copied.
+    /// outcomes and old images. What has changed since will be copied. With a disk the rows are
+    /// read back from there, as in any life.
     pub fn rejoin(&mut self) {
+        if let Some(disk) = &self.disk {
+            *self = Self { last_token: disk.last_token(), ..Self::default() };
+            return;
+        }
         let open: Vec<LegHandle> = self.legs.iter().map(|(handle, _)| handle).collect();
         for handle in open {
             let rows = self.legs.change(handle, Leg::take_rows);
@@ -282,6 +299,6 @@ impl Participant {
 }
 
 /// A floor above every snapshot.
-const NO_SNAPSHOTS: Epoch = Epoch(u64::MAX);
+pub(super) const NO_SNAPSHOTS: Epoch = Epoch(u64::MAX);
 /// How often the memory of old images is compared with its limit.
 const APPLIES_PER_LIMIT_CHECK: u32 = 256;

@@ -118,6 +118,9 @@ impl Participant {
         {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
+        if operation.kind.is_write() && self.disk.as_ref().is_some_and(|disk| disk.is_full()) {
+            return Err(Refusal::new(ErrorCode::DiskFull, ctx.me().to_string()));
+        }
         evaluate::check_operation(table, partition, &operation.kind)
     }
 

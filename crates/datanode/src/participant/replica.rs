@@ -8,6 +8,7 @@ use store::lock_table::LockTable;
 use store::partition::Partition;
 use wire::Chain;
 
+use super::disk::Stored;
 use super::leg::LegHandle;
 
 /// A partition replica with its locks.
@@ -27,6 +28,8 @@ pub(super) struct Replica {
     pub(super) chain: Chain,
     /// Complete and this worker's to serve, in that state.
     pub(super) readable: bool,
+    /// What the disk has of it, if there is one.
+    pub(super) stored: Stored,
 }
 
 impl Replica {
@@ -40,6 +43,7 @@ impl Replica {
             complete_to: Epoch(0),
             chain: Chain::EMPTY,
             readable: false,
+            stored: Stored::default(),
         }
     }
 

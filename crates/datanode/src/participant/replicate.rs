@@ -43,9 +43,11 @@ impl Participant {
             probe!(ctx, "participant: change of a broken chain dropped");
             return;
         }
-        if !self.room_for(ctx, &writes) {
-            probe!(ctx, "participant: memory full at a backup");
-            let refusal = Refusal::new(ErrorCode::MemoryFull, ctx.me().to_string());
+        let disk_full = self.disk.as_ref().is_some_and(|disk| disk.is_full());
+        if disk_full || !self.room_for(ctx, &writes) {
+            let code = if disk_full { ErrorCode::DiskFull } else { ErrorCode::MemoryFull };
+            probe!(ctx, "participant: memory or disk full at a backup");
+            let refusal = Refusal::new(code, ctx.me().to_string());
             let refused = CoordinatorMessage::PrepareRefused { transaction: name.0, refusal };
             return ctx.send(coordinator.address, Message::Coordinator(refused));
         }

@@ -2,6 +2,7 @@
 //! carried link by link.
 
 mod copies;
+mod disk;
 mod locks;
 mod mutations;
 mod protocol;
@@ -194,6 +195,7 @@ impl World {
     }
 
     fn start(&mut self, node: u16, incarnation: u64, config: Config) {
+        let disk = config.disk.then(VecDeque::new);
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
@@ -207,7 +209,7 @@ impl World {
             lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
             outbox: VecDeque::new(),
-            disk: None,
+            disk,
             connections: Default::default(),
             timers: TimerQueue::default(),
             prng: Prng::new(1),
@@ -355,7 +357,7 @@ impl World {
                 let Some(at) = shared.timers.next().filter(|at| *at <= until) else { break };
                 shared.now = at;
                 let (_, timer) = shared.timers.pop_due(at).unwrap();
-                assert_eq!(timer, Timer::ParticipantTick);
+                assert!(matches!(timer, Timer::ParticipantTick | Timer::DiskTick));
                 self.turn(node, |participant, ctx| participant.timeout(ctx, timer));
             }
             self.nodes.get_mut(&node).unwrap().shared.now = until;

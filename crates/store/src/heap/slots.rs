@@ -249,9 +249,17 @@ impl Slots {
 
     /// Slots of chunks that are filled in, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> + '_ {
-        self.chunks.iter().enumerate().flat_map(|(chunk, content)| {
+        self.iter_from(0)
+    }
+
+    /// The same, from a slot on.
+    pub(super) fn iter_from(&self, from: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
+        let chunks = self.chunks.iter().enumerate().skip((from / CHUNK) as usize);
+        chunks.flat_map(move |(chunk, content)| {
             let first = chunk as u32 * CHUNK;
-            content.slots.iter().enumerate().map(move |(at, slot)| (first + at as u32, *slot))
+            let skipped = from.saturating_sub(first).min(content.slots.len() as u32);
+            let slots = &content.slots[skipped as usize..];
+            slots.iter().zip(first + skipped..).map(|(slot, id)| (id, *slot))
         })
     }
 

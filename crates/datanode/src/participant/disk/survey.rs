@@ -1,0 +1,399 @@
+//! What a worker finds on its disk at the start: everything is read and checked once, so that it
+//! is known what can be restored before anybody counts on it.
+//!
+//! # Guarantees
+//! An epoch that is reported as saved can be restored, unless the disk fails afterwards. A
+//! checkpoint or segment that is damaged is not used: earlier checkpoints and more of the log are,
+//! while they are there; otherwise an earlier epoch is reported, or none.
+//! # Not here
+//! Rows: `restore`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actor::{Ctx, DiskAnswer, DiskError, Halt, probe};
+use model::{ClusterId, Epoch, PartitionId};
+use ondisk::checkpoint::{CheckpointHeader, CheckpointReader};
+use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentReader};
+use ondisk::{Damage, FileName};
+use wire::ControlMessage;
+
+use super::reading::Reading;
+use super::stored::chain;
+use super::{Stage, tell_control};
+use crate::participant::Participant;
+
+/// The survey while it is under way.
+#[derive(Debug)]
+pub(super) struct Surveying {
+    reading: Reading,
+    /// The reader of the present file; none when its first piece is awaited, or it is damaged.
+    reader: Option<Reader>,
+    skips: bool,
+    found: Survey,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Segment(SegmentReader, Vec<Mark>),
+    Checkpoint(CheckpointReader),
+}
+
+/// The last mark among those with the same `since`.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    since: Epoch,
+    epoch: Epoch,
+}
+
+/// A segment of the log that has a sound header.
+#[derive(Debug)]
+struct Segment {
+    header: SegmentHeader,
+    marks: Vec<Mark>,
+    end: SegmentEnd,
+    len: u64,
+}
+
+/// A sound checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoint {
+    pub(super) header: CheckpointHeader,
+    pub(super) newest: Epoch,
+}
+
+/// What is on the disk.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// All files of the worker that have a name of ours, with their lengths.
+    pub(super) files: BTreeMap<FileName, u64>,
+    segments: BTreeMap<u64, Segment>,
+    pub(super) checkpoints: BTreeMap<(PartitionId, u32), Checkpoint>,
+    /// What the newest header and the records behind it say.
+    bases: BTreeMap<PartitionId, Base>,
+    pub(super) durable: Epoch,
+    /// What is wrong, file by file.
+    pub(super) damages: Vec<String>,
+}
+
+/// How an epoch can be restored.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// For each partition its checkpoints, oldest first, and the first record to replay.
+    pub(super) partitions: BTreeMap<PartitionId, (Vec<u32>, Position)>,
+    /// The segments to replay, with their lengths.
+    pub(super) segments: Vec<(u64, u64)>,
+}
+
+impl Surveying {
+    /// Bytes that have not been read.
+    pub(super) fn bytes_left(&self) -> u64 {
+        self.reading.bytes_left()
+    }
+
+    /// Takes a piece of a file in.
+    fn push(&mut self, file: FileName, bytes: &[u8]) -> Result<(), Damage> {
+        let reader = self.reader.get_or_insert_with(|| match file {
+            FileName::Redo(_) => Reader::Segment(SegmentReader::new(), Vec::new()),
+            _ => Reader::Checkpoint(CheckpointReader::new()),
+        });
+        match reader {
+            Reader::Segment(reader, marks) => {
+                reader.push(bytes);
+                self.found.read_records(reader, marks);
+            }
+            Reader::Checkpoint(reader) => {
+                reader.push(bytes);
+                while reader.skip_block()? {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The present file has been read to its end.
+    fn end_file(&mut self, ctx: &mut Ctx<'_>, file: FileName) {
+        let result = match self.reader.take() {
+            _ if std::mem::take(&mut self.skips) => return,
+            None => return,
+            Some(Reader::Segment(reader, marks)) => {
+                self.found.add_segment(ctx, file, reader, marks)
+            }
+            Some(Reader::Checkpoint(mut reader)) => {
+                let end = reader.finish().map(|(header, footer)| (*header, footer.newest));
+                end.map(|(header, newest)| self.found.add_checkpoint(ctx, file, header, newest))
+            }
+        };
+        if let Err(damage) = result {
+            self.damaged(ctx, file, &damage.to_string());
+        }
+    }
+
+    fn damaged(&mut self, ctx: &mut Ctx<'_>, file: FileName, what: &str) {
+        probe!(ctx, "disk: damaged file found");
+        self.found.damages.push(format!("{file}: {what}"));
+        self.reader = None;
+    }
+}
+
+impl Survey {
+    /// The newest segment with a sound header.
+    fn newest(&self) -> Option<&Segment> {
+        self.segments.last_key_value().map(|(_, segment)| segment)
+    }
+
+    /// The cluster whose rows these are.
+    pub(super) fn cluster(&self) -> Option<ClusterId> {
+        self.newest().map(|segment| segment.header.cluster)
+    }
+
+    /// The fences that hold.
+    pub(super) fn fences(&self) -> Vec<ondisk::redo::Fence> {
+        self.newest().map(|segment| segment.header.fences.clone()).unwrap_or_default()
+    }
+
+    /// The newest epoch of records and checkpoints of `segment` that counts.
+    pub(super) fn limit_of(&self, segment: u64) -> Epoch {
+        self.newest().map_or(Epoch(0), |newest| newest.header.limit_of(segment))
+    }
+
+    /// The largest number that a segment on the disk has.
+    pub(super) fn last_segment(&self) -> u64 {
+        let numbers = self.files.keys().filter_map(|file| match file {
+            FileName::Redo(number) => Some(*number),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+
+    /// The largest number that a checkpoint of the partition on the disk has.
+    pub(super) fn last_sequence(&self, of: PartitionId) -> u32 {
+        let numbers = self.files.keys().filter_map(|file| match file {
+            FileName::Checkpoint { partition, sequence }
+            | FileName::Draft { partition, sequence }
+                if *partition == of =>
+            {
+                Some(*sequence)
+            }
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+
+    fn read_records(&mut self, reader: &mut SegmentReader, marks: &mut Vec<Mark>) {
+        let had_header = !marks.is_empty();
+        if !had_header && let Some(header) = reader.header() {
+            // Older segments say nothing that the newest header does not know.
+            self.bases = header.bases.iter().map(|base| (base.partition, *base)).collect();
+            self.durable = self.durable.max(header.durable);
+            marks.push(Mark { since: Epoch(0), epoch: header.saved });
+        }
+        while let Some((_, record)) = reader.next_record() {
+            match record {
+                Record::EpochEnd(mark) => {
+                    self.durable = self.durable.max(mark.durable);
+                    let epoch = mark.epoch;
+                    match marks.last_mut().filter(|last| last.since == mark.since) {
+                        Some(last) => last.epoch = last.epoch.max(epoch),
+                        None => marks.push(Mark { since: mark.since, epoch }),
+                    }
+                }
+                Record::Base(base) => {
+                    self.bases.insert(base.partition, base);
+                }
+                Record::Dropped { partition } => {
+                    self.bases.remove(&partition);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_segment(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        file: FileName,
+        mut reader: SegmentReader,
+        marks: Vec<Mark>,
+    ) -> Result<(), Damage> {
+        let end = reader.finish();
+        let loss = reader.proves_loss();
+        let (Some(header), FileName::Redo(number)) = (reader.header().cloned(), file) else {
+            return match end {
+                SegmentEnd::Damaged(damage) => Err(damage),
+                _ => Ok(()),
+            };
+        };
+        let of_this_worker = (header.node, header.worker) == (ctx.node(), ctx.me().worker);
+        if !of_this_worker || header.segment != number {
+            self.damages.push(format!("{file}: it is {header}"));
+            return Ok(());
+        }
+        if self.cluster().is_some_and(|cluster| cluster != header.cluster) {
+            probe!(ctx, "disk: log of an earlier cluster found");
+            self.segments.clear();
+            self.durable = header.durable;
+        }
+        if loss && let SegmentEnd::Damaged(damage) = end {
+            probe!(ctx, "disk: log damaged before its end");
+            self.damages.push(format!("{file}: {damage}, and it had been synced beyond"));
+        }
+        let len = self.files[&file];
+        self.segments.insert(number, Segment { header, marks, end, len });
+        Ok(())
+    }
+
+    fn add_checkpoint(
+        &mut self,
+        ctx: &Ctx<'_>,
+        file: FileName,
+        header: CheckpointHeader,
+        newest: Epoch,
+    ) {
+        let FileName::Checkpoint { partition, sequence } = file else { return };
+        let of_this_worker = (header.node, header.worker) == (ctx.node(), ctx.me().worker);
+        if !of_this_worker || (header.partition, header.sequence) != (partition, sequence) {
+            return self.damages.push(format!("{file}: it is {header}"));
+        }
+        self.checkpoints.insert((partition, sequence), Checkpoint { header, newest });
+    }
+
+    /// The newest epoch up to which a segment says that everything is in the log, as far as it
+    /// counts.
+    fn marked(&self, number: u64, segment: &Segment) -> Epoch {
+        let counts = segment.marks.iter().filter(|mark| mark.since <= self.durable);
+        let newest = counts.map(|mark| mark.epoch).max().unwrap_or(Epoch(0));
+        newest.min(self.limit_of(number))
+    }
+
+    /// The newest epoch that can be restored, with how.
+    fn newest_restorable(&self) -> Option<(Epoch, Plan)> {
+        let marked = self.segments.iter().map(|(number, segment)| self.marked(*number, segment));
+        let epochs: BTreeSet<Epoch> = marked.filter(|epoch| *epoch > Epoch(0)).collect();
+        epochs.into_iter().rev().find_map(|epoch| Some((epoch, self.plan(epoch)?)))
+    }
+
+    /// How an epoch is restored; none when it cannot be.
+    pub(super) fn plan(&self, through: Epoch) -> Option<Plan> {
+        let mut plan = Plan::default();
+        for (partition, base) in &self.bases {
+            plan.partitions.insert(*partition, self.start_of(base, through)?);
+        }
+        let oldest = plan.partitions.values().map(|(_, redo)| redo.segment).min();
+        let newest = *self.segments.last_key_value()?.0;
+        plan.segments = self.replayable(oldest.unwrap_or(newest).min(newest), through)?;
+        Some(plan)
+    }
+
+    /// What a partition begins with: its newest checkpoint that counts, with all it continues.
+    fn start_of(&self, base: &Base, through: Epoch) -> Option<(Vec<u32>, Position)> {
+        let first = *self.segments.first_key_value()?.0;
+        let of_partition = self.checkpoints.range((base.partition, 0)..=(base.partition, u32::MAX));
+        for (_, Checkpoint { header, newest, .. }) in of_partition.rev() {
+            let is_base = header.sequence == base.sequence;
+            // The log must go back to another one's beginning.
+            let reaches = is_base || header.redo.segment >= first;
+            let limit = through.min(self.limit_of(header.redo.segment));
+            if *newest > limit || !reaches || Some(header.cluster) != self.cluster() {
+                continue;
+            }
+            let find = |sequence| {
+                self.checkpoints.get(&(base.partition, sequence)).map(|found| found.header)
+            };
+            if let Some(chain) = chain(header, find) {
+                return Some((chain, if is_base { base.redo } else { header.redo }));
+            }
+        }
+        (base.sequence == 0).then_some((Vec::new(), base.redo))
+    }
+
+    /// The segments from `first` on, if nothing is missing up to a mark that reaches `through`.
+    fn replayable(&self, first: u64, through: Epoch) -> Option<Vec<(u64, u64)>> {
+        let mut reached = Epoch(0);
+        let mut segments = Vec::new();
+        let mut before: Option<&Segment> = None;
+        for (number, segment) in self.segments.range(first..) {
+            let follows = match before {
+                None => *number == first,
+                Some(before) if before.header.incarnation == segment.header.incarnation => {
+                    before.header.segment + 1 == *number && before.end == SegmentEnd::Sealed
+                }
+                Some(_) => {
+                    let fences = segment.header.fences.iter();
+                    let own = fences.filter(|fence| fence.segment == *number);
+                    own.map(|fence| fence.through).max().is_some_and(|fence| fence <= reached)
+                }
+            };
+            if !follows {
+                break;
+            }
+            reached = reached.max(self.marked(*number, segment));
+            segments.push((*number, segment.len));
+            before = Some(segment);
+        }
+        (reached >= through).then_some(segments)
+    }
+}
+
+impl Participant {
+    /// The worker's files are known: reads them all.
+    pub(super) fn begin_survey(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        result: Result<Vec<DiskAnswer>, DiskError>,
+    ) {
+        let files = match result.map(|mut answers| answers.pop()) {
+            Ok(Some(DiskAnswer::Files(files))) => files,
+            Ok(other) => panic!("a list answered with {other:?}"),
+            Err(error) => return ctx.halt(Halt::DiskFailed(error.text)),
+        };
+        let ours = files.into_iter().filter_map(|(name, len)| Some((FileName::parse(&name)?, len)));
+        let files: BTreeMap<FileName, u64> = ours.collect();
+        let is_read = |file: &FileName| !matches!(file, FileName::Draft { .. });
+        let used = files.iter().filter(|(file, len)| is_read(file) && **len > 0);
+        let reading = Reading::of(used.map(|(file, len)| (*file, *len)));
+        let found = Survey { files, ..Survey::default() };
+        let surveying = Box::new(Surveying { reading, reader: None, skips: false, found });
+        let disk = self.disk.as_mut().expect("it has answered");
+        disk.stage = Stage::Surveying(surveying);
+        self.continue_survey(ctx);
+    }
+
+    /// A piece of a file has come in.
+    pub(super) fn survey_piece(&mut self, ctx: &mut Ctx<'_>, piece: Result<Vec<u8>, DiskError>) {
+        let disk = self.disk.as_mut().expect("it has answered");
+        let Stage::Surveying(surveying) = &mut disk.stage else { panic!("checked by the caller") };
+        let len = piece.as_ref().map_or(0, Vec::len);
+        let (file, last) = surveying.reading.taken(len);
+        if !surveying.skips {
+            let read = match &piece {
+                Ok(bytes) => surveying.push(file, bytes).map_err(|damage| damage.to_string()),
+                Err(error) => Err(error.text.clone()),
+            };
+            if let Err(what) = read {
+                surveying.damaged(ctx, file, &what);
+                surveying.skips = true;
+            }
+        }
+        if last {
+            surveying.end_file(ctx, file);
+        }
+        self.continue_survey(ctx);
+    }
+
+    /// Asks for more, or says what was found.
+    fn continue_survey(&mut self, ctx: &mut Ctx<'_>) {
+        let disk = self.disk.as_mut().expect("a survey is under way");
+        let Stage::Surveying(surveying) = &mut disk.stage else { panic!("a survey is under way") };
+        if surveying.reading.go_on(ctx, &mut disk.requests) {
+            return;
+        }
+        let survey = std::mem::take(&mut surveying.found);
+        let rows = survey.newest_restorable().map(|(epoch, _)| epoch);
+        let rows = survey.cluster().zip(rows);
+        if rows.is_none() && !survey.segments.is_empty() {
+            probe!(ctx, "disk: nothing that can be restored");
+        }
+        disk.stage = Stage::Surveyed(Box::new(survey));
+        let worker = ctx.me().worker;
+        tell_control(ctx, ControlMessage::WorkerStored { worker, rows });
+    }
+}
