@@ -210,7 +210,7 @@ impl Participant {
                 self.copy_ack(ctx, from, partition, copy);
             }
             ParticipantMessage::Save { epoch } => self.save(ctx, from, epoch),
-            ParticipantMessage::Durable { epoch, waited: _ } => self.durable(ctx, epoch),
+            ParticipantMessage::Durable { epoch, waited } => self.durable(ctx, epoch, waited),
             ParticipantMessage::Restore { through } => self.restore(ctx, through),
         }
     }

@@ -452,15 +452,21 @@ impl Participant {
         self.outcomes.inherit_forgotten(forgotten);
     }
 
-    /// Tells the node's control actor when everything this worker was to be given is here.
-    fn report_synced(&mut self, ctx: &mut Ctx<'_>) {
+    /// Whether everything this worker was to be given is here.
+    pub(super) fn copies_are_done(&self) -> bool {
+        let done = |id: &PartitionId| self.copies.targets.get(id).is_some_and(|t| t.done);
+        self.replicas.iter().filter(|(_, r)| r.syncing).all(|(id, _)| done(id))
+    }
+
+    /// Tells the node's control actor when everything this worker was to be given is here, and no
+    /// epoch is called durable any more that it has not on its disk.
+    pub(super) fn report_synced(&mut self, ctx: &mut Ctx<'_>) {
         let cluster = ctx.cluster();
         let me = cluster.member(ctx.node(), ctx.incarnation());
         if me.is_none_or(|member| member.status != MemberStatus::Syncing) {
             return;
         }
-        let done = |id: &PartitionId| self.copies.targets.get(id).is_some_and(|t| t.done);
-        if self.replicas.iter().filter(|(_, r)| r.syncing).all(|(id, _)| done(id)) {
+        if self.copies_are_done() && self.disk.as_ref().is_none_or(|disk| disk.is_waited_for()) {
             let worker = ctx.me().worker;
             let control =
                 Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };

@@ -101,6 +101,8 @@ pub(super) struct Disk {
     held: Held,
     /// Files of earlier lives; those that are not needed go when the log is open.
     leftovers: Vec<FileName>,
+    /// The driver calls no epoch durable that this worker has not on its disk.
+    waited_for: bool,
     armed: Option<Instant>,
 }
 
@@ -135,6 +137,7 @@ impl Disk {
             checkpoints: Checkpoints::default(),
             held: Held::default(),
             leftovers: Vec::new(),
+            waited_for: false,
             armed: None,
         }
     }
@@ -142,6 +145,11 @@ impl Disk {
     /// The number of the last request; requests of a later life go on from there.
     pub(super) fn last_token(&self) -> u64 {
         self.requests.next_token
+    }
+
+    /// Whether the driver calls no epoch durable that this worker has not on its disk.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waited_for
     }
 
     /// Whether new changes are refused for want of space.
@@ -317,9 +325,13 @@ impl Participant {
     fn is_complete(&self, ctx: &Ctx<'_>) -> bool {
         let open = self.disk.as_ref().is_some_and(|disk| matches!(disk.stage, Stage::Open));
         let member = ctx.cluster().member(ctx.node(), ctx.incarnation());
-        open && member
-            .is_some_and(|m| matches!(m.status, MemberStatus::Active | MemberStatus::Leaving))
-            && self.replicas.values().all(|replica| !replica.syncing)
+        open && match member.map(|member| member.status) {
+            Some(MemberStatus::Active | MemberStatus::Leaving) => {
+                self.replicas.values().all(|replica| !replica.syncing)
+            }
+            Some(MemberStatus::Syncing) => self.copies_are_done(),
+            Some(MemberStatus::Joining | MemberStatus::Restoring) | None => false,
+        }
     }
 }
 

@@ -439,7 +439,16 @@ impl Participant {
     }
 
     /// No restart goes back behind this epoch any more: what only such a restart needs can go.
-    pub(in crate::participant) fn durable(&mut self, ctx: &mut Ctx<'_>, epoch: Epoch) {
+    pub(in crate::participant) fn durable(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        epoch: Epoch,
+        waited: bool,
+    ) {
+        let Some(disk) = &mut self.disk else { return };
+        if waited && !std::mem::replace(&mut disk.waited_for, true) {
+            self.report_synced(ctx);
+        }
         let Some(disk) = &mut self.disk else { return };
         let Some(log) = &mut disk.log else { return };
         log.durable = log.durable.max(epoch);
