@@ -82,6 +82,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }),
         listeners,
         tls,
+        disk: None,
         trace_directory: directory,
         report: Box::new(move |event| {
             let report = report.lock().expect("nobody panics while holding it");

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use actor::Halt;
+use actor::{DiskReply, Halt};
 use model::{ActorKind, Address, NodeId, WorkerId};
 use node::{Outgoing, Place, Worker};
 use stdx::{Duration, Instant};
@@ -25,6 +25,7 @@ use wire::{Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{trace, write_trace};
+use crate::disk::Asked;
 use crate::exchange::Mail;
 use crate::gateway::Gateway;
 use crate::listener::{Accepted, Acceptor, Listeners};
@@ -46,6 +47,8 @@ pub(crate) struct Thread {
     /// What is to be posted, by thread.
     outgoing: Vec<Vec<Mail>>,
     incoming: Vec<Mail>,
+    /// What is to be asked of the disk.
+    asked: Vec<Asked>,
     ready: Vec<Ready>,
     now: Instant,
     /// The cluster is seen to serve.
@@ -96,6 +99,7 @@ impl Thread {
             next_thread: 0,
             outgoing: (0..common.threads()).map(|_| Vec::new()).collect(),
             incoming: Vec::new(),
+            asked: Vec::new(),
             ready: Vec::new(),
             now: common.clock.now(),
             serves: false,
@@ -127,7 +131,7 @@ impl Thread {
             workers,
             config: self.common.config.clone(),
             lease: life.lease.clone(),
-            disk: false,
+            disk: life.role != Role::Client && self.common.disk.is_some(),
             seed: entropy()?,
             recorder_size: RECORDER_SIZE,
         };
@@ -206,6 +210,7 @@ impl Thread {
             match mail {
                 Mail::Message(outgoing) => self.deliver(outgoing),
                 Mail::NodeDown(node) => self.node_down(node),
+                Mail::Disk(node, reply) => self.deliver_disk(node, reply),
                 Mail::Connection(accepted) => self.open(accepted),
                 Mail::LookAround => {}
             }
@@ -291,7 +296,19 @@ impl Thread {
             self.send(outgoing);
             any = true;
         }
+        let Hosted { worker, .. } = &mut self.hosted[at];
+        while let Some(request) = worker.pop_disk_request() {
+            self.asked.push(Asked { node, worker: worker.shared().worker, request });
+            any = true;
+        }
         any
+    }
+
+    /// Hands an answer of the disk to the worker that asked, if it lives.
+    fn deliver_disk(&mut self, node: NodeId, reply: DiskReply) {
+        if let Some(hosted) = self.hosted.iter_mut().find(|hosted| hosted.node == node) {
+            hosted.worker.deliver_disk_reply(reply);
+        }
     }
 
     fn send(&mut self, outgoing: Outgoing) {
@@ -321,6 +338,9 @@ impl Thread {
     fn post(&mut self) {
         for (thread, batch) in self.outgoing.iter_mut().enumerate() {
             self.common.exchange.post(self.index, thread, batch);
+        }
+        if let Some(disk) = &self.common.disk {
+            disk.submit(&mut self.asked);
         }
     }
 
