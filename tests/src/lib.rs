@@ -68,7 +68,6 @@ impl Server {
         let mut process = Command::new(binary())
             .arg("dev")
             .arg(format!("--port={port}"))
-            .arg(format!("--dir={}", directory.display()))
             .arg(format!("--socket={}", socket.display()))
             .args(options)
             .stdout(Stdio::piped())

@@ -25,6 +25,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::clock::Clock;
 use crate::crash::CrashSite;
+use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::disk::{Disk, DiskEngine};
 use crate::exchange::{Exchange, Mail};
 use crate::listener::Listeners;
@@ -60,7 +61,7 @@ pub struct DiskSetup {
     /// How they are worked.
     pub engine: DiskEngine,
     /// The data directory of each data and management node.
-    pub directories: BTreeMap<NodeId, PathBuf>,
+    pub directories: BTreeMap<NodeId, DataDirectory>,
 }
 
 /// Where an application's actor runs.
@@ -130,6 +131,8 @@ pub(crate) struct Common {
     pub(crate) clock_origin: u64,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) disk: Option<Disk>,
+    /// Locked as long as threads may ask the disk.
+    _directories: BTreeMap<NodeId, DataDirectory>,
     pub(crate) lives: BTreeMap<NodeId, Life>,
     pub(crate) application: ApplicationFactory,
     pub(crate) tls: Option<TlsIdentity>,
@@ -189,21 +192,28 @@ impl Cluster {
         let nodes = config.data_nodes.iter().map(|node| (*node, Role::Data));
         let management = config.management_nodes.iter().map(|node| (*node, Role::Management));
         let nodes = nodes.chain(management).chain([(client, Role::Client)]);
-        let life = |(node, role)| {
-            let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
-            // Later lives are larger, also after a restart of the process.
-            let incarnation = Incarnation(since_1970);
-            (node, Life { node, role, incarnation, lease, ended })
-        };
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(setup.report);
         let exchange = Arc::new(Exchange::new(usize::from(threads))?);
-        let disk = disk.map(|disk| start_disk(disk, &exchange, &report)).transpose()?;
+        let mut directories = BTreeMap::new();
+        let mut incarnation = Incarnation(since_1970);
+        let mut started = None;
+        if let Some(disk) = disk {
+            directories = disk.directories;
+            incarnation = begin_lives(&mut directories, incarnation, threads, &config)?;
+            let roots = directories.iter().map(|(node, d)| (*node, d.path().to_path_buf()));
+            started = Some(start_disk(disk.engine, roots.collect(), &exchange, &report)?);
+        }
+        let life = |(node, role)| {
+            let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
+            (node, Life { node, role, incarnation, lease, ended })
+        };
         let common = Arc::new(Common {
             config: config.clone(),
             clock,
             clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
             exchange,
-            disk,
+            disk: started,
+            _directories: directories,
             lives: nodes.map(life).collect(),
             application,
             tls,
@@ -228,7 +238,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// How the disks of the nodes are worked: `io_uring` or `threads`; none for a cluster in memory.
+    /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
     pub fn disk_engine(&self) -> Option<&'static str> {
         self.common.disk.as_ref().map(Disk::engine_name)
     }
@@ -254,9 +264,28 @@ impl Cluster {
     }
 }
 
+/// Writes into the data directories that a new life of their nodes begins; which. It is larger than
+/// all before, also when the clock has been set back.
+fn begin_lives(
+    directories: &mut BTreeMap<NodeId, DataDirectory>,
+    now: Incarnation,
+    threads: u8,
+    config: &Config,
+) -> io::Result<Incarnation> {
+    let last = directories.values().filter_map(DataDirectory::last_life).max();
+    let incarnation = last.map_or(now, |last| now.max(Incarnation(last.0 + 1)));
+    for (node, directory) in directories {
+        let workers = if config.management_nodes.contains(node) { 1 } else { threads };
+        let begun = directory.begin_life(incarnation, workers);
+        begun.map_err(|error: DirectoryError| io::Error::other(error))?;
+    }
+    Ok(incarnation)
+}
+
 /// Begins to work the disks. What they answer goes to the threads of workers as mail.
 fn start_disk(
-    setup: DiskSetup,
+    engine: DiskEngine,
+    directories: BTreeMap<NodeId, PathBuf>,
     exchange: &Arc<Exchange>,
     report: &Arc<dyn Fn(Event) + Send + Sync>,
 ) -> io::Result<Disk> {
@@ -266,7 +295,7 @@ fn start_disk(
         exchange.post(exchange.len(), usize::from(worker.0), &mut mail.collect());
     };
     let failed = move |error| report(Event::Failed(error));
-    Disk::start(setup.engine, setup.directories, Arc::new(deliver), Arc::new(failed))
+    Disk::start(engine, directories, Arc::new(deliver), Arc::new(failed))
 }
 
 /// A number nobody can guess.

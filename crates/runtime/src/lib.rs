@@ -2,8 +2,8 @@
 //!
 //! # Owns
 //! A thread per worker number, each with one event loop and a worker of every node of the process;
-//! what they send each other; client connections; the disks of the nodes; what is written when a
-//! node stops unexpectedly.
+//! what they send each other; client connections; the data directories and disks of the nodes; what
+//! is written when a node stops unexpectedly.
 //! # Guarantees
 //! It promises to the actors what the simulation promises: whole messages, in order, and a report
 //! when a node has ended. In one process links do not break otherwise.
@@ -14,6 +14,7 @@
 mod clock;
 mod cluster;
 mod crash;
+mod data_directory;
 mod disk;
 mod exchange;
 mod gateway;
@@ -23,6 +24,7 @@ mod thread;
 mod tls;
 
 pub use cluster::{ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Setup};
+pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use disk::DiskEngine;
 pub use listener::Listeners;
 pub use tls::{TlsIdentity, TlsIdentityError};

@@ -56,6 +56,8 @@ pub(crate) struct Thread {
     /// The end: until when clients may take leave, and whether all have.
     stopping: Option<Instant>,
     drained: bool,
+    /// When what the last clients have committed has had time to reach the disk.
+    saved: Option<Instant>,
 }
 
 /// A worker on this thread.
@@ -105,6 +107,7 @@ impl Thread {
             serves: false,
             stopping: None,
             drained: false,
+            saved: None,
             common: common.clone(),
         };
         for life in common.lives.values() {
@@ -192,7 +195,7 @@ impl Thread {
 
     /// When there is something to do even if nothing comes in.
     fn due(&mut self) -> Option<Instant> {
-        let mut due = self.stopping;
+        let mut due = [self.stopping, self.saved].into_iter().flatten().min();
         for hosted in &mut self.hosted {
             if hosted.worker.has_messages() || hosted.worker.connections().has_touched() {
                 return Some(Instant::ZERO);
@@ -431,13 +434,19 @@ impl Thread {
             self.common.drained.fetch_add(1, Ordering::SeqCst);
             self.common.exchange.wake_all();
         }
+        let all_drained = self.common.drained.load(Ordering::SeqCst) == self.common.threads();
+        if self.stopping.is_some() && all_drained && self.saved.is_none() {
+            let common = &self.common;
+            // One save may be under way, and the next has the last commits.
+            let saves = common.disk.as_ref().map(|_| common.config.save_interval.times(3));
+            self.saved = Some(self.now + saves.unwrap_or(Duration::ZERO));
+        }
         Ok(())
     }
 
-    /// Whether all clients have taken leave, or have had time to.
+    /// Whether all clients have taken leave, or have had time to, and what they did is saved.
     fn has_stopped(&self) -> bool {
-        let all_drained = self.common.drained.load(Ordering::SeqCst) == self.common.threads();
-        self.stopping.is_some_and(|until| all_drained || until <= self.now)
+        [self.stopping, self.saved].into_iter().flatten().any(|until| until <= self.now)
     }
 }
 

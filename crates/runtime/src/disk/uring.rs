@@ -2,8 +2,8 @@
 //!
 //! # Owns
 //! How far the request of each lane is. Writes, syncs and reads of open files go through the ring;
-//! what changes names or opens files is done by helpers (`pool`), since the kernel would use threads
-//! for it too.
+//! what changes names or opens files is done by helpers (`pool`), since the kernel would use
+//! threads for it too.
 //! # Failure
 //! When the ring itself fails, the process is told that the disk cannot be worked any more.
 
