@@ -72,7 +72,7 @@ class Server:
 
 def nines(options, directory):
     """A cluster of two data nodes in one process."""
-    command = [options.nines, "dev", "--port=0", f"--dir={directory}"]
+    command = [options.nines, "dev", "--port=0"]
     return Server("Nines", [*command, f"--socket={directory / 'sock'}"], directory)
 
 

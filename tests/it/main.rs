@@ -4,6 +4,7 @@ mod clients;
 mod connectors;
 mod differential;
 mod dump;
+mod durability;
 mod scripts;
 mod server;
 mod sysbench;

@@ -1,13 +1,15 @@
 //! Real processes and real clients: starts the server's binary, runs programs against it.
 //!
 //! # Owns
-//! [`Server`], a running `nines dev` with its directory, ended when dropped; running outside
-//! programs with their output in the failure's text.
+//! [`Server`], a running `nines dev`, ended when dropped; [`Session`], a connection to it; running
+//! outside programs with their output in the failure's text.
 //! # Guarantees
 //! Nothing is left behind: no process, no directory. A test that misses a program fails and names
 //! the package; `cargo xtask test` installs it beforehand.
 //! # Not here
 //! What is tested (`it/`).
+
+mod session;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -18,6 +20,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use session::{QueryError, Session, TextRow};
 
 /// How long anything outside may take before a test gives up: liveness, not speed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -47,7 +51,8 @@ pub fn free_port() -> u16 {
 /// A running `nines dev`.
 pub struct Server {
     process: Child,
-    directory: PathBuf,
+    /// Removed with the server; none if it is the caller's.
+    directory: Option<PathBuf>,
     /// Its TCP port.
     pub port: u16,
     /// Its Unix socket.
@@ -57,28 +62,58 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server with more `options` and waits until it says `ready`.
+    /// Starts a server in memory with more `options` and waits until it says `ready`.
     pub fn start(options: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nines-test-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+        let directory = temporary_directory();
+        let mut server = Self::launch(&directory, options);
+        server.directory = Some(directory);
+        server.wait_until_ready();
+        server
+    }
+
+    /// Starts a server whose data is in a directory, and waits until it says `ready`.
+    pub fn start_in(directory: &Path, options: &[&str]) -> Self {
+        let mut server = Self::launch_in(directory, options);
+        server.wait_until_ready();
+        server
+    }
+
+    /// Starts a server whose data is in a directory, and does not wait.
+    pub fn launch_in(directory: &Path, options: &[&str]) -> Self {
+        let data = format!("--dir={}", directory.display());
+        let options: Vec<&str> = [data.as_str()].iter().chain(options).copied().collect();
+        Self::launch(directory, &options)
+    }
+
+    fn launch(directory: &Path, options: &[&str]) -> Self {
         let (port, socket) = (free_port(), directory.join("nines.sock"));
-        let mut process = Command::new(binary())
+        let process = Command::new(binary())
             .arg("dev")
             .arg(format!("--port={port}"))
-            .arg(format!("--dir={}", directory.display()))
             .arg(format!("--socket={}", socket.display()))
             .args(options)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .expect("the binary starts");
-        let output = process.stdout.take().expect("its output is piped");
-        let greeting = read_until_ready(output);
-        assert!(!greeting.is_empty(), "the server ended before it was ready");
-        Self { process, directory, port, socket, greeting }
+        Self { process, directory: None, port, socket, greeting: Vec::new() }
+    }
+
+    fn wait_until_ready(&mut self) {
+        let output = self.process.stdout.take().expect("its output is piped");
+        self.greeting = read_until_ready(output);
+        assert!(!self.greeting.is_empty(), "the server ended before it was ready");
+    }
+
+    /// A connection that says exactly when it is lost.
+    pub fn session(&self) -> Result<Session, QueryError> {
+        Session::connect(&self.socket)
+    }
+
+    /// Ends the process as a crash would (`kill -9`), and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it is our child");
+        self.process.wait().expect("it is our child");
     }
 
     /// Its process.
@@ -167,8 +202,20 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        if let Some(directory) = &self.directory {
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
+}
+
+/// A new empty directory; whoever asks for it removes it.
+pub fn temporary_directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("nines-test-{}-{number}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    directory
 }
 
 /// Reads lines up to the one that begins with `ready`; then keeps reading, so that the server never

@@ -19,6 +19,7 @@
 //! The meaning of operations, SQL, connections.
 
 mod call;
+mod durable;
 mod encode;
 mod follow;
 mod inspect;
@@ -327,7 +328,9 @@ impl Client {
             ClientReply::Snapshot { session, request, result } => {
                 self.snapshot_reply(ctx, from, session, request, result);
             }
-            ClientReply::Durable { .. } => {}
+            ClientReply::Durable { session, request, result } => {
+                self.durable_reply(ctx, from, session, request, result);
+            }
             ClientReply::Outcome { transaction, request, result } => {
                 self.outcome_reply(ctx, from, transaction, request, result);
             }

@@ -85,6 +85,8 @@ pub enum ClientResult {
     },
     /// The snapshot is held by the session until closed.
     SnapshotOpened(Epoch),
+    /// Everything committed up to this epoch is on the disks of all complete replicas.
+    Durable(Epoch),
     /// The definition is changed everywhere; the table concerned.
     SchemaChanged(TableId),
     /// How the transaction ended.

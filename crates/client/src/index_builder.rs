@@ -10,10 +10,13 @@
 //! transaction that committed without knowing of the index is complete on all replicas, so the
 //! scan that follows finds its rows. For each row found, a transaction locks the row, reads it
 //! again and adds its entry. An entry that exists already either is the row's own, or a second row
-//! has the same key: then the index cannot be unique and is dropped.
+//! has the same key: then the index cannot be unique and is dropped. Where nodes have disks, the
+//! index is set online when all entries are on them: a restart of the whole cluster must not find
+//! an index online whose entries were lost.
 //! # Invariants
 //! 1. Entries are only added for rows that are share-locked by the same transaction.
-//! 2. `SetIndexOnline` is proposed only after a scan that has seen every partition to its end.
+//! 2. `SetIndexOnline` is proposed only after a scan that has seen every partition to its end, and
+//!    when the entries are as durable as the proposal.
 //! # Failure
 //! A lost scan begins the build anew, a lost transaction is run again; entries that were added
 //! stay, and are found to be the row's own. A build for which there is no memory is tried for ever;
@@ -69,6 +72,11 @@ enum Stage {
     Waiting(Token),
     /// Scans and adds entries.
     Filling(Filling),
+    /// All entries are there, some perhaps added in an earlier life; waits for a snapshot that has
+    /// them.
+    Filled(Token),
+    /// Waits for that snapshot to be on disk.
+    Saving(Token),
     /// Waits for the state that shows the index online, or gone.
     Proposed(Arc<Command>),
 }
@@ -179,7 +187,23 @@ impl IndexBuilder {
             Stage::Filling(filling) if filling.batch.awaits(token) => {
                 self.batch_moved(ctx, event.result);
             }
-            Stage::Waiting(_) | Stage::Filling(_) | Stage::Proposed(_) => {}
+            Stage::Filled(waiting) if *waiting == token => match event.result {
+                ClientResult::SnapshotOpened(epoch) => {
+                    self.client.close_snapshot(ctx, job.reader, epoch);
+                    let saved = self.client.await_durable(ctx, job.reader, epoch, false);
+                    job.stage = Stage::Saving(saved);
+                }
+                _ => self.begin_later(ctx),
+            },
+            Stage::Saving(waiting) if *waiting == token => match event.result {
+                ClientResult::Durable(_) => self.propose_online(ctx),
+                _ => self.begin_later(ctx),
+            },
+            Stage::Waiting(_)
+            | Stage::Filling(_)
+            | Stage::Filled(_)
+            | Stage::Saving(_)
+            | Stage::Proposed(_) => {}
         }
     }
 
@@ -212,6 +236,15 @@ impl IndexBuilder {
         if !filling.scanned {
             return self.client.scan_next(ctx, filling.scan);
         }
+        if ctx.config().disk {
+            job.stage = Stage::Filled(self.client.open_snapshot(ctx, job.reader));
+        } else {
+            self.propose_online(ctx);
+        }
+    }
+
+    fn propose_online(&mut self, ctx: &mut Ctx<'_>) {
+        let job = self.job.as_ref().expect("a job that goes on");
         let (table, index) = (job.table, job.index);
         fault_point!(ctx, "builder: before an index is proposed online");
         self.propose(ctx, SchemaChange::SetIndexOnline { table, index });
@@ -245,7 +278,7 @@ impl IndexBuilder {
                 let command = command.clone();
                 send_proposal(ctx, command);
             }
-            Stage::Waiting(_) | Stage::Filling(_) => {}
+            Stage::Waiting(_) | Stage::Filling(_) | Stage::Filled(_) | Stage::Saving(_) => {}
         }
     }
 }

@@ -8,13 +8,17 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use runtime::DiskEngine;
 
 use crate::dev::DevOptions;
+use crate::inspect::InspectOptions;
 
 /// What a command line asks for.
 pub(crate) enum Parsed {
     /// `nines dev`.
     Dev(Box<DevOptions>),
+    /// `nines inspect`.
+    Inspect(InspectOptions),
     /// A text to print: help, the version.
     Text(String),
     /// It cannot be done; why.
@@ -32,6 +36,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             Ok(options) => Parsed::Dev(Box::new(options)),
             Err(why) => Parsed::Wrong(why),
         },
+        Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
+            paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
+            all: matches.get_flag("all"),
+        }),
         Some((name, _)) => Parsed::Wrong(format!(
             "`nines {name}` is not available yet; `nines dev` runs a whole cluster in one process"
         )),
@@ -51,7 +59,7 @@ fn explain(error: &clap::Error) -> Parsed {
             let paragraph = text.lines().map(str::trim).take_while(|line| !line.is_empty());
             let line = paragraph.collect::<Vec<_>>().join(" ");
             let line = line.strip_prefix("error: ").unwrap_or(&line);
-            Parsed::Wrong(format!("{line}; see `nines dev --help`"))
+            Parsed::Wrong(format!("{line}; see `nines --help`"))
         }
     }
 }
@@ -60,7 +68,8 @@ fn program() -> Command {
     let program = Command::new("nines")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A distributed in-memory SQL database that speaks MySQL's protocol")
-        .subcommand(dev());
+        .subcommand(dev())
+        .subcommand(inspect());
     LATER.iter().fold(program, |program, (name, about)| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         let about = format!("{about} (not available yet)");
@@ -69,15 +78,9 @@ fn program() -> Command {
 }
 
 fn dev() -> Command {
-    let option = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
     Command::new("dev")
-        .about("Runs a whole cluster in this process, with its data in memory only")
-        .arg(
-            option("dir", "DIR", "Directory for the socket and for traces after a failure")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .about("Runs a whole cluster in this process, in memory or on disk")
+        .args(storage())
         .arg(
             option(
                 "bind",
@@ -131,14 +134,57 @@ fn dev() -> Command {
         )
 }
 
+fn inspect() -> Command {
+    Command::new("inspect")
+        .about("Shows what is in the files of a data directory, and whether they are sound")
+        .arg(
+            Arg::new("path")
+                .value_name("PATH")
+                .help("Files, or directories with all that is below them")
+                .value_parser(value_parser!(PathBuf))
+                .num_args(1..)
+                .required(true),
+        )
+        .arg(
+            Arg::new("all")
+                .long("all")
+                .action(ArgAction::SetTrue)
+                .help("Show every record, slot and entry"),
+        )
+}
+
+/// Options that say where data is.
+fn storage() -> [Arg; 3] {
+    [
+        option("dir", "DIR", "Keep data on disk, in this directory [default: in memory only]")
+            .value_parser(value_parser!(PathBuf)),
+        option("durability", "LEVEL", "What commits of sessions wait for: memory, or disk")
+            .value_parser(["memory", "disk"])
+            .default_value("memory"),
+        option("io", "ENGINE", "How files are written: auto, uring or threads")
+            .value_parser(["auto", "uring", "threads"])
+            .default_value("auto")
+            .hide(true),
+    ]
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
 fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
     let (data_nodes, replicas) = shape(
         matches.get_one::<u16>("data-nodes").copied(),
         matches.get_one::<u8>("replicas").copied(),
     )?;
+    let directory = path("dir");
+    let durable = matches.get_one::<String>("durability").is_some_and(|level| level == "disk");
+    if durable && directory.is_none() {
+        return Err("--durability disk needs a directory to keep data in; give --dir".into());
+    }
     Ok(DevOptions {
-        directory: path("dir"),
+        directory,
         bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
         port: matches.get_one::<u16>("port").copied().expect("it has a default"),
         socket: path("socket"),
@@ -147,6 +193,13 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
         workers: matches.get_one::<u8>("workers").copied(),
         data_memory: matches.get_one::<u64>("data-memory").copied(),
         tls: path("tls-cert").zip(path("tls-key")),
+        shape_given: matches.contains_id("data-nodes") || matches.contains_id("replicas"),
+        durable,
+        disk_engine: match matches.get_one::<String>("io").map(String::as_str) {
+            Some("uring") => DiskEngine::Uring,
+            Some("threads") => DiskEngine::Threads,
+            _ => DiskEngine::Auto,
+        },
         allow_insecure: matches.get_flag("allow-insecure"),
     })
 }

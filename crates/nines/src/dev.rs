@@ -2,14 +2,15 @@
 //!
 //! # Owns
 //! The layout (data nodes 1 to N, a management node, an SQL node, all on the same threads), where
-//! clients connect, the lines that are printed, the end.
+//! clients connect, what is on disk, the lines that are printed, the end.
 //! # Failure
 //! A start that cannot succeed ends with one line. When the cluster stops by itself, or a rule is
 //! broken, the process ends with an error that names the traces.
 
 mod place;
+mod storage;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,29 +18,36 @@ use std::time::Duration;
 
 use actor::Halt;
 use model::{Config, NodeId};
-use runtime::{Cluster, Event, Setup};
+use runtime::{Cluster, DiskEngine, DiskSetup, Event, Setup};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
 
 use crate::{complain, machine, tell};
 use place::Place;
+use storage::{Shape, Storage};
 
 /// The options of `nines dev`.
 #[derive(Clone, Debug)]
 pub(crate) struct DevOptions {
+    /// Where data is kept; none for a cluster in memory.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) bind: Vec<String>,
     pub(crate) port: u16,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) data_nodes: u16,
     pub(crate) replicas: u8,
+    /// The numbers of nodes and replicas were asked for.
+    pub(crate) shape_given: bool,
     pub(crate) workers: Option<u8>,
     /// Bytes per data node.
     pub(crate) data_memory: Option<u64>,
     /// Certificates and key.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) allow_insecure: bool,
+    /// Sessions begin with commits that wait for the disk.
+    pub(crate) durable: bool,
+    pub(crate) disk_engine: DiskEngine,
 }
 
 /// What the main thread waits for.
@@ -53,20 +61,37 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     // First of all, so that a signal during the start is not lost.
     watch_signals(send.clone())?;
+    let data = options.directory.as_deref();
+    let mut storage = data.map(|directory| Storage::take(directory, &options)).transpose()?;
     let place = Place::take(&options)?;
     let Place { directory, listeners, tls, port, socket } = place;
-    let threads = options.workers.unwrap_or_else(|| machine::cpus().min(WORKERS_MAX) as u8);
+    let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
+    let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);
+    // The files of a worker are its own: a directory keeps the number of its first start.
+    let kept = storage.as_ref().and_then(|storage| storage.workers);
+    let threads = kept.or(options.workers);
+    let threads = threads.unwrap_or_else(|| machine::cpus().min(WORKERS_MAX) as u8);
     let address = ServerAddress {
         port,
         socket: socket.display().to_string(),
         hostname: machine::host_name(),
         directory: directory.display().to_string(),
     };
+    let on_disk = storage.is_some();
+    // The directory as a whole stays locked until the end.
+    let disk = storage.as_mut().map(|storage| DiskSetup {
+        engine: options.disk_engine,
+        directories: std::mem::take(&mut storage.directories),
+    });
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let (host_offset, tls_offered) = (machine::utc_offset(), tls.is_some());
+    if options.durable {
+        let name = "nines_durability".to_string();
+        registry.lock().globals.insert(name, "disk".to_string());
+    }
     let report = Mutex::new(send);
     let cluster = Cluster::start(Setup {
-        config: Arc::new(config(&options, threads)),
+        config: Arc::new(config(&options, shape, threads, on_disk)),
         threads,
         client: SQL_NODE,
         application: Arc::new(move |place| {
@@ -82,6 +107,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }),
         listeners,
         tls,
+        disk,
         trace_directory: directory,
         report: Box::new(move |event| {
             let report = report.lock().expect("nobody panics while holding it");
@@ -90,26 +116,27 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
-    tell("data is in memory only: it is gone when this process ends");
-    let outcome = watch(&options, &happenings, port, &socket.display().to_string());
+    tell(&match (data, cluster.disk_engine()) {
+        (Some(data), Some(engine)) => {
+            format!("data is on disk in {} ({engine})", data.display())
+        }
+        _ => "data is in memory only: it is gone when this process ends".to_string(),
+    });
+    let ready = ready_line(&options, shape, port, &socket);
+    let outcome = watch(&happenings, &ready, on_disk);
     cluster.stop();
     outcome
 }
 
 /// Tells what happens, until it is the end.
-fn watch(
-    options: &DevOptions,
-    happenings: &Receiver<Happening>,
-    port: u16,
-    socket: &str,
-) -> Result<(), String> {
+fn watch(happenings: &Receiver<Happening>, ready: &str, on_disk: bool) -> Result<(), String> {
     let mut patience = START_PATIENCE;
     loop {
         match happenings.recv_timeout(patience) {
             Ok(Happening::Signal) => return Ok(()),
             Ok(Happening::Cluster(Event::Ready)) => {
                 patience = Duration::MAX;
-                tell(&ready_line(options, port, socket));
+                tell(ready);
             }
             Ok(Happening::Cluster(Event::Halted { node, why, trace })) => {
                 let trace = trace.map_or_else(|e| e.to_string(), |path| path.display().to_string());
@@ -132,6 +159,8 @@ fn watch(
             Ok(Happening::Cluster(Event::Failed(error))) => {
                 return Err(format!("the system refuses what a worker thread needs: {error}"));
             }
+            // How long that takes depends on how much there is.
+            Err(RecvTimeoutError::Timeout) if on_disk => tell("still reading what is on disk"),
             Err(RecvTimeoutError::Timeout) => {
                 return Err(format!(
                     "the cluster has not started in {} seconds; is the machine overloaded?",
@@ -143,17 +172,19 @@ fn watch(
     }
 }
 
-fn ready_line(options: &DevOptions, port: u16, socket: &str) -> String {
+fn ready_line(options: &DevOptions, shape: Shape, port: u16, socket: &Path) -> String {
     let plural = |count: u16| if count == 1 { "" } else { "s" };
-    let DevOptions { data_nodes, replicas, bind, .. } = options;
-    let (nodes, copies) = (plural(*data_nodes), plural(u16::from(*replicas)));
+    let Shape { data_nodes, replicas } = shape;
+    let (nodes, copies) = (plural(data_nodes), plural(u16::from(replicas)));
     let replica = if copies.is_empty() { "replica" } else { "replicas" };
-    let host = match bind.first().map(String::as_str) {
+    let host = match options.bind.first().map(String::as_str) {
         None | Some("*" | "0.0.0.0" | "::" | "localhost") => "127.0.0.1",
         Some(address) => address,
     };
+    let where_to = if options.directory.is_some() { "on disk" } else { "in memory" };
+    let socket = socket.display();
     format!(
-        "ready: {data_nodes} data node{nodes}, {replicas} {replica}, in memory; \
+        "ready: {data_nodes} data node{nodes}, {replicas} {replica}, {where_to}; \
          mysql -h{host} -P{port} -uroot  or  mysql --socket={socket} -uroot"
     )
 }
@@ -177,12 +208,13 @@ fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
 
 /// Limits and intervals. One process fails as a whole, so nobody has to be watched closely: a
 /// machine that stands still for a moment must not look like nodes that are gone.
-fn config(options: &DevOptions, threads: u8) -> Config {
-    let data_nodes = (1..=options.data_nodes).map(NodeId).collect();
-    let mut config = Config::new(data_nodes, vec![MANAGEMENT_NODE], options.replicas);
+fn config(options: &DevOptions, shape: Shape, threads: u8, disk: bool) -> Config {
+    let data_nodes = (1..=shape.data_nodes).map(NodeId).collect();
+    let mut config = Config::new(data_nodes, vec![MANAGEMENT_NODE], shape.replicas);
+    config.disk = disk;
     config.lease = stdx::Duration::from_secs(10);
     config.election_timeout = stdx::Duration::from_secs(2);
-    let nodes = u64::from(options.data_nodes);
+    let nodes = u64::from(shape.data_nodes);
     let per_node = options.data_memory.unwrap_or_else(|| machine::memory() / 2 / nodes);
     config.data_memory = per_node / u64::from(threads);
     config.version_memory = config.version_memory.min(config.data_memory / 4);

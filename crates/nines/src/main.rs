@@ -4,10 +4,11 @@
 //! The command line, and how an outcome is told: what a user asked for on standard output, an error
 //! as one line on standard error with an exit code that is not 0.
 //! # Not here
-//! What a role does: `dev`.
+//! What a role does: `dev`. What is in files: `inspect`.
 
 mod command;
 mod dev;
+mod inspect;
 mod machine;
 
 use std::io::{self, Write};
@@ -23,6 +24,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     let outcome = match command::parse(std::env::args_os()) {
         command::Parsed::Dev(options) => dev::run(*options),
+        command::Parsed::Inspect(options) => {
+            inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
+        }
         command::Parsed::Text(text) => {
             tell(&text);
             return ExitCode::SUCCESS;

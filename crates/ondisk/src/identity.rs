@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use model::NodeId;
+use model::{Incarnation, NodeId};
 
-use crate::bytes::{Cursor, put_u16, put_u32};
+use crate::bytes::{Cursor, put_u16, put_u32, put_u64};
 use crate::damage::{Damage, DamageKind};
 
 /// Whose data directory it is. Another node, or one with another number of workers, must not use
@@ -15,12 +15,14 @@ pub struct Identity {
     pub node: NodeId,
     /// Its workers.
     pub workers: u8,
+    /// The newest life of the node. The next one is larger, whatever the clock says by then.
+    pub incarnation: Incarnation,
 }
 
 const MAGIC: &[u8; 8] = b"NINESDIR";
 /// The newest version of the format of a data directory as a whole.
 const VERSION: u32 = 1;
-const LEN: usize = 8 + 4 + 2 + 1 + 4;
+const LEN: usize = 8 + 4 + 2 + 1 + 8 + 4;
 
 impl Identity {
     /// The content of the file.
@@ -30,6 +32,7 @@ impl Identity {
         put_u32(&mut out, VERSION);
         put_u16(&mut out, self.node.0);
         out.push(self.workers);
+        put_u64(&mut out, self.incarnation.0);
         let checksum = crc32c::crc32c(&out);
         put_u32(&mut out, checksum);
         out
@@ -55,15 +58,19 @@ impl Identity {
         if crc32c::crc32c(content).to_le_bytes() != checksum {
             return Err(damage(DamageKind::Checksum));
         }
-        let read = cursor.u16().zip(cursor.u8());
-        let (node, workers) = read.ok_or(damage(DamageKind::Cut))?;
-        Ok(Self { node: NodeId(node), workers })
+        let read = cursor.u16().zip(cursor.u8()).zip(cursor.u64());
+        let ((node, workers), incarnation) = read.ok_or(damage(DamageKind::Cut))?;
+        Ok(Self { node: NodeId(node), workers, incarnation: Incarnation(incarnation) })
     }
 }
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data directory of {}, {} workers", self.node, self.workers)
+        write!(
+            f,
+            "data directory of {}, {} workers, life {}",
+            self.node, self.workers, self.incarnation
+        )
     }
 }
 
@@ -73,10 +80,10 @@ mod tests {
 
     #[test]
     fn only_the_whole_file_is_read() {
-        let identity = Identity { node: NodeId(7), workers: 4 };
+        let identity = Identity { node: NodeId(7), workers: 4, incarnation: Incarnation(9) };
         let bytes = identity.encode();
         assert_eq!(Identity::decode(&bytes), Ok(identity));
-        assert_eq!(identity.to_string(), "data directory of n7, 4 workers");
+        assert_eq!(identity.to_string(), "data directory of n7, 4 workers, life i9");
         for len in 0..bytes.len() {
             assert!(Identity::decode(&bytes[..len]).is_err(), "cut at {len}");
         }

@@ -18,13 +18,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use actor::{Actor, Halt, LeaseCell};
+use actor::{Actor, DiskReply, Halt, LeaseCell};
 use model::{Config, Incarnation, NodeId, WorkerId};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::clock::Clock;
 use crate::crash::CrashSite;
+use crate::data_directory::{DataDirectory, DirectoryError};
+use crate::disk::{Disk, DiskEngine};
 use crate::exchange::{Exchange, Mail};
 use crate::listener::Listeners;
 use crate::thread::Thread;
@@ -45,10 +47,21 @@ pub struct Setup {
     pub listeners: Listeners,
     /// Encrypts connections whose client wants it.
     pub tls: Option<TlsIdentity>,
+    /// Where nodes keep their state; none for a cluster in memory.
+    pub disk: Option<DiskSetup>,
     /// Where to write what the last moments of a node were when it stops unexpectedly.
     pub trace_directory: PathBuf,
     /// Is told what happens; called on the threads, so it must not wait for anything.
     pub report: Report,
+}
+
+/// The disks of a process.
+#[derive(Debug)]
+pub struct DiskSetup {
+    /// How they are worked.
+    pub engine: DiskEngine,
+    /// The data directory of each data and management node.
+    pub directories: BTreeMap<NodeId, DataDirectory>,
 }
 
 /// Where an application's actor runs.
@@ -89,7 +102,7 @@ pub enum Event {
         /// What the last moments of each node were.
         traces: io::Result<Vec<PathBuf>>,
     },
-    /// A thread cannot go on: the system refuses what it needs.
+    /// A thread cannot go on: the system refuses what it needs, for a worker or for the disks.
     Failed(io::Error),
 }
 
@@ -116,12 +129,15 @@ pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Clock,
     pub(crate) clock_origin: u64,
-    pub(crate) exchange: Exchange,
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) disk: Option<Disk>,
+    /// Locked as long as threads may ask the disk.
+    _directories: BTreeMap<NodeId, DataDirectory>,
     pub(crate) lives: BTreeMap<NodeId, Life>,
     pub(crate) application: ApplicationFactory,
     pub(crate) tls: Option<TlsIdentity>,
     pub(crate) crash: CrashSite,
-    pub(crate) report: Report,
+    pub(crate) report: Arc<dyn Fn(Event) + Send + Sync>,
     /// Threads on which the cluster is seen to serve.
     pub(crate) ready: AtomicUsize,
     /// The process is to stop: clients are told.
@@ -165,8 +181,9 @@ impl fmt::Debug for Cluster {
 impl Cluster {
     /// Starts the threads. [`Event::Ready`] follows when clients are served.
     pub fn start(setup: Setup) -> io::Result<Cluster> {
-        let Setup { config, threads, client, application, listeners, tls, .. } = setup;
+        let Setup { config, threads, client, application, listeners, tls, disk, .. } = setup;
         assert!(threads > 0, "a process has at least one thread");
+        assert_eq!(config.disk, disk.is_some(), "all nodes have a disk, or none");
         assert!(config.management_nodes.len() <= 1, "one management node per process");
         raise_descriptor_limit();
         let clock = Clock::start();
@@ -175,22 +192,33 @@ impl Cluster {
         let nodes = config.data_nodes.iter().map(|node| (*node, Role::Data));
         let management = config.management_nodes.iter().map(|node| (*node, Role::Management));
         let nodes = nodes.chain(management).chain([(client, Role::Client)]);
+        let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(setup.report);
+        let exchange = Arc::new(Exchange::new(usize::from(threads))?);
+        let mut directories = BTreeMap::new();
+        let mut incarnation = Incarnation(since_1970);
+        let mut started = None;
+        if let Some(disk) = disk {
+            directories = disk.directories;
+            incarnation = begin_lives(&mut directories, incarnation, threads, &config)?;
+            let roots = directories.iter().map(|(node, d)| (*node, d.path().to_path_buf()));
+            started = Some(start_disk(disk.engine, roots.collect(), &exchange, &report)?);
+        }
         let life = |(node, role)| {
             let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
-            // Later lives are larger, also after a restart of the process.
-            let incarnation = Incarnation(since_1970);
             (node, Life { node, role, incarnation, lease, ended })
         };
         let common = Arc::new(Common {
             config: config.clone(),
             clock,
             clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
-            exchange: Exchange::new(usize::from(threads))?,
+            exchange,
+            disk: started,
+            _directories: directories,
             lives: nodes.map(life).collect(),
             application,
             tls,
             crash: CrashSite::new(setup.trace_directory, usize::from(threads)),
-            report: setup.report,
+            report,
             ready: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
@@ -208,6 +236,11 @@ impl Cluster {
             }
         }
         Ok(cluster)
+    }
+
+    /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
+    pub fn disk_engine(&self) -> Option<&'static str> {
+        self.common.disk.as_ref().map(Disk::engine_name)
     }
 
     /// Ends a node as if its process had died: it does nothing more, and its peers are told.
@@ -229,6 +262,40 @@ impl Cluster {
             let _ = thread.join();
         }
     }
+}
+
+/// Writes into the data directories that a new life of their nodes begins; which. It is larger than
+/// all before, also when the clock has been set back.
+fn begin_lives(
+    directories: &mut BTreeMap<NodeId, DataDirectory>,
+    now: Incarnation,
+    threads: u8,
+    config: &Config,
+) -> io::Result<Incarnation> {
+    let last = directories.values().filter_map(DataDirectory::last_life).max();
+    let incarnation = last.map_or(now, |last| now.max(Incarnation(last.0 + 1)));
+    for (node, directory) in directories {
+        let workers = if config.management_nodes.contains(node) { 1 } else { threads };
+        let begun = directory.begin_life(incarnation, workers);
+        begun.map_err(|error: DirectoryError| io::Error::other(error))?;
+    }
+    Ok(incarnation)
+}
+
+/// Begins to work the disks. What they answer goes to the threads of workers as mail.
+fn start_disk(
+    engine: DiskEngine,
+    directories: BTreeMap<NodeId, PathBuf>,
+    exchange: &Arc<Exchange>,
+    report: &Arc<dyn Fn(Event) + Send + Sync>,
+) -> io::Result<Disk> {
+    let (exchange, report) = (exchange.clone(), report.clone());
+    let deliver = move |worker: WorkerId, replies: Vec<(NodeId, DiskReply)>| {
+        let mail = replies.into_iter().map(|(node, reply)| Mail::Disk(node, reply));
+        exchange.post(exchange.len(), usize::from(worker.0), &mut mail.collect());
+    };
+    let failed = move |error| report(Event::Failed(error));
+    Disk::start(engine, directories, Arc::new(deliver), Arc::new(failed))
 }
 
 /// A number nobody can guess.

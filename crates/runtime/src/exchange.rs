@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use actor::DiskReply;
 use model::NodeId;
 use node::Outgoing;
 use rustix::event::{EventfdFlags, eventfd};
@@ -24,6 +25,8 @@ pub(crate) enum Mail {
     Message(Outgoing),
     /// A node has ended.
     NodeDown(NodeId),
+    /// The disk's answer to a node's worker.
+    Disk(NodeId, DiskReply),
     /// A client has connected.
     Connection(Accepted),
     /// Something that all threads share has changed.

@@ -2,17 +2,20 @@
 //!
 //! # Owns
 //! A thread per worker number, each with one event loop and a worker of every node of the process;
-//! what they send each other; client connections; what is written when a node stops unexpectedly.
+//! what they send each other; client connections; the data directories and disks of the nodes; what
+//! is written when a node stops unexpectedly.
 //! # Guarantees
 //! It promises to the actors what the simulation promises: whole messages, in order, and a report
 //! when a node has ended. In one process links do not break otherwise.
 //! # Not here
-//! Links between processes, files of the database. What a node decides: the actors'. Slow work for
-//! a pool of threads: nothing is that slow yet.
+//! Links between processes. What a node decides, and what is in its files: the actors'. Slow work
+//! for a pool of threads, but that of the disk: nothing else is that slow yet.
 
 mod clock;
 mod cluster;
 mod crash;
+mod data_directory;
+mod disk;
 mod exchange;
 mod gateway;
 mod listener;
@@ -20,6 +23,8 @@ mod poller;
 mod thread;
 mod tls;
 
-pub use cluster::{ApplicationFactory, ApplicationPlace, Cluster, Event, Report, Setup};
+pub use cluster::{ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Setup};
+pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
+pub use disk::DiskEngine;
 pub use listener::Listeners;
 pub use tls::{TlsIdentity, TlsIdentityError};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use actor::Halt;
+use actor::{DiskReply, Halt};
 use model::{ActorKind, Address, NodeId, WorkerId};
 use node::{Outgoing, Place, Worker};
 use stdx::{Duration, Instant};
@@ -25,6 +25,7 @@ use wire::{Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{trace, write_trace};
+use crate::disk::Asked;
 use crate::exchange::Mail;
 use crate::gateway::Gateway;
 use crate::listener::{Accepted, Acceptor, Listeners};
@@ -46,6 +47,8 @@ pub(crate) struct Thread {
     /// What is to be posted, by thread.
     outgoing: Vec<Vec<Mail>>,
     incoming: Vec<Mail>,
+    /// What is to be asked of the disk.
+    asked: Vec<Asked>,
     ready: Vec<Ready>,
     now: Instant,
     /// The cluster is seen to serve.
@@ -53,6 +56,8 @@ pub(crate) struct Thread {
     /// The end: until when clients may take leave, and whether all have.
     stopping: Option<Instant>,
     drained: bool,
+    /// When what the last clients have committed has had time to reach the disk.
+    saved: Option<Instant>,
 }
 
 /// A worker on this thread.
@@ -96,11 +101,13 @@ impl Thread {
             next_thread: 0,
             outgoing: (0..common.threads()).map(|_| Vec::new()).collect(),
             incoming: Vec::new(),
+            asked: Vec::new(),
             ready: Vec::new(),
             now: common.clock.now(),
             serves: false,
             stopping: None,
             drained: false,
+            saved: None,
             common: common.clone(),
         };
         for life in common.lives.values() {
@@ -127,7 +134,7 @@ impl Thread {
             workers,
             config: self.common.config.clone(),
             lease: life.lease.clone(),
-            disk: false,
+            disk: life.role != Role::Client && self.common.disk.is_some(),
             seed: entropy()?,
             recorder_size: RECORDER_SIZE,
         };
@@ -188,7 +195,7 @@ impl Thread {
 
     /// When there is something to do even if nothing comes in.
     fn due(&mut self) -> Option<Instant> {
-        let mut due = self.stopping;
+        let mut due = [self.stopping, self.saved].into_iter().flatten().min();
         for hosted in &mut self.hosted {
             if hosted.worker.has_messages() || hosted.worker.connections().has_touched() {
                 return Some(Instant::ZERO);
@@ -206,6 +213,7 @@ impl Thread {
             match mail {
                 Mail::Message(outgoing) => self.deliver(outgoing),
                 Mail::NodeDown(node) => self.node_down(node),
+                Mail::Disk(node, reply) => self.deliver_disk(node, reply),
                 Mail::Connection(accepted) => self.open(accepted),
                 Mail::LookAround => {}
             }
@@ -291,7 +299,19 @@ impl Thread {
             self.send(outgoing);
             any = true;
         }
+        let Hosted { worker, .. } = &mut self.hosted[at];
+        while let Some(request) = worker.pop_disk_request() {
+            self.asked.push(Asked { node, worker: worker.shared().worker, request });
+            any = true;
+        }
         any
+    }
+
+    /// Hands an answer of the disk to the worker that asked, if it lives.
+    fn deliver_disk(&mut self, node: NodeId, reply: DiskReply) {
+        if let Some(hosted) = self.hosted.iter_mut().find(|hosted| hosted.node == node) {
+            hosted.worker.deliver_disk_reply(reply);
+        }
     }
 
     fn send(&mut self, outgoing: Outgoing) {
@@ -321,6 +341,9 @@ impl Thread {
     fn post(&mut self) {
         for (thread, batch) in self.outgoing.iter_mut().enumerate() {
             self.common.exchange.post(self.index, thread, batch);
+        }
+        if let Some(disk) = &self.common.disk {
+            disk.submit(&mut self.asked);
         }
     }
 
@@ -411,13 +434,19 @@ impl Thread {
             self.common.drained.fetch_add(1, Ordering::SeqCst);
             self.common.exchange.wake_all();
         }
+        let all_drained = self.common.drained.load(Ordering::SeqCst) == self.common.threads();
+        if self.stopping.is_some() && all_drained && self.saved.is_none() {
+            let common = &self.common;
+            // One save may be under way, and the next has the last commits.
+            let saves = common.disk.as_ref().map(|_| common.config.save_interval.times(3));
+            self.saved = Some(self.now + saves.unwrap_or(Duration::ZERO));
+        }
         Ok(())
     }
 
-    /// Whether all clients have taken leave, or have had time to.
+    /// Whether all clients have taken leave, or have had time to, and what they did is saved.
     fn has_stopped(&self) -> bool {
-        let all_drained = self.common.drained.load(Ordering::SeqCst) == self.common.threads();
-        self.stopping.is_some_and(|until| all_drained || until <= self.now)
+        [self.stopping, self.saved].into_iter().flatten().any(|until| until <= self.now)
     }
 }
 

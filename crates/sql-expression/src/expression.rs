@@ -311,6 +311,8 @@ pub enum DeferredFunction {
     IsFreeLock,
     /// IS_USED_LOCK(name).
     IsUsedLock,
+    /// NINES_COMMIT_RECEIPT().
+    CommitReceipt,
 }
 
 /// What an executor has to do before it can evaluate an expression.
@@ -603,6 +605,7 @@ impl DeferredFunction {
             "release_all_locks" => (Self::ReleaseAllLocks, 0),
             "is_free_lock" => (Self::IsFreeLock, 1),
             "is_used_lock" => (Self::IsUsedLock, 1),
+            "nines_commit_receipt" => (Self::CommitReceipt, 0),
             _ => return None,
         })
     }
@@ -617,6 +620,7 @@ impl DeferredFunction {
             Self::ReleaseAllLocks => "release_all_locks",
             Self::IsFreeLock => "is_free_lock",
             Self::IsUsedLock => "is_used_lock",
+            Self::CommitReceipt => "nines_commit_receipt",
         }
     }
 }

@@ -64,6 +64,9 @@ pub(crate) async fn run(
             break Err(error);
         }
     };
+    // Also what a statement had committed before it failed is not answered for before.
+    let secured = session.secure().await;
+    let result = result.and_then(|outcome| secured.map(|()| outcome));
     finish(session, &result);
     result
 }

@@ -45,6 +45,7 @@ impl Shared {
 impl Session {
     /// A session as a new connection has it.
     pub(crate) fn new(kernel: Kernel, shared: Rc<Shared>, greeting: &Greeting) -> Self {
+        kernel.forget_commits();
         let variables = SessionVariables::new(&shared.directory.lock().globals);
         Self {
             kernel,

@@ -62,6 +62,10 @@ pub(crate) enum Ask {
     ScanClose(Ticket),
     OpenSnapshot,
     CloseSnapshot(Epoch),
+    AwaitDurable {
+        epoch: Epoch,
+        peek: bool,
+    },
     Schema(SchemaChange),
     Inspect {
         what: Inspection,
@@ -91,6 +95,9 @@ pub(crate) struct Exchange {
     pub(crate) now: Instant,
     pub(crate) savepoint: Savepoint,
     pub(crate) transaction: Option<TransactionId>,
+    /// Whether the cluster keeps its state on disk.
+    pub(crate) has_disk: bool,
+    commits: Commits,
     interrupt: Option<Interrupt>,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
@@ -98,10 +105,36 @@ pub(crate) struct Exchange {
     lock_wait: Option<Duration>,
 }
 
+/// What a connection has committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Commits {
+    /// The epoch of the newest transaction of the user that changed something.
+    pub(crate) last: Option<Epoch>,
+    /// The newest epoch of all, with what was done beside.
+    pub(crate) newest: Epoch,
+    /// Known to be on disk up to here.
+    pub(crate) durable: Epoch,
+}
+
 impl Exchange {
     /// The next ask, and how long the user's transaction waits for each lock.
     pub(crate) fn next_ask(&mut self) -> Option<((Ticket, Lane, Ask), Option<Duration>)> {
         Some((self.asks.pop_front()?, self.lock_wait))
+    }
+
+    /// Remembers what a result says of commits and disks.
+    fn note(&mut self, lane: Lane, result: &ClientResult) {
+        let commits = &mut self.commits;
+        match result {
+            ClientResult::Committed { epoch, .. } if *epoch > Epoch::default() => {
+                commits.newest = commits.newest.max(*epoch);
+                if lane == Lane::User {
+                    commits.last = commits.last.max(Some(*epoch));
+                }
+            }
+            ClientResult::Durable(epoch) => commits.durable = commits.durable.max(*epoch),
+            _ => {}
+        }
     }
 
     /// Hands a task its answer. Ignored when the task has gone on without it.
@@ -185,6 +218,37 @@ impl Kernel {
     /// The point the user's transaction has reached.
     pub fn savepoint(&self) -> Savepoint {
         self.exchange.borrow().savepoint
+    }
+
+    /// Whether the cluster keeps its state on disk.
+    pub fn has_disk(&self) -> bool {
+        self.exchange.borrow().has_disk
+    }
+
+    /// What the connection has committed so far.
+    pub(crate) fn commits(&self) -> Commits {
+        self.exchange.borrow().commits
+    }
+
+    /// Another session begins on the connection, which has committed nothing.
+    pub(crate) fn forget_commits(&self) {
+        self.exchange.borrow_mut().commits.last = None;
+    }
+
+    /// Waits until everything committed up to an epoch is on disk, or with `peek` asks how far the
+    /// disks are; nothing interrupts that, as nothing interrupts a commit.
+    pub(crate) async fn await_durable(&self, epoch: Epoch, peek: bool) -> Result<Epoch, Failure> {
+        match Waiting::new(self, Ask::AwaitDurable { epoch, peek }).next(false).await? {
+            ClientResult::Durable(durable) => Ok(durable),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Waits until everything committed by anybody before now is on disk.
+    pub(crate) async fn save_all(&self) -> Result<(), Failure> {
+        let epoch = self.open_snapshot().await?;
+        self.close_snapshot(epoch);
+        self.await_durable(epoch, false).await.map(|_| ())
     }
 
     /// Forgets an interruption: a new statement begins, or one has been undone.
@@ -412,6 +476,7 @@ impl Waiting {
             queue.pop_front().map_or(Poll::Pending, Poll::Ready)
         })
         .await;
+        self.exchange.borrow_mut().note(self.lane, &result);
         match (result, given_up) {
             (ClientResult::Aborted { .. }, Some(why)) => Err(Failure::Interrupted(why)),
             (result, _) => Ok(result),
@@ -427,7 +492,10 @@ impl Waiting {
             }
             let queue = exchange.answers.get_mut(&self.ticket).expect("listed until dropped");
             match queue.pop_front() {
-                Some(result) => Poll::Ready(Ok(result)),
+                Some(result) => {
+                    exchange.note(self.lane, &result);
+                    Poll::Ready(Ok(result))
+                }
                 None => Poll::Pending,
             }
         })
@@ -562,6 +630,7 @@ impl Desk {
             Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),
             Ask::Read { reads, snapshot } => client.read(ctx, session, reads, snapshot),
             Ask::OpenSnapshot => client.open_snapshot(ctx, session),
+            Ask::AwaitDurable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
             Ask::Schema(change) => client.change_schema(ctx, session, change),
             Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Scan(spec) => {

@@ -314,6 +314,7 @@ impl Connection {
     fn show(&mut self, ctx: &Ctx<'_>, client: &Client) {
         let mut exchange = self.exchange.borrow_mut();
         exchange.now = ctx.now();
+        exchange.has_disk = ctx.config().disk;
         if exchange.deadline.is_some_and(|deadline| deadline <= ctx.now()) {
             exchange.deadline = None;
             exchange.interrupt(Interrupt::TimedOut);

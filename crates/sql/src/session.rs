@@ -134,6 +134,16 @@ pub(crate) enum Isolation {
     Serializable,
 }
 
+/// What an acknowledged commit has reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The memory of all live replicas.
+    #[default]
+    Memory,
+    /// Their disks too.
+    Disk,
+}
+
 /// How serious an entry of SHOW WARNINGS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {

@@ -1,7 +1,7 @@
 //! Transactions as the user sees them: BEGIN, COMMIT, savepoints, autocommit, isolation.
 //!
 //! # Owns
-//! When a kernel transaction ends, and which snapshot reads use.
+//! When a kernel transaction ends, when it is on disk, and which snapshot reads use.
 //! # Guarantees
 //! A statement that fails leaves the transaction as it was before it; where the kernel has aborted
 //! the transaction as a whole (deadlock, lost node), the session has none afterwards.
@@ -11,9 +11,10 @@
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::SqlError;
+use sqltype::Datum;
 
 use crate::kernel::Failure;
-use crate::session::{Isolation, Session, SessionTransaction};
+use crate::session::{Durability, Isolation, Session, SessionTransaction};
 
 /// Where a statement began.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,40 @@ impl Session {
         let result = self.kernel.commit().await;
         self.end_transaction();
         result.map(|_| ()).map_err(SqlError::from)
+    }
+
+    /// With `nines_durability` = `disk`, waits until all that the session has committed is on disk.
+    /// Costs nothing when that is known already, as after a statement that only reads.
+    pub(crate) async fn secure(&self) -> Result<(), SqlError> {
+        let commits = self.kernel.commits();
+        if self.variables.durability == Durability::Memory || commits.newest <= commits.durable {
+            return Ok(());
+        }
+        let waited = self.kernel.await_durable(commits.newest, false).await;
+        waited.map(|_| ()).map_err(|failure| {
+            let why = SqlError::from(failure);
+            SqlError::new(
+                1180,
+                "HY000",
+                format!(
+                    "Got error {} '{}' during COMMIT: the transaction is committed in memory, and \
+                     whether it is on disk is not known",
+                    why.code(),
+                    why.message()
+                ),
+            )
+        })
+    }
+
+    /// NINES_COMMIT_RECEIPT(): what the session's last commit has reached by now, NULL if there was
+    /// none.
+    pub(crate) async fn commit_receipt(&self) -> Result<Datum, SqlError> {
+        let Some(last) = self.kernel.commits().last else { return Ok(Datum::Null) };
+        let mut durable = self.kernel.commits().durable;
+        if self.kernel.has_disk() && durable < last {
+            durable = self.kernel.await_durable(last, true).await?;
+        }
+        Ok(Datum::text(if last <= durable { "disk" } else { "memory" }))
     }
 
     /// Undoes and ends the transaction.
@@ -187,3 +222,6 @@ impl Session {
             .ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ use sql_parser::ast::{SystemVariable, VariableScope};
 use sqltype::zone::TimeZone;
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::session::{Isolation, Session};
+use crate::session::{Durability, Isolation, Session};
 use registry::{Kind, Scope, Variable};
 
 pub use computed::VERSION;
@@ -80,6 +80,8 @@ pub(crate) struct SessionVariables {
     pub max_error_count: u64,
     /// `max_execution_time`, in milliseconds; zero for no limit.
     pub max_execution_time: u64,
+    /// `nines_durability`.
+    pub durability: Durability,
     /// `net_read_timeout`, in seconds.
     pub net_read_timeout: u64,
     /// `net_write_timeout`, in seconds.
@@ -162,6 +164,7 @@ impl SessionVariables {
             max_allowed_packet: 0,
             max_error_count: 0,
             max_execution_time: 0,
+            durability: Durability::default(),
             net_read_timeout: 0,
             net_write_timeout: 0,
             session_track_schema: true,
@@ -320,6 +323,12 @@ impl SessionVariables {
             "max_execution_time" => self.max_execution_time = number,
             "net_read_timeout" => self.net_read_timeout = number,
             "net_write_timeout" => self.net_write_timeout = number,
+            "nines_durability" => {
+                self.durability = match value {
+                    "disk" => Durability::Disk,
+                    _ => Durability::Memory,
+                };
+            }
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),
             "sql_select_limit" => self.sql_select_limit = number,
             "time_zone" => {

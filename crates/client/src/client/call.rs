@@ -5,6 +5,7 @@ use model::{ErrorCode, Refusal};
 use stdx::{Duration, Instant};
 
 use super::Client;
+use super::durable::DurableCall;
 use super::inspect::InspectCall;
 use super::outcome::OutcomeCall;
 use super::read::ReadCall;
@@ -53,6 +54,7 @@ pub(super) enum Work {
     Scan(Box<ScanCall>),
     Schema(SchemaCall),
     Snapshot(SnapshotCall),
+    Durable(DurableCall),
     Outcome(OutcomeCall),
     Inspect(InspectCall),
 }
@@ -199,7 +201,12 @@ impl Client {
             }
             Wake::Lost => {
                 probe!(ctx, "client: request timed out");
-                for node in self.awaited(&call) {
+                // Whoever waits for a slow disk is not to blame for it.
+                let blamed = match call.work {
+                    Work::Durable(_) => Vec::new(),
+                    _ => self.awaited(&call),
+                };
+                for node in blamed {
                     self.avoided.avoid(node, ctx.now() + ctx.config().request_timeout);
                 }
                 self.answer_lost(ctx, token, call);
@@ -230,6 +237,7 @@ impl Client {
             Work::Scan(_) => self.open_scan(ctx, token, call),
             Work::Schema(_) => self.send_schema(ctx, token, call),
             Work::Snapshot(_) => self.send_snapshot(ctx, token, call),
+            Work::Durable(_) => self.send_durable(ctx, token, call),
             Work::Outcome(_) => self.ask_outcome(ctx, token, call),
             Work::Inspect(_) => self.send_questions(ctx, token, call),
         }
@@ -243,6 +251,7 @@ impl Client {
             Work::Scan(_) => self.scan_lost(ctx, token, call),
             Work::Schema(_) => self.schema_lost(ctx, token, call),
             Work::Snapshot(_) => self.snapshot_lost(ctx, token, call),
+            Work::Durable(_) => self.durable_lost(ctx, token, call),
             Work::Outcome(_) => self.outcome_lost(ctx, token, call),
             Work::Inspect(_) => self.inspection_lost(ctx, token, call, None),
         }
@@ -263,6 +272,7 @@ impl Client {
             Work::Scan(work) => work.awaited(),
             Work::Schema(work) => work.asked().into_iter().collect(),
             Work::Snapshot(work) => work.asked().into_iter().collect(),
+            Work::Durable(work) => work.asked().into_iter().collect(),
             Work::Outcome(work) => work.asked().into_iter().collect(),
             Work::Inspect(work) => work.awaited(),
         }

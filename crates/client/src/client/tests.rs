@@ -1,5 +1,6 @@
 //! The client alone: whom it asks, what it makes of answers, refusals, silence and deaths.
 
+mod durable;
 mod reads;
 mod scans;
 mod schema;

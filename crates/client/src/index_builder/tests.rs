@@ -33,6 +33,8 @@ struct Node {
     deleted_later: Vec<i64>,
     scans_lost: u32,
     snapshots: u32,
+    /// What the disks have, where there are any.
+    awaited: Vec<Epoch>,
 }
 
 fn set_state(state: &mut model::ClusterState, to: Option<IndexState>) {
@@ -59,6 +61,7 @@ impl Node {
             deleted_later: Vec::new(),
             scans_lost: 0,
             snapshots: 0,
+            awaited: Vec::new(),
         };
         for (id, u) in rows {
             let values = [Value::Int(*id), u.map_or(Value::Null, Value::Int), Value::Int(0)];
@@ -126,6 +129,12 @@ impl Node {
                 self.tell(to, Message::Reply(reply));
             }
             Message::Request(ClientRequest::CloseSnapshot { .. }) => self.snapshots -= 1,
+            Message::Request(ClientRequest::AwaitDurable { session, request, epoch, peek }) => {
+                assert!(!peek && self.proposed.is_empty());
+                self.awaited.push(epoch);
+                let reply = ClientReply::Durable { session, request, result: Ok(epoch) };
+                self.tell(to, Message::Reply(reply));
+            }
             Message::Request(ClientRequest::Execute {
                 transaction, request, operations, ..
             }) => {
@@ -242,6 +251,18 @@ fn all_rows_with_a_key_get_their_entry() {
     node.apply(|state| set_state(state, Some(IndexState::Online)));
     assert_eq!(node.builder.building(), None);
     assert_eq!(node.world.next_timer(), None, "nothing is left to do");
+}
+
+#[test]
+fn entries_are_on_disk_before_the_index_is_online() {
+    let mut node = Node::new(&many());
+    let config = model::Config { disk: true, ..(*node.world.shared.config).clone() };
+    node.world.shared.config = Arc::new(config);
+    node.add_entry(999, 1);
+    node.apply(|state| set_state(state, Some(IndexState::Building)));
+    node.run();
+    assert_eq!((node.proposed, node.awaited), (Node::online(), vec![Epoch(9)]));
+    assert_eq!(node.snapshots, 0, "the snapshots are let go");
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn options(line: &str) -> DevOptions {
     match parsed(line) {
         Parsed::Dev(options) => *options,
         Parsed::Text(text) | Parsed::Wrong(text) => panic!("{text}"),
+        Parsed::Inspect(options) => panic!("{options:?}"),
     }
 }
 
@@ -18,6 +19,7 @@ fn wrong(line: &str) -> String {
         Parsed::Wrong(why) => why,
         Parsed::Text(text) => panic!("{text}"),
         Parsed::Dev(options) => panic!("{options:?}"),
+        Parsed::Inspect(options) => panic!("{options:?}"),
     }
 }
 
@@ -27,14 +29,18 @@ fn nothing_is_mandatory() {
     assert_eq!((options.data_nodes, options.replicas, options.port), (2, 2, 3306));
     assert_eq!(options.bind, ["localhost"]);
     assert!(options.directory.is_none() && options.tls.is_none() && !options.allow_insecure);
+    assert!(!options.shape_given && !options.durable);
+    assert_eq!(options.disk_engine, DiskEngine::Auto);
 }
 
 #[test]
 fn options_in_both_forms() {
     let options = options(
         "nines dev --port=3307 --bind 127.0.0.1,::1 --bind=10.0.0.1 --dir /tmp/x --workers 3 \
-         --data-memory 512M --tls-cert c --tls-key k",
+         --data-memory 512M --tls-cert c --tls-key k --durability disk --io threads --replicas 1",
     );
+    assert!(options.durable && options.shape_given);
+    assert_eq!(options.disk_engine, DiskEngine::Threads);
     assert_eq!((options.port, options.workers), (3307, Some(3)));
     assert_eq!(options.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
     assert_eq!(options.data_memory, Some(512 << 20));
@@ -70,6 +76,9 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --data-memory=1X", "--data-memory"),
         ("nines dev --data-memory=99999999T", "--data-memory"),
         ("nines dev --tls-cert=c", "--tls-key"),
+        ("nines dev --durability=disk", "give --dir"),
+        ("nines dev --dir=x --durability=paper", "--durability"),
+        ("nines dev --io=tape", "--io"),
         ("nines dev surplus", "surplus"),
         ("nines nonsense", "nonsense"),
         ("nines data -c localhost", "`nines data` is not available yet"),
@@ -86,6 +95,14 @@ fn help_is_text() {
     for line in ["nines", "nines --help", "nines dev --help", "nines help dev", "nines --version"] {
         assert!(matches!(parsed(line), Parsed::Text(_)), "{line}");
     }
+}
+
+#[test]
+fn files_to_inspect() {
+    let Parsed::Inspect(options) = parsed("nines inspect --all a b/c") else { panic!() };
+    assert!(options.all);
+    assert_eq!(options.paths, [PathBuf::from("a"), PathBuf::from("b/c")]);
+    assert!(wrong("nines inspect").contains("<PATH>"));
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Running {
             }),
             listeners,
             tls,
+            disk: None,
             trace_directory: directory.0.clone(),
             report: Box::new(move |event| {
                 // A test that has seen enough listens no more.

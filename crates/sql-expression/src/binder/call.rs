@@ -208,6 +208,7 @@ impl Binder<'_, '_> {
             DeferredFunction::ReleaseAllLocks | DeferredFunction::IsUsedLock => {
                 SqlType::unsigned_big_int()
             }
+            DeferredFunction::CommitReceipt => SqlType::text(6),
             _ => SqlType::new(TypeKind::BigInt, 1),
         };
         let deferred = Deferred { slot, function, arguments };

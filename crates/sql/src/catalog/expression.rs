@@ -100,6 +100,7 @@ fn is_disallowed(place: Place<'_>, function: &str) -> bool {
             | "load_file"
             | "master_pos_wait"
             | "name_const"
+            | "nines_commit_receipt"
             | "release_all_locks"
             | "release_lock"
             | "row_count"

@@ -42,7 +42,11 @@ pub(crate) struct World {
     pub(crate) rows: BTreeMap<TableId, Vec<Vec<Value>>>,
     /// Every schema change asked for, for tests that look at how something was done.
     pub(crate) changes: Vec<SchemaChange>,
-    exchange: Rc<RefCell<Exchange>>,
+    /// How often something was waited for until it was on disk.
+    pub(crate) saved: u32,
+    /// What is on disk, as far as one asks.
+    pub(crate) durable: Epoch,
+    pub(crate) exchange: Rc<RefCell<Exchange>>,
     scans: BTreeMap<Ticket, ScanSpec>,
     numbers: u64,
 }
@@ -74,6 +78,8 @@ impl Harness {
             state: ClusterState::default(),
             rows: BTreeMap::new(),
             changes: Vec::new(),
+            saved: 0,
+            durable: Epoch::default(),
             exchange,
             scans: BTreeMap::new(),
             numbers: 0,
@@ -216,6 +222,11 @@ impl World {
                 self.scans.insert(ticket, *spec);
                 ClientResult::ScanRows { rows, finished: true }
             }
+            Ask::AwaitDurable { epoch, peek: false } => {
+                self.saved += 1;
+                ClientResult::Durable(epoch)
+            }
+            Ask::AwaitDurable { .. } => ClientResult::Durable(self.durable),
             Ask::OpenSnapshot => ClientResult::SnapshotOpened(Epoch(1)),
             Ask::Inspect { .. } => ClientResult::Inspected(Vec::new()),
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,

@@ -2,6 +2,8 @@
 //!
 //! Writers are kept out meanwhile, readers are not. The new table is hidden under a name made of
 //! the old one's identity, filled in short transactions, and then put in its place by one command.
+//! Where nodes have disks, the rows are on them before: a restart of the whole cluster must not
+//! find the new table without them.
 //!
 //! # Owns
 //! The copy, and the claim: a row in a kernel table of ours, locked as long as the copy goes on.
@@ -82,6 +84,12 @@ async fn claimed(
             return Err(error);
         }
     };
+    if session.kernel.has_disk()
+        && let Err(failure) = session.kernel.save_all().await
+    {
+        let _ = undo(&session.kernel, old.id, &name.database).await;
+        return Err(failure.into());
+    }
     match change(session, SchemaChange::ReplaceTable { old: old.id, new }).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, old.id).await;

@@ -205,6 +205,7 @@ impl<'s> Run<'s> {
         let value = match deferred.function {
             DeferredFunction::Sleep => self.sleep(arguments.first()).await?,
             DeferredFunction::Benchmark => Datum::Int(0),
+            DeferredFunction::CommitReceipt => self.session.commit_receipt().await?,
             DeferredFunction::GetLock
             | DeferredFunction::ReleaseLock
             | DeferredFunction::ReleaseAllLocks

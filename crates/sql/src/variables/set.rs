@@ -195,6 +195,11 @@ fn assignment(
             check_no_transaction(session)?;
             Ok(Assignment::NextReadOnly(text.as_deref() == Some("ON")))
         }
+        "nines_durability" if text.as_deref() == Some("disk") && !session.kernel.has_disk() => {
+            let message = "Variable 'nines_durability' can't be set to the value of 'disk': \
+                           the cluster keeps nothing on disk; start it with a data directory";
+            Err(SqlError::new(1231, "42000", message))
+        }
         _ if global => match text {
             Some(text) => Ok(Assignment::Global(variable, Some(text))),
             None if variable.initial.is_none() => Ok(Assignment::Global(variable, None)),

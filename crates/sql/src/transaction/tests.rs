@@ -1,0 +1,100 @@
+//! What a session waits for when its commits are to be on disk.
+
+use client::ClientOperation;
+use model::{Epoch, SchemaChange};
+use sqltype::Datum;
+
+use crate::catalog::harness::Harness;
+use crate::session::Durability;
+
+/// A session in a cluster with disks and a table.
+fn harness() -> Harness {
+    let mut harness = Harness::new();
+    harness.world.exchange.borrow_mut().has_disk = true;
+    harness.ok("CREATE TABLE t (a INT PRIMARY KEY)");
+    harness
+}
+
+impl Harness {
+    fn receipt(&mut self) -> Datum {
+        self.wait(async |session| session.commit_receipt().await).unwrap()
+    }
+
+    /// Inserts a row in a transaction of its own, as the end of a statement does.
+    fn commit_row(&mut self, beside: bool) {
+        let table = self.table("d.t").id;
+        let number = self.rows("d.t").len() as i64;
+        let operations = vec![ClientOperation::insert(table, vec![model::Value::Int(number)])];
+        self.wait(async |session| {
+            let kernel = if beside { session.kernel.beside() } else { session.kernel.clone() };
+            kernel.execute_and_commit(operations).await.unwrap();
+            session.secure().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn only_commits_for_the_disk_wait_for_it() {
+    let mut harness = harness();
+    harness.commit_row(false);
+    assert_eq!(harness.world.saved, 0);
+    harness.ok("SET nines_durability = 'disk'");
+    assert_eq!(harness.session.variables.durability, Durability::Disk);
+    harness.commit_row(false);
+    assert_eq!(harness.world.saved, 1);
+    // All epochs are alike in this harness: the next commit is on disk already.
+    harness.commit_row(false);
+    assert_eq!(harness.world.saved, 1);
+    harness.ok("SET nines_durability = DEFAULT");
+    assert_eq!(harness.session.variables.durability, Durability::Memory);
+}
+
+#[test]
+fn what_is_done_beside_a_transaction_is_waited_for_too() {
+    let mut harness = harness();
+    harness.ok("SET nines_durability = disk");
+    harness.commit_row(true);
+    assert_eq!(harness.world.saved, 1);
+    assert_eq!(harness.receipt(), Datum::Null);
+}
+
+#[test]
+fn a_receipt_says_how_far_the_last_commit_is() {
+    let mut harness = harness();
+    assert_eq!(harness.receipt(), Datum::Null);
+    harness.commit_row(false);
+    assert_eq!(harness.receipt(), Datum::text("memory"));
+    harness.world.durable = Epoch(1);
+    assert_eq!(harness.receipt(), Datum::text("disk"));
+    // It is remembered.
+    harness.world.durable = Epoch(0);
+    assert_eq!(harness.receipt(), Datum::text("disk"));
+}
+
+#[test]
+fn a_cluster_in_memory_promises_no_disk() {
+    let mut harness = harness();
+    harness.world.exchange.borrow_mut().has_disk = false;
+    for scope in ["", "GLOBAL "] {
+        let error = harness.run(&format!("SET {scope}nines_durability = disk")).unwrap_err();
+        assert_eq!(error.code(), 1231);
+        assert!(error.message().contains("start it with a data directory"), "{error:?}");
+        harness.ok(&format!("SET {scope}nines_durability = memory"));
+    }
+    harness.commit_row(false);
+    harness.world.durable = Epoch(9);
+    assert_eq!(harness.receipt(), Datum::text("memory"));
+}
+
+#[test]
+fn a_copied_table_takes_its_place_when_its_rows_are_on_disk() {
+    let mut harness = harness();
+    harness.commit_row(false);
+    harness.ok("ALTER TABLE t MODIFY a BIGINT");
+    assert_eq!(harness.world.saved, 1);
+    let replaced = |change: &SchemaChange| matches!(change, SchemaChange::ReplaceTable { .. });
+    assert_eq!(harness.world.changes.iter().filter(|change| replaced(change)).count(), 1);
+    harness.world.exchange.borrow_mut().has_disk = false;
+    harness.ok("ALTER TABLE t MODIFY a INT");
+    assert_eq!(harness.world.saved, 1);
+}

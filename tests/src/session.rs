@@ -1,0 +1,182 @@
+//! A client of MySQL's protocol, small enough to see exactly when an answer has come and when the
+//! server was lost.
+//!
+//! # Owns
+//! A connection over the Unix socket as `root` without a password; text queries, one at a time.
+//! # Not here
+//! Real clients: the other tests use them.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// A row of texts; none for NULL.
+pub type TextRow = Vec<Option<String>>;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Session {
+    stream: UnixStream,
+    sequence: u8,
+}
+
+/// Why a statement has no answer of the usual kind.
+#[derive(Debug)]
+pub enum QueryError {
+    /// The server says so: number and text.
+    Refused(u16, String),
+    /// The connection is gone: whether the statement was run nobody knows.
+    Lost(io::Error),
+}
+
+impl QueryError {
+    /// The server's number for it.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            QueryError::Refused(code, _) => Some(*code),
+            QueryError::Lost(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueryError::Refused(code, text) => write!(f, "error {code}: {text}"),
+            QueryError::Lost(error) => write!(f, "connection lost: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for QueryError {
+    fn from(error: io::Error) -> Self {
+        QueryError::Lost(error)
+    }
+}
+
+impl Session {
+    /// Connects and logs in.
+    pub fn connect(socket: &Path) -> Result<Session, QueryError> {
+        let stream = UnixStream::connect(socket)?;
+        let mut session = Session { stream, sequence: 0 };
+        let greeting = session.packet()?;
+        if greeting.first() == Some(&ERROR) {
+            return Err(refusal(&greeting));
+        }
+        let mut login = CAPABILITIES.to_le_bytes().to_vec();
+        login.extend((1u32 << 24).to_le_bytes());
+        login.push(UTF8MB4);
+        login.extend([0; 23]);
+        // The user, and the empty proof of an empty password.
+        login.extend(b"root\0\0");
+        login.extend(b"mysql_native_password\0");
+        session.send(&login)?;
+        loop {
+            let answer = session.packet()?;
+            match answer.first() {
+                Some(&OK) => return Ok(session),
+                Some(&ERROR) => return Err(refusal(&answer)),
+                // The server prefers another method: an empty password is empty in all of them.
+                Some(&END) => session.send(&[])?,
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs a statement; its rows, none for statements without.
+    pub fn query(&mut self, statement: &str) -> Result<Vec<TextRow>, QueryError> {
+        self.sequence = 0;
+        let mut command = vec![COM_QUERY];
+        command.extend(statement.as_bytes());
+        self.send(&command)?;
+        let first = self.packet()?;
+        match first.first() {
+            Some(&OK) => return Ok(Vec::new()),
+            Some(&ERROR) => return Err(refusal(&first)),
+            _ => {}
+        }
+        let columns = *first.first().ok_or_else(cut)? as usize;
+        for _ in 0..=columns {
+            // The columns, and what ends them.
+            self.packet()?;
+        }
+        let mut rows = Vec::new();
+        loop {
+            let packet = self.packet()?;
+            match packet.first() {
+                Some(&END) if packet.len() < 9 => return Ok(rows),
+                Some(&ERROR) => return Err(refusal(&packet)),
+                _ => rows.push(row(&packet, columns)?),
+            }
+        }
+    }
+
+    /// Runs a statement whose answer is one number.
+    pub fn number(&mut self, statement: &str) -> Result<i64, QueryError> {
+        let rows = self.query(statement)?;
+        let value = rows.first().and_then(|row| row.first()).cloned().flatten();
+        let number = value.and_then(|text| text.parse().ok());
+        number.ok_or_else(|| QueryError::Refused(0, format!("no number: {rows:?}")))
+    }
+
+    fn send(&mut self, payload: &[u8]) -> io::Result<()> {
+        let mut packet = (payload.len() as u32).to_le_bytes()[..3].to_vec();
+        packet.push(self.sequence);
+        packet.extend(payload);
+        self.sequence = self.sequence.wrapping_add(1);
+        self.stream.write_all(&packet)
+    }
+
+    fn packet(&mut self) -> io::Result<Vec<u8>> {
+        let mut head = [0; 4];
+        self.stream.read_exact(&mut head)?;
+        self.sequence = head[3].wrapping_add(1);
+        let mut payload = vec![0; u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize];
+        self.stream.read_exact(&mut payload)?;
+        Ok(payload)
+    }
+}
+
+/// A row of the text protocol.
+fn row(packet: &[u8], columns: usize) -> io::Result<TextRow> {
+    let mut rest = packet;
+    let mut take = |count: usize| {
+        let (taken, left) = rest.split_at_checked(count).ok_or_else(cut)?;
+        rest = left;
+        io::Result::Ok(taken)
+    };
+    let mut row = Vec::with_capacity(columns);
+    for _ in 0..columns {
+        let length = match take(1)?[0] {
+            NULL => {
+                row.push(None);
+                continue;
+            }
+            0xFC => take(2)?.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            0xFD => take(3)?.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            short => usize::from(short),
+        };
+        row.push(Some(String::from_utf8_lossy(take(length)?).into_owned()));
+    }
+    Ok(row)
+}
+
+fn refusal(packet: &[u8]) -> QueryError {
+    let code = packet.get(1..3).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let text = packet.get(3..).unwrap_or_default();
+    QueryError::Refused(code, String::from_utf8_lossy(text).into_owned())
+}
+
+fn cut() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}
+
+/// Long passwords' flags aside: protocol 4.1, transactions, secure connection, plugins by name.
+const CAPABILITIES: u32 = 0x0000_0001 | 0x0000_0200 | 0x0000_2000 | 0x0000_8000 | 0x0008_0000;
+const UTF8MB4: u8 = 45;
+const COM_QUERY: u8 = 3;
+const OK: u8 = 0;
+const ERROR: u8 = 0xFF;
+const END: u8 = 0xFE;
+const NULL: u8 = 0xFB;
