@@ -33,6 +33,8 @@ pub struct Setup {
     pub mutation: Mutation,
     /// Time on the wire.
     pub network: NetworkSetup,
+    /// Time on the disks, if nodes have some.
+    pub disk: DiskSetup,
     /// Service time of one handler on a node that is not slow.
     pub service_time: Duration,
     /// How far clocks deviate from true time at most, in parts per million.
@@ -56,6 +58,21 @@ pub struct NetworkSetup {
     pub send_timeout: Duration,
 }
 
+/// Latencies of simulated disks.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSetup {
+    /// Usual time of an operation that is no sync, beside its bytes.
+    pub operation: Duration,
+    /// Usual time of a sync.
+    pub sync: Duration,
+    /// Bytes read or written in a second.
+    pub bytes_per_second: u64,
+    /// Chance in a thousand of an unusually late operation.
+    pub spike_per_mille: u64,
+    /// How late that is at most.
+    pub spike_max: Duration,
+}
+
 impl Setup {
     /// A calm cluster with usual limits, for scenarios.
     pub fn new(replicas: u8, groups: u16) -> Self {
@@ -74,6 +91,13 @@ impl Setup {
                 spike_per_mille: 0,
                 spike_max: Duration::from_millis(1),
                 send_timeout: Duration::from_millis(600),
+            },
+            disk: DiskSetup {
+                operation: Duration::from_micros(20),
+                sync: Duration::from_micros(400),
+                bytes_per_second: 500 << 20,
+                spike_per_mille: 0,
+                spike_max: Duration::from_millis(20),
             },
             service_time: Duration::from_micros(4),
             clock_drift_ppm: 0,
@@ -129,6 +153,11 @@ impl Setup {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// Gives nodes disks.
+    pub fn disks(self) -> Self {
+        self.configure(|config| config.disk = true)
     }
 
     /// Sets the number of worker threads of a data node.
