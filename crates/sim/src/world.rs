@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actor::{Actor, FlightRecorder, Halt, LeaseCell};
-use model::{ClusterState, ControlIndex, Incarnation, MemberStatus, NodeId, WorkerId};
+use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
 
@@ -41,6 +41,17 @@ use transport::Flight;
 /// What a task asked for last, and when.
 pub type Doing = (Instant, &'static str);
 
+/// A transaction that a client was told to be committed.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledged {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// When the client was told.
+    pub at: Instant,
+    /// The client was told that it is on disk.
+    pub durable: bool,
+}
+
 /// What applications and the world tell each other beside messages.
 #[derive(Debug, Default)]
 pub struct Ambient {
@@ -48,6 +59,8 @@ pub struct Ambient {
     pub now: Cell<Instant>,
     /// What each session last asked for, and when; for reports.
     pub doing: RefCell<BTreeMap<(NodeId, usize), Doing>>,
+    /// Changes that clients were told to be committed since the last restart of the whole cluster.
+    pub acknowledged: RefCell<Vec<Acknowledged>>,
 }
 
 /// What a client node's application is made from.
