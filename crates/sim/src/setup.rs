@@ -7,6 +7,8 @@ use actor::Mutation;
 use model::{Config, NodeId};
 use stdx::{Duration, Prng};
 
+/// Share of the drawn clusters that keep their state on disks.
+const DISKS_PERCENT: u64 = 0;
 /// First id of client nodes.
 const CLIENTS_FROM: u16 = 101;
 /// First id of management nodes.
@@ -107,8 +109,9 @@ impl Setup {
         setup
     }
 
-    /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them.
-    pub fn random(seed: u64, mutation: Mutation) -> Self {
+    /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them. Some have
+    /// disks; with `disks` all have.
+    pub fn random(seed: u64, mutation: Mutation, disks: bool) -> Self {
         let mut prng = Prng::new(seed ^ 0x5E7);
         // The usual shape often, because it is the one that most depends on getting it right.
         let replicas = *prng.pick(&[1, 2, 2, 2, 3, 3, 4]);
@@ -133,12 +136,21 @@ impl Setup {
         setup.check_every = *prng.pick(&[4, 16, 64]);
         setup.place_nodes();
         let mut config = (*setup.config).clone();
+        let mut of_disks = Prng::new(seed ^ 0xD15C);
+        config.disk = of_disks.percent(DISKS_PERCENT) || disks;
         config.randomise(&mut prng);
         // Time is what a run costs: messages of idle nodes are bounded.
         let nodes = u64::from(setup.groups) * u64::from(setup.replicas);
         let busy = Duration::from_millis(nodes * u64::from(setup.workers) / 2);
         config.epoch_interval = config.epoch_interval.max(busy);
         config.request_timeout = Duration::from_millis(prng.between(1_000, 4_000));
+        setup.disk = DiskSetup {
+            operation: Duration::from_micros(*of_disks.pick(&[5, 30, 300])),
+            sync: Duration::from_micros(*of_disks.pick(&[50, 500, 5_000])),
+            bytes_per_second: *of_disks.pick(&[4 << 20, 100 << 20, 1 << 30]),
+            spike_per_mille: *of_disks.pick(&[0, 1, 10]),
+            spike_max: Duration::from_millis(*of_disks.pick(&[10, 100])),
+        };
         setup.config = Arc::new(config);
         setup
     }

@@ -28,7 +28,7 @@ use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId
 use node::{Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
 
-use crate::checkers::Watch;
+use crate::checkers::{Restarts, Watch};
 use crate::setup::Setup;
 use clock::Clock;
 pub use disk::{Damage, DiskAction};
@@ -156,6 +156,7 @@ pub struct World {
     ambient: Rc<Ambient>,
     application: ApplicationFactory,
     watch: Watch,
+    restarts: Restarts,
     totals: Totals,
     hash: FixedHasher,
     /// Nodes that stop by themselves are started again after a while.
@@ -181,6 +182,7 @@ impl World {
             ambient: Rc::default(),
             application,
             watch: Watch::default(),
+            restarts: Restarts::default(),
             totals: Totals::default(),
             hash: FixedHasher::default(),
             supervised: true,
@@ -446,6 +448,7 @@ impl World {
         if reached.index != before {
             self.watch.now = self.now;
             self.watch.state_reached(node, &reached);
+            self.check_restarts(&reached);
         }
         if let Some(why) = halted {
             return self.stop(node, why);
@@ -564,6 +567,18 @@ impl World {
             }
         }
         text
+    }
+
+    pub(crate) fn restarts(&self) -> &Restarts {
+        &self.restarts
+    }
+
+    pub(crate) fn restarts_mut(&mut self) -> &mut Restarts {
+        &mut self.restarts
+    }
+
+    pub(crate) fn ambient(&self) -> &Ambient {
+        &self.ambient
     }
 
     pub(crate) fn watch(&self) -> &Watch {
