@@ -696,6 +696,17 @@ impl World {
                 process.holds_lease(self.now),
                 process.hosts[0].worker.control().is_some_and(control::Control::is_leader),
             ));
+            if let Some(control) = process.hosts[0].worker.control() {
+                let voters: Vec<String> = control.voters().map(|node| node.to_string()).collect();
+                lines.push(format!(
+                    "  control: index {}, term {}, votes {}, voters {}, leader {:?}",
+                    control.state().index,
+                    control.term(),
+                    control.is_voter(),
+                    voters.join(" "),
+                    control.leader(),
+                ));
+            }
             for host in process.hosts.iter().filter(|_| process.is_running()) {
                 let worker = host.worker.shared().worker;
                 lines.push(format!(
