@@ -144,5 +144,14 @@ impl Config {
         self.copy_batch_rows = *prng.pick(&[1, 5, 64]);
         self.copy_window = *prng.pick(&[1, 3, 16]);
         self.version_memory = *prng.pick(&[16 << 10, 512 << 20, 512 << 20]);
+        if self.disk {
+            self.save_interval = ms(prng, 5, 300);
+            self.redo_segment = *prng.pick(&[16 << 10, 64 << 10, 256 << 10]);
+            self.redo_buffer = *prng.pick(&[4 << 10, 64 << 10, 1 << 20]);
+            self.restart_time_target = ms(prng, 1, 20);
+            self.checkpoint_speed = *prng.pick(&[(50_000, 1 << 20), (1 << 20, 16 << 20)]);
+            self.recovery_work = *prng.pick(&[0, 25, 60, 100]) as u32;
+            self.start_partial_timeout = ms(prng, 300, 3_000);
+        }
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! # Owns
 //! Which fault strikes next, and who may be struck: never the last complete replica of a slot,
-//! never the majority of the voters. Whoever is cut off, frozen or slow counts as lost.
+//! never the majority of the voters. Whoever is cut off, frozen or slow counts as lost. Nodes with
+//! disks may all go down together, as long as the disks of those that come back hold everything
+//! (`disks`).
 //! # Not here
 //! The faults themselves (`world`).
+
+mod disks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +38,8 @@ pub struct Chaos {
     at_risk: BTreeMap<NodeId, Instant>,
     /// Nodes that may die at fault points, and until when.
     armed: BTreeMap<NodeId, Instant>,
+    /// Nodes that stay down, and until when.
+    withheld: BTreeMap<NodeId, Instant>,
     /// What was done, for reports.
     log: Vec<String>,
     verbose: bool,
@@ -49,8 +55,8 @@ impl Chaos {
             greed: *prng.pick(&[10, 40, 80]),
             span: Duration::from_millis(*prng.pick(&[0, 3_000, 5_000, 8_000])),
         };
-        let (at_risk, armed) = (BTreeMap::new(), BTreeMap::new());
-        Self { prng, temper, at_risk, armed, log: Vec::new(), verbose }
+        let (at_risk, armed, withheld) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { prng, temper, at_risk, armed, withheld, log: Vec::new(), verbose }
     }
 
     /// What was done, newest last.
@@ -82,10 +88,12 @@ impl Chaos {
                 world.slow(node, 1);
                 world.limit_memory(node, None);
                 world.disarm(node);
+                world.heal_disk(node);
                 self.bring_back(world, node);
             }
         }
         self.armed.clear();
+        self.withheld.clear();
         self.note(world, "calm".into());
     }
 
@@ -162,6 +170,9 @@ impl Chaos {
     }
 
     fn strike(&mut self, world: &mut World) {
+        if world.has_disks() && self.prng.percent(30) {
+            return self.strike_disks(world);
+        }
         match self.prng.below(100) {
             0..14 => self.crash(world),
             14..19 => self.arm(world, &AT_WORK),
@@ -472,21 +483,25 @@ impl Chaos {
         self.note(world, format!("waited: all nodes active is {whole}"));
     }
 
-    fn down(world: &World) -> Vec<NodeId> {
-        let kinds = [Kind::Data, Kind::Management, Kind::Client];
-        let nodes = kinds.into_iter().flat_map(|kind| world.nodes(kind));
-        let down = |node: &NodeId| matches!(world.status(*node), Status::Dead | Status::Vanished);
-        nodes.filter(down).collect()
+    /// The nodes that are down and may be started.
+    fn down(&mut self, world: &World) -> Vec<NodeId> {
+        let now = world.now();
+        self.withheld.retain(|_, until| *until > now);
+        let down = |node: &NodeId| {
+            let down = matches!(world.status(*node), Status::Dead | Status::Vanished);
+            down && !self.withheld.contains_key(node)
+        };
+        world.all_nodes().into_iter().filter(down).collect()
     }
 
     fn restart_all(&mut self, world: &mut World) {
-        for node in Self::down(world) {
+        for node in self.down(world) {
             self.restart(world, node);
         }
     }
 
     fn restart_some(&mut self, world: &mut World) {
-        for node in Self::down(world) {
+        for node in self.down(world) {
             if self.prng.percent(60) {
                 self.restart(world, node);
             }

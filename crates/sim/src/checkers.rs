@@ -6,5 +6,7 @@
 
 mod live;
 mod rest;
+mod restarts;
 
 pub use live::Watch;
+pub(crate) use restarts::Restarts;

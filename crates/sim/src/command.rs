@@ -14,8 +14,9 @@ use summary::Summary;
 
 /// How to call the simulator.
 const USAGE: &str = "\
-usage: sim run --seeds N [--from S] [--jobs J] [--twice] [--mutation NAME] [--keep-going]
-       sim run --seed S [--twice] [--verbose] [--mutation NAME]
+usage: sim run --seeds N [--from S] [--jobs J] [--twice] [--mutation NAME] [--disks]
+               [--keep-going]
+       sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks]
        sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]";
 
 /// What was asked for on the command line.
@@ -29,6 +30,7 @@ struct Options {
     verbose: bool,
     keep_going: bool,
     known: bool,
+    disks: bool,
     mutation: Mutation,
     only: Option<Mutation>,
 }
@@ -88,6 +90,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--verbose" => options.verbose = true,
             "--keep-going" => options.keep_going = true,
             "--known" => options.known = true,
+            "--disks" => options.disks = true,
             other => return Err(format!("{other} is not known\n{USAGE}")),
         }
     }
@@ -116,7 +119,7 @@ fn keep_panics_for_reports() {
 
 fn run(options: &Options, seed: u64, mutation: Mutation) -> Outcome {
     LAST_PANIC.take();
-    let plan = Plan { seed, mutation, verbose: options.verbose };
+    let plan = Plan { seed, mutation, disks: options.disks, verbose: options.verbose };
     let mut outcome = run_seed(plan);
     if options.twice && outcome.failure.is_none() {
         let again = run_seed(plan);
@@ -153,12 +156,15 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> std::io::Result<boo
 }
 
 /// The line that replays a failure.
-fn replay(outcome: &Outcome, mutation: Mutation) -> String {
+fn replay(outcome: &Outcome, options: &Options) -> String {
     let failure = outcome.failure.as_deref().unwrap_or_default();
-    let mut with = match mutation {
+    let mut with = match options.mutation {
         Mutation::None => String::new(),
         mutation => format!(" --mutation {mutation:?}"),
     };
+    if options.disks {
+        with += " --disks";
+    }
     if failure.contains("two runs") {
         with += " --twice";
     }
@@ -206,7 +212,7 @@ fn many(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
     each_seed(options, seeds, options.mutation, |outcome| {
         summary.add(&outcome);
         if outcome.failure.is_some() {
-            failures.push(replay(&outcome, options.mutation));
+            failures.push(replay(&outcome, options));
             reports.push(outcome.report);
         }
         failures.is_empty() || options.keep_going

@@ -25,4 +25,4 @@ pub use run::{Outcome, Plan, run_seed};
 pub use scenario::Scenario;
 pub use setup::Setup;
 pub use workload::Load;
-pub use world::{Kind, Status, World};
+pub use world::{Damage, DiskAction, Kind, Status, World};

@@ -23,6 +23,8 @@ pub struct Plan {
     pub seed: u64,
     /// The rule broken on purpose.
     pub mutation: Mutation,
+    /// Nodes have disks, whatever the seed says.
+    pub disks: bool,
     /// Tell what happens while it does.
     pub verbose: bool,
 }
@@ -48,7 +50,7 @@ pub struct Outcome {
 
 /// Runs one seed. A panic in it is a failure of the seed, not of the caller.
 pub fn run_seed(plan: Plan) -> Outcome {
-    let setup = Setup::random(plan.seed, plan.mutation);
+    let setup = Setup::random(plan.seed, plan.mutation, plan.disks);
     let first = setup.client_nodes().next().expect("a run has clients");
     let load = Load::random(plan.seed, first);
     let lab = Lab::new();
@@ -119,6 +121,11 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     chaos.rage(world);
     reach(world, "all nodes are active again", 90, World::all_active)?;
     all_progress(world, lab)?;
+    if world.has_disks() {
+        chaos.final_black_out(world);
+        reach(world, "all nodes are active after a power loss", 90, World::all_active)?;
+        all_progress(world, lab)?;
+    }
     lab.enter(Phase::Ending);
     reach(world, "all sessions end", 90, |_| {
         lab.progress().values().all(|progress| progress.over)
@@ -126,11 +133,23 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     lab.enter(Phase::Auditing);
     reach(world, "the audit ends", 90, |_| lab.phase() == Phase::Audited)?;
     reach(world, "all nodes are active at the end", 30, World::all_active)?;
+    rest(world);
+    if world.has_disks() {
+        // Nothing that is at rest for long enough is lost.
+        let digests = world.digests();
+        chaos.final_black_out(world);
+        reach(world, "all nodes are active after the last power loss", 90, World::all_active)?;
+        rest(world);
+        world.check_digests(&digests);
+    }
+    Ok(())
+}
+
+fn rest(world: &mut World) {
     world.run_until(Duration::from_secs(30), World::is_at_rest);
     // What is on its way between workers arrives.
     world.run_for(Duration::from_millis(50));
     world.check_at_rest();
-    Ok(())
 }
 
 fn reach(

@@ -94,6 +94,28 @@ impl Scenario {
         self.within(30, "all nodes are active", World::all_active);
     }
 
+    /// All nodes lose their power now, clients too.
+    pub fn power_loss(&mut self) {
+        let nodes = self.world.all_nodes();
+        self.world.power_loss(&nodes);
+    }
+
+    /// Starts every node that is down and waits until all nodes are complete.
+    pub fn restart_all(&mut self) {
+        let nodes = self.world.all_nodes();
+        self.bring_back(&nodes);
+    }
+
+    /// The next restart of the whole cluster must not undo what is acknowledged by now. Lets as
+    /// much time pass as it takes to save it.
+    pub fn save(&mut self) {
+        let config = &self.world.setup().config;
+        let span = config.save_interval.times(3) + config.epoch_interval.times(6);
+        let now = self.world.now();
+        self.run(span + Duration::from_millis(100));
+        self.world.promise(now);
+    }
+
     /// Every session does something that succeeds.
     pub fn progress(&mut self) {
         let (before, lab) = (self.lab.progress(), self.lab.clone());

@@ -27,7 +27,7 @@ use model::{
 use stdx::{Duration, Instant, Prng};
 use wire::{Inspection, Message, TransactionState};
 
-use crate::world::Ambient;
+use crate::world::{Acknowledged, Ambient};
 
 /// What a task asks for.
 enum Ask {
@@ -240,8 +240,24 @@ impl Session {
         }
     }
 
+    /// Restarts of the whole cluster that the client knows of.
+    pub fn generation(&self) -> usize {
+        self.slot.borrow().cluster.restarts.len()
+    }
+
     /// Finds out how a transaction ended, from the end of the request that should have ended it.
     pub async fn settle(&self, result: ClientResult) -> Ended {
+        let ended = self.end_of(result).await;
+        if let Ended::Committed(epoch, _) = ended
+            && epoch > Epoch(0)
+        {
+            let told = Acknowledged { epoch, at: self.now(), durable: false };
+            self.ambient.acknowledged.borrow_mut().push(told);
+        }
+        ended
+    }
+
+    async fn end_of(&self, result: ClientResult) -> Ended {
         let unsettled = match result {
             ClientResult::Committed { transaction, epoch, .. } => {
                 return Ended::Committed(epoch, transaction);

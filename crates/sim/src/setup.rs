@@ -7,6 +7,8 @@ use actor::Mutation;
 use model::{Config, NodeId};
 use stdx::{Duration, Prng};
 
+/// Share of the drawn clusters that keep their state on disks.
+const DISKS_PERCENT: u64 = 0;
 /// First id of client nodes.
 const CLIENTS_FROM: u16 = 101;
 /// First id of management nodes.
@@ -33,6 +35,8 @@ pub struct Setup {
     pub mutation: Mutation,
     /// Time on the wire.
     pub network: NetworkSetup,
+    /// Time on the disks, if nodes have some.
+    pub disk: DiskSetup,
     /// Service time of one handler on a node that is not slow.
     pub service_time: Duration,
     /// How far clocks deviate from true time at most, in parts per million.
@@ -56,6 +60,21 @@ pub struct NetworkSetup {
     pub send_timeout: Duration,
 }
 
+/// Latencies of simulated disks.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSetup {
+    /// Usual time of an operation that is no sync, beside its bytes.
+    pub operation: Duration,
+    /// Usual time of a sync.
+    pub sync: Duration,
+    /// Bytes read or written in a second.
+    pub bytes_per_second: u64,
+    /// Chance in a thousand of an unusually late operation.
+    pub spike_per_mille: u64,
+    /// How late that is at most.
+    pub spike_max: Duration,
+}
+
 impl Setup {
     /// A calm cluster with usual limits, for scenarios.
     pub fn new(replicas: u8, groups: u16) -> Self {
@@ -75,6 +94,13 @@ impl Setup {
                 spike_max: Duration::from_millis(1),
                 send_timeout: Duration::from_millis(600),
             },
+            disk: DiskSetup {
+                operation: Duration::from_micros(20),
+                sync: Duration::from_micros(400),
+                bytes_per_second: 500 << 20,
+                spike_per_mille: 0,
+                spike_max: Duration::from_millis(20),
+            },
             service_time: Duration::from_micros(4),
             clock_drift_ppm: 0,
             check_every: 8,
@@ -83,8 +109,9 @@ impl Setup {
         setup
     }
 
-    /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them.
-    pub fn random(seed: u64, mutation: Mutation) -> Self {
+    /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them. Some have
+    /// disks; with `disks` all have.
+    pub fn random(seed: u64, mutation: Mutation, disks: bool) -> Self {
         let mut prng = Prng::new(seed ^ 0x5E7);
         // The usual shape often, because it is the one that most depends on getting it right.
         let replicas = *prng.pick(&[1, 2, 2, 2, 3, 3, 4]);
@@ -109,12 +136,21 @@ impl Setup {
         setup.check_every = *prng.pick(&[4, 16, 64]);
         setup.place_nodes();
         let mut config = (*setup.config).clone();
+        let mut of_disks = Prng::new(seed ^ 0xD15C);
+        config.disk = of_disks.percent(DISKS_PERCENT) || disks;
         config.randomise(&mut prng);
         // Time is what a run costs: messages of idle nodes are bounded.
         let nodes = u64::from(setup.groups) * u64::from(setup.replicas);
         let busy = Duration::from_millis(nodes * u64::from(setup.workers) / 2);
         config.epoch_interval = config.epoch_interval.max(busy);
         config.request_timeout = Duration::from_millis(prng.between(1_000, 4_000));
+        setup.disk = DiskSetup {
+            operation: Duration::from_micros(*of_disks.pick(&[5, 30, 300])),
+            sync: Duration::from_micros(*of_disks.pick(&[50, 500, 5_000])),
+            bytes_per_second: *of_disks.pick(&[4 << 20, 100 << 20, 1 << 30]),
+            spike_per_mille: *of_disks.pick(&[0, 1, 10]),
+            spike_max: Duration::from_millis(*of_disks.pick(&[10, 100])),
+        };
         setup.config = Arc::new(config);
         setup
     }
@@ -129,6 +165,11 @@ impl Setup {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// Gives nodes disks.
+    pub fn disks(self) -> Self {
+        self.configure(|config| config.disk = true)
     }
 
     /// Sets the number of worker threads of a data node.

@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod bank;
 pub mod counters;
+mod doubt;
 pub mod inspect;
 pub mod ledger;
 pub mod lists;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 
 use actor::Actor;
 use client::ClientOperation;
-use model::{Column, ColumnType, Refusal, SchemaChange, TableId, Value};
+use model::{ClusterState, Column, ColumnType, Epoch, Refusal, SchemaChange, TableId, Value};
 use stdx::{Duration, Prng};
 
 use crate::lab::{Lab, Phase, TaskName};
@@ -225,6 +226,11 @@ pub(crate) fn passing(refusal: Option<Refusal>) -> Result<(), Refusal> {
         Some(refusal) => panic!("an unexplained refusal: {refusal}"),
         None => Err(model::ErrorCode::NodeFailed.into()),
     }
+}
+
+/// Whether what committed in an epoch has outlived the restarts of the whole cluster since.
+pub(crate) fn is_kept(cluster: &ClusterState, epoch: Epoch) -> bool {
+    cluster.restorable(epoch) == epoch
 }
 
 /// The integer in a value.

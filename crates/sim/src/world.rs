@@ -10,9 +10,11 @@
 //! Which faults strike when (`chaos`), what clients do (`workload`), what is right (`checkers`).
 
 mod clock;
+mod disk;
 mod faults;
 mod network;
 mod process;
+mod storage;
 mod transport;
 
 use std::cell::{Cell, RefCell};
@@ -22,13 +24,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actor::{Actor, FlightRecorder, Halt, LeaseCell};
-use model::{ClusterState, ControlIndex, Incarnation, MemberStatus, NodeId, WorkerId};
+use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
 
-use crate::checkers::Watch;
+use crate::checkers::{Restarts, Watch};
 use crate::setup::Setup;
 use clock::Clock;
+pub use disk::{Damage, DiskAction};
+use disk::{Disk, LaneName};
 use network::{Network, Report};
 use process::{Host, Process};
 pub use process::{Kind, Status};
@@ -37,6 +41,17 @@ use transport::Flight;
 /// What a task asked for last, and when.
 pub type Doing = (Instant, &'static str);
 
+/// A transaction that a client was told to be committed.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledged {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// When the client was told.
+    pub at: Instant,
+    /// The client was told that it is on disk.
+    pub durable: bool,
+}
+
 /// What applications and the world tell each other beside messages.
 #[derive(Debug, Default)]
 pub struct Ambient {
@@ -44,6 +59,8 @@ pub struct Ambient {
     pub now: Cell<Instant>,
     /// What each session last asked for, and when; for reports.
     pub doing: RefCell<BTreeMap<(NodeId, usize), Doing>>,
+    /// Changes that clients were told to be committed since the last restart of the whole cluster.
+    pub acknowledged: RefCell<Vec<Acknowledged>>,
 }
 
 /// What a client node's application is made from.
@@ -72,6 +89,8 @@ enum Event {
     Report(Report),
     /// Messages have waited too long for a connection.
     SendTimeout { pair: (NodeId, NodeId), ticket: u64 },
+    /// An operation of a disk is over.
+    Disk { node: NodeId, incarnation: Incarnation, lane: LaneName },
     /// A supervisor starts a node that is not running.
     Restart { node: NodeId },
 }
@@ -118,6 +137,8 @@ pub struct Totals {
     pub deaths: BTreeMap<&'static str, u64>,
     /// Why nodes stopped, with counts.
     pub halts: BTreeMap<String, u64>,
+    /// What happened on disks, with counts.
+    pub disks: BTreeMap<&'static str, u64>,
 }
 
 /// All nodes, the network between them, and time.
@@ -127,12 +148,15 @@ pub struct World {
     sequence: u64,
     queue: BinaryHeap<Planned>,
     processes: BTreeMap<NodeId, Process>,
+    /// What outlives processes; empty when nodes keep everything in memory.
+    disks: BTreeMap<NodeId, Disk>,
     network: Network,
     prng: Prng,
     incarnations: u64,
     ambient: Rc<Ambient>,
     application: ApplicationFactory,
     watch: Watch,
+    restarts: Restarts,
     totals: Totals,
     hash: FixedHasher,
     /// Nodes that stop by themselves are started again after a while.
@@ -151,12 +175,14 @@ impl World {
             sequence: 0,
             queue: BinaryHeap::new(),
             processes: BTreeMap::new(),
+            disks: BTreeMap::new(),
             network,
             prng,
             incarnations: 0,
             ambient: Rc::default(),
             application,
             watch: Watch::default(),
+            restarts: Restarts::default(),
             totals: Totals::default(),
             hash: FixedHasher::default(),
             supervised: true,
@@ -164,6 +190,12 @@ impl World {
             setup,
         };
         let config = world.setup.config.clone();
+        if config.disk {
+            let mut prng = Prng::new(world.setup.seed ^ 0xD15C);
+            for node in config.data_nodes.iter().chain(&config.management_nodes) {
+                world.disks.insert(*node, Disk::new(world.setup.disk, prng.fork()));
+            }
+        }
         let data = config.data_nodes.iter().map(|node| (*node, Kind::Data));
         let management = config.management_nodes.iter().map(|node| (*node, Kind::Management));
         let clients = world.setup.client_nodes().map(|node| (node, Kind::Client));
@@ -227,6 +259,7 @@ impl World {
             }
             Event::Report(report) => self.report(report),
             Event::SendTimeout { pair, ticket } => self.send_timeout(pair, ticket),
+            Event::Disk { node, incarnation, lane } => self.disk_step(node, incarnation, lane),
             Event::Restart { node } => self.restart_halted(node),
         }
     }
@@ -250,10 +283,12 @@ impl World {
         self.diary.push(format!("{} {what}", self.now));
     }
 
-    /// Starts a process with nothing in memory.
+    /// Starts a process with nothing in memory, and with the disk it had.
     fn start_life(&mut self, node: NodeId, kind: Kind) {
         let incarnation = self.next_incarnation();
-        self.note(format!("{node}{incarnation} starts with nothing"));
+        let disk = self.disks.contains_key(&node);
+        let with = if disk { "its disk" } else { "nothing" };
+        self.note(format!("{node}{incarnation} starts with {with}"));
         let lease = LeaseCell::default();
         let workers = if kind == Kind::Data { self.setup.workers } else { 1 };
         let mut hosts = Vec::new();
@@ -265,7 +300,7 @@ impl World {
                 workers,
                 config: self.setup.config.clone(),
                 lease: lease.clone(),
-                disk: false,
+                disk,
                 seed: self.prng.next_u64(),
                 recorder_size: RECORDER_SIZE,
             };
@@ -337,8 +372,9 @@ impl World {
         for outgoing in sent {
             self.send(outgoing, now);
         }
-        for worker in 0..workers {
-            self.plan_turn(node, WorkerId(worker));
+        for worker in (0..workers).map(WorkerId) {
+            self.ask_disk(node, worker, now);
+            self.plan_turn(node, worker);
         }
     }
 
@@ -408,9 +444,11 @@ impl World {
         for outgoing in sent {
             self.send(outgoing, departure);
         }
+        self.ask_disk(node, worker, departure);
         if reached.index != before {
             self.watch.now = self.now;
             self.watch.state_reached(node, &reached);
+            self.check_restarts(&reached);
         }
         if let Some(why) = halted {
             return self.stop(node, why);
@@ -438,7 +476,7 @@ impl World {
     fn restart_halted(&mut self, node: NodeId) {
         if matches!(self.status(node), Status::Halted(_)) && self.prng.percent(50) {
             self.rejoin(node);
-        } else if !self.is_running(node) {
+        } else if !self.is_running(node) && self.may_be_supervised(node) {
             self.restart(node);
         }
     }
@@ -458,6 +496,9 @@ impl World {
             let recorder = &mut host.worker.shared_mut().recorder;
             process.last_words.push(std::mem::replace(recorder, FlightRecorder::new(1)));
         }
+        if let Some(disk) = self.disks.get_mut(&node) {
+            disk.process_ends();
+        }
         if told {
             self.close_connections(node);
         }
@@ -465,6 +506,11 @@ impl World {
 
     /// Adds a life's counts to the totals.
     fn collect(&mut self, node: NodeId) {
+        if let Some(disk) = self.disks.get_mut(&node) {
+            for (what, count) in disk.take_counts() {
+                *self.totals.disks.entry(what).or_default() += count;
+            }
+        }
         let process = self.processes.get_mut(&node).expect("nodes are fixed by the setup");
         for host in &mut process.hosts {
             let shared = host.worker.shared_mut();
@@ -521,6 +567,18 @@ impl World {
             }
         }
         text
+    }
+
+    pub(crate) fn restarts(&self) -> &Restarts {
+        &self.restarts
+    }
+
+    pub(crate) fn restarts_mut(&mut self) -> &mut Restarts {
+        &mut self.restarts
+    }
+
+    pub(crate) fn ambient(&self) -> &Ambient {
+        &self.ambient
     }
 
     pub(crate) fn watch(&self) -> &Watch {
@@ -638,6 +696,17 @@ impl World {
                 process.holds_lease(self.now),
                 process.hosts[0].worker.control().is_some_and(control::Control::is_leader),
             ));
+            if let Some(control) = process.hosts[0].worker.control() {
+                let voters: Vec<String> = control.voters().map(|node| node.to_string()).collect();
+                lines.push(format!(
+                    "  control: index {}, term {}, votes {}, voters {}, leader {:?}",
+                    control.state().index,
+                    control.term(),
+                    control.is_voter(),
+                    voters.join(" "),
+                    control.leader(),
+                ));
+            }
             for host in process.hosts.iter().filter(|_| process.is_running()) {
                 let worker = host.worker.shared().worker;
                 lines.push(format!(
@@ -651,6 +720,7 @@ impl World {
                 let participant = host.worker.participant().map(|p| p.describe());
                 lines.extend(coordinator.into_iter().chain(participant).flatten());
             }
+            lines.extend(self.disks.get(&process.id).map(Disk::describe).into_iter().flatten());
         }
         for ((node, task), (since, what)) in self.ambient.doing.borrow().iter() {
             lines.push(format!("{node} session {task}: {what} since {since}"));

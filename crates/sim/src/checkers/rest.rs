@@ -71,6 +71,20 @@ impl World {
         }
     }
 
+    /// What each partition holds: slots, rows and epochs.
+    pub fn digests(&self) -> BTreeMap<PartitionId, u64> {
+        let state = self.newest_state();
+        let ids = state.tables.values().flat_map(|table| state.partitions(table));
+        ids.map(|id| (id, self.replicas(&state, id)[0].1.digest())).collect()
+    }
+
+    /// Panics when a partition does not hold what it held before.
+    pub fn check_digests(&self, before: &BTreeMap<PartitionId, u64>) {
+        for (id, digest) in self.digests() {
+            assert_eq!(Some(&digest), before.get(&id), "{id}: not what it was before the restart");
+        }
+    }
+
     /// Every replica of a partition that a started cluster has, with its node.
     fn replicas(&self, state: &ClusterState, id: PartitionId) -> Vec<(NodeId, &Partition)> {
         let chain = state.chain(id);

@@ -19,6 +19,7 @@ pub(crate) struct Summary {
     fault_points: BTreeMap<&'static str, Reached>,
     deaths: BTreeMap<&'static str, Reached>,
     halts: BTreeMap<String, u64>,
+    disks: BTreeMap<&'static str, u64>,
     rounds: BTreeMap<&'static str, u64>,
 }
 
@@ -54,6 +55,9 @@ impl Summary {
         }
         for (why, count) in &outcome.totals.halts {
             *self.halts.entry(why.clone()).or_default() += count;
+        }
+        for (what, count) in &outcome.totals.disks {
+            *self.disks.entry(what).or_default() += count;
         }
         for (what, count) in &outcome.rounds {
             *self.rounds.entry(what).or_default() += count;
@@ -116,6 +120,10 @@ impl fmt::Display for Summary {
         writeln!(f, "halts:")?;
         for (why, count) in &self.halts {
             writeln!(f, "{count:>10}  {why}")?;
+        }
+        writeln!(f, "disks:")?;
+        for (what, count) in &self.disks {
+            writeln!(f, "{count:>10}  {what}")?;
         }
         writeln!(f, "rounds of work:")?;
         for (what, count) in &self.rounds {

@@ -29,13 +29,14 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     let sum: i64 = balances.values().sum();
     let opening = bank::OPENING_BALANCE * load.accounts as i64;
     assert_eq!(sum, opening, "the sum of all balances at the end");
-    lab.bank.borrow().check(&balances);
+    let cluster = session.cluster();
+    lab.bank.borrow().check(&cluster, &balances);
     let rows = all_rows(session, lab, "lists").await;
-    lists::check(&lab.lists.borrow(), &rows);
+    lists::check(&lab.lists.borrow(), &cluster, &rows);
     let rows = all_rows(session, lab, "counters").await;
-    lab.counters.borrow().check(&rows);
+    lab.counters.borrow().check(&cluster, &rows);
     let rows = all_rows(session, lab, "ledger").await;
-    lab.ledger.borrow().check(&rows);
+    lab.ledger.borrow_mut().check(&cluster, &rows);
     let rows = all_rows(session, lab, "ring").await;
     ring::check("at the end", load, &rows);
 }

@@ -1,16 +1,20 @@
 //! Transfers between accounts: money is neither made nor lost.
 //!
 //! Judged by sums over snapshots and over locked rows while it runs, and by each balance at the
-//! end: what it was plus every transfer that committed.
+//! end: what it was plus every transfer that committed and was not lost in a restart of the whole
+//! cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, OperationAnswer, ScanSpec};
-use model::{ColumnId, ColumnType, Comparison, ErrorCode, Expression, Refusal, Value};
+use model::{
+    ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, Refusal, Value,
+};
 use wire::LockMode;
 
-use super::{Load, column, create_table, fill, insist, int, nullable, passing};
+use super::doubt::{Addition, explains};
+use super::{Load, column, create_table, fill, insist, int, is_kept, nullable, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -22,39 +26,42 @@ pub(crate) const OPENING_BALANCE: i64 = 1_000;
 /// Transfers whose end is known, and those in doubt.
 #[derive(Debug, Default)]
 pub struct BankBook {
-    deltas: BTreeMap<i64, i64>,
-    /// Transfers under way, by number: their accounts cannot be predicted.
-    open: BTreeMap<u32, Vec<i64>>,
-    /// Transfers that committed.
-    pub transfers: u64,
+    /// What committed, and in which epoch.
+    transfers: Vec<(Epoch, Addition)>,
+    /// Transfers under way, by number, and those whose end nobody knows.
+    open: BTreeMap<u32, Addition>,
 }
 
 impl BankBook {
-    fn begin(&mut self, number: u32, accounts: Vec<i64>) {
-        self.open.insert(number, accounts);
+    fn begin(&mut self, number: u32, deltas: &[(i64, i64)]) {
+        self.open.insert(number, deltas.to_vec());
     }
 
-    fn end(&mut self, number: u32, ended: &Ended, deltas: &[(i64, i64)]) {
-        match ended {
-            Ended::Committed(..) => {
-                for (account, delta) in deltas {
-                    *self.deltas.entry(*account).or_default() += delta;
-                }
-                self.transfers += 1;
-            }
-            Ended::Aborted(_) => {}
-            Ended::Unknown => return,
+    fn end(&mut self, number: u32, ended: &Ended) {
+        if matches!(ended, Ended::Unknown) {
+            return;
         }
-        self.open.remove(&number);
+        let deltas = self.open.remove(&number).expect("begun before");
+        if let Ended::Committed(epoch, _) = ended {
+            self.transfers.push((*epoch, deltas));
+        }
     }
 
-    /// Compares the balances at the end with what committed.
-    pub(crate) fn check(&self, balances: &BTreeMap<i64, i64>) {
-        let doubtful: BTreeSet<i64> = self.open.values().flatten().copied().collect();
-        for (account, balance) in balances.iter().filter(|(a, _)| !doubtful.contains(a)) {
-            let expected = OPENING_BALANCE + self.deltas.get(account).copied().unwrap_or_default();
-            assert_eq!(*balance, expected, "account {account}: transfers lost or doubled");
+    /// Compares the balances at the end with what committed and was not lost in a restart of the
+    /// whole cluster.
+    pub(crate) fn check(&self, cluster: &ClusterState, balances: &BTreeMap<i64, i64>) {
+        let opened =
+            balances.iter().map(|(account, balance)| (*account, balance - OPENING_BALANCE));
+        let mut deviations: BTreeMap<i64, i64> = opened.collect();
+        let remain = self.transfers.iter().filter(|(epoch, _)| is_kept(cluster, *epoch));
+        for (account, delta) in remain.flat_map(|(_, deltas)| deltas) {
+            *deviations.entry(*account).or_default() -= delta;
         }
+        let doubtful: Vec<&Addition> = self.open.values().collect();
+        assert!(
+            explains(&deviations, &doubtful),
+            "accounts: transfers lost or doubled: {deviations:?}, in doubt {doubtful:?}"
+        );
     }
 }
 
@@ -101,9 +108,9 @@ async fn simple_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
         ClientOperation::update(table, vec![Value::Int(to)], give),
     ];
     let number = lab.number();
-    lab.bank.borrow_mut().begin(number, vec![from, to]);
+    lab.bank.borrow_mut().begin(number, &[(from, -amount), (to, amount)]);
     let ended = session.autocommit(batch).await;
-    lab.bank.borrow_mut().end(number, &ended, &[(from, -amount), (to, amount)]);
+    lab.bank.borrow_mut().end(number, &ended);
     match ended {
         Ended::Committed(..) => Ok(()),
         Ended::Aborted(Some(refusal)) if refusal.code == ErrorCode::ConditionFalse => Ok(()),
@@ -149,9 +156,9 @@ async fn locked_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
         return Ok(());
     }
     let number = lab.number();
-    lab.bank.borrow_mut().begin(number, vec![from, to]);
+    lab.bank.borrow_mut().begin(number, &[(from, -amount), (to, amount)]);
     let ended = session.commit().await;
-    lab.bank.borrow_mut().end(number, &ended, &[(from, -amount), (to, amount)]);
+    lab.bank.borrow_mut().end(number, &ended);
     match ended {
         Ended::Committed(..) | Ended::Unknown => Ok(()),
         Ended::Aborted(refusal) => passing(refusal),

@@ -3,13 +3,14 @@
 //! What is rolled back to a savepoint must not count, on no replica, also when the transaction
 //! goes on and commits; additions are made where the row is (`n = n + 1`), so none may be lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::ClientOperation;
-use model::{ColumnId, ColumnType, Expression, Refusal, Value};
+use model::{ClusterState, ColumnId, ColumnType, Epoch, Expression, Refusal, Value};
 
-use super::{column, create_table, fill, insist, int, passing};
+use super::doubt::{Addition, explains};
+use super::{column, create_table, fill, insist, int, is_kept, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -21,9 +22,10 @@ const COUNTERS: i64 = 5;
 /// What was added, as far as it is known.
 #[derive(Debug, Default)]
 pub struct CounterBook {
-    sums: BTreeMap<i64, i64>,
-    /// Counters of transactions whose end is not known, by number.
-    doubtful: BTreeMap<u32, Vec<(i64, i64)>>,
+    /// What committed, and in which epoch.
+    added: Vec<(Epoch, Addition)>,
+    /// Of transactions whose end is not known, by number.
+    doubtful: BTreeMap<u32, Addition>,
 }
 
 impl CounterBook {
@@ -32,23 +34,26 @@ impl CounterBook {
             return;
         }
         let added = self.doubtful.remove(&number).expect("begun before");
-        if let Ended::Committed(..) = ended {
-            for (counter, amount) in added {
-                *self.sums.entry(counter).or_default() += amount;
-            }
+        if let Ended::Committed(epoch, _) = ended {
+            self.added.push((*epoch, added));
         }
     }
 
-    /// Compares the counters at the end with what committed.
-    pub(crate) fn check(&self, rows: &[Vec<Value>]) {
-        let doubtful: BTreeSet<i64> =
-            self.doubtful.values().flatten().map(|(counter, _)| *counter).collect();
+    /// Compares the counters at the end with what committed and was not lost in a restart of the
+    /// whole cluster.
+    pub(crate) fn check(&self, cluster: &ClusterState, rows: &[Vec<Value>]) {
         assert_eq!(rows.len() as i64, COUNTERS, "all counters are there");
-        for (counter, count) in rows.iter().map(|row| (int(&row[0]), int(&row[1]))) {
-            let expected = self.sums.get(&counter).copied().unwrap_or_default();
-            let known = !doubtful.contains(&counter);
-            assert!(!known || count == expected, "counter {counter}: {count}, not {expected}");
+        let mut deviations: BTreeMap<i64, i64> =
+            rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
+        let remain = self.added.iter().filter(|(epoch, _)| is_kept(cluster, *epoch));
+        for (counter, amount) in remain.flat_map(|(_, added)| added) {
+            *deviations.entry(*counter).or_default() -= amount;
         }
+        let doubtful: Vec<&Addition> = self.doubtful.values().collect();
+        assert!(
+            explains(&deviations, &doubtful),
+            "counters: additions lost or doubled: {deviations:?}, in doubt {doubtful:?}"
+        );
     }
 }
 

@@ -2,18 +2,21 @@
 //!
 //! Each session owns the rows of one `owner` value in a table with a unique and an ordered index,
 //! and keeps a copy of what they must be. Operations of every kind run in transactions with
-//! savepoints; each answer, each read and each index scan is compared with the copy.
+//! savepoints; each answer, each read and each index scan is compared with the copy. When a restart
+//! of the whole cluster undoes transactions, the owner goes back to what was there before them.
 
 mod expect;
 mod look;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer};
-use model::{ColumnId, ColumnType, ErrorCode, Refusal, SchemaChange, Table, Value};
+use model::{
+    ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Refusal, SchemaChange, Table, Value,
+};
 
-use super::{column, insist, nullable};
+use super::{column, insist, is_kept, nullable};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 use expect::Draft;
@@ -32,13 +35,52 @@ const KEYS: u64 = 12;
 pub(crate) type Rows = BTreeMap<i64, Vec<Value>>;
 
 /// What the rows of one owner must be.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Owned {
-    /// After the last transaction whose end is known.
-    pub(crate) rows: Rows,
+    /// After each transaction that committed in an epoch, oldest first, as far as they may be lost.
+    history: VecDeque<(Epoch, Rows)>,
     /// After the transaction in doubt, if there is one.
-    pub(crate) doubtful: Option<Rows>,
+    doubtful: Option<Rows>,
+    /// Restarts of the whole cluster that are taken into account.
+    generation: usize,
+    /// A transaction was drawn up for other rows than it may have met.
+    unpredictable: bool,
 }
+
+impl Owned {
+    /// After the last transaction whose end is known.
+    fn rows(&self) -> Rows {
+        self.history.back().map(|(_, rows)| rows.clone()).unwrap_or_default()
+    }
+
+    /// Takes into account what restarts of the whole cluster have undone.
+    fn follow(&mut self, cluster: &ClusterState) {
+        if self.generation == cluster.restarts.len() {
+            return;
+        }
+        self.generation = cluster.restarts.len();
+        let known = self.history.len();
+        while self.history.back().is_some_and(|(epoch, _)| !is_kept(cluster, *epoch)) {
+            self.history.pop_back();
+        }
+        if self.history.len() < known {
+            // What came after what was lost is lost, too.
+            self.doubtful = None;
+            self.unpredictable |= known == HISTORY_MAX && self.history.is_empty();
+        }
+    }
+
+    fn committed(&mut self, epoch: Epoch) {
+        let rows = self.doubtful.take().expect("a transaction was under way");
+        if self.history.len() == HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.history.push_back((epoch, rows));
+    }
+}
+
+/// Transactions of an owner that a restart may undo.
+const HISTORY_MAX: usize = 2_000;
 
 /// What all owners know.
 #[derive(Debug, Default)]
@@ -48,16 +90,22 @@ pub struct LedgerBook {
 
 impl LedgerBook {
     /// Compares the rows at the end with what their owners know.
-    pub(crate) fn check(&self, rows: &[Vec<Value>]) {
+    pub(crate) fn check(&mut self, cluster: &ClusterState, rows: &[Vec<Value>]) {
         let mut found: BTreeMap<i64, Rows> = BTreeMap::new();
         for row in rows {
             let (owner, id) = (super::int(&row[0]), super::int(&row[1]));
             found.entry(owner).or_default().insert(id, row[..COLUMNS].to_vec());
         }
-        for (owner, owned) in &self.owners {
+        for (owner, owned) in &mut self.owners {
+            owned.follow(cluster);
             let rows = found.remove(owner).unwrap_or_default();
-            let fits = rows == owned.rows || owned.doubtful.as_ref() == Some(&rows);
-            assert!(fits, "owner {owner} has {rows:?}, and knows {owned:?}");
+            let fits = rows == owned.rows() || owned.doubtful.as_ref() == Some(&rows);
+            assert!(
+                fits || owned.unpredictable,
+                "owner {owner} has {rows:?}, and knows {:?}, in doubt {:?}",
+                owned.rows(),
+                owned.doubtful
+            );
         }
         assert!(found.is_empty(), "rows of nobody: {found:?}");
     }
@@ -100,12 +148,18 @@ impl Owner {
     /// another name.
     pub(super) async fn round(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         let Some(table) = session.definition(lab.table("ledger")) else { return Ok(()) };
-        let owned = lab.ledger.borrow_mut().owners.entry(self.name).or_default().clone();
-        if owned.doubtful.is_some() {
+        let rows = {
+            let mut book = lab.ledger.borrow_mut();
+            let owned = book.owners.entry(self.name).or_default();
+            owned.follow(&session.cluster());
+            let known = owned.doubtful.is_none() && !owned.unpredictable;
+            known.then(|| owned.rows())
+        };
+        let Some(rows) = rows else {
             *self = Self::new(lab);
             return Ok(());
-        }
-        let draft = Draft::new(self.name, owned.rows);
+        };
+        let draft = Draft::new(self.name, rows, session.generation());
         match session.below(10) {
             0..3 => self.single_batch(session, lab, &table, draft).await,
             3..7 => self.steps(session, lab, &table, draft).await,
@@ -118,15 +172,21 @@ impl Owner {
         book.owners.get_mut(&self.name).expect("entered before").doubtful = Some(after.clone());
     }
 
-    fn end(&self, lab: &Rc<Lab>, ended: &Ended) {
+    fn end(&self, session: &Session, lab: &Rc<Lab>, ended: &Ended) {
         let mut book = lab.ledger.borrow_mut();
         let owned = book.owners.get_mut(&self.name).expect("entered before");
+        let generation = session.generation();
         match ended {
-            Ended::Committed(..) => {
-                owned.rows = owned.doubtful.take().expect("a transaction was under way");
+            Ended::Committed(epoch, _) if epoch.generation() as usize == owned.generation => {
+                owned.committed(*epoch);
+            }
+            // Nothing was changed.
+            Ended::Committed(Epoch(0), _) if generation == owned.generation => {
+                owned.doubtful = None;
             }
             Ended::Aborted(_) => owned.doubtful = None,
-            Ended::Unknown => {}
+            // It may have met rows that a restart had brought back.
+            _ => owned.unpredictable |= generation != owned.generation,
         }
     }
 
@@ -138,14 +198,17 @@ impl Owner {
         table: &Table,
         mut draft: Draft,
     ) -> Result<(), Refusal> {
-        let before = draft.rows.clone();
+        let (before, generation) = (draft.rows.clone(), draft.generation);
         let count = 1 + session.below(5);
         let (operations, expected) = draft.draw_batch(session, table, count);
         let refusals: Vec<ErrorCode> = expected.iter().filter_map(|e| e.clone().err()).collect();
         let after = if refusals.is_empty() { draft.rows } else { before };
         self.begin(lab, &after);
         let ended = session.autocommit(operations).await;
-        self.end(lab, &ended);
+        self.end(session, lab, &ended);
+        if session.generation() != generation {
+            return Ok(());
+        }
         match ended {
             Ended::Committed(..) => {
                 assert!(refusals.is_empty(), "owner {}: should meet {refusals:?}", self.name);
@@ -171,7 +234,7 @@ impl Owner {
             let count = 1 + session.below(4);
             let (operations, expected) = draft.draw_batch(session, table, count);
             let answers = session.run(operations).await;
-            self.compare(session, answers, &expected).await?;
+            self.compare(session, draft.generation, answers, &expected).await?;
             if session.percent(40) {
                 look::own_changes(session, table, &draft).await?;
             }
@@ -189,7 +252,7 @@ impl Owner {
         }
         self.begin(lab, &draft.rows);
         let ended = session.commit().await;
-        self.end(lab, &ended);
+        self.end(session, lab, &ended);
         match ended {
             Ended::Committed(..) | Ended::Unknown => Ok(()),
             Ended::Aborted(refusal) => passing(refusal),
@@ -200,6 +263,7 @@ impl Owner {
     async fn compare(
         &self,
         session: &Session,
+        generation: usize,
         answers: Result<Vec<Result<OperationAnswer, Refusal>>, Refusal>,
         expected: &[expect::Expected],
     ) -> Result<(), Refusal> {
@@ -211,6 +275,10 @@ impl Owner {
             }
         };
         assert_eq!(answers.len(), expected.len(), "an answer to each operation");
+        if session.generation() != generation {
+            session.abort().await;
+            return Err(ErrorCode::NodeFailed.into());
+        }
         for (answer, expected) in answers.into_iter().zip(expected) {
             let same = match (&answer, expected) {
                 (Ok(answer), Ok(expected)) => expected.matches(answer),

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, OperationAnswer};
-use model::{ColumnId, ColumnType, Epoch, ErrorCode, Expression, Refusal, Value};
+use model::{ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, Refusal, Value};
 use stdx::Instant;
 use wire::LockMode;
 
-use super::{column, create_table, insist, passing};
+use super::{column, create_table, insist, is_kept, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -35,8 +35,12 @@ struct Append {
     elements: Vec<(i64, u32)>,
     /// What it read under its locks before it appended; none for a list that was not there.
     saw: Vec<(i64, Option<List>)>,
+    /// Restarts of the whole cluster before it.
+    generation: usize,
     acknowledged: Option<Instant>,
     ended: Option<Ended>,
+    /// Restarts of the whole cluster before somebody told how it ended.
+    told: usize,
 }
 
 /// A read outside transactions.
@@ -46,6 +50,8 @@ struct Look {
     items: List,
     asked: Instant,
     snapshot: Option<Epoch>,
+    /// Restarts of the whole cluster before it.
+    generation: usize,
 }
 
 /// Everything done with lists.
@@ -61,12 +67,13 @@ impl ListBook {
         (self.appends.len(), self.looks.len())
     }
 
-    fn end(&mut self, number: u32, ended: &Ended, now: Instant) {
+    fn end(&mut self, number: u32, ended: &Ended, now: Instant, generation: usize) {
         let append = self.appends.get_mut(&number).expect("begun before");
         if let Ended::Committed(..) = ended {
             append.acknowledged = Some(now);
         }
         append.ended = Some(ended.clone());
+        append.told = generation;
     }
 }
 
@@ -130,6 +137,7 @@ fn encode(list: &[u32]) -> Value {
 async fn append(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     let table = lab.table("lists");
     let lists = draw_lists(session, lab);
+    let generation = session.generation();
     let mut saw = Vec::new();
     let mut changes = Vec::new();
     let mut elements = Vec::new();
@@ -159,11 +167,16 @@ async fn append(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         elements.push((list, element));
         saw.push((list, before));
     }
+    if session.generation() != generation {
+        session.abort().await;
+        return Err(ErrorCode::NodeFailed.into());
+    }
     let number = lab.number();
-    let append = Append { elements, saw, acknowledged: None, ended: None };
+    let append =
+        Append { elements, saw, generation, acknowledged: None, ended: None, told: generation };
     lab.lists.borrow_mut().appends.insert(number, append);
     let ended = finish(session, changes).await;
-    lab.lists.borrow_mut().end(number, &ended, session.now());
+    lab.lists.borrow_mut().end(number, &ended, session.now(), session.generation());
     match ended {
         Ended::Committed(..) | Ended::Unknown => Ok(()),
         // Another session has made the list meanwhile: no lock is kept on what is not there.
@@ -191,18 +204,22 @@ async fn look(
     let lists = draw_lists(session, lab);
     let asked = snapshot.map_or(session.now(), |(_, asked)| asked);
     let epoch = snapshot.map(|(epoch, _)| epoch);
+    let generation = session.generation();
     let reads = lists.iter().map(|list| ClientRead::primary(table, vec![Value::Int(*list)]));
     let rows = session.read(reads.collect(), epoch).await?;
+    if session.generation() != generation {
+        return Ok(()); // Some of it may be from before the restart, and some from after it.
+    }
     let mut book = lab.lists.borrow_mut();
     for (list, row) in lists.into_iter().zip(rows) {
         let items = row.map(|row| decode(&row)).unwrap_or_default();
-        book.looks.push(Look { list, items, asked, snapshot: epoch });
+        book.looks.push(Look { list, items, asked, snapshot: epoch, generation });
     }
     Ok(())
 }
 
 /// The lists found at the end are what the history allows.
-pub(super) fn check(book: &ListBook, rows: &[Vec<Value>]) {
+pub(super) fn check(book: &ListBook, cluster: &ClusterState, rows: &[Vec<Value>]) {
     let lists = rows.iter().map(|row| (super::int(&row[0]), decode(row))).collect();
-    judge::Judge::new(book, lists).check();
+    judge::Judge::new(book, cluster, lists).check();
 }

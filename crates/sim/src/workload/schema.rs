@@ -148,6 +148,7 @@ async fn insert_rows(session: &Session, table: TableId, from: i64) -> Result<(),
 }
 
 async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), Refusal> {
+    let generation = session.generation();
     insert_rows(session, table, 0).await?;
     let columns = vec![column("late", ColumnType::Int(8))];
     let add = SchemaChange::AddColumns { table, columns, description: None };
@@ -161,9 +162,15 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
     change(session, index, &[ErrorCode::TableExists]).await?;
     let Some(definition) = session.definition(table) else { return Ok(()) };
     let rows = session.scan(ScanSpec::heap(table)).await?;
+    if session.generation() != generation {
+        return Ok(()); // Some of the rows may be gone.
+    }
     assert_eq!(rows.len() as i64, 2 * ROWS, "rows of {}", definition.name);
     if let Some(index) = definition.ordered_indexes.first() {
         let rows = session.scan(ScanSpec::index(table, index.id, ScanOrder::Ascending)).await?;
+        if session.generation() != generation {
+            return Ok(());
+        }
         assert_eq!(rows.len() as i64, 2 * ROWS, "{} by its ordered index", definition.name);
         assert!(rows.is_sorted_by_key(|row| super::int(&row[1])), "in the order of the index");
     }
@@ -172,20 +179,26 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
     {
         let key = |id: i64| vec![Value::UInt(id as u64)];
         let reads = (0..2 * ROWS).map(|id| ClientRead::unique(table, index.id, key(id)));
-        for (id, row) in session.read(reads.collect(), None).await?.into_iter().enumerate() {
+        let found = session.read(reads.collect(), None).await?;
+        if session.generation() != generation {
+            return Ok(());
+        }
+        for (id, row) in found.into_iter().enumerate() {
             let row = row.unwrap_or_else(|| panic!("{}: no entry for {id}", definition.name));
             assert_eq!(row[0], Value::UInt(id as u64), "found by its unique key");
         }
     }
-    if session.percent(30) { repeated(session, table).await } else { Ok(()) }
+    if session.percent(30) { repeated(session, table, generation).await } else { Ok(()) }
 }
 
 /// A unique index over values that repeat never comes online.
-async fn repeated(session: &Session, table: TableId) -> Result<(), Refusal> {
+async fn repeated(session: &Session, table: TableId, generation: usize) -> Result<(), Refusal> {
     let (name, columns) = ("by_repeated".to_string(), vec![1]);
     let index = SchemaChange::CreateUniqueIndex { table, name: name.clone(), columns };
     change(session, index, &[ErrorCode::UniqueViolation, ErrorCode::TableExists]).await?;
-    if let Some(definition) = session.definition(table) {
+    if let Some(definition) = session.definition(table)
+        && session.generation() == generation
+    {
         let found = definition.unique_indexes.iter().find(|index| index.name == name);
         let online = found.is_some_and(|index| index.state == IndexState::Online);
         assert!(!online, "{}: a unique index over repeated values", definition.name);

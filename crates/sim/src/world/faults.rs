@@ -20,11 +20,15 @@ impl World {
         }
     }
 
-    /// A host falls silent: its process is gone and nobody is told.
+    /// A host falls silent: its process is gone and nobody is told. On its disk is what was
+    /// durable.
     pub fn vanish(&mut self, node: NodeId) {
         if self.is_running(node) {
             *self.totals.halts.entry("vanished".into()).or_default() += 1;
             self.end_life(node, Status::Vanished, false);
+            if let Some(disk) = self.disks.get_mut(&node) {
+                disk.power_loss();
+            }
         }
     }
 
@@ -149,7 +153,7 @@ impl World {
         self.network.touches_cut(node)
     }
 
-    /// Starts a node that does not run, with nothing in its memory.
+    /// Starts a node that does not run, with nothing in its memory, and with the disk it had.
     pub fn restart(&mut self, node: NodeId) {
         if self.is_running(node) {
             return;
@@ -159,10 +163,13 @@ impl World {
         self.start_life(node, kind);
     }
 
-    /// Starts a node that has halted, with the rows it held; from nothing if it holds none.
+    /// Starts a node that has halted, with the rows it held in memory; a node with a disk reads
+    /// them from there, like any other that starts.
     pub fn rejoin(&mut self, node: NodeId) {
-        let keeps =
-            matches!(self.status(node), Status::Halted(_)) && self.process(node).kind == Kind::Data;
+        let process = self.process(node);
+        let keeps = matches!(process.status, Status::Halted(_))
+            && process.kind == Kind::Data
+            && !self.disks.contains_key(&node);
         if keeps { self.rejoin_life(node) } else { self.restart(node) }
     }
 

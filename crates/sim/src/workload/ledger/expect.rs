@@ -35,14 +35,21 @@ impl Good {
 pub(super) struct Draft {
     pub(super) owner: i64,
     pub(super) rows: Rows,
+    /// Restarts of the whole cluster when the rows were these.
+    pub(super) generation: usize,
 }
 
 /// Tags an owner uses.
 const TAGS: u64 = 5;
 
 impl Draft {
-    pub(super) fn new(owner: i64, rows: Rows) -> Self {
-        Self { owner, rows }
+    pub(super) fn new(owner: i64, rows: Rows, generation: usize) -> Self {
+        Self { owner, rows, generation }
+    }
+
+    /// Whether a restart may have changed the rows meanwhile.
+    pub(super) fn is_outdated(&self, session: &Session) -> bool {
+        session.generation() != self.generation
     }
 
     /// The name of one of the owner's tags.

@@ -46,6 +46,10 @@ pub(super) async fn own_changes(
     let id = session.below(KEYS) as i64;
     let read = ClientOperation::read(table.id, key(draft.owner, id));
     let answer = session.run(vec![read]).await?.remove(0);
+    if draft.is_outdated(session) {
+        session.abort().await;
+        return Err(model::ErrorCode::NodeFailed.into());
+    }
     match (answer, draft.rows.get(&id)) {
         (Ok(client::OperationAnswer::Row(row)), Some(known)) => {
             assert_eq!(&row[..COLUMNS], known, "own change read by key");
@@ -73,6 +77,9 @@ async fn by_key(
     let ids: Vec<i64> = (0..1 + session.below(6)).map(|_| session.below(KEYS) as i64).collect();
     let reads = ids.iter().map(|id| ClientRead::primary(table.id, key(draft.owner, *id)));
     let rows = session.read(reads.collect(), snapshot).await?;
+    if draft.is_outdated(session) {
+        return Ok(());
+    }
     for (id, row) in ids.into_iter().zip(rows) {
         let row = row.map(|row| row[..COLUMNS].to_vec());
         let expected = draft.rows.get(&id);
@@ -93,6 +100,9 @@ async fn by_tag(
     let read = ClientRead::unique(table.id, index, vec![tag.clone()]);
     let row = session.read(vec![read], snapshot).await?.remove(0);
     let row = row.map(|row| row[..COLUMNS].to_vec());
+    if draft.is_outdated(session) {
+        return Ok(());
+    }
     assert_eq!(row.as_ref(), draft.bearer(&tag), "by tag {tag} at {snapshot:?}");
     Ok(())
 }
@@ -131,6 +141,9 @@ async fn ordered(
         ..ScanSpec::heap(table.id)
     };
     let rows = known(session.scan(spec).await?);
+    if draft.is_outdated(session) {
+        return Err(model::ErrorCode::NodeFailed.into());
+    }
     let category = usize::from(CATEGORY.0);
     let within = |row: &&Vec<Value>| {
         !bounded || row[category] == Value::Int(low) || row[category] == Value::Int(low + 1)
@@ -162,6 +175,9 @@ async fn heap(
     let filter = Some(Expression::And(vec![own, positive]));
     let spec = ScanSpec { filter, snapshot, ..ScanSpec::heap(table.id) };
     let rows = known(session.scan(spec).await?);
+    if draft.is_outdated(session) {
+        return Ok(());
+    }
     let amount = usize::from(super::AMOUNT.0);
     let mut expected: Vec<Vec<Value>> =
         draft.rows.values().filter(|row| super::super::int(&row[amount]) > 0).cloned().collect();

@@ -1,0 +1,291 @@
+//! Faults of disks, and power losses: what a cluster survives whose nodes have disks.
+//!
+//! # Owns
+//! The map of what may still go wrong with disks: damage strikes a node only while another complete
+//! replica of everything it has lies on a disk in good order, and when all nodes go down together,
+//! a majority of the voters and such a replica of every slot come back.
+//! # Not here
+//! What disks do (`world::disk`).
+
+use std::collections::BTreeSet;
+
+use model::{MemberStatus, NodeId};
+use stdx::{Duration, Instant};
+
+use super::Chaos;
+use crate::world::{Damage, DiskAction, Kind, World};
+
+impl Chaos {
+    pub(super) fn strike_disks(&mut self, world: &mut World) {
+        match self.prng.below(100) {
+            0..25 => self.black_out(world),
+            25..33 => self.lose_group(world),
+            33..43 => self.slow_disks(world),
+            43..53 => self.stick_disks(world),
+            53..65 => self.fill_disk(world),
+            65..77 => self.fail_disk(world),
+            77..92 => self.damage_disk(world),
+            _ => self.replace_disk(world),
+        }
+    }
+
+    /// Whether every disk that counts holds all it ought to: nodes have been complete for long
+    /// enough to have saved what they have.
+    fn is_settled(world: &World) -> bool {
+        let config = &world.setup().config;
+        let saved = config.save_interval.times(4) + config.epoch_interval.times(8);
+        let while_ago = saved + Duration::from_millis(500);
+        world.since_members_changed() > while_ago && !world.disks_are_troubled()
+    }
+
+    /// Whether everything survives on other disks than these nodes'.
+    fn may_lose_disks(&self, world: &World, nodes: &[NodeId]) -> bool {
+        let state = world.newest_state();
+        let complete = |node: NodeId| {
+            let member = state.members.get(&node);
+            let active = member.is_some_and(|member| member.status == MemberStatus::Active);
+            active && world.disk_is_sound(node) && !nodes.contains(&node)
+        };
+        state.started
+            && Self::is_settled(world)
+            && state.slots.iter().all(|slot| {
+                slot.replicas.iter().any(|replica| !replica.syncing && complete(replica.node))
+            })
+    }
+
+    /// Everything goes down at one moment, and comes back one by one; some of it much later.
+    fn black_out(&mut self, world: &mut World) {
+        if !self.may_lose(world, &[]) || !self.may_lose_disks(world, &[]) {
+            return;
+        }
+        let mut late: Vec<NodeId> = Vec::new();
+        if self.prng.percent(40) {
+            let mut victims = self.victims(world);
+            victims.retain(|node| {
+                late.push(*node);
+                let may = self.may_lose_disks(world, &late);
+                if !may {
+                    late.pop();
+                }
+                may
+            });
+        }
+        for node in &late {
+            let span = Duration::from_millis(self.prng.between(500, 8_000));
+            self.withheld.insert(*node, world.now() + span);
+        }
+        self.go_dark(world, None);
+        self.come_back(world, &late);
+    }
+
+    /// All nodes of a group lose their power, and so the cluster stops.
+    fn lose_group(&mut self, world: &mut World) {
+        if !self.may_lose(world, &[]) || !self.may_lose_disks(world, &[]) {
+            return;
+        }
+        let groups = world.newest_state().groups.clone();
+        let group = self.prng.pick(&groups).clone();
+        world.power_loss(&group);
+        self.note(world, format!("power loss of the group {group:?}"));
+        let span = Duration::from_millis(self.prng.between(0, 2_000));
+        world.run_for(span);
+        self.come_back(world, &[]);
+    }
+
+    /// Every node goes down now: most by a loss of power, some because their process is killed.
+    fn go_dark(&mut self, world: &mut World, clients: Option<bool>) {
+        let mut nodes = world.nodes(Kind::Data);
+        nodes.extend(world.nodes(Kind::Management));
+        if clients.unwrap_or_else(|| self.prng.percent(50)) {
+            nodes.extend(world.nodes(Kind::Client));
+        }
+        let powered = *self.prng.pick(&[0, 70, 100, 100]);
+        let (dark, killed): (Vec<NodeId>, Vec<NodeId>) =
+            nodes.into_iter().partition(|_| self.prng.percent(powered));
+        for node in &killed {
+            world.crash(*node);
+        }
+        world.power_loss(&dark);
+        let named =
+            |nodes: &[NodeId]| nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(" ");
+        let what = format!("power loss of {}; killed: {}", named(&dark), named(&killed));
+        self.note(world, what);
+    }
+
+    /// Starts what is down one after the other, but for those that are late; sometimes the power
+    /// fails again meanwhile, or some node does.
+    fn come_back(&mut self, world: &mut World, late: &[NodeId]) {
+        let spread = *self.prng.pick(&[1, 100, 1_000, 4_000]);
+        let again = self.prng.percent(35);
+        let dark_again = Duration::from_millis(self.prng.between(0, spread + 1_500));
+        let begun = world.now();
+        let mut starts: Vec<(Instant, NodeId)> = Vec::new();
+        for node in world.all_nodes().into_iter().filter(|node| !late.contains(node)) {
+            let wait = Duration::from_micros(self.prng.below(spread * 1_000 + 1));
+            starts.push((begun + wait, node));
+        }
+        starts.sort_unstable();
+        for (at, node) in starts {
+            if again && at > begun + dark_again {
+                break;
+            }
+            let now = world.now();
+            world.run_for(if at > now { at.since(now) } else { Duration::ZERO });
+            self.start(world, node);
+            if self.prng.percent(6) {
+                let moment = Duration::from_micros(self.prng.between(1, 300_000));
+                world.run_for(moment);
+                self.stumble(world, node);
+            }
+        }
+        if again {
+            let (now, dark) = (world.now(), begun + dark_again);
+            world.run_for(if dark > now { dark.since(now) } else { Duration::ZERO });
+            self.go_dark(world, None);
+            return self.come_back(world, late);
+        }
+        let patience = Duration::from_millis(self.prng.between(0, 6_000));
+        let serves = world.run_until(patience, |world| {
+            let state = world.newest_state();
+            let members = state.data_members();
+            state.started && members.into_iter().any(|(_, m)| m.status == MemberStatus::Active)
+        });
+        self.note(world, format!("waited: the cluster is back is {serves}"));
+    }
+
+    fn start(&mut self, world: &mut World, node: NodeId) {
+        if !world.is_running(node) {
+            world.restart(node);
+            self.note(world, format!("{node} starts"));
+        }
+    }
+
+    /// A node that has just been started fails, and is started again.
+    fn stumble(&mut self, world: &mut World, node: NodeId) {
+        if self.prng.percent(50) {
+            world.crash(node);
+        } else {
+            world.power_loss(&[node]);
+        }
+        self.note(world, format!("{node} stumbles"));
+        let moment = Duration::from_millis(self.prng.between(0, 300));
+        world.run_for(moment);
+        self.start(world, node);
+    }
+
+    fn slow_disks(&mut self, world: &mut World) {
+        let factor = *self.prng.pick(&[5, 50, 500]);
+        let nodes = world.nodes_with_disks();
+        let share = *self.prng.pick(&[30, 100]);
+        let slow: Vec<NodeId> = nodes.into_iter().filter(|_| self.prng.percent(share)).collect();
+        for node in &slow {
+            world.slow_disk(*node, factor);
+        }
+        self.note(world, format!("the disks of {slow:?} are slow by {factor}"));
+        world.run_for(Duration::from_millis(self.prng.between(20, 1_500)));
+        for node in &slow {
+            world.heal_disk(*node);
+        }
+    }
+
+    /// Syncs take seconds.
+    fn stick_disks(&mut self, world: &mut World) {
+        let span = Duration::from_millis(self.prng.between(50, 4_000));
+        for node in self.victims(world) {
+            world.stick_disk(node, span);
+            self.risk(world, node, span);
+            self.note(world, format!("the disk of {node} is stuck for {span}"));
+        }
+    }
+
+    fn fill_disk(&mut self, world: &mut World) {
+        let nodes = world.nodes(Kind::Data);
+        let node = *self.prng.pick(&nodes);
+        let space = *self.prng.pick(&[0, 4 << 10, 64 << 10, 512 << 10]);
+        world.limit_disk(node, Some(space));
+        self.note(world, format!("the disk of {node} has {space} bytes left"));
+        world.run_for(Duration::from_millis(self.prng.between(100, 3_000)));
+        world.limit_disk(node, None);
+        self.note(world, format!("the disk of {node} has space again"));
+    }
+
+    /// The next operation of a kind fails, which ends the node.
+    fn fail_disk(&mut self, world: &mut World) {
+        let victims = self.victims(world);
+        let Some(node) = victims.first().copied() else { return };
+        let action = *self.prng.pick(&[DiskAction::Read, DiskAction::Write, DiskAction::Sync]);
+        if !self.may_lose_disks(world, &[node]) && action == DiskAction::Read {
+            return;
+        }
+        let under = *self.prng.pick(&["", "worker-"]);
+        world.fail_disk(node, action, under);
+        let span = Duration::from_millis(self.prng.between(10, 1_000));
+        self.risk(world, node, span);
+        self.note(world, format!("the disk of {node} fails at the next {action:?} of {under:?}"));
+        world.run_for(span);
+        if action == DiskAction::Read && self.prng.percent(70) {
+            world.crash(node);
+            self.start(world, node);
+            world.run_for(Duration::from_secs(1));
+        }
+        world.heal_disk(node);
+    }
+
+    /// Something changes bytes at rest. It is found out when the node starts again.
+    fn damage_disk(&mut self, world: &mut World) {
+        let nodes = world.nodes(Kind::Data);
+        let node = *self.prng.pick(&nodes);
+        if !self.may_lose_disks(world, &[node]) {
+            return;
+        }
+        let all =
+            [Damage::BitFlip, Damage::ZeroSector, Damage::MisdirectedWrite, Damage::Unreadable];
+        let damage = *self.prng.pick(&all);
+        if let Some(path) = world.damage_disk(node, damage, "worker-") {
+            self.note(world, format!("{damage:?} on the disk of {node}, in {path}"));
+            if self.prng.percent(60) && self.may_lose(world, &[node]) {
+                world.crash(node);
+                self.note(world, format!("{node} crashes"));
+            }
+        }
+    }
+
+    /// A node comes back with an empty disk.
+    fn replace_disk(&mut self, world: &mut World) {
+        let victims: BTreeSet<NodeId> = self.victims(world).into_iter().take(1).collect();
+        for node in victims {
+            if self.may_lose_disks(world, &[node]) {
+                world.crash(node);
+                world.run_for(Duration::from_millis(self.prng.between(0, 2_000)));
+                world.restart_wiped(node);
+                self.note(world, format!("{node} starts with an empty disk"));
+            }
+        }
+    }
+
+    /// The power of the whole cluster fails after a quiet while, and everything comes back. What
+    /// was acknowledged longer ago than it takes to save it is there.
+    pub fn final_black_out(&mut self, world: &mut World) {
+        let bound = Self::save_bound(world);
+        world.run_for(bound.times(2));
+        let (now, nanos) = (world.now(), bound.as_nanos());
+        world.promise(Instant::from_nanos(now.as_nanos().saturating_sub(nanos)));
+        self.go_dark(world, None);
+        for node in world.all_nodes() {
+            let moment = Duration::from_micros(self.prng.between(0, 200_000));
+            world.run_for(moment);
+            self.start(world, node);
+        }
+    }
+
+    /// How long after its acknowledgement a transaction is on disk at the latest, where nothing is
+    /// wrong with nodes or disks.
+    fn save_bound(world: &World) -> Duration {
+        let (config, disk) = (&world.setup().config, &world.setup().disk);
+        let disk = disk.sync.times(20) + disk.spike_max.times(4);
+        config.save_interval.times(3)
+            + config.epoch_interval.times(6)
+            + disk
+            + Duration::from_millis(300)
+    }
+}
