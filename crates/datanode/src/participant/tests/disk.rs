@@ -593,7 +593,7 @@ fn a_failed_disk_ends_the_node() {
 fn a_worker_that_is_not_complete_saves_nothing() {
     let mut disks = Disks::new(1, |_| {});
     disks.world.change(|state| {
-        state.members.get_mut(&NodeId(1)).unwrap().status = MemberStatus::Syncing;
+        state.members.get_mut(&NodeId(1)).unwrap().status = MemberStatus::Joining;
     });
     let epoch = disks.end_epoch();
     disks.order_save(epoch);
