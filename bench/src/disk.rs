@@ -42,7 +42,9 @@ pub fn measure(report: &mut Report, rows: u64) {
 fn row(table: &Table, prng: &mut Prng, id: u64, rows: u64) -> Row {
     let mut text = |groups: usize| {
         let group = |_| format!("{:011}", prng.below(100_000_000_000));
-        (0..groups).map(group).collect::<Vec<_>>().join("-")
+        let groups = (0..groups).map(group).collect::<Vec<_>>().join("-");
+        // The column's length is fixed.
+        groups + " "
     };
     let (c, pad) = (text(10), text(5));
     let (id, k) = (ValueRef::Int(id as i64), ValueRef::Int(prng.below(rows) as i64));
@@ -57,10 +59,7 @@ fn measure_log(report: &mut Report, images: &[Row]) -> Vec<u8> {
         worker: WorkerId(0),
         incarnation: Incarnation(1),
         segment: 1,
-        saved: Epoch(0),
-        durable: Epoch(0),
-        fences: vec![],
-        bases: vec![],
+        ..SegmentHeader::default()
     };
     let mut writer = SegmentWriter::new(&header);
     let count = images.len() as u64;

@@ -3,7 +3,7 @@
 //! # Layout
 //! A [`CheckpointHeader`], blocks, a [`CheckpointFooter`]. A block holds slots in ascending order:
 //! the difference of the row id, the difference of the epoch, the length of the row and one (zero
-//! for an empty slot), the row; it is compressed with LZ4 if that makes it shorter. The checksums
+//! for an empty slot), the row; it is compressed with LZ4 if that is worth it. The checksums
 //! of blocks and footer begin with the header's and the offset, as in the redo log.
 //! # Guarantees
 //! A file without its footer, or with anything after it, is no checkpoint. A block is handed out

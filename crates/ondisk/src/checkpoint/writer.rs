@@ -24,7 +24,14 @@ pub struct CheckpointWriter {
     next_row_id: u32,
     footer: CheckpointFooter,
     table: CompressTable,
+    /// Blocks to come that are not worth compressing, as the one before them was not.
+    unpacked: u32,
 }
+
+/// Compression is worth it when it saves one byte in so many.
+const WORTH: usize = 8;
+/// Blocks that are left as they are after one that was not worth it.
+const UNPACKED: u32 = 15;
 
 impl CheckpointWriter {
     /// A checkpoint that holds its header. `newest` is that of the checkpoint it continues.
@@ -41,6 +48,7 @@ impl CheckpointWriter {
             next_row_id: 0,
             footer: CheckpointFooter { newest, ..CheckpointFooter::default() },
             table: CompressTable::large(),
+            unpacked: 0,
         }
     }
 
@@ -96,21 +104,33 @@ impl CheckpointWriter {
         self.footer
     }
 
+    /// Appends the block compressed, if that is worth it; returns the bytes it takes then.
+    fn pack(&mut self) -> Option<usize> {
+        if self.unpacked > 0 {
+            self.unpacked -= 1;
+            return None;
+        }
+        let (raw, content) = (self.block.len(), self.out.len());
+        self.out.resize(content + get_maximum_output_size(raw), 0);
+        let packed =
+            compress_into_with_table(&self.block, &mut self.out[content..], &mut self.table);
+        let packed = packed.ok().filter(|packed| *packed < raw - raw / WORTH);
+        if packed.is_none() {
+            self.unpacked = UNPACKED;
+        }
+        self.out.truncate(content + packed.unwrap_or(0));
+        packed
+    }
+
     fn end_block(&mut self) {
         let (raw, start) = (self.block.len(), self.out.len());
         let offset = self.len();
         let content = start + BLOCK_HEADER;
-        self.out.resize(content + get_maximum_output_size(raw), 0);
-        let packed =
-            compress_into_with_table(&self.block, &mut self.out[content..], &mut self.table);
-        let stored = match packed {
-            Ok(packed) if packed < raw => packed,
-            _ => {
-                self.out[content..content + raw].copy_from_slice(&self.block);
-                raw
-            }
-        };
-        self.out.truncate(content + stored);
+        self.out.resize(content, 0);
+        let stored = self.pack().unwrap_or_else(|| {
+            self.out.extend_from_slice(&self.block);
+            raw
+        });
         let words = [BLOCK, raw as u32, stored as u32, self.block_slots];
         for (at, word) in words.into_iter().enumerate() {
             self.out[start + 4 * at..][..4].copy_from_slice(&word.to_le_bytes());

@@ -13,7 +13,7 @@ use crate::bytes::{Cursor, put_u16, put_u32, put_u64};
 use crate::damage::{Damage, DamageKind};
 
 /// The beginning of a segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The cluster whose rows they are.
     pub cluster: ClusterId,
@@ -25,6 +25,8 @@ pub struct SegmentHeader {
     pub incarnation: Incarnation,
     /// The segment's number.
     pub segment: u64,
+    /// The oldest segment that belongs to the log; what is below was to be removed.
+    pub first: u64,
     /// Everything up to this epoch is in older segments and checkpoints.
     pub saved: Epoch,
     /// No restart goes back behind this epoch, as far as the writer had heard.
@@ -78,6 +80,7 @@ impl SegmentHeader {
         put_u16(out, self.worker.0.into());
         put_u64(out, self.incarnation.0);
         put_u64(out, self.segment);
+        put_u64(out, self.first);
         put_u64(out, self.saved.0);
         put_u64(out, self.durable.0);
         put_u32(out, self.fences.len() as u32);
@@ -133,7 +136,7 @@ impl SegmentHeader {
         let node = NodeId(cursor.u16()?);
         let worker = WorkerId(u8::try_from(cursor.u16()?).ok()?);
         let incarnation = Incarnation(cursor.u64()?);
-        let segment = cursor.u64()?;
+        let (segment, first) = (cursor.u64()?, cursor.u64()?);
         let (saved, durable) = (Epoch(cursor.u64()?), Epoch(cursor.u64()?));
         let (fence_count, base_count) = (cursor.u32()? as usize, cursor.u32()? as usize);
         let expected = fence_count.checked_mul(FENCE_LEN)?.checked_add(base_count * BASE_LEN)?;
@@ -148,17 +151,19 @@ impl SegmentHeader {
         for _ in 0..base_count {
             bases.push(Base::decode(&mut cursor)?);
         }
-        Some(Self { cluster, node, worker, incarnation, segment, saved, durable, fences, bases })
+        let named = Self { cluster, node, worker, incarnation, segment, first, ..Self::default() };
+        Some(Self { saved, durable, fences, bases, ..named })
     }
 }
 
 impl fmt::Display for SegmentHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, node, worker, incarnation, segment, saved, durable, .. } = self;
+        let Self { cluster, node, worker, incarnation, segment, first, .. } = self;
+        let Self { saved, durable, .. } = self;
         write!(
             f,
             "segment {segment:x} of {node}{worker}{incarnation}, cluster {:x}, \
-             saved {saved}, durable {durable}",
+             from {first:x} on, saved {saved}, durable {durable}",
             cluster.0
         )?;
         for Fence { segment, through } in &self.fences {

@@ -15,6 +15,7 @@ fn header() -> SegmentHeader {
         worker: WorkerId(1),
         incarnation: Incarnation(77),
         segment: 0x12,
+        first: 0xF,
         saved: Epoch(40),
         durable: Epoch(39),
         fences: vec![Fence { segment: 0x10, through: Epoch(30) }],
@@ -78,7 +79,7 @@ fn what_was_written_is_read() {
     assert_eq!(read(&segment(open), 8), (texts(open), SegmentEnd::Open, false));
     assert_eq!(
         header().to_string(),
-        "segment 12 of n3w1i77, cluster abcd, saved e40, durable e39, \
+        "segment 12 of n3w1i77, cluster abcd, from f on, saved e40, durable e39, \
          below 10 through e30, 1 partitions"
     );
     assert_eq!(texts(&records())[0], "put t9p2 r7 e41, 5 bytes");

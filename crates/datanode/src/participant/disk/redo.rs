@@ -126,20 +126,21 @@ impl Redo {
     pub(super) fn open(ctx: &Ctx<'_>, opening: Opening) -> Self {
         let Opening { cluster, segment, through, durable, mut fences, bases, .. } = opening;
         fences.push(Fence { segment, through });
+        let mut segments = opening.segments;
+        segments.insert(segment);
         let header = SegmentHeader {
             cluster,
             node: ctx.node(),
             worker: ctx.me().worker,
             incarnation: ctx.incarnation(),
             segment,
+            first: segments.first().copied().unwrap_or(segment),
             saved: through,
             durable: durable.min(through),
             fences,
             bases,
         };
         let writer = SegmentWriter::new(&header);
-        let mut segments = opening.segments;
-        segments.insert(segment);
         Self {
             first_record: writer.offset(),
             writer,
@@ -244,16 +245,16 @@ impl Redo {
     }
 
     /// Ends the segment and begins the next one.
-    fn begin_segment(&mut self, bases: Vec<Base>, floor: u64) {
+    fn begin_segment(&mut self, bases: Vec<Base>, first: u64) {
         self.append(&Record::SegmentEnd, Epoch(0));
         let segment = self.writer.segment();
         self.logged_before += self.writer.offset();
         let (offset, bytes) = self.writer.take(0);
         self.waiting += bytes.len() as u64;
         self.ended.push_back(Piece { segment, offset, bytes, last: true });
-        self.header.segment = segment + 1;
+        (self.header.segment, self.header.first) = (segment + 1, first);
         self.header.bases = bases;
-        self.header.fences.retain(|fence| fence.segment > floor);
+        self.header.fences.retain(|fence| fence.segment > first);
         self.header.durable = self.durable;
         if self.since <= self.durable {
             self.header.saved = self.marked;
@@ -527,9 +528,9 @@ impl Participant {
         let (end, is_open) = (log.end(), matches!(disk.stage, Stage::Open));
         if is_open && end.offset >= ctx.config().redo_segment && end.offset > log.first_record {
             let next = Position { segment: end.segment + 1, offset: 0 };
-            let (bases, floor) = (self.base_records(next), self.first_segment());
+            let (bases, first) = (self.base_records(next), self.first_segment());
             let disk = self.disk.as_mut().expect("checked above");
-            disk.log.as_mut().expect("checked above").begin_segment(bases, floor);
+            disk.log.as_mut().expect("checked above").begin_segment(bases, first);
         }
         let disk = self.disk.as_mut().expect("checked above");
         disk.log.as_mut().expect("checked above").go_on(ctx, &mut disk.requests);

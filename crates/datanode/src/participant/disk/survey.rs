@@ -256,6 +256,13 @@ impl Survey {
         self.checkpoints.insert((partition, sequence), Checkpoint { header, newest });
     }
 
+    /// All files were read: forgets segments that did not belong to the log any more.
+    fn end(&mut self) {
+        if let Some(first) = self.newest().map(|newest| newest.header.first) {
+            self.segments.retain(|number, _| *number >= first);
+        }
+    }
+
     /// The newest epoch up to which a segment says that everything is in the log, as far as it
     /// counts.
     fn marked(&self, number: u64, segment: &Segment) -> Epoch {
@@ -386,7 +393,8 @@ impl Participant {
         if surveying.reading.go_on(ctx, &mut disk.requests) {
             return;
         }
-        let survey = std::mem::take(&mut surveying.found);
+        let mut survey = std::mem::take(&mut surveying.found);
+        survey.end();
         let rows = survey.newest_restorable().map(|(epoch, _)| epoch);
         let rows = survey.cluster().zip(rows);
         if rows.is_none() && !survey.segments.is_empty() {
