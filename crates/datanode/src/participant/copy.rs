@@ -403,7 +403,7 @@ impl Participant {
                 probe!(ctx, "copy: finished");
                 replica.partition.truncate(slots);
                 if let Some(disk) = &mut self.disk {
-                    disk.truncated(&mut replica.stored, partition, slots);
+                    disk.copied(&mut replica.stored, partition, slots);
                 }
                 // Leftover rows that were in slots with staged changes are gone.
                 let mut claims: Vec<(RowId, LegHandle)> =

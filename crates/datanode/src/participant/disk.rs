@@ -174,11 +174,12 @@ impl Disk {
         stored.changed(log.append(&record, epoch));
     }
 
-    /// Notes that a copy has ended with so many slots.
-    pub(super) fn truncated(&mut self, stored: &mut Stored, partition: PartitionId, slots: u32) {
+    /// Notes that a copy has ended with so many slots. What came with it has no images of before.
+    pub(super) fn copied(&mut self, stored: &mut Stored, partition: PartitionId, slots: u32) {
         let log = self.log.as_mut().expect("rows change when the log is open");
         let epoch = log.newest();
         stored.changed(log.append(&Record::Truncate { partition, slots, epoch }, epoch));
+        log.copied();
     }
 
     /// Notes a partition that begins empty here.
@@ -186,13 +187,6 @@ impl Disk {
         if let Some(log) = &mut self.log {
             let base = stored.base_record(partition, log.end());
             log.append(&Record::Base(base), Epoch(0));
-        }
-    }
-
-    /// Notes that replicas have been copied: what came with the copy has no images of before.
-    pub(super) fn copied(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.copied();
         }
     }
 

@@ -135,9 +135,6 @@ impl Participant {
             let floor = if current == Epoch(0) { NO_SNAPSHOTS } else { current.next() };
             replica.partition.set_snapshot_floor(floor);
             self.copies.forget_target(partition);
-            if let Some(disk) = &mut self.disk {
-                disk.copied();
-            }
         }
         replica.syncing = syncing;
     }

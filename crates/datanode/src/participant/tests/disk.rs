@@ -631,10 +631,11 @@ fn a_copied_node_recovers_alone() {
     });
     disks.restore(2, first);
     assert_eq!(disks.world.rows(2), [(1, 1), (2, 2), (3, 3)]);
-    disks.world.sync(2);
-    disks.settle();
     let unsaved = disks.world.epoch;
     disks.write(vec![insert(6, 6)]);
+    disks.world.sync(2);
+    disks.settle();
+    disks.write(vec![insert(7, 7)]);
     disks.world.activate(2);
     disks.settle();
     disks.world.check_quiet();
