@@ -129,7 +129,10 @@ fn a_clean_stop_loses_nothing() {
     for round in 1..=3 {
         let mut session = open(&server);
         for _ in 0..50 {
-            all(&mut session, &["INSERT INTO d.t (a, b) SELECT COALESCE(MAX(a), 0) + 1, 'x' FROM d.t"]);
+            all(
+                &mut session,
+                &["INSERT INTO d.t (a, b) SELECT COALESCE(MAX(a), 0) + 1, 'x' FROM d.t"],
+            );
         }
         assert_eq!(server.stop("-TERM"), Some(0));
         server = place.start();

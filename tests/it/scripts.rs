@@ -145,6 +145,7 @@ macro_rules! scripts {
 scripts! {
     changes
     cluster
+    duplicates
     index_paths
     keys
     kill
@@ -152,4 +153,5 @@ scripts! {
     lock_waits
     settings
     snapshots
+    values
 }

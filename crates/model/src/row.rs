@@ -142,7 +142,14 @@ impl RowLayout {
         if values.len() != self.fields.len() {
             return Err(RowError::ColumnCount);
         }
-        let mut row = vec![0u8; self.fixed_size()];
+        // At its full size from the beginning: a row is never moved while it grows.
+        let size = |(field, value): (&Field, &ValueRef<'_>)| match value {
+            ValueRef::Bytes(bytes) if field.column_type.variable_max().is_some() => bytes.len(),
+            _ => 0,
+        };
+        let variable: usize = self.fields.iter().zip(values).map(size).sum();
+        let mut row = Vec::with_capacity(self.fixed_size() + variable);
+        row.resize(self.fixed_size(), 0u8);
         row[0] = self.version;
         for (index, (field, value)) in self.fields.iter().zip(values).enumerate() {
             let column = ColumnId(index as u16);

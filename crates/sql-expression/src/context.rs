@@ -18,7 +18,7 @@ use sqltype::{Datum, StoreMode, TimeZone};
 use stdx::Prng;
 
 use crate::error::SqlError;
-use crate::expression::SubqueryId;
+use crate::expression::{Expression, Node, SubqueryId};
 use crate::function::regexp::PatternCache;
 use crate::row_set::RowSet;
 use crate::sql_mode::SqlMode;
@@ -181,6 +181,20 @@ impl Default for SessionFacts {
 }
 
 impl EvalContext {
+    /// 1690 for an operation, with the values of parameters: literals of a statement that came as
+    /// text are parameters of its kept plan.
+    pub(crate) fn out_of_range(&self, kind: &str, operation: &Expression) -> SqlError {
+        let mut known = operation.clone();
+        known.visit_mut(&mut |part| {
+            if let Node::Parameter(number) = part.node
+                && let Some(value) = self.parameters.get(number as usize)
+            {
+                part.node = Node::Constant(value.clone());
+            }
+        });
+        SqlError::out_of_range(kind, known)
+    }
+
     /// The context of a statement that begins at `now`, in microseconds since 1970 UTC.
     pub fn new(facts: Arc<SessionFacts>, now: i64, seed: u64) -> Self {
         Self {

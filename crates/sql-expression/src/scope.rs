@@ -42,6 +42,14 @@ pub struct ScopeTable {
     pub offset: u32,
 }
 
+impl ScopeTable {
+    /// The column of this name, with its place in the row.
+    pub fn column(&self, name: &str) -> Option<(u32, &ScopeColumn)> {
+        let mut places = (self.offset..).zip(&self.columns);
+        places.find(|(_, column)| same_name(&column.name.column, name))
+    }
+}
+
 /// A column of a table of FROM.
 #[derive(Clone, Debug)]
 pub struct ScopeColumn {

@@ -208,7 +208,7 @@ impl Connection {
                     return end;
                 }
             };
-            self.session.count_question(payload.len());
+            self.session.count_question(payload.len(), self.wire.link.take_sent());
             let query_attributes = self.wire.has(capability::QUERY_ATTRIBUTES);
             let command = match Command::parse(&payload, query_attributes) {
                 Ok(command) => command,

@@ -277,11 +277,12 @@ impl Session {
         }
     }
 
-    /// Counts a command and its bytes.
-    pub(crate) fn count_question(&self, bytes: usize) {
+    /// Counts a command, its bytes, and those sent since the command before.
+    pub(crate) fn count_question(&self, bytes: usize, sent: u64) {
         let mut registry = self.shared.directory.lock();
         registry.counters.questions += 1;
         registry.counters.bytes_received += bytes as u64 + 4;
+        registry.counters.bytes_sent += sent;
     }
 
     /// COM_STATISTICS.

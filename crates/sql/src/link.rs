@@ -32,6 +32,8 @@ pub(crate) struct LinkState {
     pub(crate) input_ended: bool,
     /// Bytes for the peer; the actor empties it.
     pub(crate) output: Vec<u8>,
+    /// Bytes given to the host and not counted yet.
+    pub(crate) sent: u64,
     /// The host holds so much for the peer that no more should be written.
     pub(crate) congested: bool,
     /// Encryption is wanted; with the bytes of it that have come already.
@@ -87,6 +89,11 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(state: Rc<RefCell<LinkState>>) -> Self {
         Self { state }
+    }
+
+    /// Bytes given to the host since this was asked last.
+    pub(crate) fn take_sent(&self) -> u64 {
+        std::mem::take(&mut self.state.borrow_mut().sent)
     }
 
     /// Waits for bytes and moves them to the end of `buffer`. Not after `deadline`.

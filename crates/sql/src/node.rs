@@ -223,6 +223,7 @@ impl SqlNode {
         self.by_number.remove(&connection.number);
         let mut registry = self.shared.directory.lock();
         registry.processes.remove(&connection.number);
+        registry.counters.bytes_sent += connection.link.borrow().sent;
         registry.locks.retain(|_, (owner, _)| *owner != connection.number);
         drop(registry);
         if let Some(deadline) = connection.deadline {
@@ -337,6 +338,7 @@ impl Connection {
         let mut link = self.link.borrow_mut();
         let was_full = link.is_full();
         if !link.output.is_empty() {
+            link.sent += link.output.len() as u64;
             ctx.write_from(id, &mut link.output);
         }
         link.congested = ctx.is_congested(id);

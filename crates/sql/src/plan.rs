@@ -271,20 +271,41 @@ impl<'s> Planner<'s> {
         query: &ast::Query,
         parent: Option<&Scope<'_>>,
     ) -> Result<QueryPlan, SqlError> {
-        if let Some(with) = &query.with {
-            if with.recursive {
-                return Err(SqlError::not_supported("WITH RECURSIVE"));
-            }
-            for table in &with.tables {
-                let mut plan = self.plan_query(&table.query, parent)?;
-                if plan.correlated {
-                    return Err(SqlError::not_supported("outer columns in a common table"));
-                }
-                from::rename(&mut plan, &table.columns)?;
-                self.common.push((table.name.as_str().to_owned(), Rc::new(plan)));
-            }
-        }
+        // Whoever asked for the query takes its common tables out of sight.
+        self.add_common_tables(query.with.as_ref(), parent)?;
         block::query_body(self, query, parent)
+    }
+
+    fn add_common_tables(
+        &mut self,
+        with: Option<&ast::With>,
+        parent: Option<&Scope<'_>>,
+    ) -> Result<(), SqlError> {
+        let Some(with) = with else { return Ok(()) };
+        if with.recursive {
+            return Err(SqlError::not_supported("WITH RECURSIVE"));
+        }
+        for table in &with.tables {
+            let mut plan = self.plan_query(&table.query, parent)?;
+            if plan.correlated {
+                return Err(SqlError::not_supported("outer columns in a common table"));
+            }
+            from::rename(&mut plan, &table.columns)?;
+            self.common.push((table.name.as_str().to_owned(), Rc::new(plan)));
+        }
+        Ok(())
+    }
+
+    /// Plans something in sight of the common tables of WITH.
+    pub(crate) fn with_common_tables<T>(
+        &mut self,
+        with: Option<&ast::With>,
+        plan: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let commons = self.common.len();
+        let planned = self.add_common_tables(with, None).and_then(|()| plan(self));
+        self.common.truncate(commons);
+        planned
     }
 
     /// The common table of this name.

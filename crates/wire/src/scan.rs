@@ -86,6 +86,8 @@ pub struct ScanRequest {
     pub filter: Option<Expression>,
     /// What to return of each row.
     pub projection: Projection,
+    /// Return the index key of each row too, to merge the streams of partitions by.
+    pub keys: bool,
     /// Lock each returned row and keep the lock until the transaction ends.
     pub lock: LockMode,
     /// What if a row is locked.
@@ -101,7 +103,7 @@ pub struct ScanRequest {
 /// One row of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanRow {
-    /// The index key, for merging ordered streams; empty for heap scans.
+    /// The index key, for merging ordered streams, if the request asked for it.
     pub key: Box<[u8]>,
     /// The row, projected.
     pub row: Row,

@@ -151,11 +151,7 @@ impl Writer {
 }
 
 /// A transaction; the place of its entry.
-fn append(
-    session: &mut Session,
-    random: &mut Random,
-    tag: i64,
-) -> Result<(i64, i64), QueryError> {
+fn append(session: &mut Session, random: &mut Random, tag: i64) -> Result<(i64, i64), QueryError> {
     let list = random.below(LISTS as u64) as i64;
     let from = random.below(ACCOUNTS as u64) as i64;
     let to = random.below(ACCOUNTS as u64) as i64;

@@ -452,6 +452,7 @@ fn request(
         source: opened.source.clone(),
         filter: spec.filter.clone(),
         projection: spec.projection.clone(),
+        keys: matches!(spec.range, ScanRange::Index { order: Some(_), .. }),
         lock: spec.lock,
         wait: spec.wait,
         lock_wait,

@@ -33,6 +33,8 @@ use cursor::{Position, Range, View, Walk};
 
 /// Most bytes of rows in a batch, but for its last row.
 const BATCH_BYTES_MAX: usize = 64 << 10;
+/// Rows that room is made for with the first of a batch.
+const ROWS_LIKELY: usize = 32;
 /// Scans' waits are numbered from here, above all operation numbers.
 const TICKETS_FROM: u64 = 1 << 32;
 
@@ -453,7 +455,11 @@ impl Participant {
 
 impl Scan {
     fn keep(&mut self, key: &[u8], row: model::Row) {
+        let key = if self.request.keys { key } else { &[] };
         self.row_bytes += key.len() + row.0.len();
+        if self.rows.capacity() == 0 {
+            self.rows.reserve(ROWS_LIKELY);
+        }
         self.rows.push(ScanRow { key: key.into(), row });
         if let Some(remaining) = &mut self.remaining {
             *remaining -= 1;

@@ -213,8 +213,10 @@ impl Participant {
         probe!(ctx, "participant: lock wait timed out");
         let wait = &self.waits.records[&(handle, ticket)];
         let (partition, lock) = (wait.partition, LockKey(wait.hash));
-        let here = self.replicas.contains_key(&partition);
-        let detail = here.then(|| self.holder_name(partition, lock)).unwrap_or_default();
+        let detail = match self.replicas.contains_key(&partition) {
+            true => self.holder_name(partition, lock),
+            false => String::new(),
+        };
         let refusal = Refusal::new(ErrorCode::LockTimeout, detail);
         self.refuse_wait(ctx, handle, ticket, refusal);
     }

@@ -194,7 +194,12 @@ impl Binder<'_, '_> {
 
     /// `VALUES(column)`: NULL outside of ON DUPLICATE KEY UPDATE.
     pub(super) fn values_of(&mut self, name: &ColumnRef) -> Result<Expression, SqlError> {
-        let Some((index, column)) = self.scope.find_here(name, self.clause)? else {
+        // The row to be inserted is one of the first table, whatever stands behind it in sight.
+        let found = match self.scope.tables.first().filter(|_| self.updating_duplicates) {
+            Some(table) => table.column(name.column.as_str()),
+            None => self.scope.find_here(name, self.clause)?,
+        };
+        let Some((index, column)) = found else {
             return Err(SqlError::unknown_column(written(name), self.clause));
         };
         let mut result = column.result.clone();

@@ -63,19 +63,17 @@ fn in_integers(
         BinaryOp::Modulo => Some(a % b),
         _ => return Err(SqlError::internal("not arithmetic")),
     };
-    fit(whole, result)
+    fit(whole, result, context)
 }
 
 /// A whole number as the type of the result has it.
-fn fit(whole: &Expression, number: Option<i128>) -> Result<Datum, SqlError> {
+fn fit(whole: &Expression, number: Option<i128>, context: &EvalContext) -> Result<Datum, SqlError> {
     if whole.result.sql_type.unsigned {
         let fits = number.and_then(|number| u64::try_from(number).ok());
-        return fits
-            .map(Datum::UInt)
-            .ok_or_else(|| SqlError::out_of_range("BIGINT UNSIGNED", whole));
+        return fits.map(Datum::UInt).ok_or_else(|| context.out_of_range("BIGINT UNSIGNED", whole));
     }
     let fits = number.and_then(|number| i64::try_from(number).ok());
-    fits.map(Datum::Int).ok_or_else(|| SqlError::out_of_range("BIGINT", whole))
+    fits.map(Datum::Int).ok_or_else(|| context.out_of_range("BIGINT", whole))
 }
 
 fn integer_quotient(
@@ -90,7 +88,7 @@ fn integer_quotient(
         let Some(b) = integer(&both.right, row, context)? else { return Ok(Datum::Null) };
         return match b {
             0 => context.division_by_zero(),
-            _ => fit(whole, Some(a / b)),
+            _ => fit(whole, Some(a / b), context),
         };
     }
     let Some(a) = exact(&both.left, row, context)? else { return Ok(Datum::Null) };
@@ -104,7 +102,7 @@ fn integer_quotient(
         .and_then(|rest| a.subtract(rest).ok())
         .and_then(|divisible| divisible.divide(b, 0))
         .and_then(Result::ok);
-    fit(whole, quotient.and_then(|quotient| quotient.truncate(0).to_i128()))
+    fit(whole, quotient.and_then(|quotient| quotient.truncate(0).to_i128()), context)
 }
 
 fn double(
@@ -137,7 +135,7 @@ fn in_doubles(
     };
     match result.is_finite() {
         true => Ok(Datum::Double(result)),
-        false => Err(SqlError::out_of_range("DOUBLE", whole)),
+        false => Err(context.out_of_range("DOUBLE", whole)),
     }
 }
 
@@ -180,7 +178,7 @@ fn exact(
             }
         }
     };
-    result.map(Some).map_err(|_| SqlError::out_of_range("DECIMAL", whole))
+    result.map(Some).map_err(|_| context.out_of_range("DECIMAL", whole))
 }
 
 /// `-operand`, which is what `whole` is.
@@ -206,7 +204,7 @@ pub(super) fn negate(
             }
         }
         _ => match integer(operand, row, context)? {
-            Some(number) => fit(whole, number.checked_neg())?,
+            Some(number) => fit(whole, number.checked_neg(), context)?,
             None => Datum::Null,
         },
     })

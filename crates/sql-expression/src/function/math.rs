@@ -242,7 +242,7 @@ pub(super) fn round_double(value: f64, digits: i32, rounds: bool) -> f64 {
 
 fn out_of_range(f: &Frame<'_, '_>, kind: &str) -> Stop {
     let call = Expression { node: Node::Call(Box::new(f.call.clone())), result: f.result.clone() };
-    SqlError::out_of_range(kind, call).into()
+    f.context.out_of_range(kind, &call).into()
 }
 
 fn checked(f: &Frame<'_, '_>, value: f64) -> Evaluated {

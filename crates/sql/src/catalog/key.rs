@@ -32,6 +32,8 @@ pub(crate) struct KeyDraft {
     pub(crate) method: Option<KeyMethod>,
     pub(crate) comment: String,
     pub(crate) invisible: bool,
+    /// The table has it already.
+    pub(crate) exists: bool,
 }
 
 /// A column of a key in the making.
@@ -47,7 +49,7 @@ impl KeyDraft {
     pub(crate) fn of_column(column: &str, kind: KeyKind) -> Self {
         let part = PartDraft { column: column.to_owned(), prefix_length: None, descending: false };
         let (name, method, comment, invisible) = (None, None, String::new(), false);
-        Self { name, kind, parts: vec![part], method, comment, invisible }
+        Self { name, kind, parts: vec![part], method, comment, invisible, exists: false }
     }
 
     /// A key as it is.
@@ -64,6 +66,7 @@ impl KeyDraft {
             method: key.method,
             comment: key.comment.clone(),
             invisible: key.invisible,
+            exists: true,
         }
     }
 
@@ -117,7 +120,7 @@ impl KeyDraft {
                  default was used instead.",
             ));
         }
-        Ok(Self { name, kind, parts, method, comment, invisible })
+        Ok(Self { name, kind, parts, method, comment, invisible, exists: false })
     }
 }
 
@@ -160,6 +163,7 @@ pub(crate) fn complete(
         return Err(error::too_many_keys(INDEXES_MAX));
     }
     let mut keys: Vec<KeyDefinition> = Vec::with_capacity(drafts.len());
+    let exists: Vec<bool> = drafts.iter().map(|draft| draft.exists).collect();
     for draft in drafts {
         let parts = parts(columns, &draft)?;
         let name = match (draft.kind, draft.name) {
@@ -181,7 +185,8 @@ pub(crate) fn complete(
             invisible: draft.invisible,
         });
     }
-    for at in 0..keys.len() {
+    // Of what is there already its maker has been told.
+    for at in (0..keys.len()).filter(|at| !exists[*at]) {
         note_duplicate(&keys, at, rules);
     }
     let rank = |key: &KeyDefinition| match key.kind {

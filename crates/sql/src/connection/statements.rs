@@ -253,8 +253,37 @@ pub(crate) fn datum_of(parameter: Parameter) -> Datum {
         }
         Parameter::Time { negative, days, hours, minutes, seconds, micros } => {
             let hours = days.saturating_mul(24).saturating_add(hours.into());
-            let time = Time::new(negative, hours.min(1_000), minutes, seconds, micros);
-            time.map_or(Datum::Null, Datum::Time)
+            let seconds = i64::from(hours) * 3_600 + i64::from(minutes) * 60 + i64::from(seconds);
+            let micros = seconds * 1_000_000 + i64::from(micros);
+            // What is beyond the range of TIME is its end, as in MySQL.
+            Datum::Time(Time::clamped(if negative { -micros } else { micros }))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_its_range_is_the_end_of_the_range() {
+        let time = |negative, days, hours| Parameter::Time {
+            negative,
+            days,
+            hours,
+            minutes: 30,
+            seconds: 0,
+            micros: 5,
+        };
+        let micros = |parameter| match datum_of(parameter) {
+            Datum::Time(time) => time.micros,
+            other => panic!("{other:?}"),
+        };
+        let end = Time::MAX.micros;
+        assert_eq!(micros(time(false, 1, 2)), (26 * 3_600 + 30 * 60) * 1_000_000 + 5);
+        assert_eq!(micros(time(false, 34, 22)), (838 * 3_600 + 30 * 60) * 1_000_000 + 5);
+        assert_eq!(micros(time(false, 34, 23)), end);
+        assert_eq!(micros(time(true, 40, 0)), -end);
+        assert_eq!(micros(time(true, u32::MAX, 255)), -end);
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Cursor<'p> {
     Project {
         input: Box<Cursor<'p>>,
         expressions: &'p [Formula],
+        /// Columns that only move, if that is all.
+        moved: Option<Vec<usize>>,
     },
     Distinct {
         input: Box<Cursor<'p>>,
@@ -70,7 +72,8 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
             Cursor::Filter { input: Box::new(open(input)), conditions }
         }
         Operator::Project { input, expressions } => {
-            Cursor::Project { input: Box::new(open(input)), expressions }
+            let moved = columns_once(expressions.iter());
+            Cursor::Project { input: Box::new(open(input)), expressions, moved }
         }
         Operator::Distinct { input, types } => {
             let input = Box::new(open(input));
@@ -144,14 +147,9 @@ impl<'p> Cursor<'p> {
                 }
                 Ok(Some(kept))
             }
-            Self::Project { input, expressions } => {
+            Self::Project { input, expressions, moved } => {
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let mut projected = Vec::with_capacity(rows.len());
-                for row in rows {
-                    projected.push(evaluate(run, expressions, &row).await?);
-                }
-                run.worked(projected.len()).await?;
-                Ok(Some(projected))
+                projected(run, rows, expressions, moved.as_deref()).await.map(Some)
             }
             Self::Distinct { input, seen, types } => {
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
@@ -178,6 +176,37 @@ impl<'p> Cursor<'p> {
             }
         }
     }
+}
+
+/// Rows in another shape. Columns that only move, if that is all, need no evaluation.
+async fn projected(
+    run: &mut Run<'_>,
+    mut rows: Vec<Row>,
+    expressions: &[Formula],
+    moved: Option<&[usize]>,
+) -> Result<Vec<Row>, SqlError> {
+    let mut moving = Vec::new();
+    for row in &mut rows {
+        match moved {
+            Some(places) => {
+                let take = |place: &usize| std::mem::replace(&mut row[*place], Datum::Null);
+                moving.extend(places.iter().map(take));
+                row.clear();
+                row.append(&mut moving);
+            }
+            None => *row = evaluate(run, expressions, row).await?,
+        }
+    }
+    run.worked(rows.len()).await?;
+    Ok(rows)
+}
+
+/// The places of columns, if the expressions are nothing else and no two are one.
+fn columns_once<'f>(expressions: impl Iterator<Item = &'f Formula>) -> Option<Vec<usize>> {
+    let place = |formula: &Formula| formula.expression.as_column().map(|place| place as usize);
+    let places: Vec<usize> = expressions.map(place).collect::<Option<_>>()?;
+    let once = places.iter().enumerate().all(|(at, place)| !places[..at].contains(place));
+    once.then_some(places)
 }
 
 /// One value for each expression.
@@ -308,10 +337,19 @@ async fn placed(
 /// Rows in order, equal ones in the order they came.
 pub(crate) async fn sorted(
     run: &mut Run<'_>,
-    rows: Vec<Row>,
+    mut rows: Vec<Row>,
     keys: &[SortBy],
     most: Option<usize>,
 ) -> Result<Vec<Row>, SqlError> {
+    if let Some(places) = columns_once(keys.iter().map(|key| &key.formula)) {
+        run.worked(rows.len()).await?;
+        rows.sort_by(|a, b| {
+            let values = places.iter().map(|place| (&a[*place], &b[*place]));
+            compare_keys(values, keys)
+        });
+        rows.truncate(most.unwrap_or(usize::MAX));
+        return Ok(rows);
+    }
     let mut keyed = Vec::with_capacity(rows.len());
     for row in rows {
         let mut values = Vec::with_capacity(keys.len());
@@ -321,18 +359,24 @@ pub(crate) async fn sorted(
         keyed.push((values, row));
     }
     run.worked(keyed.len()).await?;
-    keyed.sort_by(|(a, _), (b, _)| {
-        for ((a, b), key) in a.iter().zip(b).zip(keys) {
-            let order = compare_values(a, b, key.formula.expression.sql_type());
-            let order = if key.descending { order.reverse() } else { order };
-            if order.is_ne() {
-                return order;
-            }
-        }
-        std::cmp::Ordering::Equal
-    });
+    keyed.sort_by(|(a, _), (b, _)| compare_keys(a.iter().zip(b), keys));
     keyed.truncate(most.unwrap_or(usize::MAX));
     Ok(keyed.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The order of two rows by the values of their keys.
+fn compare_keys<'v>(
+    values: impl Iterator<Item = (&'v Datum, &'v Datum)>,
+    keys: &[SortBy],
+) -> std::cmp::Ordering {
+    for ((a, b), key) in values.zip(keys) {
+        let order = compare_values(a, b, key.formula.expression.sql_type());
+        let order = if key.descending { order.reverse() } else { order };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    std::cmp::Ordering::Equal
 }
 
 /// A group under way: its first row and its aggregates.
@@ -342,10 +386,34 @@ struct Group {
     accumulators: Vec<Accumulator>,
 }
 
+/// Adds a row to a group. `waits` says which aggregates have to be prepared for each row.
+async fn add(
+    run: &mut Run<'_>,
+    group: &mut Group,
+    aggregate: &Aggregate,
+    waits: &[bool],
+    row: &Row,
+) -> Result<(), SqlError> {
+    let calls = aggregate.calls.iter().zip(waits);
+    for (accumulator, (call, waits)) in group.accumulators.iter_mut().zip(calls) {
+        if *waits {
+            for argument in call.arguments() {
+                run.prepare(argument, row).await?;
+            }
+        }
+        accumulator.update(call, row, &mut run.context)?;
+    }
+    Ok(())
+}
+
 async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Vec<Row>, SqlError> {
     let mut groups: Vec<Group> = Vec::new();
     let mut by_key: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     let accumulators = || aggregate.calls.iter().map(Accumulator::new).collect::<Vec<_>>();
+    let waits = |call: &sql_expression::AggregateCall| {
+        call.arguments().any(|argument| argument.needs() != Default::default())
+    };
+    let waits: Vec<bool> = aggregate.calls.iter().map(waits).collect();
     let mut cursor = open(&aggregate.input);
     while let Some(rows) = cursor.next(run).await? {
         for row in rows {
@@ -354,6 +422,10 @@ async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Vec<Row>, S
             for level in 0..=levels {
                 // The n-th super-aggregate groups by all but the last n expressions.
                 let kept = values.len() - level;
+                if aggregate.whole && !groups.is_empty() {
+                    add(run, &mut groups[0], aggregate, &waits, &row).await?;
+                    continue;
+                }
                 let mut key = vec![level as u8];
                 let types = aggregate.group.iter().map(|formula| formula.expression.sql_type());
                 for (value, sql_type) in values[..kept].iter().zip(types) {
@@ -365,15 +437,7 @@ async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Vec<Row>, S
                     groups.push(Group { first: row.clone(), values, accumulators: accumulators() });
                     groups.len() - 1
                 });
-                for (accumulator, call) in groups[at].accumulators.iter_mut().zip(&aggregate.calls)
-                {
-                    for argument in call.arguments() {
-                        if argument.needs() != Default::default() {
-                            run.prepare(argument, &row).await?;
-                        }
-                    }
-                    accumulator.update(call, &row, &mut run.context)?;
-                }
+                add(run, &mut groups[at], aggregate, &waits, &row).await?;
             }
         }
         run.worked(BATCH).await?;

@@ -1,10 +1,12 @@
 //! INSERT and REPLACE.
 //!
 //! # Owns
-//! Where rows come from, AUTO_INCREMENT values, what happens to duplicates.
+//! Where rows come from, AUTO_INCREMENT values, what happens to duplicates (with `duplicate`).
 //! # Guarantees
 //! The rows of a statement travel in batches, not one by one, unless each has to be looked at after
 //! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys).
+
+mod duplicate;
 
 use std::rc::Rc;
 
@@ -21,7 +23,6 @@ use crate::error::of_refusal;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::datum_of;
-use crate::execute::update::default_value;
 use crate::kernel::Failure;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
@@ -29,6 +30,8 @@ use crate::plan::operator::{Formula, QueryPlan, Subplan};
 use crate::result::Outcome;
 use crate::sequences::Spacing;
 use crate::session::Session;
+
+use duplicate::Duplicates;
 
 /// Operations in one request, at most.
 pub(crate) const BATCH: usize = 256;
@@ -40,7 +43,7 @@ pub(crate) struct InsertPlan {
     /// Columns given, in the order of the values.
     columns: Vec<usize>,
     source: Source,
-    on_duplicate: Vec<(usize, Formula)>,
+    duplicates: Duplicates,
     subplans: Vec<Subplan>,
     replace: bool,
 }
@@ -81,7 +84,7 @@ impl InsertPlan {
     pub(crate) fn expressions(&self) -> Option<impl Iterator<Item = &Expression>> {
         let Source::Values(rows) = &self.source else { return None };
         let given = rows.iter().flatten().flatten();
-        let formulas = given.chain(self.on_duplicate.iter().map(|(_, formula)| formula));
+        let formulas = given.chain(self.duplicates.assignments.iter().map(|(_, formula)| formula));
         self.subplans.is_empty().then(|| formulas.map(|formula| &formula.expression))
     }
 }
@@ -97,11 +100,12 @@ pub(crate) fn plan(
     let definition = planner.definition(&insert.table)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
-    let mut scope = Scope::new(None);
-    let alias = definition.name.as_str();
-    let schema = Some(definition.database.as_str().into());
-    let scoped = definition_columns(&definition, alias);
-    scope.add(ScopeTable { schema, name: alias.into(), columns: scoped, offset: 0 });
+    let (mut duplicates, mut extended) = (Duplicates::default(), None);
+    if !insert.on_duplicate.is_empty() {
+        let scope = scope_of(&definition);
+        (duplicates, extended) = duplicate::plan(planner, insert, (&definition, &columns), scope)?;
+    }
+    let scope = scope_of(&definition);
     let source = match &insert.source {
         InsertSource::Values(rows) => {
             let mut binder = Binder::new(&scope, planner);
@@ -127,30 +131,25 @@ pub(crate) fn plan(
             if plan.columns.len() != columns.len() {
                 return Err(SqlError::of(1136, &[&1]));
             }
-            Source::Query(Rc::new(plan))
+            Source::Query(Rc::new(match &extended {
+                Some(query) => planner.query(query)?,
+                None => plan,
+            }))
         }
     };
-    let mut on_duplicate = Vec::new();
-    if !insert.on_duplicate.is_empty() {
-        if insert.alias.is_some() {
-            return Err(SqlError::not_supported("INSERT ... AS alias"));
-        }
-        let mut binder = Binder::new(&scope, planner);
-        binder.updating_duplicates = true;
-        for assignment in &insert.on_duplicate {
-            let at = column_at(&definition, assignment.column.column.as_str())?;
-            let value = match &assignment.value {
-                Expr::DefaultValue => {
-                    default_value(&mut binder, &definition, at, &assignment.column)?
-                }
-                expr => binder.bind(expr, Clause::FieldList)?,
-            };
-            on_duplicate.push((at, Formula::new(value)));
-        }
-    }
     let subplans = planner.take_subplans();
     let replace = insert.replace;
-    Ok(InsertPlan { maker, columns, source, on_duplicate, subplans, replace })
+    Ok(InsertPlan { maker, columns, source, duplicates, subplans, replace })
+}
+
+/// The table, as expressions of the statement name it.
+fn scope_of(definition: &TableDefinition) -> Scope<'static> {
+    let mut scope = Scope::new(None);
+    let name = definition.name.as_str();
+    let schema = Some(definition.database.as_str().into());
+    let columns = definition_columns(definition, name);
+    scope.add(ScopeTable { schema, name: name.into(), columns, offset: 0 });
+    scope
 }
 
 pub(crate) fn column_at(definition: &TableDefinition, name: &str) -> Result<usize, SqlError> {
@@ -178,6 +177,8 @@ fn columns_of(definition: &TableDefinition, insert: &ast::Insert) -> Result<Vec<
 struct New {
     row: Row,
     values: Vec<Value>,
+    /// What the query has read beside it.
+    read: Vec<Datum>,
 }
 
 async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlError> {
@@ -192,6 +193,7 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
     let lenient = !run.context.strict && (count > 1 || matches!(plan.source, Source::Query(_)));
     for (number, mut row) in rows.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
+        let read = row.split_off(plan.maker.definition.columns.len());
         match plan.maker.complete(run, &mut row, lenient).await {
             Err(error) if plan.maker.leaves_out(&error) => {
                 run.context.note(Level::Warning, error);
@@ -200,14 +202,14 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
             completed => completed?,
         }
         let values = plan.maker.kernel_row(run, &row, hidden + number as u64);
-        new.push(New { row, values });
+        new.push(New { row, values, read });
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);
     let warnings = run.context.warnings.count;
     let affected = if plan.replace {
         replace(run, plan, new).await?
-    } else if !plan.on_duplicate.is_empty() {
+    } else if !plan.duplicates.assignments.is_empty() {
         update_duplicates(run, plan, new).await?
     } else {
         plain(run, plan, new).await?
@@ -257,12 +259,15 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
             for (number, values) in run.rows_of(query, None).await?.into_iter().enumerate() {
                 run.context.row_number = number as u64 + 1;
                 let mut row = vec![Datum::Null; width];
-                for ((at, datum), of) in plan.columns.iter().zip(values).zip(&query.results) {
+                let mut values = values.into_iter();
+                let given_values = values.by_ref().take(plan.columns.len());
+                for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
                     if takes_value(run, maker, *at)? {
                         row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
                     }
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
+                row.extend(values);
                 rows.push(row);
             }
         }
@@ -540,7 +545,7 @@ async fn update_duplicates(
     for (number, new) in new.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
         match conflicting(run, plan, &new).await? {
-            Some((old, _)) => affected += update_duplicate(run, plan, &new, old).await?,
+            Some((old, _)) => affected += update_duplicate(run, plan, new, old).await?,
             None => {
                 insert_one(run, plan, new).await?;
                 affected += 1;
@@ -553,7 +558,7 @@ async fn update_duplicates(
 async fn update_duplicate(
     run: &mut Run<'_>,
     plan: &InsertPlan,
-    new: &New,
+    new: New,
     old: Vec<Value>,
 ) -> Result<u64, SqlError> {
     let definition = &plan.maker.definition;
@@ -562,14 +567,16 @@ async fn update_duplicate(
         .iter()
         .map(|c| datum_of(old[usize::from(c.column.0)].clone(), &c.sql_type, run))
         .collect();
-    let mut row = before.clone();
-    run.context.inserted = new.row.clone();
-    for (at, formula) in &plan.on_duplicate {
+    let assignments = &plan.duplicates.assignments;
+    let mut row = plan.duplicates.row(&before, &new.row, new.read);
+    run.context.inserted = new.row;
+    for (at, formula) in assignments {
         let value = run.value(formula, &row).await?;
         row[*at] = plan.maker.store_value(run, *at, value, &formula.expression)?;
     }
     run.context.inserted.clear();
-    let assigned: Vec<usize> = plan.on_duplicate.iter().map(|(at, _)| *at).collect();
+    row.truncate(before.len());
+    let assigned: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
     let changed =
         crate::execute::update::write(run, &plan.maker, &before, row, &assigned, &old).await?;
     Ok(if changed { 2 } else { 0 })

@@ -377,6 +377,8 @@ impl Splitter {
         let mut is_null = false;
         loop {
             let Some(byte) = bytes.get(at).copied() else {
+                // A field that is never closed was not enclosed: its first byte is part of it.
+                value.splice(0..0, quoted);
                 return last.then_some((Some(value), at));
             };
             if Some(byte) == self.escaped && self.escaped != self.enclosed {
@@ -474,6 +476,8 @@ mod tests {
         for chunk in 1..text.len() {
             assert_eq!(all(&csv, text, chunk), whole, "chunks of {chunk}");
         }
+        let open = all(&csv, b"1,\"a\r\n2,b\r\n", 4);
+        assert_eq!(open, [[some("1"), some("\"a\r\n2,b\r\n")]], "an enclosed field without end");
         let plain = all(&ast::FileFormat::default(), b"a\tb\n\\N\tN\n", 3);
         assert_eq!(plain, [[some("a"), some("b")], [None, some("N")]]);
     }

@@ -32,8 +32,8 @@ pub(crate) enum TableCursor<'p> {
     New(&'p TableScan),
     /// Rows by key.
     Keys { scan: &'p TableScan, reader: Box<Reader>, keys: VecDeque<Values>, unique: bool },
-    /// Rows of scans, one after the other.
-    Scans { scan: &'p TableScan, open: VecDeque<Scan> },
+    /// Rows of scans, one after the other; whether conditions are still to be checked.
+    Scans { scan: &'p TableScan, open: VecDeque<Scan>, checks: bool },
     /// Nothing more.
     Done,
 }
@@ -54,6 +54,7 @@ impl<'p> TableCursor<'p> {
     /// The next rows, in the shape of the block.
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         loop {
+            let mut checks = true;
             let (scan, found) = match self {
                 Self::Done => return Ok(None),
                 Self::New(scan) => {
@@ -75,9 +76,12 @@ impl<'p> TableCursor<'p> {
                     };
                     (*scan, rows.into_iter().flatten().collect::<Vec<_>>())
                 }
-                Self::Scans { scan, open } => match open.front_mut() {
+                Self::Scans { scan, open, checks: check } => match open.front_mut() {
                     Some(first) => match first.next().await? {
-                        Some(rows) => (*scan, rows),
+                        Some(rows) => {
+                            checks = *check;
+                            (*scan, rows)
+                        }
                         None => {
                             open.pop_front();
                             continue;
@@ -93,7 +97,7 @@ impl<'p> TableCursor<'p> {
             for values in found {
                 let mut row = vec![Datum::Null; scan.width + usize::from(scan.hidden.is_some())];
                 fill(scan, values, &mut row, run);
-                if run.all_hold(&scan.conditions, &row).await? {
+                if !checks || run.all_hold(&scan.conditions, &row).await? {
                     rows.push(row);
                 }
             }
@@ -117,13 +121,15 @@ async fn begin<'p>(run: &mut Run<'_>, scan: &'p TableScan) -> Result<TableCursor
         Located::Ranges { ranges, exact } => (ranges, exact),
         Located::All => (vec![ScanRange::Heap], false),
     };
-    let (filter, all_pushed) = pushed_filter(run, scan);
+    // What the range says of every row is not asked again.
+    let implied = scan.covered && exact;
+    let (filter, all_pushed) = if implied { (None, true) } else { pushed_filter(run, scan) };
     let limit = match &scan.limit {
-        Some(bounds) if all_pushed || scan.covered && exact => most_rows(run, bounds).await?,
+        Some(bounds) if all_pushed => most_rows(run, bounds).await?,
         _ => None,
     };
     let scans = ranges.into_iter().map(|range| reader.scan(range, filter.clone(), limit, None));
-    Ok(TableCursor::Scans { scan, open: scans.collect() })
+    Ok(TableCursor::Scans { scan, open: scans.collect(), checks: !implied })
 }
 
 /// The same key twice finds the same row once.

@@ -104,22 +104,18 @@ fn plan_update(
     planner: &mut Planner<'_>,
     update: &ast::Update,
 ) -> Result<(Found, Vec<Assignment>), SqlError> {
-    if update.with.is_some() {
-        return Err(SqlError::not_supported("WITH ... UPDATE"));
-    }
     let search = Search {
         references: &update.tables,
         filter: update.filter.as_ref(),
         order_by: &update.order_by,
         limit: update.limit.as_ref(),
     };
-    find_with(planner, &search, &update.assignments, None)
+    planner.with_common_tables(update.with.as_ref(), |planner| {
+        find_with(planner, &search, &update.assignments, None)
+    })
 }
 
 fn plan_delete(planner: &mut Planner<'_>, delete: &ast::Delete) -> Result<Found, SqlError> {
-    if delete.with.is_some() {
-        return Err(SqlError::not_supported("WITH ... DELETE"));
-    }
     let single;
     let (references, targets): (&[TableReference], Option<&[ast::ObjectName]>) =
         match &delete.target {
@@ -143,7 +139,9 @@ fn plan_delete(planner: &mut Planner<'_>, delete: &ast::Delete) -> Result<Found,
         order_by: &delete.order_by,
         limit: delete.limit.as_ref(),
     };
-    find_with(planner, &search, &[], targets).map(|(found, _)| found)
+    planner.with_common_tables(delete.with.as_ref(), |planner| {
+        find_with(planner, &search, &[], targets).map(|(found, _)| found)
+    })
 }
 
 /// Plans the search. The tables that are changed are locked; of these all columns are fetched.

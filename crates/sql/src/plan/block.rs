@@ -282,6 +282,9 @@ fn block(
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
         check_grouping(&tables, &bound)?;
     }
+    if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
+        check_distinct(&bound)?;
+    }
     let width = scope.width() as usize;
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
@@ -579,6 +582,34 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
         if output.is_none() {
             let clause = Clause::OrderBy;
             check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+        }
+    }
+    Ok(())
+}
+
+/// ONLY_FULL_GROUP_BY of DISTINCT: rows are sorted by what they still have.
+fn check_distinct(bound: &Bound) -> Result<(), SqlError> {
+    let selected = |expression: &Expression| {
+        bound.outputs.iter().any(|output| output.expression == *expression)
+    };
+    for (at, (expression, output, _)) in bound.order_by.iter().enumerate() {
+        if output.is_some() || selected(expression) {
+            continue;
+        }
+        let mut missing = None;
+        expression.visit(&mut |part| {
+            if let Node::Column { name, .. } = &part.node
+                && missing.is_none()
+                && !selected(part)
+            {
+                missing = Some(name.clone());
+            }
+        });
+        if let Some(name) = missing {
+            let parts = [&name.schema, &name.table, &name.column];
+            let parts = parts.into_iter().filter(|part| !part.is_empty()).map(|part| &**part);
+            let name = parts.collect::<Vec<_>>().join(".");
+            return Err(SqlError::of(3065, &[&(at + 1), &"ORDER BY clause", &name, &"DISTINCT"]));
         }
     }
     Ok(())

@@ -30,7 +30,8 @@ pub(crate) fn rows(
     let query = match statement {
         Statement::Query(query) => (**query).clone(),
         Statement::Update(update) => {
-            search(&update.tables, update.filter.clone(), &update.order_by, &update.limit)
+            let with = update.with.clone();
+            search(with, &update.tables, update.filter.clone(), &update.order_by, &update.limit)
         }
         Statement::Delete(delete) => {
             let from = match &delete.target {
@@ -44,7 +45,8 @@ pub(crate) fn rows(
                     }))]
                 }
             };
-            search(&from, delete.filter.clone(), &delete.order_by, &delete.limit)
+            let with = delete.with.clone();
+            search(with, &from, delete.filter.clone(), &delete.order_by, &delete.limit)
         }
         Statement::Insert(insert) => match &insert.source {
             ast::InsertSource::Query(query) => (**query).clone(),
@@ -68,6 +70,7 @@ pub(crate) fn rows(
 }
 
 fn search(
+    with: Option<ast::With>,
     from: &[ast::TableReference],
     filter: Option<ast::Expr>,
     order_by: &[ast::OrderItem],
@@ -76,7 +79,7 @@ fn search(
     let items = vec![ast::SelectItem::Wildcard];
     let select = ast::Select { items, from: from.to_vec(), filter, ..ast::Select::default() };
     ast::Query {
-        with: None,
+        with,
         body: ast::QueryBody::Select(Box::new(select)),
         order_by: order_by.to_vec(),
         limit: limit.clone(),
@@ -179,17 +182,8 @@ fn operator_lines<'p>(
         }
         Operator::Edges { edges, .. } => {
             for Edge { scan, .. } in edges {
-                let (access, key, mut more) = scan_facts(scan, false);
-                more.push(edge_note(scan));
-                lines.push(Line {
-                    id,
-                    select_type: kind,
-                    table: scan.alias.clone(),
-                    partitions: partitions(scan),
-                    kind: access,
-                    key,
-                    extra: more.into_iter().chain(std::mem::take(extra)).collect(),
-                });
+                let (access, key, _) = scan_facts(scan, false);
+                line(&scan.alias, &partitions(scan), access, key, vec![edge_note(scan)]);
             }
         }
         Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
@@ -200,15 +194,9 @@ fn operator_lines<'p>(
         Operator::Lookup { input, scan, .. } => {
             operator_lines(input, id, kind, extra, lines, derived);
             let (access, key, more) = scan_facts(scan, true);
-            lines.push(Line {
-                id,
-                select_type: kind,
-                table: scan.alias.clone(),
-                partitions: partitions(scan),
-                kind: access,
-                key,
-                extra: more,
-            });
+            let (table, partitions) = (scan.alias.clone(), partitions(scan));
+            let (kind, select_type) = (access, kind);
+            lines.push(Line { id, select_type, table, partitions, kind, key, extra: more });
         }
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             let hash = matches!(operator, Operator::HashJoin { .. });
@@ -290,7 +278,8 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
         AccessPath::Full => ("ALL", None),
     };
     let scans = matches!(scan.path, AccessPath::Ranges { .. } | AccessPath::Full);
-    if !scan.conditions.is_empty() {
+    // What the range says of every row is not checked again.
+    if !scan.conditions.is_empty() && !scan.covered {
         let columns = crate::execute::scan::kernel_columns(scan);
         let pushed = scans
             && !joined
@@ -299,7 +288,7 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
             });
         extra.push(if pushed { "Using where with pushed condition" } else { "Using where" });
     }
-    if scan.limit.is_some() && scans && !scan.covered {
+    if scan.limit.is_some() && scans {
         extra.push("Pushed limit");
     }
     if joined {

@@ -211,7 +211,8 @@ pub(crate) fn definition_columns(definition: &TableDefinition, alias: &str) -> V
     columns.collect()
 }
 
-fn column_name(database: &str, table: &str, column: &str) -> Arc<ColumnName> {
+/// A column's name with all that qualifies it.
+pub(crate) fn column_name(database: &str, table: &str, column: &str) -> Arc<ColumnName> {
     Arc::new(ColumnName { schema: database.into(), table: table.into(), column: column.into() })
 }
 

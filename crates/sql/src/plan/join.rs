@@ -133,7 +133,7 @@ impl JoinPlanner<'_> {
         let (alias, offset, width) = (table.alias.clone(), table.offset, self.width);
         match &table.source {
             Source::Table(definition) => {
-                let Priced { path, rows } = self.path(at, &conditions, before);
+                let Priced { path, rows, covered } = self.path(at, &conditions, before);
                 let changes = table.lock.is_some() && self.tables.len() == 1;
                 let hidden = changes && definition.hidden_key.is_some();
                 let scan = TableScan {
@@ -147,7 +147,7 @@ impl JoinPlanner<'_> {
                     lock: table.lock,
                     limit: None,
                     ordered: None,
-                    covered: false,
+                    covered,
                     hidden: hidden.then_some(width),
                 };
                 (Operator::Scan(Box::new(scan)), rows)
@@ -168,7 +168,7 @@ impl JoinPlanner<'_> {
     fn path(&self, at: usize, conditions: &[Expression], before: &BTreeSet<usize>) -> Priced {
         let table = &self.tables[at];
         let Source::Table(definition) = &table.source else {
-            return Priced { path: AccessPath::Full, rows: 1_000.0 };
+            return Priced { path: AccessPath::Full, rows: 1_000.0, covered: false };
         };
         let available =
             |place: u32| self.table_at(place as usize).is_some_and(|table| before.contains(&table));

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use collation::CollationId;
-use sql_expression::{BinaryOp, Comparison, Expression, Node, Volatility};
+use sql_expression::{BinaryOp, Comparison, Expression, InList, Node, Volatility};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
@@ -22,6 +22,8 @@ use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
 pub(crate) struct Priced {
     pub(crate) path: AccessPath,
     pub(crate) rows: f64,
+    /// The conditions say what the path says and nothing more.
+    pub(crate) covered: bool,
 }
 
 /// Rows of a table nobody has counted.
@@ -67,9 +69,14 @@ pub(crate) struct Target<'a> {
 
 /// The best path for rows that meet `conditions`.
 pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
-    let facts: Vec<(usize, Fact)> =
-        conditions.iter().flat_map(|condition| facts_of(target, condition)).collect();
-    let mut best = Priced { path: AccessPath::Full, rows: ROWS_UNKNOWN };
+    let mut facts: Vec<(usize, Fact)> = Vec::new();
+    let mut all_said = true;
+    for condition in conditions {
+        let of_condition = facts_of(target, condition);
+        all_said &= !of_condition.is_empty();
+        facts.extend(of_condition);
+    }
+    let mut best = Priced { path: AccessPath::Full, rows: ROWS_UNKNOWN, covered: false };
     for key in &target.definition.keys {
         if key.invisible || !(target.allows)(&key.name) {
             continue;
@@ -85,7 +92,38 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
             best = priced;
         }
     }
+    best.covered = all_said
+        && are_integers(conditions)
+        && match &best.path {
+            AccessPath::Ranges { columns, ranges, .. } if ranges.len() == 1 => {
+                covers(columns, &ranges[0], &facts)
+            }
+            _ => false,
+        };
     best
+}
+
+/// Whether conditions compare whole numbers, and nothing else: what is between two keys is then
+/// what compares so, without any doubt.
+fn are_integers(conditions: &[Expression]) -> bool {
+    conditions.iter().all(|condition| match &condition.node {
+        Node::Compare(compare) => compare.comparison == Comparison::Int,
+        Node::Between(between) => between.comparisons == [Comparison::Int; 2],
+        _ => false,
+    })
+}
+
+/// Whether the facts are those of the range, each once. Every condition has given one or two.
+fn covers(columns: &[usize], range: &IndexRange, facts: &[(usize, Fact)]) -> bool {
+    let bounds = usize::from(range.low.is_some()) + usize::from(range.high.is_some());
+    let fixed = range.equal.len();
+    let place = |column: &usize| columns.iter().position(|part| part == column);
+    facts.len() == fixed + bounds
+        && facts.iter().all(|(column, fact)| match (place(column), fact) {
+            (Some(at), Fact::Equal(_)) => at < fixed,
+            (Some(at), Fact::Low(..) | Fact::High(..)) => at == fixed,
+            _ => false,
+        })
 }
 
 /// The range of an index that has the least and the greatest value of a column at its ends, among
@@ -172,11 +210,12 @@ fn point(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> O
     match (key.kind, key.unique) {
         (KeyKind::Primary, _) => {
             let keys = in_kernel_order(target, key, keys)?;
-            Some(Priced { path: AccessPath::Primary { keys }, rows })
+            Some(Priced { path: AccessPath::Primary { keys }, rows, covered: false })
         }
         (_, Some(index)) => {
             let name = key.name.clone();
-            Some(Priced { path: AccessPath::Unique { index, name, keys }, rows: rows * 1.5 })
+            let path = AccessPath::Unique { index, name, keys };
+            Some(Priced { path, rows: rows * 1.5, covered: false })
         }
         _ => None,
     }
@@ -240,7 +279,8 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
         return None;
     }
     let name = key.name.clone();
-    Some(Priced { path: AccessPath::Ranges { index, name, columns, ranges: built }, rows })
+    let path = AccessPath::Ranges { index, name, columns, ranges: built };
+    Some(Priced { path, rows, covered: false })
 }
 
 /// Bounds of the column behind the equal ones; how much they leave.
@@ -341,22 +381,7 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
                 _ => Vec::new(),
             }
         }
-        Node::InList(list) if !list.negated => {
-            let fits = |(value, comparison): &(Expression, Comparison)| {
-                is_usable(target, value)
-                    && column_of(target, &list.operand, collation_of(*comparison)).is_some()
-            };
-            let at = list.list.first().and_then(|(_, comparison)| {
-                column_of(target, &list.operand, collation_of(*comparison))
-            });
-            match at {
-                Some(at) if list.list.iter().all(fits) => {
-                    let values = list.list.iter().map(|(value, _)| value.clone()).collect();
-                    vec![(at, Fact::OneOf(values))]
-                }
-                _ => Vec::new(),
-            }
-        }
+        Node::InList(list) if !list.negated => list_fact(target, list).into_iter().collect(),
         Node::IsNull(operand) => {
             let definition = target.definition;
             let place = operand.as_column().and_then(|place| place.checked_sub(target.offset));
@@ -376,6 +401,18 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
         Node::And(parts) => parts.iter().flat_map(|part| facts_of(target, part)).collect(),
         _ => Vec::new(),
     }
+}
+
+/// `a IN (…)`.
+fn list_fact(target: &Target<'_>, list: &InList) -> Option<(usize, Fact)> {
+    let column =
+        |comparison: &Comparison| column_of(target, &list.operand, collation_of(*comparison));
+    let fits = |(value, comparison): &(Expression, Comparison)| {
+        is_usable(target, value) && column(comparison).is_some()
+    };
+    let at = list.list.first().and_then(|(_, comparison)| column(comparison))?;
+    let values = list.list.iter().map(|(value, _)| value.clone()).collect();
+    list.list.iter().all(fits).then_some((at, Fact::OneOf(values)))
 }
 
 /// `a BETWEEN … OR a = … OR …`: ranges of one column.

@@ -16,10 +16,17 @@ use crate::information::schema::{
 use crate::information::{self, Sequences};
 use crate::session::Session;
 
+/// What is computed and can be used, but is not listed: tools that save all databases they see
+/// would make its tables when they load them again.
+const NOT_LISTED: [&str; 3] = ["mysql", "nines", "sys"];
+
 /// SHOW DATABASES.
 pub(super) fn databases(session: &Session) -> Listing {
     let mut listing = Listing::of_texts(&["Database"]);
     for name in database_names(session) {
+        if NOT_LISTED.contains(&name.as_str()) {
+            continue;
+        }
         listing.push(vec![Datum::text(&name)]);
     }
     listing

@@ -13,13 +13,21 @@ use crate::storage::{VALUE_SIZE_MAX, set_text};
 
 impl Storing<'_, '_, '_> {
     pub(super) fn text(&mut self, datum: Datum, from: &SqlType) -> Result<Datum, Problem> {
+        let charset = self.to.collation.charset();
         let bytes = match datum {
+            // Bytes are those of the column's character set.
+            Datum::Bytes(bytes) if from.collation == CollationId::BINARY && is_text(from) => {
+                match charset {
+                    Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4 => bytes,
+                    _ => to_utf8(charset, &bytes).bytes.into_owned().into(),
+                }
+            }
             Datum::Bytes(bytes) => bytes,
             other => text(&other, from).unwrap_or_default().into_owned().into(),
         };
         match self.to.collation {
             CollationId::BINARY => self.binary(bytes),
-            collation => self.characters(bytes, collation.charset()),
+            _ => self.characters(bytes, charset),
         }
     }
 
@@ -174,6 +182,15 @@ impl Storing<'_, '_, '_> {
         }
         Ok(Datum::Bytes(set_text(members, bits & all).into_bytes().into()))
     }
+}
+
+/// Whether values are texts or bytes by nature, and not numbers or times in the form of a text.
+fn is_text(sql_type: &SqlType) -> bool {
+    use TypeKind as K;
+    matches!(
+        sql_type.kind,
+        K::Char | K::VarChar | K::TinyText | K::Text | K::MediumText | K::LongText
+    )
 }
 
 /// The size of as many whole characters as `room` bytes hold.

@@ -22,6 +22,7 @@ fn heap(number: u64) -> ScanRequest {
         source: ScanSource::Heap,
         filter: None,
         projection: Projection::All,
+        keys: true,
         lock: LockMode::Committed,
         wait: WaitPolicy::Wait,
         lock_wait: None,
@@ -168,6 +169,18 @@ fn a_scan_sees_its_transactions_changes_up_to_a_point() {
     world.abort(txn(2));
     world.abort(txn(3));
     world.check_quiet();
+}
+
+#[test]
+fn keys_travel_only_where_somebody_merges_by_them() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    for keys in [true, false] {
+        let request = by_index(u64::from(keys) + 1, ScanOrder::Ascending);
+        let batch = world.open(ScanRequest { keys, ..request }).expect("all rows");
+        assert_eq!(batch.rows.len(), 2);
+        assert!(batch.rows.iter().all(|row| row.key.is_empty() != keys), "{:?}", batch.rows);
+    }
 }
 
 #[test]
