@@ -27,7 +27,7 @@ impl Place {
     }
 
     fn start(&self) -> Server {
-        Server::start_in(&self.0, &["--workers=2"])
+        Server::start_in(&self.0, &OPTIONS)
     }
 
     /// A start that must fail; what it says.
@@ -59,6 +59,9 @@ impl Drop for Place {
         }
     }
 }
+
+/// Small segments, so that checkpoints are made in a test's time.
+const OPTIONS: [&str; 2] = ["--workers=2", "--tune=redo-segment=128K"];
 
 fn open(server: &Server) -> Session {
     server.session().unwrap_or_else(|error| panic!("{error}"))
@@ -99,7 +102,7 @@ fn nothing_durable_is_lost_whenever_the_process_is_killed() {
         let acknowledged = run.end();
         // Some starts are killed as well.
         while random.below(3) == 0 {
-            let mut started = Server::launch_in(&place.0, &["--workers=2"]);
+            let mut started = Server::launch_in(&place.0, &OPTIONS);
             thread::sleep(Duration::from_millis(random.below(700)));
             started.kill();
         }
@@ -129,10 +132,8 @@ fn a_clean_stop_loses_nothing() {
     for round in 1..=3 {
         let mut session = open(&server);
         for _ in 0..50 {
-            all(
-                &mut session,
-                &["INSERT INTO d.t (a, b) SELECT COALESCE(MAX(a), 0) + 1, 'x' FROM d.t"],
-            );
+            let next = "INSERT INTO d.t (a, b) SELECT COALESCE(MAX(a), 0) + 1, 'x' FROM d.t";
+            all(&mut session, &[next]);
         }
         assert_eq!(server.stop("-TERM"), Some(0));
         server = place.start();

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use runtime::DiskEngine;
 
-use crate::dev::DevOptions;
+use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
 
 /// What a command line asks for.
@@ -154,7 +154,7 @@ fn inspect() -> Command {
 }
 
 /// Options that say where data is.
-fn storage() -> [Arg; 3] {
+fn storage() -> [Arg; 4] {
     [
         option("dir", "DIR", "Keep data on disk, in this directory [default: in memory only]")
             .value_parser(value_parser!(PathBuf)),
@@ -164,6 +164,11 @@ fn storage() -> [Arg; 3] {
         option("io", "ENGINE", "How files are written: auto, uring or threads")
             .value_parser(["auto", "uring", "threads"])
             .default_value("auto")
+            .hide(true),
+        // For measurements, and for tests that are to see much in little time.
+        option("tune", "NAME=VALUE", "Limits of the redo log and of checkpoints")
+            .value_parser(tuning)
+            .action(ArgAction::Append)
             .hide(true),
     ]
 }
@@ -200,6 +205,7 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
             Some("threads") => DiskEngine::Threads,
             _ => DiskEngine::Auto,
         },
+        tuning: matches.get_many::<Tuning>("tune").into_iter().flatten().copied().collect(),
         allow_insecure: matches.get_flag("allow-insecure"),
     })
 }
@@ -217,8 +223,31 @@ fn shape(data_nodes: Option<u16>, replicas: Option<u8>) -> Result<(u16, u8), Str
     Ok((nodes, copies))
 }
 
-/// A number of bytes with an optional unit.
+/// A limit of the disk's side by its name.
+fn tuning(text: &str) -> Result<Tuning, String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is needed")?;
+    match name {
+        "redo-segment" => Ok(Tuning::RedoSegment(bytes(value)?)),
+        "checkpoint-speed" => Ok(Tuning::CheckpointSpeed(bytes(value)?)),
+        "save-interval" => match value.parse() {
+            Ok(milliseconds) => Ok(Tuning::SaveInterval(milliseconds)),
+            Err(_) => Err("a save interval is a number of milliseconds".into()),
+        },
+        _ => Err("known are redo-segment, checkpoint-speed, save-interval".into()),
+    }
+}
+
+/// The memory of a data node.
 fn size(text: &str) -> Result<u64, String> {
+    let size = bytes(text)?;
+    if size < DATA_MEMORY_MIN {
+        return Err("a data node needs at least 16M".into());
+    }
+    Ok(size)
+}
+
+/// A number of bytes with an optional unit.
+fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = text[digits.len()..].to_ascii_uppercase();
     let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
@@ -230,11 +259,7 @@ fn size(text: &str) -> Result<u64, String> {
         _ => return Err("a size is a number with K, M, G or T".into()),
     };
     let number: u64 = digits.parse().map_err(|_| "a size is a number with K, M, G or T")?;
-    let size = number.checked_mul(1 << shift).ok_or("that is more than any machine has")?;
-    if size < DATA_MEMORY_MIN {
-        return Err("a data node needs at least 16M".into());
-    }
-    Ok(size)
+    Ok(number.checked_mul(1 << shift).ok_or("that is more than any machine has")?)
 }
 
 /// Below this not even the records of a node without rows fit well.

@@ -48,6 +48,18 @@ pub(crate) struct DevOptions {
     /// Sessions begin with commits that wait for the disk.
     pub(crate) durable: bool,
     pub(crate) disk_engine: DiskEngine,
+    pub(crate) tuning: Vec<Tuning>,
+}
+
+/// A limit of the disk's side that is not the usual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tuning {
+    /// Bytes of a segment of the redo log; a checkpoint begins after some.
+    RedoSegment(u64),
+    /// Bytes that a worker writes to checkpoints in a second at most.
+    CheckpointSpeed(u64),
+    /// Milliseconds between two epochs that are saved without being asked for.
+    SaveInterval(u64),
 }
 
 /// What the main thread waits for.
@@ -212,6 +224,17 @@ fn config(options: &DevOptions, shape: Shape, threads: u8, disk: bool) -> Config
     let data_nodes = (1..=shape.data_nodes).map(NodeId).collect();
     let mut config = Config::new(data_nodes, vec![MANAGEMENT_NODE], shape.replicas);
     config.disk = disk;
+    for tuning in &options.tuning {
+        match *tuning {
+            Tuning::RedoSegment(size) => config.redo_segment = size,
+            Tuning::CheckpointSpeed(speed) => {
+                config.checkpoint_speed = (config.checkpoint_speed.0.min(speed), speed);
+            }
+            Tuning::SaveInterval(span) => {
+                config.save_interval = stdx::Duration::from_millis(span);
+            }
+        }
+    }
     config.lease = stdx::Duration::from_secs(10);
     config.election_timeout = stdx::Duration::from_secs(2);
     let nodes = u64::from(shape.data_nodes);

@@ -37,8 +37,10 @@ fn nothing_is_mandatory() {
 fn options_in_both_forms() {
     let options = options(
         "nines dev --port=3307 --bind 127.0.0.1,::1 --bind=10.0.0.1 --dir /tmp/x --workers 3 \
-         --data-memory 512M --tls-cert c --tls-key k --durability disk --io threads --replicas 1",
+         --data-memory 512M --tls-cert c --tls-key k --durability disk --io threads --replicas 1 \
+         --tune redo-segment=1M --tune=save-interval=50",
     );
+    assert_eq!(options.tuning, [Tuning::RedoSegment(1 << 20), Tuning::SaveInterval(50)]);
     assert!(options.durable && options.shape_given);
     assert_eq!(options.disk_engine, DiskEngine::Threads);
     assert_eq!((options.port, options.workers), (3307, Some(3)));
@@ -79,6 +81,9 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --durability=disk", "give --dir"),
         ("nines dev --dir=x --durability=paper", "--durability"),
         ("nines dev --io=tape", "--io"),
+        ("nines dev --tune=speed=1", "--tune"),
+        ("nines dev --tune=redo-segment", "--tune"),
+        ("nines dev --tune=save-interval=1s", "--tune"),
         ("nines dev surplus", "surplus"),
         ("nines nonsense", "nonsense"),
         ("nines data -c localhost", "`nines data` is not available yet"),
