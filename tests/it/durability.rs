@@ -6,6 +6,8 @@
 //!
 //! [durability]: ../../docs/sql/transactions.md
 
+#![expect(clippy::print_stdout, reason = "a run of many rounds shows how it goes")]
+
 mod workload;
 
 use std::fs;
@@ -27,7 +29,12 @@ impl Place {
     }
 
     fn start(&self) -> Server {
-        Server::start_in(&self.0, &OPTIONS)
+        self.start_with("auto")
+    }
+
+    /// Starts a server that works the disk in this way.
+    fn start_with(&self, io: &str) -> Server {
+        Server::start_in(&self.0, &options(&format!("--io={io}")))
     }
 
     /// A start that must fail; what it says.
@@ -61,7 +68,9 @@ impl Drop for Place {
 }
 
 /// Small segments, so that checkpoints are made in a test's time.
-const OPTIONS: [&str; 2] = ["--workers=2", "--tune=redo-segment=128K"];
+fn options(io: &str) -> [&str; 3] {
+    ["--workers=2", "--tune=redo-segment=128K", io]
+}
 
 fn open(server: &Server) -> Session {
     server.session().unwrap_or_else(|error| panic!("{error}"))
@@ -102,12 +111,12 @@ fn nothing_durable_is_lost_whenever_the_process_is_killed() {
         let acknowledged = run.end();
         // Some starts are killed as well.
         while random.below(3) == 0 {
-            let mut started = Server::launch_in(&place.0, &OPTIONS);
+            let mut started = Server::launch_in(&place.0, &options("--io=auto"));
             thread::sleep(Duration::from_millis(random.below(700)));
             started.kill();
         }
         let began = Instant::now();
-        server = place.start();
+        server = place.start_with(["auto", "threads"][round as usize % 2]);
         let ready = began.elapsed();
         let report = books.check(&mut open(&server), acknowledged);
         println!("round {round}: {report}, ready in {} ms", ready.as_millis());
@@ -311,13 +320,13 @@ fn a_damaged_file_is_not_used_and_its_rows_come_from_the_other_replica() {
 
 /// Flips a bit of the first row that is found in each file of a worker's redo log.
 fn damage_rows(worker: &Path) {
-    for entry in fs::read_dir(worker).unwrap() {
-        let path = entry.unwrap().path();
-        let mut bytes = fs::read(&path).unwrap();
+    for entry in fs::read_dir(worker).expect("the directory is there") {
+        let path = entry.expect("it can be read").path();
+        let mut bytes = fs::read(&path).expect("it can be read");
         let row = b"a row with the number";
         if let Some(at) = bytes.windows(row.len()).position(|window| window == row) {
             bytes[at] ^= 4;
-            fs::write(&path, bytes).unwrap();
+            fs::write(&path, bytes).expect("it can be written");
         }
     }
 }

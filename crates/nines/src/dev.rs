@@ -236,7 +236,8 @@ fn config(options: &DevOptions, shape: Shape, threads: u8, disk: bool) -> Config
         }
     }
     config.lease = stdx::Duration::from_secs(10);
-    config.election_timeout = stdx::Duration::from_secs(2);
+    // A restart of the cluster waits for an election.
+    config.election_timeout = stdx::Duration::from_secs(1);
     let nodes = u64::from(shape.data_nodes);
     let per_node = options.data_memory.unwrap_or_else(|| machine::memory() / 2 / nodes);
     config.data_memory = per_node / u64::from(threads);

@@ -163,6 +163,8 @@ impl Thread {
     }
 
     fn run(&mut self) -> io::Result<()> {
+        // What workers have asked for when they were started.
+        self.run_workers();
         loop {
             self.wait()?;
             if self.common.crash.has_crashed() || self.has_stopped() {
