@@ -326,6 +326,9 @@ impl Actor for Epochs {
         assert_eq!(timer, Timer::EpochTick, "only timer of the epoch driver");
         if self.is_idle() {
             self.begin_switch(ctx);
+        } else {
+            // A switch takes longer than the interval: the next one is not forgotten for that.
+            ctx.set_timer(Timer::EpochTick, ctx.config().epoch_interval);
         }
     }
 

@@ -125,6 +125,13 @@ impl Scenario {
         });
     }
 
+    /// Ends the load.
+    pub fn end_load(&mut self) {
+        self.lab.enter(Phase::Ending);
+        let lab = self.lab.clone();
+        self.within(60, "sessions end", move |_| lab.progress().values().all(|p| p.over));
+    }
+
     /// Rounds of work that succeeded so far, of all sessions.
     pub fn rounds(&self) -> u64 {
         self.lab.progress().values().map(|progress| progress.rounds).sum()
@@ -153,9 +160,9 @@ impl Scenario {
     /// Ends the load; compares everything with the books; checks the cluster at rest. The nodes
     /// that are members now must be all that is left to look at, or all be active.
     pub fn finish(mut self) {
-        self.lab.enter(Phase::Ending);
-        let lab = self.lab.clone();
-        self.within(60, "sessions end", move |_| lab.progress().values().all(|p| p.over));
+        if self.lab.phase() < Phase::Ending {
+            self.end_load();
+        }
         self.lab.enter(Phase::Auditing);
         let lab = self.lab.clone();
         self.within(60, "the audit ends", move |_| lab.phase() == Phase::Audited);
