@@ -63,6 +63,7 @@ fn segment(number: u64, sealed: bool) -> Vec<u8> {
         worker: WorkerId(0),
         incarnation: Incarnation(9),
         segment: number,
+        first: 1,
         saved: Epoch(1),
         durable: Epoch(1),
         fences: Vec::new(),
