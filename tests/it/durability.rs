@@ -318,6 +318,41 @@ fn a_damaged_file_is_not_used_and_its_rows_come_from_the_other_replica() {
     assert_eq!(number(&mut open(&server), "SELECT COUNT(*) FROM d.t"), 2_001);
 }
 
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_space() {
+    let place = Place::new();
+    let options = options("--io=auto");
+    let Some(server) = Server::start_on_small_disk(&place.0, 64, &options) else {
+        println!("skipped: nothing can be mounted here");
+        return;
+    };
+    let session = &mut open(&server);
+    all(session, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(4000))"]);
+    let row = |n| format!("({n}, REPEAT(MD5(RAND()), 100))");
+    let mut rows = 0;
+    let refusal = loop {
+        let insert: Vec<String> = (rows..rows + 100).map(row).collect();
+        match session.query(&format!("INSERT INTO d.t VALUES {}", insert.join(","))) {
+            Ok(_) => rows += 100,
+            Err(refusal) => break refusal,
+        }
+        assert!(rows < 100_000, "the disk is never full");
+    };
+    assert_eq!(refusal.code(), Some(1021), "{refusal}");
+    // Reads go on, and what was acknowledged is there, whole statements only.
+    assert_eq!(number(session, "SELECT COUNT(*) FROM d.t"), rows);
+    assert_eq!(session.query("DELETE FROM d.t WHERE a = 1").unwrap_err().code(), Some(1021));
+    fs::remove_file(server.file_of_server(&place.0.join("disk/ballast"))).unwrap();
+    let began = Instant::now();
+    while let Err(refusal) = session.query("DELETE FROM d.t WHERE a = 1") {
+        assert_eq!(refusal.code(), Some(1021), "{refusal}");
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not go on by itself");
+        thread::sleep(Duration::from_millis(100));
+    }
+    all(session, &["SET nines_durability = disk", "DELETE FROM d.t WHERE a = 2"]);
+    assert_eq!(number(session, "SELECT COUNT(*) FROM d.t"), rows - 2);
+}
+
 /// Flips a bit of the first row that is found in each file of a worker's redo log.
 fn damage_rows(worker: &Path) {
     for entry in fs::read_dir(worker).expect("the directory is there") {

@@ -85,9 +85,42 @@ impl Server {
         Self::launch(directory, &options)
     }
 
+    /// Starts a server whose data is in the directory `disk` below this one, a file system of its
+    /// own of so many megabytes that only the server sees, with a file `ballast` of half of them.
+    /// None where the machine does not let us mount.
+    pub fn start_on_small_disk(directory: &Path, megabytes: u32, options: &[&str]) -> Option<Self> {
+        let mut mount = Command::new("unshare");
+        mount.args(["--map-root-user", "--mount"]);
+        let mut probe = Command::new("unshare");
+        probe.args(["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]);
+        if !run(probe).status.success() {
+            return None;
+        }
+        let disk = directory.join("disk");
+        std::fs::create_dir_all(&disk).expect("the temporary directory is writable");
+        let (script, half) = (SMALL_DISK, (megabytes / 2).to_string());
+        mount.args(["sh", "-ec", script, "sh"]).arg(&disk).arg(megabytes.to_string()).arg(half);
+        mount.arg(binary());
+        let data = format!("--dir={}", disk.join("data").display());
+        let options: Vec<&str> = [data.as_str()].iter().chain(options).copied().collect();
+        let mut server = Self::launch_by(mount, directory, &options);
+        server.wait_until_ready();
+        Some(server)
+    }
+
+    /// A file as the server sees it.
+    pub fn file_of_server(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
+        root.join(path.strip_prefix("/").expect("it is absolute"))
+    }
+
     fn launch(directory: &Path, options: &[&str]) -> Self {
+        Self::launch_by(Command::new(binary()), directory, options)
+    }
+
+    fn launch_by(mut command: Command, directory: &Path, options: &[&str]) -> Self {
         let (port, socket) = (free_port(), directory.join("nines.sock"));
-        let process = Command::new(binary())
+        let process = command
             .arg("dev")
             .arg(format!("--port={port}"))
             .arg(format!("--socket={}", socket.display()))
@@ -207,6 +240,10 @@ impl Drop for Server {
         }
     }
 }
+
+/// Mounts a file system at `$1`, of `$2` MB with a file of `$3` MB, and becomes the rest.
+const SMALL_DISK: &str = "mount -t tmpfs -o size=$2m none \"$1\"; \
+    head -c ${3}M /dev/zero > \"$1/ballast\"; shift 3; exec \"$@\"";
 
 /// A new empty directory; whoever asks for it removes it.
 pub fn temporary_directory() -> PathBuf {
