@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{ClusterId, ClusterState, ControlIndex, NodeId, PartitionId, RowId};
+use model::{
+    ClusterId, ClusterState, ControlIndex, Incarnation, MemberStatus, NodeId, PartitionId, RowId,
+};
 use stdx::{Duration, Instant};
 
 use crate::world::{Kind, World};
@@ -14,7 +16,7 @@ pub struct Watch {
     states: BTreeMap<ControlIndex, Arc<ClusterState>>,
     /// The cluster that was started.
     cluster: Option<ClusterId>,
-    newest_members: Vec<NodeId>,
+    newest_members: Vec<(NodeId, Incarnation)>,
     last_change: Instant,
     /// Set by the world before it reports a state.
     pub(crate) now: Instant,
@@ -43,7 +45,8 @@ impl Watch {
             }
             None => {
                 self.states.insert(state.index, state.clone());
-                let members: Vec<NodeId> = state.data_members().map(|(node, _)| node).collect();
+                let members: Vec<_> =
+                    state.data_members().map(|(node, member)| (node, member.incarnation)).collect();
                 if members != self.newest_members {
                     self.newest_members = members;
                     self.last_change = self.now;
@@ -88,7 +91,9 @@ impl World {
     pub(crate) fn check_replica_order(&mut self) {
         let state = self.newest_state();
         let quiet = self.now().since(self.watch().last_change) > PROMOTION_SETTLES;
-        if !quiet || !state.takeovers.is_empty() || state.slots.is_empty() {
+        let restoring =
+            state.data_members().any(|(_, member)| member.status == MemberStatus::Restoring);
+        if !quiet || restoring || !state.takeovers.is_empty() || state.slots.is_empty() {
             return;
         }
         let partitions: Vec<PartitionId> =

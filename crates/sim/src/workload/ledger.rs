@@ -79,6 +79,19 @@ impl Owned {
     }
 }
 
+/// The first row in which two sets of rows differ, without its long column.
+fn difference(found: &Rows, known: &Rows) -> String {
+    let short = |row: Option<&Vec<Value>>| row.map(|row| format!("{:?}", &row[..COLUMNS - 1]));
+    let mut ids = found.keys().chain(known.keys());
+    match ids.find(|id| found.get(id) != known.get(id)) {
+        Some(id) => {
+            let (found, known) = (short(found.get(id)), short(known.get(id)));
+            format!("row {id} as {known:?}, found is {found:?}")
+        }
+        None => "the same".into(),
+    }
+}
+
 /// Transactions of an owner that a restart may undo.
 const HISTORY_MAX: usize = 2_000;
 
@@ -102,9 +115,10 @@ impl LedgerBook {
             let fits = rows == owned.rows() || owned.doubtful.as_ref() == Some(&rows);
             assert!(
                 fits || owned.unpredictable,
-                "owner {owner} has {rows:?}, and knows {:?}, in doubt {:?}",
-                owned.rows(),
-                owned.doubtful
+                "owner {owner} knows {} after {:?}, in doubt {:?}",
+                difference(&rows, &owned.rows()),
+                owned.history.back().map(|(epoch, _)| epoch),
+                owned.doubtful.as_ref().map(|doubtful| difference(&rows, doubtful)),
             );
         }
         assert!(found.is_empty(), "rows of nobody: {found:?}");
@@ -177,12 +191,12 @@ impl Owner {
         let owned = book.owners.get_mut(&self.name).expect("entered before");
         let generation = session.generation();
         match ended {
-            Ended::Committed(epoch, _) if epoch.generation() as usize == owned.generation => {
-                owned.committed(*epoch);
-            }
             // Nothing was changed.
             Ended::Committed(Epoch(0), _) if generation == owned.generation => {
                 owned.doubtful = None;
+            }
+            Ended::Committed(epoch, _) if epoch.generation() as usize == owned.generation => {
+                owned.committed(*epoch);
             }
             Ended::Aborted(_) => owned.doubtful = None,
             // It may have met rows that a restart had brought back.
