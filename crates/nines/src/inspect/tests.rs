@@ -130,7 +130,7 @@ fn sound_files_are_described() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("lock"), "{text}");
+    assert!(!text.contains("/lock"), "{text}");
     let (details, _) = place.inspect(true);
     for part in [": put t7p3", ": delete t7p3", "  1: ", "5 bytes", "empty"] {
         assert!(details.contains(part), "{part}: {details}");

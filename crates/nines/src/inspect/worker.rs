@@ -161,6 +161,7 @@ impl Counts {
             }
             Record::Delete { .. } => self.deletes += 1,
             Record::EpochEnd(mark) => self.saved = Some(mark.epoch),
+            Record::SegmentEnd => {}
             _ => self.others += 1,
         }
     }
