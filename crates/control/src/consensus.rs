@@ -271,6 +271,10 @@ impl Consensus {
     }
 
     fn hear(&mut self, now: Instant, leader: Voter) {
+        let again = self.leader == Some(leader) && self.leader_term == self.node.current_term();
+        if self.leader_lost && again {
+            return; // What it had sent before it resigned may have waited for its disk.
+        }
         self.leader = Some(leader);
         self.leader_term = self.node.current_term();
         self.heard_at = now;
