@@ -356,12 +356,9 @@ impl Control {
             ControlMessage::LeaseGrant { incarnation, sent_at, span } => {
                 self.receive_grant(ctx, incarnation, sent_at, span);
             }
-            ControlMessage::Hello { life } => self.receive_hello(ctx, from, life),
-            ControlMessage::HelloReply { life, cluster, leader, serves } => {
-                let answer = HelloAnswer { life, cluster, leader, serves, at: ctx.now() };
-                self.receive_hello_reply(ctx, from, answer);
-            }
-            ControlMessage::Join { life } => self.receive_join(ctx, from, life),
+            ControlMessage::Hello { .. }
+            | ControlMessage::HelloReply { .. }
+            | ControlMessage::Join { .. } => self.receive_forming(ctx, from, message),
             ControlMessage::Suspect { node, incarnation, closed } => {
                 self.receive_suspect(ctx, from, node, incarnation, closed);
             }
@@ -385,6 +382,18 @@ impl Control {
                 self.leave_wanted = true;
                 self.repeat_proposals(ctx);
             }
+        }
+    }
+
+    fn receive_forming(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
+        match message {
+            ControlMessage::Hello { life } => self.receive_hello(ctx, from, life),
+            ControlMessage::HelloReply { life, cluster, leader, serves } => {
+                let answer = HelloAnswer { life, cluster, leader, serves, at: ctx.now() };
+                self.receive_hello_reply(ctx, from, answer);
+            }
+            ControlMessage::Join { life } => self.receive_join(ctx, from, life),
+            _ => unreachable!("the caller has picked the messages of a starting node"),
         }
     }
 

@@ -80,7 +80,7 @@ impl Epochs {
         let newcomer = everyone.iter().any(|participant| !saves.savers.contains(participant));
         let dirty = saves.committed > saves.durable || newcomer;
         let awaited = saves.wanted > saves.durable && saves.wanted <= self.completed;
-        if !awaited && !(due && dirty) {
+        if !(awaited || (due && dirty)) {
             return;
         }
         let epoch = self.completed;

@@ -814,6 +814,31 @@ fn dropped_tables_leave_nothing() {
 /// Rows by key at the end of each epoch.
 type History = BTreeMap<Epoch, BTreeMap<i64, i64>>;
 
+/// Changes and deletes some rows.
+fn random_transaction(
+    prng: &mut Prng,
+    disks: &mut Disks,
+    rows: &mut BTreeMap<i64, i64>,
+    keys: u64,
+) {
+    let mut kinds = Vec::new();
+    let mut touched = BTreeSet::new();
+    for _ in 0..prng.between(1, 12) {
+        let id = prng.below(keys) as i64;
+        let value = prng.below(1 << 40) as i64;
+        if !touched.insert(id) {
+            continue;
+        }
+        if prng.percent(35) && rows.remove(&id).is_some() {
+            kinds.push(delete(id));
+        } else {
+            rows.insert(id, value);
+            kinds.push(upsert(id, value));
+        }
+    }
+    disks.write(kinds).into_iter().for_each(|answer| assert!(answer.is_ok()));
+}
+
 /// Random changes, saves, checkpoints and crashes; every epoch that may be asked for is restored
 /// as it was.
 fn random_lives(seed: u64) -> BTreeMap<&'static str, u64> {
@@ -832,26 +857,10 @@ fn random_lives(seed: u64) -> BTreeMap<&'static str, u64> {
     let mut rows: BTreeMap<i64, i64> = BTreeMap::new();
     let mut history: History = [(Epoch(0), rows.clone())].into();
     let mut durable = Epoch(0);
-    let mut value = 0;
     for _ in 0..prng.between(3, 6) {
         for _ in 0..prng.between(2, 40) {
             for _ in 0..prng.below(4) {
-                let mut kinds = Vec::new();
-                let mut touched = BTreeSet::new();
-                for _ in 0..prng.between(1, 12) {
-                    value += 1;
-                    let id = prng.below(keys) as i64;
-                    if !touched.insert(id) {
-                        continue;
-                    }
-                    if prng.percent(35) && rows.remove(&id).is_some() {
-                        kinds.push(delete(id));
-                    } else {
-                        rows.insert(id, value);
-                        kinds.push(upsert(id, value));
-                    }
-                }
-                disks.write(kinds).into_iter().for_each(|answer| assert!(answer.is_ok()));
+                random_transaction(&mut prng, &mut disks, &mut rows, keys);
             }
             history.insert(disks.world.epoch, rows.clone());
             if prng.percent(70) {
