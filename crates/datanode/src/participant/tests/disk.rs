@@ -825,7 +825,7 @@ fn random_transaction(
     let mut touched = BTreeSet::new();
     for _ in 0..prng.between(1, 12) {
         let id = prng.below(keys) as i64;
-        let value = prng.below(1 << 40) as i64;
+        let value = prng.below(1 << 30) as i64;
         if !touched.insert(id) {
             continue;
         }
