@@ -254,7 +254,7 @@ pub(crate) fn datum_of(parameter: Parameter) -> Datum {
         Parameter::Time { negative, days, hours, minutes, seconds, micros } => {
             let hours = days.saturating_mul(24).saturating_add(hours.into());
             let seconds = i64::from(hours) * 3_600 + i64::from(minutes) * 60 + i64::from(seconds);
-            let micros = seconds * 1_000_000 + i64::from(micros);
+            let micros = seconds.saturating_mul(1_000_000).saturating_add(micros.into());
             // What is beyond the range of TIME is its end, as in MySQL.
             Datum::Time(Time::clamped(if negative { -micros } else { micros }))
         }
