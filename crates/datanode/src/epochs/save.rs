@@ -104,12 +104,19 @@ impl Epochs {
 
     /// A participant has an epoch on its disk.
     pub(super) fn saved(&mut self, ctx: &mut Ctx<'_>, from: Address, epoch: Epoch) {
-        self.saves.savers.insert(from);
-        if let Some((under_way, waiting)) = &mut self.saves.under_way
-            && *under_way == epoch
-        {
-            waiting.remove(&from);
-            self.saved_all(ctx);
+        // Who is late with an older one has not what is durable by now, and will answer again.
+        let newcomer = epoch >= self.saves.durable && self.saves.savers.insert(from);
+        match &mut self.saves.under_way {
+            Some((under_way, waiting)) if *under_way == epoch => {
+                waiting.remove(&from);
+                self.saved_all(ctx);
+            }
+            Some((_, waiting)) if newcomer => {
+                waiting.insert(from);
+            }
+            // Nobody else may commit anything, so no other save would tell it.
+            None if newcomer => self.tell_durable(ctx),
+            _ => {}
         }
     }
 

@@ -279,6 +279,8 @@ impl Redo {
         let wanted = self.sync_wanted
             || !self.ended.is_empty()
             || self.writer.pending() >= WRITE_SIZE
+            // Who waits for the buffer would wait for ever where no save comes.
+            || (self.writer.pending() > 0 && self.waiting() > ctx.config().redo_buffer)
             || self.write_at.is_some();
         if wanted && due(self.write_at) {
             return self.write(ctx, requests);
