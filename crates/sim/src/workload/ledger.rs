@@ -191,14 +191,11 @@ impl Owner {
         let owned = book.owners.get_mut(&self.name).expect("entered before");
         let generation = session.generation();
         match ended {
-            // Nothing was changed.
-            Ended::Committed(Epoch(0), _) if generation == owned.generation => {
-                owned.doubtful = None;
-            }
+            // Nothing was changed, whichever rows it met.
+            Ended::Committed(Epoch(0), _) | Ended::Aborted(_) => owned.doubtful = None,
             Ended::Committed(epoch, _) if epoch.generation() as usize == owned.generation => {
                 owned.committed(*epoch);
             }
-            Ended::Aborted(_) => owned.doubtful = None,
             // It may have met rows that a restart had brought back.
             _ => owned.unpredictable |= generation != owned.generation,
         }

@@ -271,11 +271,21 @@ impl Survey {
         newest.min(self.limit_of(number))
     }
 
-    /// The newest epoch that can be restored, with how.
-    fn newest_restorable(&self) -> Option<(Epoch, Plan)> {
+    /// The newest epoch that can be restored; zero when the log ended before its first mark, as
+    /// nothing is missing then.
+    fn newest_restorable(&self) -> Option<Epoch> {
         let marked = self.segments.iter().map(|(number, segment)| self.marked(*number, segment));
         let epochs: BTreeSet<Epoch> = marked.filter(|epoch| *epoch > Epoch(0)).collect();
-        epochs.into_iter().rev().find_map(|epoch| Some((epoch, self.plan(epoch)?)))
+        let newest = epochs.into_iter().rev().find(|epoch| self.plan(*epoch).is_some());
+        newest.or_else(|| self.ended_before_first_mark().then_some(Epoch(0)))
+    }
+
+    fn ended_before_first_mark(&self) -> bool {
+        let mut marks = self.segments.values().flat_map(|segment| &segment.marks);
+        self.damages.is_empty()
+            && !self.segments.is_empty()
+            && self.durable == Epoch(0)
+            && marks.all(|mark| mark.epoch == Epoch(0))
     }
 
     /// How an epoch is restored; none when it cannot be.
@@ -395,8 +405,7 @@ impl Participant {
         }
         let mut survey = std::mem::take(&mut surveying.found);
         survey.end();
-        let rows = survey.newest_restorable().map(|(epoch, _)| epoch);
-        let rows = survey.cluster().zip(rows);
+        let rows = survey.cluster().zip(survey.newest_restorable());
         if rows.is_none() && !survey.segments.is_empty() {
             probe!(ctx, "disk: nothing that can be restored");
         }

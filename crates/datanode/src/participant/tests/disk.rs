@@ -408,7 +408,7 @@ fn what_is_saved_survives() {
 fn without_a_save_nothing_is_there() {
     let mut disks = Disks::new(1, |_| {});
     disks.write(vec![insert(1, 10)]);
-    assert_eq!(disks.restart(), None);
+    assert_eq!(disks.restart(), Some(Epoch(0)));
     assert_eq!(disks.world.rows(1), []);
     let saved = disks.save();
     assert_eq!(disks.restart(), Some(saved), "an empty worker has something to save too");
@@ -604,6 +604,19 @@ fn a_worker_that_is_not_complete_saves_nothing() {
     });
     disks.settle();
     assert_eq!(disks.saved, [epoch], "answered when it is complete");
+}
+
+#[test]
+fn a_life_that_ends_before_its_first_save_has_lost_nothing() {
+    let mut disks = Disks::new(1, |_| {});
+    disks.crash(MemberStatus::Restoring);
+    assert_eq!(disks.survey(1), Some(Epoch(0)));
+    disks.restore(1, Epoch(0));
+    disks.go_on(Epoch(0));
+    disks.write(vec![insert(1, 1)]);
+    let saved = disks.save();
+    disks.crash(MemberStatus::Restoring);
+    assert_eq!(disks.survey(1), Some(saved));
 }
 
 #[test]
