@@ -167,6 +167,10 @@ fn receipts_say_what_a_commit_has_reached() {
     assert_eq!(value(session, RECEIPT), None);
     all(session, &["SET nines_durability = 'disk'", "INSERT INTO d.t VALUES (1)"]);
     assert_eq!(value(session, RECEIPT).as_deref(), Some("disk"));
+    const DISKS: &str = "SELECT COUNT(DISTINCT node_id) FROM nines.disks WHERE stage = 'open' \
+                         AND saved_epoch >= durable_epoch AND durable_epoch > 0 \
+                         AND log_segments > 0 AND damaged_files = 0";
+    assert_eq!(number(session, DISKS), 2);
     all(session, &["SET nines_durability = 'memory'", "INSERT INTO d.t VALUES (2)"]);
     let began = Instant::now();
     loop {

@@ -32,6 +32,11 @@ pub enum Inspection {
     /// those looked at, slots and bytes of rows sent, microseconds since it began or that it took,
     /// microseconds until its end as far as can be told or NULL.
     Copies,
+    /// Of a participant: its disk; no row without one. What it does, bytes it has read and is to
+    /// read, microseconds until that is done as far as can be told; newest epoch that is saved here
+    /// and everywhere, bytes of the log that are not written, segments, files found damaged. NULL is
+    /// what does not apply.
+    Disk,
     /// Of a participant: the rows of a replica as of a snapshot that somebody holds, from a slot
     /// on, as far as one turn goes. The slot to go on from or NULL, rows, the sum of their hashes.
     /// No row at all when the replica cannot tell.

@@ -13,6 +13,7 @@
 
 mod checkpoint;
 mod held;
+mod progress;
 mod reading;
 mod redo;
 mod restore;
@@ -101,6 +102,8 @@ pub(super) struct Disk {
     log: Option<Redo>,
     checkpoints: Checkpoints,
     held: Held,
+    /// Files that the survey found damaged.
+    damaged_files: u64,
     /// Files of earlier lives; those that are not needed go when the log is open.
     leftovers: Vec<FileName>,
     /// The driver calls no epoch durable that this worker has not on its disk.
@@ -138,6 +141,7 @@ impl Disk {
             log: None,
             checkpoints: Checkpoints::default(),
             held: Held::default(),
+            damaged_files: 0,
             leftovers: Vec::new(),
             waited_for: false,
             armed: None,

@@ -12,6 +12,7 @@ use wire::{InspectMessage, Inspection, Message};
 
 use super::Participant;
 use super::copy::Sent;
+use super::disk::Disk;
 use super::leg::{FOREIGN_OWNERS, LegHandle};
 use super::replica::Replica;
 
@@ -33,6 +34,7 @@ impl Participant {
             Inspection::Memory => self.memory_rows(ctx),
             Inspection::Locks => self.lock_rows(),
             Inspection::Replicas => self.replica_rows(ctx),
+            Inspection::Disk => self.disk.iter().map(|disk| disk_row(disk, ctx.now())).collect(),
             Inspection::Copies => self.sent_rows(ctx.now()),
             Inspection::Messages => messages(ctx),
             Inspection::Recorder => recorder(ctx),
@@ -112,7 +114,6 @@ impl Participant {
     }
 
     fn sent_rows(&self, now: Instant) -> Rows {
-        let micros = |span: Duration| Value::UInt(span.as_nanos() / 1_000);
         let row = |(partition, to, sent): (PartitionId, NodeId, &Sent)| {
             vec![
                 Value::UInt(partition.table.0.into()),
@@ -152,6 +153,26 @@ impl Participant {
         let next = after.map_or(Value::Null, |row_id| Value::UInt(row_id.0.into()));
         Some(vec![next, Value::UInt(count), Value::UInt(sum)])
     }
+}
+
+fn micros(span: Duration) -> Value {
+    Value::UInt(span.as_nanos() / 1_000)
+}
+
+fn disk_row(disk: &Disk, now: Instant) -> Vec<Value> {
+    let or_null = |number: Option<u64>| number.map_or(Value::Null, Value::UInt);
+    let (progress, log) = (disk.progress(now), disk.log_state());
+    vec![
+        Value::text(disk.stage_name()),
+        or_null(progress.as_ref().map(|progress| progress.done)),
+        or_null(progress.as_ref().map(|progress| progress.total)),
+        progress.and_then(|progress| progress.left).map_or(Value::Null, micros),
+        or_null(log.as_ref().map(|log| log.saved.0)),
+        or_null(log.as_ref().map(|log| log.durable.0)),
+        or_null(log.as_ref().map(|log| log.unwritten)),
+        or_null(log.as_ref().map(|log| log.segments)),
+        Value::UInt(disk.damaged_files()),
+    ]
 }
 
 fn messages(ctx: &Ctx<'_>) -> Rows {

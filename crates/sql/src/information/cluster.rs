@@ -89,6 +89,23 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::Copies),
     ),
     nines(
+        "disks",
+        &[
+            NODE,
+            WORKER,
+            column("stage", Kind::Text(16)),
+            nullable("bytes_done", Kind::UBigInt),
+            nullable("bytes_total", Kind::UBigInt),
+            nullable("left_us", Kind::UBigInt),
+            nullable("saved_epoch", Kind::UBigInt),
+            nullable("durable_epoch", Kind::UBigInt),
+            nullable("unwritten_bytes", Kind::UBigInt),
+            nullable("log_segments", Kind::UBigInt),
+            column("damaged_files", Kind::UBigInt),
+        ],
+        Source::Workers(Inspection::Disk),
+    ),
+    nines(
         "memory",
         &[
             NODE,

@@ -221,6 +221,21 @@ impl Redo {
         self.durable.min(self.saved)
     }
 
+    /// The newest epoch that is on this disk.
+    pub(super) fn saved(&self) -> Epoch {
+        self.saved
+    }
+
+    /// The newest epoch that is known to be on all disks.
+    pub(super) fn durable(&self) -> Epoch {
+        self.durable
+    }
+
+    /// Segments on the disk.
+    pub(super) fn segment_count(&self) -> u64 {
+        self.segments.len() as u64
+    }
+
     /// Rows have been copied: marks count once what came with them is durable.
     pub(super) fn copied(&mut self) {
         self.since = self.since.max(self.newest);

@@ -18,6 +18,7 @@ use ondisk::{Damage, FileName};
 use stdx::Instant;
 use wire::ControlMessage;
 
+use super::progress::Progress;
 use super::reading::Reading;
 use super::redo::{Opening, Redo};
 use super::stored::{Start, Stored};
@@ -53,6 +54,11 @@ enum Reader {
 }
 
 impl Restoring {
+    /// How far reading is.
+    pub(super) fn progress(&self, now: Instant) -> Progress {
+        Progress::new(self.began, now, self.reading.bytes_left(), self.bytes)
+    }
+
     pub(super) fn describe(&self) -> String {
         let Self { through, slots, records, bytes, .. } = self;
         let left = self.reading.bytes_left();

@@ -16,8 +16,10 @@ use model::{ClusterId, Epoch, PartitionId};
 use ondisk::checkpoint::{CheckpointHeader, CheckpointReader};
 use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentReader};
 use ondisk::{Damage, FileName};
+use stdx::Instant;
 use wire::ControlMessage;
 
+use super::progress::Progress;
 use super::reading::Reading;
 use super::stored::chain;
 use super::{Asked, LOG_LANE, Stage, tell_control};
@@ -31,6 +33,8 @@ pub(super) struct Surveying {
     reader: Option<Reader>,
     skips: bool,
     found: Survey,
+    bytes: u64,
+    began: Instant,
 }
 
 #[derive(Debug)]
@@ -89,6 +93,11 @@ impl Surveying {
     /// Bytes that have not been read.
     pub(super) fn bytes_left(&self) -> u64 {
         self.reading.bytes_left()
+    }
+
+    /// How far it is.
+    pub(super) fn progress(&self, now: Instant) -> Progress {
+        Progress::new(self.began, now, self.bytes_left(), self.bytes)
     }
 
     /// Takes a piece of a file in.
@@ -377,8 +386,9 @@ impl Participant {
         disk.requests.ask(ctx, LOG_LANE, Asked::Synced, operations);
         let reading = Reading::of(used);
         let found = Survey { files, ..Survey::default() };
-        let surveying = Box::new(Surveying { reading, reader: None, skips: false, found });
-        disk.stage = Stage::Surveying(surveying);
+        let (bytes, began) = (reading.bytes_left(), ctx.now());
+        let surveying = Surveying { reading, reader: None, skips: false, found, bytes, began };
+        disk.stage = Stage::Surveying(Box::new(surveying));
     }
 
     /// The files are durable as they are: reads them all.
@@ -428,6 +438,7 @@ impl Participant {
         if rows.is_none() && !survey.segments.is_empty() {
             probe!(ctx, "disk: nothing that can be restored");
         }
+        disk.damaged_files = survey.damages.len() as u64;
         disk.stage = Stage::Surveyed(Box::new(survey));
         let worker = ctx.me().worker;
         tell_control(ctx, ControlMessage::WorkerStored { worker, rows });
