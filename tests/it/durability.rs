@@ -190,6 +190,16 @@ fn receipts_say_what_a_commit_has_reached() {
 }
 
 #[test]
+fn a_cluster_that_is_killed_before_its_first_save_starts_again() {
+    let place = Place::new();
+    for _ in 0..3 {
+        place.start().kill();
+    }
+    let session = &mut open(&place.start());
+    all(session, &["CREATE DATABASE d"]);
+}
+
+#[test]
 fn a_cluster_in_memory_refuses_what_it_cannot_keep() {
     let server = Server::start(&[]);
     let refused = open(&server).query("SET nines_durability = 'disk'").unwrap_err();

@@ -58,7 +58,8 @@ impl fmt::Display for Rejoined {
         let percent = *sent_bytes as f64 * 100.0 / (*bytes).max(1) as f64;
         write!(
             f,
-            "{changed} rows changed, {sent} slots sent, {sent_bytes} of {bytes} bytes, {percent:.2} %"
+            "{changed} rows changed, {sent} slots sent, {sent_bytes} of {bytes} bytes, \
+             {percent:.2} %"
         )
     }
 }

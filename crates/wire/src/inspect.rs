@@ -27,15 +27,15 @@ pub enum Inspection {
     /// Of a participant: its replicas. Table, partition, whether it is primary, whether it is being
     /// copied, rows, slots, bytes.
     Replicas,
-    /// Of a participant: copies of its replicas to other nodes, those under way and the last one of
-    /// each that has ended. Table, partition, the other node, whether it is under way, slots and
-    /// those looked at, slots and bytes of rows sent, microseconds since it began or that it took,
-    /// microseconds until its end as far as can be told or NULL.
+    /// Of a participant: copies of its replicas to other nodes, those under way and the last one
+    /// of each that has ended. Table, partition, the other node, whether it is under way, slots
+    /// and those looked at, slots and bytes of rows sent, microseconds since it began or that it
+    /// took, microseconds until its end as far as can be told or NULL.
     Copies,
     /// Of a participant: its disk; no row without one. What it does, bytes it has read and is to
-    /// read, microseconds until that is done as far as can be told; newest epoch that is saved here
-    /// and everywhere, bytes of the log that are not written, segments, files found damaged. NULL is
-    /// what does not apply.
+    /// read, microseconds until that is done as far as can be told; newest epoch that is saved
+    /// here and everywhere, bytes of the log that are not written, segments, files found damaged.
+    /// NULL is what does not apply.
     Disk,
     /// Of a participant: the rows of a replica as of a snapshot that somebody holds, from a slot
     /// on, as far as one turn goes. The slot to go on from or NULL, rows, the sum of their hashes.
