@@ -19,6 +19,8 @@ use crate::measure::Report;
 use crate::storage;
 
 const P: PartitionId = PartitionId { table: TableId(1), index: PartitionIndex(0) };
+/// Slots or entries that a worker gives to indexes at once.
+const STEP: u32 = 1_024;
 /// Bytes that a worker writes and reads at once.
 const PIECE: usize = 256 << 10;
 
@@ -36,6 +38,8 @@ pub fn measure(report: &mut Report, rows: u64) {
     }
     let file = measure_checkpoint(report, &partition);
     restore(report, &table, &file, rows);
+    let bare = Table { ordered_indexes: Vec::new(), ..storage::table() };
+    restore_without_ordered_indexes(report, &Arc::new(bare), &file, rows);
 }
 
 /// Digits in groups, as sysbench fills `c` and `pad`.
@@ -86,7 +90,7 @@ fn measure_log(report: &mut Report, images: &[Row]) -> Vec<u8> {
 
 fn replay(report: &mut Report, table: &Arc<Table>, log: &[u8], rows: u64) {
     let mut partition = Partition::new(P, Arc::clone(table));
-    partition.postpone_indexes();
+    partition.begin_restore();
     report.rate("log: record replayed into an empty partition", rows, || {
         let mut reader = SegmentReader::new();
         for piece in log.chunks(PIECE) {
@@ -144,21 +148,34 @@ fn measure_checkpoint(report: &mut Report, partition: &Partition) -> Vec<u8> {
 
 fn restore(report: &mut Report, table: &Arc<Table>, file: &[u8], rows: u64) {
     let mut partition = Partition::new(P, Arc::clone(table));
-    partition.postpone_indexes();
-    let load = || {
-        let mut reader = CheckpointReader::new();
-        for piece in file.chunks(PIECE) {
-            reader.push(piece);
-            while let Some(mut slots) = reader.next_block().expect("what was written") {
-                while let Some((row_id, epoch, row)) = slots.next_slot().expect("sound") {
-                    partition.restore(row_id, epoch, row);
-                }
+    report.rate_of_setup("checkpoint: row read back", rows, || load(&mut partition, file));
+    assert_eq!(partition.row_count(), rows, "all rows are back");
+    report.rate("checkpoint: row's entries by key and in an ordered index", rows, || {
+        while !partition.build_indexes(STEP) {}
+    });
+}
+
+fn restore_without_ordered_indexes(
+    report: &mut Report,
+    table: &Arc<Table>,
+    file: &[u8],
+    rows: u64,
+) {
+    let mut partition = Partition::new(P, Arc::clone(table));
+    load(&mut partition, file);
+    report.rate("checkpoint: row's entry by key", rows, || while !partition.build_indexes(STEP) {});
+}
+
+/// Reads a checkpoint into an empty partition.
+fn load(partition: &mut Partition, file: &[u8]) {
+    partition.begin_restore();
+    let mut reader = CheckpointReader::new();
+    for piece in file.chunks(PIECE) {
+        reader.push(piece);
+        while let Some(mut slots) = reader.next_block().expect("what was written") {
+            while let Some((row_id, epoch, row)) = slots.next_slot().expect("sound") {
+                partition.restore(row_id, epoch, row);
             }
         }
-    };
-    report.rate_of_setup("checkpoint: row read back, with its key's index", rows, load);
-    assert_eq!(partition.row_count(), rows, "all rows are back");
-    report.rate("checkpoint: row's entry in an ordered index built", rows, || {
-        while !partition.build_indexes(1_024) {}
-    });
+    }
 }

@@ -50,6 +50,9 @@ pub struct HashIndex {
 const SPLIT_LEN: u32 = 1536;
 /// Buddies with this many entries together become one segment.
 const MERGE_LEN: u32 = 640;
+/// Most entries that are expected in a segment of an index that is made for a number of rows:
+/// chance brings no segment from there to a split.
+const SIZED_LEN: u64 = 1_100;
 /// Most tag bits the directory uses; ten bits or more remain for the home slot.
 const DEPTH_MAX: u32 = 22;
 /// Directory slots per segment beyond which a lopsided segment grows instead of splitting.
@@ -79,6 +82,28 @@ impl HashIndex {
             len: 0,
             slot_count,
         }
+    }
+
+    /// An empty index with room for about `rows` rows, so that they come without rebuilding it.
+    /// Takes time in proportion to them.
+    pub fn sized_for(rows: u64) -> Self {
+        let mut depth = 0;
+        while depth < DEPTH_MAX && rows >> depth > SIZED_LEN {
+            depth += 1;
+        }
+        let mut index = Self::new();
+        if rows == 0 {
+            return index;
+        }
+        let count = 1 << depth;
+        let len = (rows >> depth) as u32;
+        index.directory = (0..count).collect();
+        index.segments = (0..count).map(|_| Segment::sized(len, depth)).collect();
+        index.depth = depth;
+        index.segments_of_depth[0] = 0;
+        index.segments_of_depth[depth as usize] = count;
+        index.slot_count = index.segments.iter().map(|segment| segment.slots().len()).sum();
+        index
     }
 
     /// Adds `row` under `hash`. Several rows may share a hash; the same pair must not be added
@@ -119,6 +144,14 @@ impl HashIndex {
             }
         }
         unreachable!("the last slot of a segment is empty")
+    }
+
+    /// What is at the place where a row under `hash` would be: of no use but to have the place in
+    /// the processor's cache.
+    #[inline]
+    pub fn peek(&self, hash: u64) -> u64 {
+        let tag = tag_of(hash);
+        self.segments[self.segment_of(tag) as usize].probe(tag)[0]
     }
 
     /// Removes the pair; false when it is not there.

@@ -17,11 +17,13 @@ use model::RowId;
 
 use crate::arena::Arena;
 
+mod build;
 mod check;
 mod layout;
 mod node;
 mod scan;
 
+pub use build::BulkBuild;
 pub use scan::{Direction, KeyRange, Scan};
 
 use layout::{Layout, common_prefix};
@@ -242,13 +244,7 @@ impl OrderedIndex {
         if next != NONE {
             self.nodes[next].prev = right;
         }
-        let before = layout.record(at - 1, &self.boxes);
-        let (key, row) = if before.key == first.key {
-            (first.key.to_vec(), first.row)
-        } else {
-            // The shortest key that is after the left node's last and not after the right's first.
-            (first.key[..common_prefix(before.key, first.key) + 1].to_vec(), 0)
-        };
+        let (key, row) = separator(&layout.record(at - 1, &self.boxes), &first);
         let boxed = self.box_key(&key);
         (right, key, row, boxed)
     }
@@ -354,6 +350,15 @@ impl OrderedIndex {
         self.layout = layout;
         fits
     }
+}
+
+/// What separates two leaves: the shortest key that is after the left one's last entry and not
+/// after the right one's first, with a row id.
+fn separator(last: &Record<'_>, first: &Record<'_>) -> (Vec<u8>, u32) {
+    if last.key == first.key {
+        return (first.key.to_vec(), first.row);
+    }
+    (first.key[..common_prefix(last.key, first.key) + 1].to_vec(), 0)
 }
 
 /// A place in the order of all possible entries.

@@ -3,6 +3,7 @@
 //! # Owns
 //! The heap, the primary-key hash index, the ordered indexes and the old images, and keeps them
 //! consistent with each other: every change of a row goes through `put`, `delete` or `apply_copy`.
+//! A replica that is read back (`restore`) has rows first and indexes afterwards.
 //! # Guarantees
 //! Replicas that were given the same changes have the same digest, in whichever order changes of
 //! different rows came. Each operation does a bounded amount of work (see `heap`, `hash_index`,
@@ -19,7 +20,7 @@ use model::{ColumnId, Epoch, IndexId, KeyEncoder, PartitionId, RowId, Table};
 
 use crate::hash_index::HashIndex;
 use crate::heap::Heap;
-use crate::ordered_index::{Direction, KeyRange, OrderedIndex, Scan};
+use crate::ordered_index::{BulkBuild, Direction, KeyRange, OrderedIndex, Scan};
 use crate::versions::{OldImage, Versions};
 
 mod check;
@@ -36,6 +37,8 @@ pub struct Partition {
     table: Arc<Table>,
     heap: Heap,
     primary: HashIndex,
+    /// Rows are being read back: the first slot whose row was not given to the indexes.
+    restoring: Option<u32>,
     indexes: Vec<Index>,
     versions: Versions,
     snapshot_floor: Epoch,
@@ -52,8 +55,16 @@ struct Index {
     id: IndexId,
     columns: Vec<ColumnId>,
     tree: OrderedIndex,
-    /// The first slot whose row is not in the index yet; none when it is complete.
-    building: Option<u32>,
+    /// None when it is complete.
+    building: Option<Building>,
+}
+
+/// How far the build of an index has come.
+enum Building {
+    /// Entry by entry, while rows change: the rows of all slots below have theirs.
+    Entries(u32),
+    /// At once, of rows that are read back.
+    Bulk(Box<BulkBuild>),
 }
 
 /// Images that a put or a delete looks at when a sweep is under way.
@@ -62,13 +73,27 @@ const SWEEP_PER_CHANGE: usize = 8;
 const SWEEP_PER_CALL: usize = 1024;
 
 impl Index {
-    fn new(id: IndexId, columns: &[ColumnId], building: Option<u32>) -> Self {
+    fn new(id: IndexId, columns: &[ColumnId], building: Option<Building>) -> Self {
         Self { id, columns: columns.to_vec(), tree: OrderedIndex::new(), building }
     }
 
     /// Whether the rows of this slot have their entry.
     fn covers(&self, row_id: RowId) -> bool {
-        self.building.is_none_or(|next| row_id.0 < next)
+        match self.building {
+            None => true,
+            Some(Building::Entries(next)) => row_id.0 < next,
+            Some(Building::Bulk(_)) => false,
+        }
+    }
+
+    /// The row of this slot changes: says whether its entry is to follow. What was gathered of rows
+    /// that were read back is not true any more, so the build begins again, entry by entry.
+    #[inline]
+    fn follows(&mut self, row_id: RowId) -> bool {
+        if matches!(self.building, Some(Building::Bulk(_))) {
+            self.building = Some(Building::Entries(0));
+        }
+        self.covers(row_id)
     }
 }
 
@@ -87,6 +112,7 @@ impl Partition {
             table: table.clone(),
             heap: Heap::new(),
             primary: HashIndex::new(),
+            restoring: None,
             indexes: Vec::new(),
             versions: Versions::new(),
             snapshot_floor: Epoch(0),
@@ -126,7 +152,10 @@ impl Partition {
         for index in &table.ordered_indexes {
             if indexes.iter().all(|known| known.id != index.id) {
                 // Nothing to build in a partition that was never used.
-                let building = (self.heap.slot_count() > 0).then_some(0);
+                let building = match self.restoring {
+                    Some(0) => Some(Building::Bulk(Box::default())),
+                    _ => (self.heap.slot_count() > 0).then_some(Building::Entries(0)),
+                };
                 indexes.push(Index::new(index.id, &index.columns, building));
                 versions.add_index(index.id, &index.columns);
             }
@@ -134,33 +163,53 @@ impl Partition {
         self.table = table;
     }
 
-    /// Goes on building ordered indexes that are not ready, over `rows` slots at most. Returns
-    /// true when all are ready. Rows may change between calls.
+    /// Goes on building indexes that are not ready, over `rows` slots or entries at most. Returns
+    /// true when all are ready. Rows may change between calls, unless they are being read back.
     pub fn build_indexes(&mut self, rows: u32) -> bool {
         let mut left = rows;
-        let Self { table, heap, indexes, versions, key, .. } = self;
-        for index in indexes.iter_mut() {
-            while let Some(next) = index.building {
-                if next >= heap.slot_count() {
-                    index.building = None;
-                    break;
-                }
-                if left == 0 {
-                    return false;
-                }
-                left -= 1;
-                let row_id = RowId(next);
-                if let Some(row) = heap.row(row_id) {
-                    encode(table, &index.columns, row, key);
-                    let added = index.tree.insert(key.bytes(), row_id);
-                    assert!(added, "{row_id} is in {} before its turn", index.id);
-                }
-                if !versions.is_empty() {
-                    versions.index_slot(table, index.id, row_id);
-                }
-                index.building = Some(next + 1);
+        if !self.index_restored(&mut left) {
+            return false;
+        }
+        for at in 0..self.indexes.len() {
+            let built = match self.indexes[at].building {
+                None => true,
+                Some(Building::Entries(_)) => self.build_by_entries(at, &mut left),
+                Some(Building::Bulk(_)) => self.build_in_bulk(at, &mut left),
+            };
+            if !built {
+                return false;
             }
         }
+        true
+    }
+
+    /// Whether an index is not ready.
+    pub fn needs_indexes(&self) -> bool {
+        self.restoring.is_some() || self.indexes.iter().any(|index| index.building.is_some())
+    }
+
+    /// Inserts the entries of rows into the tree, slot by slot.
+    fn build_by_entries(&mut self, at: usize, left: &mut u32) -> bool {
+        let Self { table, heap, indexes, versions, key, .. } = self;
+        let index = &mut indexes[at];
+        let Some(Building::Entries(next)) = &mut index.building else { return true };
+        while *next < heap.slot_count() {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            let row_id = RowId(*next);
+            if let Some(row) = heap.row(row_id) {
+                encode(table, &index.columns, row, key);
+                let added = index.tree.insert(key.bytes(), row_id);
+                assert!(added, "{row_id} is in {} before its turn", index.id);
+            }
+            if !versions.is_empty() {
+                versions.index_slot(table, index.id, row_id);
+            }
+            *next += 1;
+        }
+        index.building = None;
         true
     }
 
@@ -292,6 +341,7 @@ impl Partition {
     pub fn clear(&mut self) {
         self.heap = Heap::new();
         self.primary = HashIndex::new();
+        self.restoring = None;
         self.versions.clear();
         for index in &mut self.indexes {
             index.tree = OrderedIndex::new();
@@ -317,6 +367,7 @@ impl Partition {
         reserved: bool,
     ) {
         assert!(epoch > Epoch(0), "{} {row_id}: a row without epoch", self.id);
+        assert!(self.restoring.is_none(), "{} {row_id}: changed while rows come back", self.id);
         if let Some(before) = self.heap.row(row_id) {
             if same_key(&self.table, &self.table.primary_key, before, row) {
                 self.keep_version(row_id, epoch, retained);
@@ -334,7 +385,10 @@ impl Partition {
         self.heap.write(row_id, row, epoch, reserved);
         self.primary.insert(hash, row_id);
         let Self { table, indexes, other_key, .. } = self;
-        for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
+        for index in indexes {
+            if !index.follows(row_id) {
+                continue;
+            }
             encode(table, &index.columns, row, other_key);
             let added = index.tree.insert(other_key.bytes(), row_id);
             assert!(added, "{row_id} is in {} already", index.id);
@@ -345,8 +399,8 @@ impl Partition {
     fn update_indexes(&mut self, row_id: RowId, row: &[u8]) {
         let Self { table, heap, indexes, versions, key, other_key, .. } = self;
         let before = heap.row(row_id).expect("an updated row is there");
-        for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
-            if same_values(table, &index.columns, before, row) {
+        for index in indexes {
+            if !index.follows(row_id) || same_values(table, &index.columns, before, row) {
                 continue;
             }
             encode(table, &index.columns, before, key);
@@ -372,13 +426,17 @@ impl Partition {
 
     /// Takes the slot's row, if any, out of heap and indexes.
     fn empty(&mut self, row_id: RowId, epoch: Epoch, reserved: bool) {
+        assert!(self.restoring.is_none(), "{} {row_id}: emptied while rows come back", self.id);
         let Self { table, heap, primary, indexes, versions, other_key, .. } = self;
         if let Some(row) = heap.row(row_id) {
             encode(table, &table.primary_key, row, other_key);
             let hash = local_hash(other_key.bytes());
             assert!(primary.remove(hash, row_id), "{row_id} is not in the primary-key index");
             versions.lose_row(table, other_key.bytes(), hash, row_id);
-            for index in indexes.iter_mut().filter(|index| index.covers(row_id)) {
+            for index in indexes {
+                if !index.follows(row_id) {
+                    continue;
+                }
                 encode(table, &index.columns, row, other_key);
                 let removed = index.tree.remove(other_key.bytes(), row_id);
                 assert!(removed, "{row_id} is not in {}", index.id);

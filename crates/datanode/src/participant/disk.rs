@@ -158,6 +158,11 @@ impl Disk {
         self.waited_for
     }
 
+    /// Whether rows are being read back, so that it is too early for their indexes.
+    pub(super) fn reads_rows(&self) -> bool {
+        matches!(self.stage, Stage::Restoring(_))
+    }
+
     /// Whether new changes are refused for want of space.
     pub(super) fn is_full(&self) -> bool {
         self.log.as_ref().is_some_and(Redo::is_full)

@@ -195,30 +195,21 @@ impl Participant {
             }
         }
         let step = ctx.config().scan_step_rows.max(1);
-        let mut rebuilt = false;
         self.memory.forget();
-        for replica in self.replicas.values_mut() {
-            let indexes = &replica.partition.table().ordered_indexes;
-            if indexes.iter().all(|index| replica.partition.index_ready(index.id)) {
-                continue;
-            }
+        // The restore asks for upkeep when it has read all rows.
+        let reading = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());
+        let mut replicas = self.replicas.values_mut().filter(|_| !reading);
+        if let Some(replica) = replicas.find(|replica| replica.partition.needs_indexes()) {
             probe!(ctx, "participant: step of an index build");
-            rebuilt = !replica.partition.build_indexes(step);
-            break;
+            replica.partition.build_indexes(step);
         }
-        if rebuilt || !self.stale_versions.is_empty() || self.indexes_missing() {
+        let missing = !reading && self.replicas.values().any(|r| r.partition.needs_indexes());
+        if missing || !self.stale_versions.is_empty() {
             self.need_upkeep(ctx);
         }
-        if !self.indexes_missing() {
+        if !missing {
             self.indexes_built(ctx);
         }
-    }
-
-    fn indexes_missing(&self) -> bool {
-        self.replicas.values().any(|replica| {
-            let indexes = &replica.partition.table().ordered_indexes;
-            indexes.iter().any(|index| !replica.partition.index_ready(index.id))
-        })
     }
 
     /// When old images take too much memory, gives up the snapshots that need them.

@@ -33,9 +33,10 @@ const TAIL_FREE_MIN: usize = 8;
 impl Segment {
     /// A segment of `len` ascending `entries`, three quarters full.
     pub(super) fn build(entries: impl Iterator<Item = u64>, len: u32, depth: u32) -> Self {
-        let size = (len + len / 3 + 1).next_multiple_of(8);
-        let mut segment = Self { slots: Box::default(), size, len, depth };
-        let mut slots = vec![EMPTY; size as usize + if size > 64 { TAIL } else { TAIL_FREE_MIN }];
+        let mut segment = Self::sized(len, depth);
+        segment.len = len;
+        let size = segment.size;
+        let mut slots = std::mem::take(&mut segment.slots).into_vec();
         let mut free = 0;
         for entry in entries {
             let at = free.max(segment.home((entry >> 32) as u32));
@@ -51,6 +52,13 @@ impl Segment {
         }
         segment.slots = slots.into_boxed_slice();
         segment
+    }
+
+    /// A segment that holds nothing, and would be three quarters full with `len` entries.
+    pub(super) fn sized(len: u32, depth: u32) -> Self {
+        let size = (len + len / 3 + 1).next_multiple_of(8);
+        let slots = vec![EMPTY; size as usize + if size > 64 { TAIL } else { TAIL_FREE_MIN }];
+        Self { slots: slots.into_boxed_slice(), size, len: 0, depth }
     }
 
     /// A segment of no bits that holds nothing and has no home slots.

@@ -60,6 +60,38 @@ fn grows_and_shrinks_like_a_map() {
 }
 
 #[test]
+fn an_index_of_the_right_size_is_not_rebuilt() {
+    for rows in [0, 1, 8, 1_100, 1_101, 5_000, 300_000] {
+        let mut index = HashIndex::sized_for(rows);
+        index.check();
+        let (segments, slots) = (index.segments.len(), index.slot_count);
+        let mut prng = Prng::new(rows);
+        let hashes: Vec<u64> = (0..rows).map(|_| prng.next_u64()).collect();
+        for (hash, row) in hashes.iter().zip(0..) {
+            index.insert(*hash, RowId(row));
+        }
+        index.check();
+        assert_eq!(index.segments.len(), segments.max(1), "segments of {rows} rows");
+        // A few segments got more than their share.
+        assert!(index.slot_count <= slots + slots / 50, "{rows} rows: {} slots", index.slot_count);
+        assert!(index.memory_bytes() as u64 <= 12 * rows + 500, "{}", index.memory_bytes());
+        for (hash, row) in hashes.iter().zip(0..) {
+            assert!(found(&index, *hash, RowId(row)));
+            assert!(index.remove(*hash, RowId(row)));
+        }
+        index.check();
+    }
+    // Another number of rows than was told.
+    for told in [10, 100_000] {
+        let mut index = HashIndex::sized_for(told);
+        let mut prng = Prng::new(told);
+        (0..20_000).for_each(|row| index.insert(prng.next_u64(), RowId(row)));
+        index.check();
+        assert_eq!(index.len(), 20_000);
+    }
+}
+
+#[test]
 fn mixed_operations_like_a_map() {
     for seed in 0..20 {
         let mut prng = Prng::new(seed);

@@ -76,7 +76,8 @@ impl Layout {
         self.size_with(self.prefix(from, to, leaf, boxes).len(), from, to, leaf)
     }
 
-    fn size_with(&self, prefix: usize, from: usize, to: usize, leaf: bool) -> usize {
+    /// The same, if `prefix` bytes are cut off each key.
+    pub(super) fn size_with(&self, prefix: usize, from: usize, to: usize, leaf: bool) -> usize {
         let cost = |item: &Item| record_cost(item.len.saturating_sub(prefix), item.boxed, leaf);
         prefix + self.items[from..to].iter().map(cost).sum::<usize>()
     }

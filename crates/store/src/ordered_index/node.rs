@@ -419,12 +419,12 @@ const fn record_header(leaf: bool) -> usize {
 }
 
 /// Bytes of a record without its slot.
-fn record_size(tail_len: usize, boxed: u32, leaf: bool) -> usize {
+const fn record_size(tail_len: usize, boxed: u32, leaf: bool) -> usize {
     record_header(leaf) + if boxed == NONE { tail_len.saturating_sub(HEAD) } else { 4 }
 }
 
 /// Bytes that a record takes in a node: its slot, and the record with a tail of `tail_len`.
 #[inline]
-pub(super) fn record_cost(tail_len: usize, boxed: u32, leaf: bool) -> usize {
+pub(super) const fn record_cost(tail_len: usize, boxed: u32, leaf: bool) -> usize {
     SLOT + record_size(tail_len, boxed, leaf)
 }

@@ -1,5 +1,7 @@
 //! The ordered index against a `BTreeSet`, with short, long and equal keys, and scans both ways.
 
+mod bulk;
+
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -124,21 +126,23 @@ fn compare_scans(prng: &mut Prng, index: &OrderedIndex, model: &Model, keys: Key
 }
 
 fn run(seed: u64, keys: Keys, steps: usize) {
-    let mut prng = Prng::new(seed);
-    let mut index = OrderedIndex::new();
-    let mut model = Model::new();
+    change(&mut Prng::new(seed), OrderedIndex::new(), Model::new(), keys, steps);
+}
+
+/// Changes index and model at random, grows and shrinks them in turn, and empties them.
+fn change(prng: &mut Prng, mut index: OrderedIndex, mut model: Model, keys: Keys, steps: usize) {
     for step in 0..steps {
         let growing = (step * 4 / steps).is_multiple_of(2);
         if prng.percent(if growing { 75 } else { 25 }) {
-            let (key, row) = (draw(&mut prng, keys), prng.below(50) as u32);
+            let (key, row) = (draw(prng, keys), prng.below(50) as u32);
             assert_eq!(index.insert(&key, RowId(row)), model.insert((key, row)));
         } else {
-            let near = (draw(&mut prng, keys), prng.below(50) as u32);
+            let near = (draw(prng, keys), prng.below(50) as u32);
             let found = model.range(near.clone()..).next().cloned();
             let (key, row) = found.unwrap_or(near);
             assert_eq!(index.contains(&key, RowId(row)), model.contains(&(key.clone(), row)));
             let removed = model.remove(&(key.clone(), row));
-            let other = (if prng.percent(50) { draw(&mut prng, keys) } else { next_to(&key) }, row);
+            let other = (if prng.percent(50) { draw(prng, keys) } else { next_to(&key) }, row);
             if removed && prng.percent(60) && other.0 != key && !model.contains(&other) {
                 index.replace(&key, &other.0, RowId(row));
                 model.insert(other);
@@ -149,7 +153,7 @@ fn run(seed: u64, keys: Keys, steps: usize) {
         assert_eq!(index.len(), model.len());
         if step % 61 == 0 {
             index.check();
-            compare_scans(&mut prng, &index, &model, keys);
+            compare_scans(prng, &index, &model, keys);
         }
     }
     while let Some((key, row)) = model.pop_first() {

@@ -41,7 +41,11 @@ impl Partition {
     pub fn truncate(&mut self, slots: u32) {
         let mut after = slots.checked_sub(1).map(RowId);
         while let Some(row_id) = self.heap.next_row(after) {
-            self.remove_leftover(row_id);
+            if self.restoring.is_some() {
+                self.heap.erase(row_id, self.heap.epoch(row_id), false);
+            } else {
+                self.remove_leftover(row_id);
+            }
             after = Some(row_id);
         }
         self.heap.truncate(slots);

@@ -2,6 +2,7 @@
 
 mod history;
 mod replicas;
+mod restore;
 mod schema;
 
 use std::collections::BTreeMap;

@@ -245,8 +245,7 @@ impl Participant {
                 .replicas
                 .entry(*partition)
                 .or_insert_with(|| Replica::new(*partition, table.clone(), syncing));
-            assert_eq!(replica.partition.slot_count(), 0, "{partition}: restored twice");
-            replica.partition.postpone_indexes();
+            replica.partition.begin_restore();
             let found = |sequence: &u32| survey.checkpoints[&(*partition, *sequence)];
             let starts = sequences.iter().map(found);
             let starts = starts.map(|found| Start::of(found.header, found.newest)).collect();

@@ -15,7 +15,7 @@ fn with_column(before: &Table) -> Table {
     table
 }
 
-fn with_index(before: &Table, definition: OrderedIndexDef) -> Table {
+pub(super) fn with_index(before: &Table, definition: OrderedIndexDef) -> Table {
     let mut table = before.clone();
     table.version += 1;
     table.ordered_indexes.push(definition);
