@@ -38,7 +38,7 @@ use wire::{ControlMessage, Message};
 
 use crate::consensus::{Consensus, Output, node_of, voter_of, voters};
 use durable::Durable;
-use forming::{HelloAnswer, Life};
+use forming::{HeardLife, HelloAnswer};
 use leadership::Leadership;
 use links::BrokenLink;
 use publish::SchemaWait;
@@ -70,7 +70,7 @@ pub struct Control {
     /// What configured nodes answered to `Hello`, while this node belongs to no cluster.
     answers: BTreeMap<NodeId, HelloAnswer>,
     /// The newest life heard of, by node; older ones are not listened to.
-    lives: BTreeMap<NodeId, Life>,
+    lives: BTreeMap<NodeId, HeardLife>,
     /// Set while this node leads.
     leadership: Option<Leadership>,
     /// Links that broke, by peer.
@@ -289,6 +289,20 @@ impl Control {
         }
     }
 
+    /// Sends to the participants of all workers of this node.
+    fn tell_participants(&self, ctx: &mut Ctx<'_>, message: &Message) {
+        for worker in 0..self.workers {
+            let actor = ActorKind::Participant;
+            let to = Address { node: self.node, worker: WorkerId(worker), actor };
+            ctx.send(to, message.clone());
+        }
+    }
+
+    /// Whether the sender is on this node, and the worker one of its own.
+    fn is_own_worker(&self, from: Address, worker: WorkerId) -> bool {
+        from.node == self.node && worker.0 < self.workers
+    }
+
     fn own_member(&self) -> Option<&Member> {
         self.state.member(self.node, self.incarnation)
     }
@@ -304,7 +318,7 @@ impl Control {
     /// Whether a life has ended for this cluster: it was removed, or a newer one was heard.
     fn is_over(&self, node: NodeId, incarnation: Incarnation) -> bool {
         self.was_removed(node, incarnation)
-            || self.lives.get(&node).is_some_and(|newest| incarnation < newest.incarnation)
+            || self.lives.get(&node).is_some_and(|newest| incarnation < newest.life.incarnation)
     }
 
     fn was_removed(&self, node: NodeId, incarnation: Incarnation) -> bool {
@@ -333,24 +347,7 @@ impl Control {
             ControlMessage::Heartbeat { term, sequence } => {
                 self.receive_heartbeat(ctx, from, term, sequence);
             }
-            ControlMessage::LeaseRequest {
-                term,
-                sequence,
-                sent_at,
-                incarnation,
-                voter,
-                reached,
-                restored,
-            } => {
-                let request = lease::Request {
-                    term,
-                    sequence,
-                    sent_at,
-                    incarnation,
-                    voter,
-                    reached,
-                    restored,
-                };
+            ControlMessage::LeaseRequest(request) => {
                 self.receive_lease_request(ctx, from, request);
             }
             ControlMessage::LeaseGrant { incarnation, sent_at, span } => {
@@ -438,7 +435,7 @@ impl Control {
         let node = node_of(voter);
         let member = self.state.members.get(&node).map(|m| voter_of(node, m.voter));
         let admitted = self.state.incarnations.get(&node).map(|i| voter_of(node, *i));
-        let newest = self.lives.get(&node).map(|life| voter_of(node, life.voter));
+        let newest = self.lives.get(&node).map(|heard| voter_of(node, heard.life.voter));
         // On disk a voter outlives its life: it votes until the consensus goes on without it.
         let counts = self.durable.is_some() && self.consensus.config().contains(voter);
         let removed =

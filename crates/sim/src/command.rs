@@ -1,4 +1,4 @@
-//! The simulator's commands: many seeds, one seed, all mutations.
+//! The simulator's commands: many seeds, one seed, all mutations, the return of a node.
 
 mod summary;
 
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use actor::Mutation;
+use sim::rejoin::Rejoin;
 use sim::{Outcome, Plan, run_seed};
 use summary::Summary;
 
@@ -17,7 +18,8 @@ const USAGE: &str = "\
 usage: sim run --seeds N [--from S] [--jobs J] [--twice] [--mutation NAME] [--disks]
                [--keep-going]
        sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks]
-       sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]";
+       sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]
+       sim rejoin [--rows N] [--every K]";
 
 /// What was asked for on the command line.
 #[derive(Debug, Default)]
@@ -33,6 +35,9 @@ struct Options {
     disks: bool,
     mutation: Mutation,
     only: Option<Mutation>,
+    /// Of a node's return: rows of its table, and one in so many is changed meanwhile.
+    rows: u64,
+    every: u64,
 }
 
 /// So many seeds must reach everything that the registry calls important.
@@ -84,12 +89,24 @@ pub(crate) fn execute(arguments: &[String], out: &mut dyn Write) -> Result<bool,
         ("run", Some(seed)) => one(&options, seed, out).map_err(|error| error.to_string()),
         ("run", None) => many(&options, out).map_err(|error| error.to_string()),
         ("mutations", None) => mutations(&options, out).map_err(|error| error.to_string()),
+        ("rejoin", None) => rejoin(&options, out).map_err(|error| error.to_string()),
         _ => Err(USAGE.into()),
     }
 }
 
+/// What a node that was away is sent, and one whose disk is empty.
+fn rejoin(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
+    let (rows, every) = (options.rows, options.every);
+    for wiped in [false, true] {
+        let told = sim::rejoin::tell(Rejoin { rows, every, wiped });
+        let disk = if wiped { "an empty disk" } else { "its disk" };
+        writeln!(out, "back with {disk}: {told}")?;
+    }
+    Ok(true)
+}
+
 fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { from: 1, jobs: 2, ..Options::default() };
+    let mut options = Options { from: 1, jobs: 2, rows: 100_000, every: 20, ..Options::default() };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
@@ -100,6 +117,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--seed" => options.seed = Some(number(value()?)?),
             "--seeds" => options.seeds = Some(number(value()?)?),
             "--from" => options.from = number(value()?)?,
+            "--rows" => options.rows = number(value()?)?,
+            "--every" => options.every = number(value()?)?.max(1),
             "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
             "--mutation" => options.mutation = mutation(value()?)?,
             "--only" => options.only = Some(mutation(value()?)?),

@@ -13,6 +13,7 @@
 pub mod chaos;
 pub mod checkers;
 pub mod lab;
+pub mod rejoin;
 pub mod run;
 pub mod scenario;
 pub mod session;

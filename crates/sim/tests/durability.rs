@@ -3,6 +3,7 @@
 
 use actor::Halt;
 use model::{MemberStatus, NodeId};
+use sim::rejoin::Rejoin;
 use sim::scenario::{data, management};
 use sim::{Damage, DiskAction, Kind, Scenario, Setup, Status, World};
 use stdx::Duration;
@@ -190,6 +191,16 @@ fn a_node_comes_back_with_an_empty_disk() {
     scenario.save();
     survive_power_loss(&mut scenario);
     scenario.finish();
+}
+
+#[test]
+fn a_node_that_comes_back_is_sent_what_has_changed_and_nothing_else() {
+    let rejoin = Rejoin { rows: 4_000, every: 20, wiped: false };
+    let told = sim::rejoin::tell(rejoin);
+    assert_eq!((told.changed, told.sent), (200, 200));
+    assert_eq!(told.sent_bytes * 20, told.bytes);
+    let told = sim::rejoin::tell(Rejoin { wiped: true, ..rejoin });
+    assert_eq!((told.sent, told.sent_bytes), (4_000, told.bytes), "an empty disk has nothing");
 }
 
 #[test]

@@ -23,6 +23,25 @@ pub struct NodeLife {
     pub rows: Option<(ClusterId, Epoch)>,
 }
 
+/// A member's answer to a heartbeat: it asks for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// The term the member follows.
+    pub term: raftbare::Term,
+    /// Of the heartbeat it answers.
+    pub sequence: u64,
+    /// The member's clock when it sent this; repeated in the answer.
+    pub sent_at: Instant,
+    /// The life that asks.
+    pub incarnation: Incarnation,
+    /// The life that the consensus knows it by.
+    pub voter: Incarnation,
+    /// The log index the member has reached.
+    pub reached: ControlIndex,
+    /// It has read back all that counts of its disk.
+    pub restored: bool,
+}
+
 /// Between control actors, and from clients and other actors to them.
 #[derive(Clone, Debug)]
 pub enum ControlMessage {
@@ -81,22 +100,7 @@ pub enum ControlMessage {
         sequence: u64,
     },
     /// Member to leader: I am here; lend me time.
-    LeaseRequest {
-        /// The term the member follows.
-        term: raftbare::Term,
-        /// Of the last heartbeat seen.
-        sequence: u64,
-        /// The member's clock when it sent this; repeated in the answer.
-        sent_at: Instant,
-        /// The life that asks.
-        incarnation: Incarnation,
-        /// The life that the consensus knows it by.
-        voter: Incarnation,
-        /// The log index the member has reached.
-        reached: ControlIndex,
-        /// It has read back all that counts of its disk.
-        restored: bool,
-    },
+    LeaseRequest(LeaseRequest),
     /// Leader to member: serve until `sent_at + span` of your clock.
     LeaseGrant {
         /// The life that asked: `sent_at` means nothing to another one.
@@ -215,7 +219,7 @@ impl ControlMessage {
             ControlMessage::PreVoteReply { .. } => "PreVoteReply",
             ControlMessage::Resigned { .. } => "Resigned",
             ControlMessage::Heartbeat { .. } => "Heartbeat",
-            ControlMessage::LeaseRequest { .. } => "LeaseRequest",
+            ControlMessage::LeaseRequest(_) => "LeaseRequest",
             ControlMessage::LeaseGrant { .. } => "LeaseGrant",
             ControlMessage::Hello { .. } => "Hello",
             ControlMessage::HelloReply { .. } => "HelloReply",

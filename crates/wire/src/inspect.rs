@@ -27,6 +27,11 @@ pub enum Inspection {
     /// Of a participant: its replicas. Table, partition, whether it is primary, whether it is being
     /// copied, rows, slots, bytes.
     Replicas,
+    /// Of a participant: copies of its replicas to other nodes, those under way and the last one of
+    /// each that has ended. Table, partition, the other node, whether it is under way, slots and
+    /// those looked at, slots and bytes of rows sent, microseconds since it began or that it took,
+    /// microseconds until its end as far as can be told or NULL.
+    Copies,
     /// Of a participant: the rows of a replica as of a snapshot that somebody holds, from a slot
     /// on, as far as one turn goes. The slot to go on from or NULL, rows, the sum of their hashes.
     /// No row at all when the replica cannot tell.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
-pub use control::{ControlMessage, NodeLife};
+pub use control::{ControlMessage, LeaseRequest, NodeLife};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};
 pub use operation::{

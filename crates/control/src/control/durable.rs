@@ -229,11 +229,17 @@ impl Control {
         };
         durable.file = number;
         let path = journal::path(number);
-        ctx.disk(LANE, READ, vec![DiskOperation::Read { path, offset: 0, length }]);
+        // An earlier life may have ended before its last sync, and what is read counts as kept.
+        let operations = vec![
+            DiskOperation::SyncDirectory { path: journal::DIRECTORY.to_string() },
+            DiskOperation::Sync { path: path.clone() },
+            DiskOperation::Read { path, offset: 0, length },
+        ];
+        ctx.disk(LANE, READ, operations);
     }
 
     fn read_back(&mut self, ctx: &mut Ctx<'_>, answers: &[DiskAnswer]) {
-        let Some(DiskAnswer::Bytes(bytes)) = answers.first() else {
+        let Some(DiskAnswer::Bytes(bytes)) = answers.last() else {
             panic!("a read is answered with bytes");
         };
         match journal::read(bytes) {

@@ -11,21 +11,11 @@ use stdx::Instant;
 use wire::{ControlMessage, NodeLife};
 
 use super::Control;
-use super::restart::StoredRows;
 
 /// The newest life heard of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
-    /// The life.
-    pub(super) incarnation: Incarnation,
-    /// The life that the consensus knows it by.
-    pub(super) voter: Incarnation,
-    /// Its role.
-    pub(super) role: NodeRole,
-    /// Its worker threads.
-    pub(super) workers: u8,
-    /// The rows on its disk.
-    pub(super) rows: StoredRows,
+pub(super) struct HeardLife {
+    pub(super) life: NodeLife,
     /// When it last told this.
     pub(super) heard_at: Instant,
 }
@@ -130,11 +120,10 @@ impl Control {
     }
 
     pub(super) fn note_life(&mut self, now: Instant, node: NodeId, life: NodeLife) {
-        let NodeLife { incarnation, voter, role, workers, rows } = life;
-        let life = Life { incarnation, voter, role, workers, rows, heard_at: now };
-        let newest = self.lives.entry(node).or_insert(life);
-        if incarnation >= newest.incarnation {
-            *newest = life;
+        let heard = HeardLife { life, heard_at: now };
+        let newest = self.lives.entry(node).or_insert(heard);
+        if life.incarnation >= newest.life.incarnation {
+            *newest = heard;
         }
     }
 

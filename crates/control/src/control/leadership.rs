@@ -18,10 +18,9 @@ use model::{
 };
 use raftbare::{ClusterConfig, NodeId as Voter, Term};
 use stdx::{Duration, Instant};
-use wire::ControlMessage;
+use wire::{ControlMessage, LeaseRequest};
 
 use super::Control;
-use super::lease::Request;
 use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
 
@@ -114,7 +113,7 @@ impl Leadership {
         self.sequence
     }
 
-    pub(super) fn note_request(&mut self, now: Instant, node: NodeId, request: Request) {
+    pub(super) fn note_request(&mut self, now: Instant, node: NodeId, request: LeaseRequest) {
         let sent = self.sent.iter().find(|(sequence, _)| *sequence == request.sequence);
         let answered = sent.map_or(Instant::ZERO, |(_, at)| *at);
         let voter = voter_of(node, request.voter);
@@ -279,18 +278,8 @@ impl Control {
             self.propose(Command::Found { cluster: self.consensus.cluster() });
             return;
         }
-        if self.state.members.is_empty() {
-            self.propose(Command::AddMember {
-                node: self.node,
-                incarnation: self.incarnation,
-                voter: self.voter,
-                role: self.role,
-                workers: self.workers,
-            });
-            return;
-        }
         if self.own_member().is_none() {
-            return self.replace_own_life();
+            return self.admit_own_life();
         }
         self.judge_breaks(ctx);
         self.end_lives(ctx);
@@ -317,8 +306,7 @@ impl Control {
 
     /// Whether a lease that this member was granted may not have ended yet.
     pub(super) fn may_hold_old_lease(&self, now: Instant, node: NodeId) -> bool {
-        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        view.is_none_or(|view| now.since(view.granted_at) < self.lease_with_margin())
+        self.view(node).is_none_or(|view| now.since(view.granted_at) < self.lease_with_margin())
     }
 
     /// Whether the member is to be removed as soon as it has stopped serving.
@@ -448,13 +436,12 @@ impl Control {
     }
 
     fn is_heard_within(&self, now: Instant, node: NodeId, span: Duration) -> bool {
-        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        node == self.node || view.is_some_and(|v| v.heard && now.since(v.heard_at) < span)
+        node == self.node
+            || self.view(node).is_some_and(|v| v.heard && now.since(v.heard_at) < span)
     }
 
     fn has_caught_up(&self, now: Instant, node: NodeId) -> bool {
-        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        let near = view.is_some_and(|view| {
+        let near = self.view(node).is_some_and(|view| {
             view.reached.0 + CAUGHT_UP_WITHIN >= self.consensus.applied()
                 && view.reached >= self.state.members[&node].joined_at
         });
@@ -599,15 +586,21 @@ impl Control {
 
     /// Whether the member has read back all that counts of its disk.
     pub(super) fn has_restored(&self, node: NodeId) -> bool {
-        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        self.durable.is_none()
-            || if node == self.node { self.is_restored() } else { view.is_some_and(|v| v.restored) }
+        match node == self.node {
+            _ if self.durable.is_none() => true,
+            true => self.is_restored(),
+            false => self.view(node).is_some_and(|view| view.restored),
+        }
+    }
+
+    /// What this node knows of a member, if it leads.
+    fn view(&self, node: NodeId) -> Option<&View> {
+        self.leadership.as_ref()?.views.get(&node)
     }
 
     /// Whether a member has been heard in its present life since this node leads.
     pub(super) fn is_heard_in_term(&self, node: NodeId) -> bool {
-        let view = self.leadership.as_ref().and_then(|leadership| leadership.views.get(&node));
-        view.is_some_and(|view| view.heard)
+        self.view(node).is_some_and(|view| view.heard)
     }
 
     /// When this node was elected.
@@ -615,9 +608,9 @@ impl Control {
         self.leadership.as_ref().map_or(Instant::FAR_FUTURE, |leadership| leadership.elected_at)
     }
 
-    /// This node leads as the voter that an earlier life was, in a cluster that goes on without a
-    /// restart: its new life takes the place of the old one.
-    fn replace_own_life(&mut self) {
+    /// This node leads and is no member: it has founded the cluster, or it votes as an earlier life
+    /// in one that goes on without a restart, whose place its new life takes.
+    fn admit_own_life(&mut self) {
         let node = self.node;
         match self.state.members.get(&node).map(|member| member.incarnation) {
             Some(incarnation) => self.propose(Command::RemoveMember { node, incarnation }),

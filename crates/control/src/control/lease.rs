@@ -12,30 +12,11 @@ use actor::{Ctx, Halt, fault_point, probe};
 use model::{Address, ControlIndex, Incarnation, MemberStatus, NodeId};
 use raftbare::Term;
 use stdx::{Duration, Instant};
-use wire::ControlMessage;
+use wire::{ControlMessage, LeaseRequest};
 
 use super::Control;
 use super::leadership::Leadership;
 use crate::consensus::voter_of;
-
-/// A member's request for a lease.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    /// The term the member follows.
-    pub(super) term: Term,
-    /// Of the heartbeat it answers.
-    pub(super) sequence: u64,
-    /// The member's clock.
-    pub(super) sent_at: Instant,
-    /// The life that asks.
-    pub(super) incarnation: Incarnation,
-    /// The life that the consensus knows it by.
-    pub(super) voter: Incarnation,
-    /// How far it has applied the log.
-    pub(super) reached: ControlIndex,
-    /// It has read back all that counts of its disk.
-    pub(super) restored: bool,
-}
 
 impl Control {
     /// A lease plus what clocks that run at different rates may add to it.
@@ -81,7 +62,7 @@ impl Control {
             return;
         }
         self.leader_heard_at = ctx.now();
-        let request = ControlMessage::LeaseRequest {
+        let request = LeaseRequest {
             term,
             sequence,
             sent_at: ctx.now(),
@@ -90,7 +71,7 @@ impl Control {
             reached: ControlIndex(self.consensus.applied()),
             restored: self.is_restored(),
         };
-        self.tell(ctx, from.node, request);
+        self.tell(ctx, from.node, ControlMessage::LeaseRequest(request));
         if self.gave_up {
             let stopped = ControlMessage::Stopped { incarnation: self.incarnation };
             self.tell(ctx, from.node, stopped);
@@ -102,7 +83,7 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        request: Request,
+        request: LeaseRequest,
     ) {
         if self.was_removed(from.node, request.incarnation) {
             let incarnation = request.incarnation;

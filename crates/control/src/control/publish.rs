@@ -52,11 +52,7 @@ impl Control {
     fn take_state(&mut self, ctx: &mut Ctx<'_>, state: Arc<ClusterState>) {
         assert!(state.index > self.state.index, "states go forward");
         let before = std::mem::replace(&mut self.state, state);
-        for worker in 0..self.workers {
-            let actor = ActorKind::Participant;
-            let to = Address { node: self.node, worker: WorkerId(worker), actor };
-            ctx.send(to, Message::State(self.state.clone()));
-        }
+        self.tell_participants(ctx, &Message::State(self.state.clone()));
         fault_point!(ctx, "control: state applied, followers not told");
         if self.shows_state() {
             for follower in &self.followers {
@@ -121,7 +117,7 @@ impl Control {
         worker: WorkerId,
         reached: ControlIndex,
     ) {
-        if from.node == self.node && worker.0 < self.workers {
+        if self.is_own_worker(from, worker) {
             let newest = self.synced.entry(worker).or_insert(reached);
             *newest = reached.max(*newest);
             self.propose_activation();

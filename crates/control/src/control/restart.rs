@@ -16,14 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, Mutation, probe};
 use model::{
-    ActorKind, Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId,
-    NodeRole, Returned, WorkerId,
+    Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId, NodeRole,
+    Returned, WorkerId,
 };
 use stdx::Instant;
 use wire::{Message, NodeLife, ParticipantMessage};
 
 use super::Control;
-use super::forming::Life;
 
 /// Rows on the disk of a worker or a node: whose, and up to which epoch all of them.
 pub(super) type StoredRows = Option<(ClusterId, Epoch)>;
@@ -54,7 +53,7 @@ impl Control {
         worker: WorkerId,
         rows: StoredRows,
     ) {
-        if from.node == self.node && worker.0 < self.workers {
+        if self.is_own_worker(from, worker) {
             self.restore.stored.insert(worker, rows);
             self.begin(ctx);
         }
@@ -85,16 +84,13 @@ impl Control {
                 .filter(|(cluster, _)| *cluster == self.state.id)
                 .map_or(Epoch(0), |(_, saved)| self.state.restorable(saved)),
         };
-        for worker in 0..self.workers {
-            let actor = ActorKind::Participant;
-            let to = Address { node: self.node, worker: WorkerId(worker), actor };
-            ctx.send(to, Message::Participant(ParticipantMessage::Restore { through }));
-        }
+        let restore = Message::Participant(ParticipantMessage::Restore { through });
+        self.tell_participants(ctx, &restore);
     }
 
     /// A worker has read its rows back.
     pub(super) fn receive_worker_restored(&mut self, from: Address, worker: WorkerId) {
-        if from.node == self.node && worker.0 < self.workers {
+        if self.is_own_worker(from, worker) {
             self.restore.restored.insert(worker);
         }
     }
@@ -147,14 +143,13 @@ impl Control {
     }
 
     /// Nodes that have come back as new lives, this one included.
-    fn back(&self, now: Instant) -> BTreeMap<NodeId, Life> {
+    fn back(&self, now: Instant) -> BTreeMap<NodeId, NodeLife> {
         let fresh = self.config.heartbeat_interval.times(8);
-        let others = self.lives.iter().filter(|(_, life)| now.since(life.heard_at) < fresh);
-        let mut back: BTreeMap<NodeId, Life> = others.map(|(n, life)| (*n, *life)).collect();
-        let NodeLife { incarnation, voter, role, workers, rows } = self.own_life();
-        let own = Life { incarnation, voter, role, workers, rows, heard_at: now };
-        back.insert(self.node, own);
-        let is_new = |node: NodeId, life: &Life| {
+        let others = self.lives.iter().filter(|(_, heard)| now.since(heard.heard_at) < fresh);
+        let mut back: BTreeMap<NodeId, NodeLife> =
+            others.map(|(node, heard)| (*node, heard.life)).collect();
+        back.insert(self.node, self.own_life());
+        let is_new = |node: NodeId, life: &NodeLife| {
             self.state.incarnations.get(&node).is_none_or(|last| life.incarnation > *last)
                 || life.role == NodeRole::Management
         };
@@ -167,7 +162,7 @@ impl Control {
     fn plan_restart(
         &self,
         ctx: &Ctx<'_>,
-        back: &BTreeMap<NodeId, Life>,
+        back: &BTreeMap<NodeId, NodeLife>,
     ) -> Option<(Epoch, Vec<Returned>)> {
         let saved = |node: NodeId| {
             let (cluster, saved) = back.get(&node)?.rows?;
@@ -225,7 +220,8 @@ impl Control {
     /// The life of `node` that a message of the consensus comes from.
     pub(super) fn voter_of_life(&self, node: NodeId, incarnation: Incarnation) -> Incarnation {
         let member = self.state.member(node, incarnation).map(|member| member.voter);
-        let life = self.lives.get(&node).filter(|life| life.incarnation == incarnation);
+        let heard = self.lives.get(&node).map(|heard| heard.life);
+        let life = heard.filter(|life| life.incarnation == incarnation);
         member.or(life.map(|life| life.voter)).unwrap_or(incarnation)
     }
 

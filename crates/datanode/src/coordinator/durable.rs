@@ -9,8 +9,10 @@
 use std::collections::BTreeMap;
 
 use actor::Ctx;
-use model::{ActorKind, Address, Epoch, ErrorCode, Refusal, SessionId, WorkerId};
+use model::{Address, Epoch, ErrorCode, Refusal, SessionId};
 use wire::{ClientReply, EpochMessage, Message};
+
+use super::epoch::tell_driver;
 
 /// Durability as one coordinator knows it.
 #[derive(Debug, Default)]
@@ -67,10 +69,7 @@ impl DurableSide {
 }
 
 fn ask_driver(ctx: &mut Ctx<'_>, epoch: Epoch) {
-    if let Some(node) = ctx.cluster().driver() {
-        let driver = Address { node, worker: WorkerId(0), actor: ActorKind::Epochs };
-        ctx.send(driver, Message::Epoch(EpochMessage::SaveRequest { epoch }));
-    }
+    tell_driver(ctx, EpochMessage::SaveRequest { epoch });
 }
 
 fn answer(

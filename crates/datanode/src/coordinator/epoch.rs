@@ -234,8 +234,13 @@ fn driver_life(cluster: &ClusterState) -> Option<(model::NodeId, model::Incarnat
 }
 
 fn ask_driver(ctx: &mut Ctx<'_>, request: u64) {
+    tell_driver(ctx, EpochMessage::SnapshotRequest { request });
+}
+
+/// Sends to the driver of epochs, if there is one.
+pub(super) fn tell_driver(ctx: &mut Ctx<'_>, message: EpochMessage) {
     if let Some(node) = ctx.cluster().driver() {
         let driver = Address { node, worker: WorkerId(0), actor: ActorKind::Epochs };
-        ctx.send(driver, Message::Epoch(EpochMessage::SnapshotRequest { request }));
+        ctx.send(driver, Message::Epoch(message));
     }
 }

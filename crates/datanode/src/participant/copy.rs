@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    ActorKind, Address, Epoch, Incarnation, MemberStatus, PartitionId, Row, RowId, TransactionId,
-    WorkerId,
+    ActorKind, Address, Epoch, Incarnation, MemberStatus, NodeId, PartitionId, Row, RowId,
+    TransactionId, WorkerId,
 };
+use stdx::{Duration, Instant};
 use store::lock_table::{Grant, LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{Continue, ControlMessage, Message, ParticipantMessage};
 
@@ -50,6 +51,40 @@ struct Source {
     pending: bool,
     /// All slots are read; transactions of older chains have not ended.
     drains: bool,
+    sent: Sent,
+}
+
+/// How far a copy has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) began: Instant,
+    /// None while it is under way.
+    pub(super) ended: Option<Instant>,
+    /// Slots that were looked at, and all there are.
+    pub(super) looked_at: u32,
+    pub(super) slots: u32,
+    /// Slots that had changed since the target's epoch, and the bytes of their rows.
+    pub(super) changed: u64,
+    pub(super) bytes: u64,
+}
+
+impl Sent {
+    fn begun(now: Instant) -> Self {
+        Self { began: now, ended: None, looked_at: 0, slots: 0, changed: 0, bytes: 0 }
+    }
+
+    /// How long it has taken so far, or altogether.
+    pub(super) fn taken(&self, now: Instant) -> Duration {
+        self.ended.unwrap_or(now).since(self.began)
+    }
+
+    /// How long it will take, if the slots that are left cost what the others did.
+    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+        let left = u128::from(self.slots.saturating_sub(self.looked_at));
+        let nanos = u128::from(self.taken(now).as_nanos()) * left;
+        let left = nanos.checked_div(self.looked_at.into())?;
+        u64::try_from(left).ok().map(Duration::from_nanos)
+    }
 }
 
 /// A copy this replica receives.
@@ -66,6 +101,8 @@ struct Target {
 pub(super) struct Copies {
     sources: BTreeMap<(PartitionId, Address), Source>,
     targets: BTreeMap<PartitionId, Target>,
+    /// The last copy to each node that has come to its end.
+    ended: BTreeMap<(PartitionId, NodeId), Sent>,
     copies: u64,
     owners: u32,
     continuing: bool,
@@ -88,6 +125,13 @@ impl Copies {
     pub(super) fn forget_partition(&mut self, partition: PartitionId) {
         self.targets.remove(&partition);
         self.sources.retain(|key, _| key.0 != partition);
+        self.ended.retain(|key, _| key.0 != partition);
+    }
+
+    /// Copies to other nodes, under way and ended.
+    pub(super) fn sent(&self) -> impl Iterator<Item = (PartitionId, NodeId, &Sent)> {
+        let under_way = self.sources.iter().map(|(key, source)| (key.0, key.1.node, &source.sent));
+        under_way.chain(self.ended.iter().map(|(key, sent)| (key.0, key.1, sent)))
     }
 
     /// Copies under way to other nodes.
@@ -125,7 +169,9 @@ impl Participant {
             waiting: false,
             pending: false,
             drains: false,
+            sent: Sent::begun(ctx.now()),
         };
+        self.copies.ended.remove(&(partition, target.node));
         self.copies.sources.insert(key, source);
         self.step_copy(ctx, key);
     }
@@ -205,7 +251,9 @@ impl Participant {
             }
             source.unacknowledged += 1;
             if end.is_some() {
+                let sent = Sent { ended: Some(ctx.now()), ..source.sent };
                 self.copies.sources.remove(&key);
+                self.copies.ended.insert((key.0, key.1.node), sent);
                 self.send_outcomes(ctx, key, copy);
             }
             let message =
@@ -274,9 +322,13 @@ impl Participant {
             let epoch = replica.partition.slot_epoch(row_id);
             if epoch > source.from {
                 let row = replica.partition.row(row_id).map(|bytes| Row(bytes.into()));
+                source.sent.changed += 1;
+                source.sent.bytes += row.as_ref().map_or(0, |row| row.0.len() as u64);
                 rows.push((row_id, epoch, row));
             }
             source.next += 1;
+            (source.sent.looked_at, source.sent.slots) =
+                (source.next, replica.partition.slot_count());
         }
         Some(replica.partition.slot_count())
     }

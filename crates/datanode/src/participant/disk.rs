@@ -53,6 +53,8 @@ enum Asked {
     Settled,
     /// The files of the worker.
     Listed,
+    /// That they are durable as they are.
+    Synced,
     /// A piece of a file.
     Piece,
     /// Something of the log.
@@ -242,6 +244,7 @@ impl Participant {
         match asked {
             Asked::Settled => self.disk_settled(ctx, result),
             Asked::Listed => self.begin_survey(ctx, result),
+            Asked::Synced => self.survey_synced(ctx, result),
             Asked::Piece => self.piece_read(ctx, result),
             Asked::Log => self.log_written(ctx, result),
             Asked::Checkpoint => self.checkpoint_written(ctx, result),

@@ -4,12 +4,14 @@
 //! Nothing changes. A digest looks at some thousand rows at a time, everything else is small.
 
 use actor::Ctx;
-use model::{Address, Epoch, PartitionId, RowId, SessionId, Value, key};
+use model::{Address, Epoch, NodeId, PartitionId, RowId, SessionId, Value, key};
+use stdx::{Duration, Instant};
 use store::lock_table::{LockOwner, Mode as LockMode};
 use wire::inspect::ROWS_MAX;
 use wire::{InspectMessage, Inspection, Message};
 
 use super::Participant;
+use super::copy::Sent;
 use super::leg::{FOREIGN_OWNERS, LegHandle};
 use super::replica::Replica;
 
@@ -31,6 +33,7 @@ impl Participant {
             Inspection::Memory => self.memory_rows(ctx),
             Inspection::Locks => self.lock_rows(),
             Inspection::Replicas => self.replica_rows(ctx),
+            Inspection::Copies => self.sent_rows(ctx.now()),
             Inspection::Messages => messages(ctx),
             Inspection::Recorder => recorder(ctx),
             Inspection::Digest { partition, epoch, after } => {
@@ -106,6 +109,25 @@ impl Participant {
             ]
         };
         self.replicas.iter().map(row).collect()
+    }
+
+    fn sent_rows(&self, now: Instant) -> Rows {
+        let micros = |span: Duration| Value::UInt(span.as_nanos() / 1_000);
+        let row = |(partition, to, sent): (PartitionId, NodeId, &Sent)| {
+            vec![
+                Value::UInt(partition.table.0.into()),
+                Value::UInt(partition.index.0.into()),
+                Value::UInt(to.0.into()),
+                Value::text(if sent.ended.is_some() { "ended" } else { "copying" }),
+                Value::UInt(sent.slots.into()),
+                Value::UInt(sent.looked_at.into()),
+                Value::UInt(sent.changed),
+                Value::UInt(sent.bytes),
+                micros(sent.taken(now)),
+                sent.left(now).map_or(Value::Null, micros),
+            ]
+        };
+        self.copies.sent().map(row).collect()
     }
 
     fn digest_rows(

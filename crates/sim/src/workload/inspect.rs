@@ -23,6 +23,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         Inspection::Messages,
         Inspection::Recorder,
         Inspection::Replicas,
+        Inspection::Copies,
     ];
     let what = all[session.below(all.len() as u64) as usize];
     let workers: u64 = session.cluster().members.values().map(|m| u64::from(m.workers)).sum();

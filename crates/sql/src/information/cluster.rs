@@ -71,6 +71,24 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::Replicas),
     ),
     nines(
+        "copies",
+        &[
+            NODE,
+            WORKER,
+            column("table_id", Kind::UInt),
+            column("partition", Kind::UInt),
+            column("to_node_id", Kind::UInt),
+            column("state", Kind::Text(16)),
+            column("slots", Kind::UBigInt),
+            column("slots_done", Kind::UBigInt),
+            column("changed", Kind::UBigInt),
+            column("bytes", Kind::UBigInt),
+            column("elapsed_us", Kind::UBigInt),
+            nullable("left_us", Kind::UBigInt),
+        ],
+        Source::Workers(Inspection::Copies),
+    ),
+    nines(
         "memory",
         &[
             NODE,

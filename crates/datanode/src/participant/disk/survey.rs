@@ -2,7 +2,8 @@
 //! is known what can be restored before anybody counts on it.
 //!
 //! # Guarantees
-//! An epoch that is reported as saved can be restored, unless the disk fails afterwards. A
+//! An epoch that is reported as saved can be restored, unless the disk fails afterwards: an earlier
+//! life may have ended before its last sync, so all files are synced before they are read. A
 //! checkpoint or segment that is damaged is not used: earlier checkpoints and more of the log are,
 //! while they are there; otherwise an earlier epoch is reported, or none.
 //! # Not here
@@ -10,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Ctx, DiskAnswer, DiskError, Halt, probe};
+use actor::{Ctx, DiskAnswer, DiskError, DiskOperation, Halt, probe};
 use model::{ClusterId, Epoch, PartitionId};
 use ondisk::checkpoint::{CheckpointHeader, CheckpointReader};
 use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentReader};
@@ -19,7 +20,7 @@ use wire::ControlMessage;
 
 use super::reading::Reading;
 use super::stored::chain;
-use super::{Stage, tell_control};
+use super::{Asked, LOG_LANE, Stage, tell_control};
 use crate::participant::Participant;
 
 /// The survey while it is under way.
@@ -351,7 +352,7 @@ impl Survey {
 }
 
 impl Participant {
-    /// The worker's files are known: reads them all.
+    /// The worker's files are known: syncs those that count.
     pub(super) fn begin_survey(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -366,12 +367,30 @@ impl Participant {
         let files: BTreeMap<FileName, u64> = ours.collect();
         let is_read = |file: &FileName| !matches!(file, FileName::Draft { .. });
         let used = files.iter().filter(|(file, len)| is_read(file) && **len > 0);
-        let reading = Reading::of(used.map(|(file, len)| (*file, *len)));
+        let used: Vec<(FileName, u64)> = used.map(|(file, len)| (*file, *len)).collect();
+        let disk = self.disk.as_mut().expect("it has answered");
+        let path = disk.requests.directory.clone();
+        let mut operations = vec![DiskOperation::SyncDirectory { path }];
+        let sync =
+            |(file, _): &(FileName, u64)| DiskOperation::Sync { path: disk.requests.path(*file) };
+        operations.extend(used.iter().map(sync));
+        disk.requests.ask(ctx, LOG_LANE, Asked::Synced, operations);
+        let reading = Reading::of(used);
         let found = Survey { files, ..Survey::default() };
         let surveying = Box::new(Surveying { reading, reader: None, skips: false, found });
-        let disk = self.disk.as_mut().expect("it has answered");
         disk.stage = Stage::Surveying(surveying);
-        self.continue_survey(ctx);
+    }
+
+    /// The files are durable as they are: reads them all.
+    pub(super) fn survey_synced(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        result: Result<Vec<DiskAnswer>, DiskError>,
+    ) {
+        match result {
+            Ok(_) => self.continue_survey(ctx),
+            Err(error) => ctx.halt(Halt::DiskFailed(error.text)),
+        }
     }
 
     /// A piece of a file has come in.

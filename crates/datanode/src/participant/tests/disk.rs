@@ -63,6 +63,14 @@ impl FakeDisk {
         }
     }
 
+    /// No sync since `before` has taken place.
+    fn forget_syncs_since(&mut self, before: &Self) {
+        self.durable_names = before.durable_names.clone();
+        for (at, file) in self.files.iter_mut().enumerate() {
+            file.synced = before.files.get(at).map(|file| file.synced.clone()).unwrap_or_default();
+        }
+    }
+
     fn make(&mut self, path: &str) -> usize {
         let Self { files, names, .. } = self;
         *names.entry(path.to_owned()).or_insert_with(|| {
@@ -313,11 +321,17 @@ impl Disks {
 
     /// All nodes lose their power, and come back as members with this status.
     pub(super) fn crash(&mut self, status: MemberStatus) {
-        self.note_probes();
         let mut prng = self.world.prng.fork();
         for disk in self.disks.values_mut() {
             disk.crash(|unsynced| prng.below(unsynced as u64 + 1) as usize);
         }
+        self.kill(status);
+    }
+
+    /// The processes of all nodes end, and come back as members with this status.
+    fn kill(&mut self, status: MemberStatus) {
+        self.note_probes();
+        self.disks.values_mut().for_each(|disk| disk.waiting.clear());
         self.world.links.clear();
         self.world.others.clear();
         self.saved.clear();
@@ -617,6 +631,21 @@ fn a_life_that_ends_before_its_first_save_has_lost_nothing() {
     let saved = disks.save();
     disks.crash(MemberStatus::Restoring);
     assert_eq!(disks.survey(1), Some(saved));
+}
+
+#[test]
+fn what_a_killed_life_had_not_synced_is_synced_before_it_counts() {
+    let mut disks = Disks::new(1, |_| {});
+    disks.write(vec![insert(1, 10)]);
+    disks.save();
+    let before = disks.disks[&1].clone();
+    disks.write(vec![insert(2, 20)]);
+    let saved = disks.save();
+    disks.kill(MemberStatus::Restoring);
+    disks.disks.get_mut(&1).unwrap().forget_syncs_since(&before);
+    assert_eq!(disks.survey(1), Some(saved));
+    disks.crash(MemberStatus::Restoring);
+    assert_eq!(disks.survey(1), Some(saved), "others may have gone on from there");
 }
 
 #[test]
