@@ -112,6 +112,16 @@ pub enum Mutation {
     KeepOldUniqueEntries,
     /// Rollback to a savepoint is not passed on to backups.
     RollbackOnPrimaryOnly,
+    /// An epoch is called saved when it is written, not when it is synced.
+    SavedBeforeSync,
+    /// Votes and entries of the control log are written and not synced.
+    VotesNotSynced,
+    /// A life begins its log without a fence against what was not restored.
+    NoFence,
+    /// A restart takes the newest epoch that any node group has.
+    RestartTakesNewest,
+    /// Checkpoints leave out rows that were deleted.
+    CheckpointsForgetDeletes,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

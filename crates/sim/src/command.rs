@@ -47,7 +47,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 11] = [
+const MUTATIONS: [(Mutation, u64); 16] = [
     (Mutation::BackupAppliesAtCommit, 2),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 28),
@@ -59,7 +59,24 @@ const MUTATIONS: [(Mutation, u64); 11] = [
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
+    (Mutation::SavedBeforeSync, 2),
+    (Mutation::VotesNotSynced, 2),
+    (Mutation::NoFence, 1),
+    (Mutation::RestartTakesNewest, 17),
+    (Mutation::CheckpointsForgetDeletes, 2),
 ];
+
+/// Whether the rule is one of durability, which means nothing without disks.
+fn is_of_disks(mutation: Mutation) -> bool {
+    matches!(
+        mutation,
+        Mutation::SavedBeforeSync
+            | Mutation::VotesNotSynced
+            | Mutation::NoFence
+            | Mutation::RestartTakesNewest
+            | Mutation::CheckpointsForgetDeletes
+    )
+}
 
 /// Runs a command. False when a seed failed, or a mutation was not noticed.
 pub(crate) fn execute(arguments: &[String], out: &mut dyn Write) -> Result<bool, String> {
@@ -138,7 +155,8 @@ fn keep_panics_for_reports() {
 
 fn run(options: &Options, seed: u64, mutation: Mutation) -> Outcome {
     LAST_PANIC.take();
-    let plan = Plan { seed, mutation, disks: options.disks, verbose: options.verbose };
+    let disks = options.disks || is_of_disks(mutation);
+    let plan = Plan { seed, mutation, disks, verbose: options.verbose };
     let mut outcome = run_seed(plan);
     if options.twice && outcome.failure.is_none() {
         let again = run_seed(plan);

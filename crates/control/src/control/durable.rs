@@ -15,7 +15,9 @@
 
 use std::collections::VecDeque;
 
-use actor::{Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, fault_point, probe};
+use actor::{
+    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
+};
 
 use super::Control;
 use crate::consensus::{Consensus, Journal, Output, voter_of};
@@ -141,7 +143,7 @@ impl Control {
         }
         let next = std::mem::take(&mut durable.next);
         let mut bytes = Vec::new();
-        let operations = if next.rebase {
+        let mut operations = if next.rebase {
             let (last, config) = self.consensus.position();
             let (cluster, voter) = (self.consensus.cluster(), self.voter);
             let base = Record::base(cluster, voter, (last, &config), self.state.clone());
@@ -156,6 +158,9 @@ impl Control {
         fault_point!(ctx, "control: log written, not yet on disk");
         let last = self.consensus.last_index();
         durable.begun += 1;
+        if ctx.mutated(Mutation::VotesNotSynced) {
+            operations.retain(|operation| !matches!(operation, DiskOperation::Sync { .. }));
+        }
         let write = Write { operations: operations.clone(), last, refused: false };
         durable.under_way = Some(write);
         ctx.disk(LANE, durable.begun, operations);

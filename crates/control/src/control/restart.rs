@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Ctx, probe};
+use actor::{Ctx, Mutation, probe};
 use model::{
     Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId, NodeRole,
     Returned, WorkerId,
@@ -132,7 +132,7 @@ impl Control {
         if (missing && !waited) || self.state.members.keys().any(lent) {
             return;
         }
-        let Some((epoch, members)) = self.plan_restart(ctx.now(), &back) else {
+        let Some((epoch, members)) = self.plan_restart(ctx, &back) else {
             probe!(ctx, "control: restart waits for the rows of a node group");
             return;
         };
@@ -161,7 +161,7 @@ impl Control {
     /// group has nobody.
     fn plan_restart(
         &self,
-        now: Instant,
+        ctx: &Ctx<'_>,
         back: &BTreeMap<NodeId, NodeLife>,
     ) -> Option<(Epoch, Vec<Returned>)> {
         let saved = |node: NodeId| {
@@ -170,7 +170,11 @@ impl Control {
         };
         let newest = |slot: &model::cluster::PlacementSlot| slot.sources().filter_map(saved).max();
         let newest: Option<Vec<Epoch>> = self.state.slots.iter().map(newest).collect();
-        let epoch = newest?.into_iter().min()?;
+        let newest = newest?.into_iter();
+        let epoch = match ctx.mutated(Mutation::RestartTakesNewest) {
+            true => newest.max()?,
+            false => newest.min()?,
+        };
         let holds = |node: NodeId| {
             let source = self.state.slots.iter().any(|slot| slot.sources().any(|n| n == node));
             source && saved(node).is_some_and(|saved| saved >= epoch)
@@ -189,7 +193,7 @@ impl Control {
         }
         // Management members that are alive have not gone, so they do not say `Hello`.
         for (node, member) in &self.state.members {
-            let alive = member.role == NodeRole::Management && self.is_heard(now, *node);
+            let alive = member.role == NodeRole::Management && self.is_heard(ctx.now(), *node);
             if alive && members.iter().all(|one| one.node != *node) {
                 members.push(Returned {
                     node: *node,

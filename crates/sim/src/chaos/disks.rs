@@ -94,6 +94,16 @@ impl Chaos {
 
     /// Every node goes down now: most by a loss of power, some because their process is killed.
     fn go_dark(&mut self, world: &mut World, clients: Option<bool>) {
+        if self.prng.percent(60) {
+            // In the middle of a save.
+            let enough = 1 + self.prng.index(world.nodes_with_disks().len());
+            for _ in 0..LOOKS {
+                if world.unsynced_disks() >= enough {
+                    break;
+                }
+                world.run_for(Duration::from_micros(20));
+            }
+        }
         let mut nodes = world.nodes(Kind::Data);
         nodes.extend(world.nodes(Kind::Management));
         if clients.unwrap_or_else(|| self.prng.percent(50)) {
@@ -289,3 +299,6 @@ impl Chaos {
             + Duration::from_millis(300)
     }
 }
+
+/// How often a moment is looked for in which disks are being written to.
+const LOOKS: u32 = 4_000;

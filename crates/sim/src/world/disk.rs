@@ -319,6 +319,11 @@ impl Disk {
         !self.files.is_damaged() && self.failing.is_none()
     }
 
+    /// Whether something was written that is not durable.
+    pub(super) fn has_unsynced(&self) -> bool {
+        self.files.has_unsynced()
+    }
+
     /// Whether it answers late, or refuses to take more.
     pub(super) fn is_troubled(&self, now: Instant) -> bool {
         self.slowness > 1 || self.stuck_until > now || self.capacity != u64::MAX

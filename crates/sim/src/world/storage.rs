@@ -127,6 +127,11 @@ impl World {
         self.disks.get(&node).is_none_or(|disk| disk.is_sound())
     }
 
+    /// Disks on which something was written that is not durable.
+    pub fn unsynced_disks(&self) -> usize {
+        self.disks.values().filter(|disk| disk.has_unsynced()).count()
+    }
+
     /// Whether a disk answers late, or refuses to take more.
     pub fn disks_are_troubled(&self) -> bool {
         self.disks.values().any(|disk| disk.is_troubled(self.now))

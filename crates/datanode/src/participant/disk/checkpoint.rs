@@ -9,7 +9,9 @@
 
 use std::collections::VecDeque;
 
-use actor::{Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, fault_point, probe};
+use actor::{
+    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
+};
 use model::{Epoch, PartitionId, RowId};
 use ondisk::FileName;
 use ondisk::checkpoint::{CheckpointHeader, CheckpointWriter};
@@ -143,7 +145,7 @@ impl Checkpoints {
 
 impl Scan {
     /// Looks at the next slots.
-    fn go_on(&mut self, replica: &Replica) -> u64 {
+    fn go_on(&mut self, replica: &Replica, deletes: bool) -> u64 {
         let CheckpointHeader { slice, slot_count, changed_since, .. } = self.header;
         let before = self.writer.len();
         let end = slot_count.min(self.next.saturating_add(TURN_SLOTS));
@@ -152,7 +154,8 @@ impl Scan {
             if row_id.0 >= end {
                 break;
             }
-            if (slice.0..slice.1).contains(&row_id.0) || epoch > changed_since {
+            let wanted = (slice.0..slice.1).contains(&row_id.0) || epoch > changed_since;
+            if wanted && (deletes || row.is_some()) {
                 self.writer.slot(row_id, epoch, row);
                 if self.writer.len() - before >= TURN_BYTES {
                     self.next = row_id.0 + 1;
@@ -251,7 +254,7 @@ impl Participant {
             return;
         }
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");
-        let written = scan.go_on(replica);
+        let written = scan.go_on(replica, !ctx.mutated(Mutation::CheckpointsForgetDeletes));
         disk.checkpoints.budget -= written as i64;
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");
         if scan.ended.is_some() || scan.writer.pending() >= WRITE_SIZE {

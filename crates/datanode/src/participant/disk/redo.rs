@@ -9,7 +9,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use actor::{Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, fault_point, probe};
+use actor::{
+    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
+};
 use model::{Address, ClusterId, Epoch, PartitionId};
 use ondisk::FileName;
 use ondisk::redo::{Base, Fence, Mark, Position, Record, SegmentHeader, SegmentWriter};
@@ -125,7 +127,9 @@ impl Redo {
     /// that was not restored.
     pub(super) fn open(ctx: &Ctx<'_>, opening: Opening) -> Self {
         let Opening { cluster, segment, through, durable, mut fences, bases, .. } = opening;
-        fences.push(Fence { segment, through });
+        if !ctx.mutated(Mutation::NoFence) {
+            fences.push(Fence { segment, through });
+        }
         let mut segments = opening.segments;
         segments.insert(segment);
         let header = SegmentHeader {
@@ -338,6 +342,9 @@ impl Redo {
                 let path = requests.directory.clone();
                 operations.push(DiskOperation::SyncDirectory { path });
             }
+        }
+        if ctx.mutated(Mutation::SavedBeforeSync) {
+            operations.retain(|operation| !matches!(operation, DiskOperation::Sync { .. }));
         }
         requests.ask(ctx, LOG_LANE, Asked::Log, operations);
         self.in_flight = Some(InFlight::Write { pieces, sync, end });

@@ -337,6 +337,11 @@ impl Files {
         self.files.values().any(|file| file.damaged || file.unreadable)
     }
 
+    /// Whether something was written that is not durable.
+    pub(super) fn has_unsynced(&self) -> bool {
+        self.files.values().any(|file| !file.writes.is_empty())
+    }
+
     /// Damages a file; whether anything has changed.
     pub(super) fn damage(&mut self, path: &str, damage: Damage, prng: &mut Prng) -> bool {
         let stray: Vec<u8> = (0..SECTOR).map(|_| prng.next_u64() as u8).collect();
