@@ -195,8 +195,8 @@ fn a_cluster_that_is_killed_before_its_first_save_starts_again() {
     for _ in 0..3 {
         place.start().kill();
     }
-    let session = &mut open(&place.start());
-    all(session, &["CREATE DATABASE d"]);
+    let server = place.start();
+    all(&mut open(&server), &["CREATE DATABASE d"]);
 }
 
 #[test]
