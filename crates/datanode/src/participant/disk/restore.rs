@@ -18,6 +18,7 @@ use ondisk::{Damage, FileName};
 use stdx::Instant;
 use wire::ControlMessage;
 
+use super::progress::StepProgress;
 use super::reading::Reading;
 use super::redo::{Opening, Redo};
 use super::stored::{Start, Stored};
@@ -54,12 +55,22 @@ enum Reader {
 
 impl Restoring {
     pub(super) fn describe(&self) -> String {
-        let Self { through, slots, records, bytes, .. } = self;
-        let left = self.reading.bytes_left();
+        let Self { through, slots, records, .. } = self;
+        let StepProgress { done, total } = self.progress();
         format!(
-            "disk: restores {through}: {} of {bytes} bytes, {slots} slots, {records} changes",
-            bytes - left.min(*bytes)
+            "disk: restores {through}: {done} of {total} bytes, {slots} slots, {records} changes"
         )
+    }
+
+    /// How much has been read.
+    pub(super) fn progress(&self) -> StepProgress {
+        let left = self.reading.bytes_left().min(self.bytes);
+        StepProgress { done: self.bytes - left, total: self.bytes }
+    }
+
+    /// Bytes that the survey has read before.
+    pub(super) fn surveyed(&self) -> u64 {
+        self.survey.bytes()
     }
 
     /// Takes a piece of a file in.

@@ -17,6 +17,7 @@ use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentRea
 use ondisk::{Damage, FileName};
 use wire::ControlMessage;
 
+use super::progress::StepProgress;
 use super::reading::Reading;
 use super::stored::chain;
 use super::{Stage, tell_control};
@@ -85,9 +86,10 @@ pub(super) struct Plan {
 }
 
 impl Surveying {
-    /// Bytes that have not been read.
-    pub(super) fn bytes_left(&self) -> u64 {
-        self.reading.bytes_left()
+    /// How much has been read.
+    pub(super) fn progress(&self) -> StepProgress {
+        let total = self.found.bytes();
+        StepProgress { done: total - self.reading.bytes_left().min(total), total }
     }
 
     /// Takes a piece of a file in.
@@ -135,6 +137,12 @@ impl Surveying {
 }
 
 impl Survey {
+    /// Bytes of all files that are read.
+    pub(super) fn bytes(&self) -> u64 {
+        let read = self.files.iter().filter(|(file, _)| !matches!(file, FileName::Draft { .. }));
+        read.map(|(_, len)| *len).sum()
+    }
+
     /// The newest segment with a sound header.
     fn newest(&self) -> Option<&Segment> {
         self.segments.last_key_value().map(|(_, segment)| segment)
