@@ -142,7 +142,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     outcome
 }
 
-/// Tells what happens, until it is the end. `on_disk` is a cluster that may have much to read first.
+/// Tells what happens, until it is the end. `on_disk` is a cluster that may have to read first.
 fn watch(
     happenings: &Receiver<Happening>,
     ready: &str,
