@@ -9,7 +9,8 @@ Figures, each with a directory of its own under --base (put it on the disk that 
 - durable commits per second at 1, 8 and 64 clients, beside commits in memory
 - write throughput with checkpoints running against without, and the lowest second of the run
 - bytes written to the redo log and to checkpoints per update, and bytes on disk per row
-- the time from the start of the process to `ready`, after a clean stop and after kill -9
+- the time from the start of the process to `ready`, after a clean stop and after kill -9, with the
+  processor time that it took until then and the most memory that it had
 
 Bytes are those the process has handed to the system (wchar of /proc/PID/io), so they are counted with
 the engine of threads: writes of io_uring are not in that count.
@@ -47,8 +48,17 @@ class Server:
         for line in self.process.stdout:
             if line.startswith("ready"):
                 self.ready = time.monotonic() - began
+                self.cpu, self.memory_peak = self.taken()
                 return
         sys.exit(f"{' '.join(command)} ended before it was ready")
+
+    def taken(self):
+        """Seconds of processor time, user and system, and the largest resident size in bytes."""
+        process = Path(f"/proc/{self.process.pid}")
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        peak = re.search(r"^VmHWM:\s+(\d+) kB", (process / "status").read_text(), re.M)
+        return cpu, int(peak[1]) * 1024
 
     def sql(self, statement):
         """What the client prints."""
@@ -164,7 +174,13 @@ def checkpoints(options, base):
 def restart(options, base):
     """Time until the cluster serves again."""
     server = Server(options, base / "restart")
-    lines = ["| restart | ready after, s | rows |", "|---|---|---|"]
+    lines = ["| restart | ready after, s | CPU until then, s | memory at most, MB | rows |",
+             "|---|---|---|---|---|"]
+
+    def line(name, server, rows):
+        return (f"| {name} | {server.ready:.2f} | {server.cpu:.2f} | "
+                f"{server.memory_peak / 1e6:,.0f} | {rows:,} |")
+
     server.prepare()
     rows = int(server.sql("SELECT COUNT(*) FROM sbtest.sbtest1"))
     size = server.bytes_on_disk("checkpoint-*"), server.bytes_on_disk("redo-*")
@@ -175,13 +191,13 @@ def restart(options, base):
         if found != rows:
             sys.exit(f"{found} rows of {rows} are back")
         say(f"ready {name}: {server.ready:.2f} s")
-        lines.append(f"| {name} | {server.ready:.2f} | {rows:,} |")
+        lines.append(line(name, server, rows))
     # An empty cluster takes this much: electing a leader and the like.
     server.stop()
     empty = Server(options, base / "empty")
     empty.stop()
     empty = Server(options, base / "empty")
-    lines.append(f"| of an empty cluster | {empty.ready:.2f} | 0 |")
+    lines.append(line("of an empty cluster", empty, 0))
     empty.stop()
     lines += ["", f"A data node had {size[0] / rows:,.0f} bytes of checkpoints and {size[1] / rows:,.0f} of "
               "redo log per row right after the load."]

@@ -50,6 +50,8 @@ use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
 use wire::{Continue, InspectMessage, Message, ParticipantMessage};
 
+pub use disk::{RestoreProgress, StepProgress};
+
 use copy::Copies;
 use disk::Disk;
 use finish::{AbortOrder, CommitOrder};

@@ -8,13 +8,14 @@
 //! broken, the process ends with an error that names the traces.
 
 mod place;
+mod progress;
 mod storage;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actor::Halt;
 use model::{Config, NodeId};
@@ -25,6 +26,7 @@ use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
 
 use crate::{complain, machine, tell};
 use place::Place;
+use progress::StartProgress;
 use storage::{Shape, Storage};
 
 /// The options of `nines dev`.
@@ -135,14 +137,19 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         _ => "data is in memory only: it is gone when this process ends".to_string(),
     });
     let ready = ready_line(&options, shape, port, &socket);
-    let outcome = watch(&happenings, &ready, on_disk);
+    let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
 }
 
-/// Tells what happens, until it is the end.
-fn watch(happenings: &Receiver<Happening>, ready: &str, on_disk: bool) -> Result<(), String> {
-    let mut patience = START_PATIENCE;
+/// Tells what happens, until it is the end. `on_disk` is a cluster that may have to read first.
+fn watch(
+    happenings: &Receiver<Happening>,
+    ready: &str,
+    on_disk: Option<&Cluster>,
+) -> Result<(), String> {
+    let mut patience = if on_disk.is_some() { PROGRESS_INTERVAL } else { START_PATIENCE };
+    let (began, mut progress) = (Instant::now(), StartProgress::default());
     loop {
         match happenings.recv_timeout(patience) {
             Ok(Happening::Signal) => return Ok(()),
@@ -171,9 +178,13 @@ fn watch(happenings: &Receiver<Happening>, ready: &str, on_disk: bool) -> Result
             Ok(Happening::Cluster(Event::Failed(error))) => {
                 return Err(format!("the system refuses what a worker thread needs: {error}"));
             }
-            // How long that takes depends on how much there is.
-            Err(RecvTimeoutError::Timeout) if on_disk => tell("still reading what is on disk"),
             Err(RecvTimeoutError::Timeout) => {
+                if let Some(cluster) = on_disk {
+                    // How long that takes depends on how much there is.
+                    let line = progress.line(&cluster.restore_progress(), began.elapsed());
+                    line.iter().for_each(|line| tell(line));
+                    continue;
+                }
                 return Err(format!(
                     "the cluster has not started in {} seconds; is the machine overloaded?",
                     START_PATIENCE.as_secs()
@@ -251,5 +262,7 @@ const SQL_NODE: NodeId = NodeId(51);
 const WORKERS_MAX: usize = 64;
 /// How long a cluster may take to start on a machine that has other things to do.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a start tells what it is reading.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// The exit code of a process that was interrupted twice.
 const INTERRUPTED: i32 = 130;

@@ -12,4 +12,5 @@
 
 mod worker;
 
+pub use datanode::participant::{RestoreProgress, StepProgress};
 pub use worker::{Outgoing, Place, Worker};

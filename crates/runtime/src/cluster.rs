@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use actor::{Actor, DiskReply, Halt, LeaseCell};
 use model::{Config, Incarnation, NodeId, WorkerId};
+use node::RestoreProgress;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -140,6 +141,8 @@ pub(crate) struct Common {
     pub(crate) report: Arc<dyn Fn(Event) + Send + Sync>,
     /// Threads on which the cluster is seen to serve.
     pub(crate) ready: AtomicUsize,
+    /// How far the nodes are with reading their disks back, by thread.
+    pub(crate) restores: Mutex<Vec<RestoreProgress>>,
     /// The process is to stop: clients are told.
     pub(crate) stopping: AtomicBool,
     /// Threads that have no client any more.
@@ -220,6 +223,7 @@ impl Cluster {
             crash: CrashSite::new(setup.trace_directory, usize::from(threads)),
             report,
             ready: AtomicUsize::new(0),
+            restores: Mutex::new(vec![RestoreProgress::default(); usize::from(threads)]),
             stopping: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
@@ -241,6 +245,15 @@ impl Cluster {
     /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
     pub fn disk_engine(&self) -> Option<&'static str> {
         self.common.disk.as_ref().map(Disk::engine_name)
+    }
+
+    /// How far all nodes are with reading their disks back, as of a moment ago. Not followed any
+    /// more when the cluster serves.
+    pub fn restore_progress(&self) -> RestoreProgress {
+        let mut sum = RestoreProgress::default();
+        let threads = self.common.restores.lock().expect("nobody panics while holding it");
+        threads.iter().for_each(|thread| sum.add(thread));
+        sum
     }
 
     /// Ends a node as if its process had died: it does nothing more, and its peers are told.

@@ -27,4 +27,5 @@ pub use cluster::{ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Even
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use disk::DiskEngine;
 pub use listener::Listeners;
+pub use node::{RestoreProgress, StepProgress};
 pub use tls::{TlsIdentity, TlsIdentityError};

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 use actor::{DiskReply, Halt};
 use model::{ActorKind, Address, NodeId, WorkerId};
-use node::{Outgoing, Place, Worker};
+use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
 use wire::{Envelope, Message};
 
@@ -53,6 +53,8 @@ pub(crate) struct Thread {
     now: Instant,
     /// The cluster is seen to serve.
     serves: bool,
+    /// When to look again how far disks have been read back.
+    restores_due: Instant,
     /// The end: until when clients may take leave, and whether all have.
     stopping: Option<Instant>,
     drained: bool,
@@ -65,6 +67,8 @@ struct Hosted {
     node: NodeId,
     role: Role,
     worker: Worker,
+    /// How far it is with reading its disk back.
+    restore: RestoreProgress,
 }
 
 impl Thread {
@@ -105,6 +109,7 @@ impl Thread {
             ready: Vec::new(),
             now: common.clock.now(),
             serves: false,
+            restores_due: Instant::ZERO,
             stopping: None,
             drained: false,
             saved: None,
@@ -113,7 +118,8 @@ impl Thread {
         for life in common.lives.values() {
             if life.role != Role::Management || index == 0 {
                 let worker = thread.make_worker(life)?;
-                thread.hosted.push(Hosted { node: life.node, role: life.role, worker });
+                let restore = RestoreProgress::default();
+                thread.hosted.push(Hosted { node: life.node, role: life.role, worker, restore });
             }
         }
         let now = thread.now;
@@ -405,6 +411,7 @@ impl Thread {
 
     /// Looks at what concerns the process as a whole.
     fn look_around(&mut self) -> io::Result<()> {
+        self.follow_restores();
         let common = &self.common;
         if !self.serves
             && let Some(client) = client(&mut self.hosted)
@@ -446,6 +453,24 @@ impl Thread {
         Ok(())
     }
 
+    /// Notes how far the workers are with reading their disks back, until the cluster serves.
+    fn follow_restores(&mut self) {
+        if self.serves || self.common.disk.is_none() || self.now < self.restores_due {
+            return;
+        }
+        self.restores_due = self.now + RESTORES_INTERVAL;
+        let mut sum = RestoreProgress::default();
+        for Hosted { worker, restore, .. } in &mut self.hosted {
+            match worker.participant().and_then(|participant| participant.restore_progress()) {
+                Some(progress) => *restore = progress,
+                None => restore.complete(),
+            }
+            sum.add(restore);
+        }
+        let mut all = self.common.restores.lock().expect("nobody panics while holding it");
+        all[self.index] = sum;
+    }
+
     /// Whether all clients have taken leave, or have had time to, and what they did is saved.
     fn has_stopped(&self) -> bool {
         [self.stopping, self.saved].into_iter().flatten().any(|until| until <= self.now)
@@ -475,6 +500,8 @@ const TOKEN_LISTENERS: u64 = 1 << 63;
 const STEPS_PER_PASS: usize = 32;
 /// How long workers run before sockets are looked at again.
 const TURN_MAX: Duration = Duration::from_millis(1);
+/// How often it is noted how far disks have been read back.
+const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.
 const RECORDER_SIZE: usize = 4_096;
 /// Address space for a thread's stack; memory is taken as it is used.

@@ -188,6 +188,22 @@ impl Partition {
         self.restoring.is_some() || self.indexes.iter().any(|index| index.building.is_some())
     }
 
+    /// How many slots and entries the builds of all indexes take, once rows are read back, and how
+    /// many of these are left.
+    pub fn index_work(&self) -> (u64, u64) {
+        let slots = u64::from(self.heap.slot_count());
+        let total = slots * (1 + self.indexes.len() as u64);
+        if let Some(next) = self.restoring {
+            return (total, total - u64::from(next));
+        }
+        let left = self.indexes.iter().map(|index| match &index.building {
+            None => 0,
+            Some(Building::Entries(next)) => slots.saturating_sub(u64::from(*next)),
+            Some(Building::Bulk(bulk)) => bulk.left() as u64,
+        });
+        (total, left.sum())
+    }
+
     /// Inserts the entries of rows into the tree, slot by slot.
     fn build_by_entries(&mut self, at: usize, left: &mut u32) -> bool {
         let Self { table, heap, indexes, versions, key, .. } = self;

@@ -36,6 +36,7 @@ use redo::Redo;
 use restore::Restoring;
 use survey::{Survey, Surveying};
 
+pub use progress::{RestoreProgress, StepProgress};
 pub(super) use stored::Stored;
 
 /// The lane of the log, and of everything before it is open.
@@ -214,7 +215,8 @@ impl Disk {
                 Some(format!("disk: damaged: {}", survey.damages.join("; ")))
             }
             Stage::Surveying(surveying) => {
-                Some(format!("disk: checks files, {} bytes to read", surveying.bytes_left()))
+                let StepProgress { done, total } = surveying.progress();
+                Some(format!("disk: checks files: {done} of {total} bytes"))
             }
             Stage::Restoring(restoring) => Some(restoring.describe()),
             Stage::Indexing(restoring) => Some(format!("{}, builds indexes", restoring.describe())),

@@ -161,12 +161,13 @@ fn micros(span: Duration) -> Value {
 
 fn disk_row(disk: &Disk, now: Instant) -> Vec<Value> {
     let or_null = |number: Option<u64>| number.map_or(Value::Null, Value::UInt);
-    let (progress, log) = (disk.progress(now), disk.log_state());
+    let (reading, log) = (disk.reading(), disk.log_state());
+    let left = reading.and_then(|(progress, began)| progress.left(now.since(began)));
     vec![
         Value::text(disk.stage_name()),
-        or_null(progress.as_ref().map(|progress| progress.done)),
-        or_null(progress.as_ref().map(|progress| progress.total)),
-        progress.and_then(|progress| progress.left).map_or(Value::Null, micros),
+        or_null(reading.map(|(progress, _)| progress.done)),
+        or_null(reading.map(|(progress, _)| progress.total)),
+        left.map_or(Value::Null, micros),
         or_null(log.as_ref().map(|log| log.saved.0)),
         or_null(log.as_ref().map(|log| log.durable.0)),
         or_null(log.as_ref().map(|log| log.unwritten)),

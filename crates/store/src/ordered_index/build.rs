@@ -137,9 +137,10 @@ impl BulkBuild {
         }
     }
 
-    /// Whether no entry was added.
-    pub fn is_empty(&self) -> bool {
-        self.open.entries.is_empty() && self.runs.is_empty()
+    /// Entries that are not in the index yet.
+    pub fn left(&self) -> usize {
+        let left = |run: &Run| run.entries.len() - run.next;
+        left(&self.open) + self.runs.iter().map(left).sum::<usize>()
     }
 
     /// All entries were added: takes up to `entries` of them into the index, in order. False when

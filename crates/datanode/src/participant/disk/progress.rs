@@ -1,18 +1,32 @@
-//! What the worker's disk is at, for those who ask.
+//! What the worker's disk is at, and how far its restart has come, for those who wait for it.
 
 use model::Epoch;
 use stdx::{Duration, Instant};
 
 use super::{Disk, Stage};
+use crate::participant::Participant;
 
-/// How far reading is.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::participant) struct Progress {
-    /// Bytes that were read, and all that are to be.
-    pub(in crate::participant) done: u64,
-    pub(in crate::participant) total: u64,
-    /// How long the rest takes, if it goes on as it went.
-    pub(in crate::participant) left: Option<Duration>,
+/// What a worker has done of its restart, step by step. The extent of a step is known when it
+/// begins, and is zero before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreProgress {
+    /// Bytes of the files that are checked.
+    pub check: StepProgress,
+    /// Bytes that rows are read back from.
+    pub read: StepProgress,
+    /// Slots and entries of indexes.
+    pub index: StepProgress,
+    /// Rows that are back.
+    pub rows: u64,
+}
+
+/// How much of a step is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepProgress {
+    /// So much.
+    pub done: u64,
+    /// Of this.
+    pub total: u64,
 }
 
 /// The open log.
@@ -28,17 +42,43 @@ pub(in crate::participant) struct LogState {
     pub(in crate::participant) segments: u64,
 }
 
-impl Progress {
-    pub(super) fn new(began: Instant, now: Instant, left: u64, total: u64) -> Self {
-        let done = total.saturating_sub(left);
-        let nanos = u128::from(now.since(began).as_nanos()) * u128::from(left);
-        let left = nanos.checked_div(done.into()).and_then(|nanos| u64::try_from(nanos).ok());
-        Self { done, total, left: left.map(Duration::from_nanos) }
+impl RestoreProgress {
+    /// Adds another worker's.
+    pub fn add(&mut self, other: &RestoreProgress) {
+        for (own, other) in [
+            (&mut self.check, other.check),
+            (&mut self.read, other.read),
+            (&mut self.index, other.index),
+        ] {
+            own.done += other.done;
+            own.total += other.total;
+        }
+        self.rows += other.rows;
+    }
+
+    /// The restart is over.
+    pub fn complete(&mut self) {
+        for step in [&mut self.check, &mut self.read, &mut self.index] {
+            step.done = step.total;
+        }
+    }
+}
+
+impl StepProgress {
+    fn all(total: u64) -> Self {
+        Self { done: total, total }
+    }
+
+    /// How long the rest takes, if it goes on as it went for `elapsed`.
+    pub(in crate::participant) fn left(&self, elapsed: Duration) -> Option<Duration> {
+        let left = u128::from(self.total.saturating_sub(self.done));
+        let nanos = (u128::from(elapsed.as_nanos()) * left).checked_div(self.done.into())?;
+        u64::try_from(nanos).ok().map(Duration::from_nanos)
     }
 }
 
 impl Disk {
-    /// What it does, in a word.
+    /// What it does, in a word or two.
     pub(in crate::participant) fn stage_name(&self) -> &'static str {
         match &self.stage {
             Stage::Settling(_) => "settling",
@@ -52,13 +92,11 @@ impl Disk {
         }
     }
 
-    /// How far reading is; none when nothing is read.
-    pub(in crate::participant) fn progress(&self, now: Instant) -> Option<Progress> {
+    /// The bytes that are being read, and since when; none when nothing is.
+    pub(in crate::participant) fn reading(&self) -> Option<(StepProgress, Instant)> {
         match &self.stage {
-            Stage::Surveying(surveying) => Some(surveying.progress(now)),
-            Stage::Restoring(restoring) | Stage::Indexing(restoring) => {
-                Some(restoring.progress(now))
-            }
+            Stage::Surveying(surveying) => Some((surveying.progress(), surveying.began())),
+            Stage::Restoring(restoring) => Some((restoring.progress(), restoring.began())),
             _ => None,
         }
     }
@@ -79,18 +117,43 @@ impl Disk {
     }
 }
 
+impl Participant {
+    /// How far the restart has come; none when it is over, or nothing is known of it yet.
+    pub fn restore_progress(&self) -> Option<RestoreProgress> {
+        let mut progress = RestoreProgress::default();
+        match &self.disk.as_ref()?.stage {
+            Stage::Settling(_) | Stage::Opening | Stage::Open => return None,
+            Stage::Surveying(surveying) => progress.check = surveying.progress(),
+            Stage::Surveyed(survey) => progress.check = StepProgress::all(survey.bytes()),
+            Stage::Restoring(restoring) => {
+                progress.check = StepProgress::all(restoring.surveyed());
+                progress.read = restoring.progress();
+            }
+            Stage::Indexing(restoring) => {
+                progress.check = StepProgress::all(restoring.surveyed());
+                progress.read = restoring.progress();
+                for replica in self.replicas.values() {
+                    let (total, left) = replica.partition.index_work();
+                    progress.index.total += total;
+                    progress.index.done += total - left.min(total);
+                }
+            }
+        }
+        progress.rows = self.replicas.values().map(|r| r.partition.row_count()).sum();
+        Some(progress)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_rest_takes_as_long_as_what_was_done_in_proportion() {
-        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let progress = Progress::new(at(10), at(14), 300, 500);
-        assert_eq!((progress.done, progress.total), (200, 500));
-        assert_eq!(progress.left, Some(Duration::from_secs(6)));
-        assert_eq!(Progress::new(at(10), at(14), 500, 500).left, None, "nothing to go by");
-        assert_eq!(Progress::new(at(10), at(14), 0, 0).left, None);
-        assert_eq!(Progress::new(at(10), at(14), 0, 5).left, Some(Duration::ZERO));
+        let left = |done, total| StepProgress { done, total }.left(Duration::from_secs(4));
+        assert_eq!(left(200, 500), Some(Duration::from_secs(6)));
+        assert_eq!(left(5, 5), Some(Duration::ZERO));
+        assert_eq!(left(0, 500), None, "nothing to go by");
+        assert_eq!(left(0, 0), None);
     }
 }

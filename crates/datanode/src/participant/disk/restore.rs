@@ -18,7 +18,7 @@ use ondisk::{Damage, FileName};
 use stdx::Instant;
 use wire::ControlMessage;
 
-use super::progress::Progress;
+use super::progress::StepProgress;
 use super::reading::Reading;
 use super::redo::{Opening, Redo};
 use super::stored::{Start, Stored};
@@ -54,18 +54,28 @@ enum Reader {
 }
 
 impl Restoring {
-    /// How far reading is.
-    pub(super) fn progress(&self, now: Instant) -> Progress {
-        Progress::new(self.began, now, self.reading.bytes_left(), self.bytes)
+    pub(super) fn describe(&self) -> String {
+        let Self { through, slots, records, .. } = self;
+        let StepProgress { done, total } = self.progress();
+        format!(
+            "disk: restores {through}: {done} of {total} bytes, {slots} slots, {records} changes"
+        )
     }
 
-    pub(super) fn describe(&self) -> String {
-        let Self { through, slots, records, bytes, .. } = self;
-        let left = self.reading.bytes_left();
-        format!(
-            "disk: restores {through}: {} of {bytes} bytes, {slots} slots, {records} changes",
-            bytes - left.min(*bytes)
-        )
+    /// How much has been read.
+    pub(super) fn progress(&self) -> StepProgress {
+        let left = self.reading.bytes_left().min(self.bytes);
+        StepProgress { done: self.bytes - left, total: self.bytes }
+    }
+
+    /// When it began to read.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Bytes that the survey has read before.
+    pub(super) fn surveyed(&self) -> u64 {
+        self.survey.bytes()
     }
 
     /// Takes a piece of a file in.

@@ -19,7 +19,7 @@ use ondisk::{Damage, FileName};
 use stdx::Instant;
 use wire::ControlMessage;
 
-use super::progress::Progress;
+use super::progress::StepProgress;
 use super::reading::Reading;
 use super::stored::chain;
 use super::{Asked, LOG_LANE, Stage, tell_control};
@@ -33,7 +33,6 @@ pub(super) struct Surveying {
     reader: Option<Reader>,
     skips: bool,
     found: Survey,
-    bytes: u64,
     began: Instant,
 }
 
@@ -90,14 +89,15 @@ pub(super) struct Plan {
 }
 
 impl Surveying {
-    /// Bytes that have not been read.
-    pub(super) fn bytes_left(&self) -> u64 {
-        self.reading.bytes_left()
+    /// How much has been read.
+    pub(super) fn progress(&self) -> StepProgress {
+        let total = self.found.bytes();
+        StepProgress { done: total - self.reading.bytes_left().min(total), total }
     }
 
-    /// How far it is.
-    pub(super) fn progress(&self, now: Instant) -> Progress {
-        Progress::new(self.began, now, self.bytes_left(), self.bytes)
+    /// When it began to read.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Takes a piece of a file in.
@@ -145,6 +145,12 @@ impl Surveying {
 }
 
 impl Survey {
+    /// Bytes of all files that are read.
+    pub(super) fn bytes(&self) -> u64 {
+        let read = self.files.iter().filter(|(file, _)| !matches!(file, FileName::Draft { .. }));
+        read.map(|(_, len)| *len).sum()
+    }
+
     /// The newest segment with a sound header.
     fn newest(&self) -> Option<&Segment> {
         self.segments.last_key_value().map(|(_, segment)| segment)
@@ -386,8 +392,8 @@ impl Participant {
         disk.requests.ask(ctx, LOG_LANE, Asked::Synced, operations);
         let reading = Reading::of(used);
         let found = Survey { files, ..Survey::default() };
-        let (bytes, began) = (reading.bytes_left(), ctx.now());
-        let surveying = Surveying { reading, reader: None, skips: false, found, bytes, began };
+        let began = ctx.now();
+        let surveying = Surveying { reading, reader: None, skips: false, found, began };
         disk.stage = Stage::Surveying(Box::new(surveying));
     }
 

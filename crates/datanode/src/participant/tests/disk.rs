@@ -419,6 +419,41 @@ fn what_is_saved_survives() {
 }
 
 #[test]
+fn a_restart_tells_how_far_it_is() {
+    let mut disks = Disks::new(1, |config| config.scan_step_rows = 7);
+    for key in 0..50 {
+        disks.write((0..10).map(|row| insert(key * 10 + row, row)).collect());
+    }
+    let saved = disks.save();
+    let progress = |disks: &Disks| disks.world.nodes[&1].participant.restore_progress();
+    assert_eq!(progress(&disks), None, "nothing is restored");
+    disks.crash(MemberStatus::Restoring);
+    assert_eq!(disks.survey(1), Some(saved));
+    let mut last = progress(&disks).expect("it waits to be told what to restore");
+    assert!(last.check.total > 10_000 && last.check.done == last.check.total, "{last:?}");
+    assert_eq!((last.read.total, last.index.total, last.rows), (0, 0, 0));
+    let restore = ParticipantMessage::Restore { through: saved };
+    disks.world.tell(CONTROL, participant(1), Message::Participant(restore));
+    let mut steps = 0;
+    while disks.serve() || disks.world.carry_any() {
+        let Some(now) = progress(&disks) else { continue };
+        for (before, now) in [(last.read, now.read), (last.index, now.index)] {
+            assert!(before.done <= now.done && now.done <= now.total, "{last:?}, {now:?}");
+        }
+        steps += u32::from(now.index.done > last.index.done);
+        last = now;
+    }
+    assert!(steps > 100, "{steps} steps that indexes were built in");
+    assert_eq!((last.read.done, last.rows), (last.read.total, 500));
+    assert_eq!(progress(&disks), None, "it is over");
+    let mut sum = last;
+    sum.add(&last);
+    assert_eq!((sum.rows, sum.index.total), (1_000, 2 * last.index.total));
+    sum.complete();
+    assert_eq!(sum.index.done, sum.index.total);
+}
+
+#[test]
 fn without_a_save_nothing_is_there() {
     let mut disks = Disks::new(1, |_| {});
     disks.write(vec![insert(1, 10)]);

@@ -10,14 +10,15 @@ fn build(prng: &mut Prng, model: &Model) -> OrderedIndex {
         entries.swap(at, prng.index(at + 1));
     }
     let mut build = BulkBuild::new();
-    assert!(build.is_empty());
     for (key, row) in entries {
         build.add(key, RowId(*row));
     }
+    assert_eq!(build.left(), model.len());
     let step = prng.between(1, 3_000) as u32;
     let mut steps = 0;
     while !build.merge(step) {
         steps += 1;
+        assert_eq!(build.left(), model.len() - steps * step as usize);
     }
     assert!(steps <= model.len() / step as usize, "steps that do nothing");
     build.finish()

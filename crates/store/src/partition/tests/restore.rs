@@ -50,8 +50,12 @@ fn read_back(world: &mut World, log: &[Image], target: &mut Partition) {
 fn build(world: &mut World, until: impl Fn(&Partition) -> bool) {
     while !until(&world.partition) {
         let rows = world.prng.between(1, 40) as u32;
+        let (total, left) = world.partition.index_work();
         let built = world.partition.build_indexes(rows);
         world.partition.check();
+        let (total_then, left_then) = world.partition.index_work();
+        assert!(total == total_then && left_then <= left && left <= total, "work is done once");
+        assert_eq!(left_then == 0, built, "work that is left");
         assert_eq!(built, !world.partition.needs_indexes());
         if built {
             return;
