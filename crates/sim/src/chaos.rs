@@ -71,6 +71,10 @@ impl Chaos {
             let pause = self.prng.between(1, self.temper.pause_max.as_millis());
             world.run_for(Duration::from_millis(pause));
             if self.prng.percent(self.temper.patience) {
+                if world.has_disks() {
+                    // Who is down does not come back by waiting, and disks want whole clusters.
+                    self.restart_all(world);
+                }
                 world.run_until(Duration::from_secs(4), World::all_active);
             }
             self.disarm_due(world);
@@ -154,7 +158,9 @@ impl Chaos {
         let data = world.nodes(Kind::Data).contains(&node);
         if data && self.prng.percent(30) && self.may_lose(world, &[node]) {
             let span = Duration::from_millis(self.prng.between(100, 1_500));
-            self.arm_for(world, node, span, &AT_RETURN);
+            let reads = world.has_disks() && self.prng.percent(50);
+            let points = if reads { &disks::AT_RESTORE[..] } else { &AT_RETURN[..] };
+            self.arm_for(world, node, span, points);
         } else if data && self.prng.percent(40) {
             let state = world.newest_state();
             let group = state.groups.iter().find(|group| group.contains(&node));
@@ -170,7 +176,7 @@ impl Chaos {
     }
 
     fn strike(&mut self, world: &mut World) {
-        if world.has_disks() && self.prng.percent(30) {
+        if world.has_disks() && self.prng.percent(45) {
             return self.strike_disks(world);
         }
         match self.prng.below(100) {

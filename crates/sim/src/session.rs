@@ -7,7 +7,7 @@
 //! # Not here
 //! What tasks do (`workload`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -44,6 +44,7 @@ enum Ask {
     Schema(SchemaChange),
     Inspect { what: Inspection, node: Option<NodeId> },
     Outcome(UnsettledTransaction),
+    Durable { epoch: Epoch, peek: bool },
     Savepoint,
     Sleep(Duration),
 }
@@ -65,6 +66,7 @@ impl Ask {
             Ask::Schema(_) => "schema change",
             Ask::Inspect { .. } => "inspect",
             Ask::Outcome(_) => "outcome",
+            Ask::Durable { .. } => "durable",
             Ask::Savepoint => "savepoint",
             Ask::Sleep(_) => "sleep",
         }
@@ -102,6 +104,8 @@ pub struct Session {
     slot: Rc<RefCell<Slot>>,
     ambient: Rc<Ambient>,
     prng: RefCell<Prng>,
+    /// The epoch of the last transaction that has committed.
+    committed: Cell<Epoch>,
 }
 
 impl Session {
@@ -253,8 +257,27 @@ impl Session {
         {
             let told = Acknowledged { epoch, at: self.now(), durable: false };
             self.ambient.acknowledged.borrow_mut().push(told);
+            self.committed.set(epoch);
         }
         ended
+    }
+
+    /// Sometimes waits until what the session has committed is on disk, or asks how far disks are.
+    pub async fn sometimes_await_durable(&self) -> Result<(), Refusal> {
+        let epoch = self.committed.get();
+        if !self.ambient.disks.get() || epoch == Epoch(0) || !self.percent(DURABLE_PERCENT) {
+            return Ok(());
+        }
+        let peek = self.percent(20);
+        match self.result(Ask::Durable { epoch, peek }).await {
+            ClientResult::Durable(epoch) => {
+                let told = Acknowledged { epoch, at: self.now(), durable: true };
+                self.ambient.acknowledged.borrow_mut().push(told);
+                Ok(())
+            }
+            ClientResult::Failed(refusal) => Err(refusal),
+            other => panic!("waiting for disks ended in {other:?}"),
+        }
     }
 
     async fn end_of(&self, result: ClientResult) -> Ended {
@@ -379,6 +402,8 @@ pub fn is_passing(refusal: &Refusal) -> bool {
 
 /// One in so many transactions that commit at once is given up as soon as it is sent.
 const CANCEL_ONE_IN: u64 = 60;
+/// Chance in a hundred that a session whose cluster has disks waits for them after a round.
+const DURABLE_PERCENT: u64 = 20;
 
 /// Makes the future of a task from its session.
 pub type TaskFactory = Box<dyn FnOnce(Session) -> Pin<Box<dyn Future<Output = ()>>>>;
@@ -406,7 +431,8 @@ impl Application {
         let start = |make: TaskFactory| {
             let slot = Rc::<RefCell<Slot>>::default();
             let prng = RefCell::new(prng.fork());
-            let session = Session { slot: slot.clone(), ambient: ambient.clone(), prng };
+            let (slot_of, ambient, committed) = (slot.clone(), ambient.clone(), Cell::default());
+            let session = Session { slot: slot_of, ambient, prng, committed };
             Task { future: make(session), slot, session: None, token: None, over: false }
         };
         let tasks = tasks.into_iter().map(start).collect();
@@ -492,6 +518,7 @@ impl Application {
             Ask::Schema(change) => client.change_schema(ctx, session, change),
             Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Outcome(unsettled) => client.outcome(ctx, session, unsettled),
+            Ask::Durable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
             Ask::Savepoint => return Some(Answer::Savepoint(client.savepoint(session))),
             Ask::Sleep(span) => {
                 ctx.set_timer(Timer::Application(at as u32 + 1), span);

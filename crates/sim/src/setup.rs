@@ -8,7 +8,7 @@ use model::{Config, NodeId};
 use stdx::{Duration, Prng};
 
 /// Share of the drawn clusters that keep their state on disks.
-const DISKS_PERCENT: u64 = 0;
+const DISKS_PERCENT: u64 = 50;
 /// First id of client nodes.
 const CLIENTS_FROM: u16 = 101;
 /// First id of management nodes.

@@ -120,7 +120,12 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             other => panic!("no such workload: {other}"),
         };
         match done {
-            Ok(()) => lab.round(name),
+            Ok(()) => {
+                lab.round(name);
+                if let Err(refusal) = session.sometimes_await_durable().await {
+                    assert!(is_passing(&refusal), "{kind}: {refusal}");
+                }
+            }
             Err(refusal) => {
                 assert!(is_passing(&refusal), "{kind}: {refusal}");
                 session.pause(20).await;

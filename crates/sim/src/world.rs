@@ -41,10 +41,10 @@ use transport::Flight;
 /// What a task asked for last, and when.
 pub type Doing = (Instant, &'static str);
 
-/// A transaction that a client was told to be committed.
+/// What a client was told of commits.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledged {
-    /// Its epoch.
+    /// The epoch of a transaction that has committed, or up to which everything is on disk.
     pub epoch: Epoch,
     /// When the client was told.
     pub at: Instant,
@@ -59,6 +59,8 @@ pub struct Ambient {
     pub now: Cell<Instant>,
     /// What each session last asked for, and when; for reports.
     pub doing: RefCell<BTreeMap<(NodeId, usize), Doing>>,
+    /// Nodes have disks.
+    pub disks: Cell<bool>,
     /// Changes that clients were told to be committed since the last restart of the whole cluster.
     pub acknowledged: RefCell<Vec<Acknowledged>>,
 }
@@ -191,6 +193,7 @@ impl World {
         };
         let config = world.setup.config.clone();
         if config.disk {
+            world.ambient.disks.set(true);
             let mut prng = Prng::new(world.setup.seed ^ 0xD15C);
             for node in config.data_nodes.iter().chain(&config.management_nodes) {
                 world.disks.insert(*node, Disk::new(world.setup.disk, prng.fork()));
@@ -534,6 +537,14 @@ impl World {
             self.collect(node);
         }
         &self.totals
+    }
+
+    /// How often a probe was hit so far.
+    pub fn probed(&self, name: &str) -> u64 {
+        let lives = self.processes.values().flat_map(|process| &process.hosts);
+        let counts = lives.flat_map(|host| host.worker.shared().probes.counts());
+        let present: u64 = counts.filter(|(probe, _)| *probe == name).map(|(_, n)| n).sum();
+        present + self.totals.probes.get(name).copied().unwrap_or_default()
     }
 
     /// A number that is the same in every run of the same seed.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use control::journal;
 use model::{MemberStatus, NodeId};
 use stdx::{Duration, Instant};
 
@@ -17,14 +18,22 @@ use crate::world::{Damage, DiskAction, Kind, World};
 
 impl Chaos {
     pub(super) fn strike_disks(&mut self, world: &mut World) {
+        if self.prng.percent(60) {
+            // Much of what follows is borne only by a cluster that has saved what it has.
+            self.recover(world);
+            world.run_until(Duration::from_secs(3), Self::is_settled);
+        }
         match self.prng.below(100) {
-            0..25 => self.black_out(world),
-            25..33 => self.lose_group(world),
-            33..43 => self.slow_disks(world),
-            43..53 => self.stick_disks(world),
-            53..65 => self.fill_disk(world),
-            65..77 => self.fail_disk(world),
-            77..92 => self.damage_disk(world),
+            0..22 => self.black_out(world),
+            22..42 => self.split_save(world),
+            42..47 => self.lose_group(world),
+            47..51 => self.slow_disks(world),
+            51..57 => self.stick_disks(world),
+            57..67 => self.arm(world, &AT_SAVING),
+            67..73 => self.fill_disk(world),
+            73..80 => self.fail_disk(world),
+            80..87 => self.damage_disk(world),
+            87..94 => self.damage_log(world),
             _ => self.replace_disk(world),
         }
     }
@@ -42,12 +51,15 @@ impl Chaos {
     fn may_lose_disks(&self, world: &World, nodes: &[NodeId]) -> bool {
         let state = world.newest_state();
         let complete = |node: NodeId| {
-            let member = state.members.get(&node);
+            let member = state.member(node, world.incarnation(node));
             let active = member.is_some_and(|member| member.status == MemberStatus::Active);
             active && world.disk_is_sound(node) && !nodes.contains(&node)
         };
+        let voters = world.voters();
+        let keeps = |node: &&NodeId| world.disk_is_sound(**node) && !nodes.contains(*node);
         state.started
             && Self::is_settled(world)
+            && 2 * voters.iter().filter(keeps).count() > voters.len()
             && state.slots.iter().all(|slot| {
                 slot.replicas.iter().any(|replica| !replica.syncing && complete(replica.node))
             })
@@ -59,7 +71,7 @@ impl Chaos {
             return;
         }
         let mut late: Vec<NodeId> = Vec::new();
-        if self.prng.percent(40) {
+        if self.prng.percent(60) {
             let mut victims = self.victims(world);
             victims.retain(|node| {
                 late.push(*node);
@@ -71,11 +83,67 @@ impl Chaos {
             });
         }
         for node in &late {
-            let span = Duration::from_millis(self.prng.between(500, 8_000));
+            let span = Duration::from_millis(self.prng.between(500, 9_000));
             self.withheld.insert(*node, world.now() + span);
         }
         self.go_dark(world, None);
         self.come_back(world, &late);
+    }
+
+    /// The power fails when a few nodes have saved more than the others. Often these come back
+    /// first, and the cluster goes on without what only the few have.
+    fn split_save(&mut self, world: &mut World) {
+        if !self.may_lose(world, &[]) || !self.may_lose_disks(world, &[]) {
+            return;
+        }
+        let data = world.nodes(Kind::Data);
+        let mut ahead = self.victims(world);
+        let mut nodes = Vec::new();
+        ahead.retain(|node| {
+            nodes.push(*node);
+            let may = data.contains(node) && self.may_lose_disks(world, &nodes);
+            if !may {
+                nodes.pop();
+            }
+            may
+        });
+        let mut late = ahead.clone();
+        if ahead.is_empty() {
+            ahead.push(*self.prng.pick(&data));
+        }
+        if self.prng.percent(30) {
+            late.clear();
+        }
+        if self.prng.percent(60) {
+            // What is old on a disk goes when something newer counts.
+            let before = world.probed(CHECKPOINT_COUNTS);
+            let limit = Duration::from_millis(300);
+            world.run_until(limit, |world| world.probed(CHECKPOINT_COUNTS) > before);
+        }
+        let begun = world.now();
+        for node in world.nodes_with_disks() {
+            if !ahead.contains(&node) {
+                world.stick_disk(node, Duration::from_secs(10));
+            }
+        }
+        self.note(world, format!("no disk syncs but those of {ahead:?}"));
+        let saved = world.setup().config.save_interval.as_millis() + 60;
+        world.run_for(Duration::from_millis(self.prng.between(5, saved)));
+        // Whoever has gone or come meanwhile is not known to have anything on disk.
+        let steady = world.since_members_changed() > world.now().since(begun);
+        if steady {
+            for node in &late {
+                let span = Duration::from_millis(self.prng.between(2_000, 9_000));
+                self.withheld.insert(*node, world.now() + span);
+            }
+            self.go_dark(world, None);
+        }
+        for node in world.nodes_with_disks() {
+            world.heal_disk(node);
+        }
+        if steady {
+            self.come_back(world, &late);
+        }
     }
 
     /// All nodes of a group lose their power, and so the cluster stops.
@@ -142,7 +210,14 @@ impl Chaos {
             let now = world.now();
             world.run_for(if at > now { at.since(now) } else { Duration::ZERO });
             self.start(world, node);
-            if self.prng.percent(6) {
+            if self.prng.percent(8) {
+                let point = *self.prng.pick(&AT_RESTORE);
+                let span = Duration::from_secs(3);
+                world.arm_at(node, point);
+                self.armed.insert(node, world.now() + span);
+                self.risk(world, node, span);
+                self.note(world, format!("{node} is armed with {point} for {span}"));
+            } else if self.prng.percent(6) {
                 let moment = Duration::from_micros(self.prng.between(1, 300_000));
                 world.run_for(moment);
                 self.stumble(world, node);
@@ -227,7 +302,7 @@ impl Chaos {
         if !self.may_lose_disks(world, &[node]) && action == DiskAction::Read {
             return;
         }
-        let under = *self.prng.pick(&["", "worker-"]);
+        let under = *self.prng.pick(&["", "worker-", journal::DIRECTORY]);
         world.fail_disk(node, action, under);
         let span = Duration::from_millis(self.prng.between(10, 1_000));
         self.risk(world, node, span);
@@ -260,6 +335,32 @@ impl Chaos {
         }
     }
 
+    /// The same with what a voter must not forget: it comes back as another voter.
+    fn damage_log(&mut self, world: &mut World) {
+        let nodes = world.nodes_with_disks();
+        let node = *self.prng.pick(&nodes);
+        if !self.may_lose_disks(world, &[node]) {
+            return;
+        }
+        let may_crash = self.may_lose(world, &[node]);
+        if may_crash && self.prng.percent(30) {
+            world.crash(node);
+            if let Some(path) = world.lose_log(node) {
+                self.note(world, format!("{node} crashes, and {path} is lost"));
+            }
+            return;
+        }
+        let all = [Damage::BitFlip, Damage::ZeroSector, Damage::MisdirectedWrite];
+        let damage = *self.prng.pick(&all);
+        if let Some(path) = world.damage_log(node, damage) {
+            self.note(world, format!("{damage:?} on the disk of {node}, in {path}"));
+            if may_crash && self.prng.percent(60) {
+                world.crash(node);
+                self.note(world, format!("{node} crashes"));
+            }
+        }
+    }
+
     /// A node comes back with an empty disk.
     fn replace_disk(&mut self, world: &mut World) {
         let victims: BTreeSet<NodeId> = self.victims(world).into_iter().take(1).collect();
@@ -277,7 +378,7 @@ impl Chaos {
     /// was acknowledged longer ago than it takes to save it is there.
     pub fn final_black_out(&mut self, world: &mut World) {
         let bound = Self::save_bound(world);
-        world.run_for(bound.times(2));
+        world.run_for(bound + Duration::from_millis(300));
         let (now, nanos) = (world.now(), bound.as_nanos());
         world.promise(Instant::from_nanos(now.as_nanos().saturating_sub(nanos)));
         self.go_dark(world, None);
@@ -300,5 +401,25 @@ impl Chaos {
     }
 }
 
+/// Moments of epochs, checkpoints and the control log on their way to the disk.
+const AT_SAVING: [&str; 7] = [
+    "disk: epoch marked, before it is synced",
+    "disk: log synced, before anybody is told",
+    "epochs: after a save is sent",
+    "epochs: after a durable epoch is told",
+    "checkpoint: piece encoded, before it is written",
+    "checkpoint: complete, before it counts",
+    "control: log written, not yet on disk",
+];
+/// Moments of a node that reads back what it has, or has it copied.
+pub(super) const AT_RESTORE: [&str; 5] = [
+    "restore: between two pieces of a file",
+    "restore: rows read, indexes to be built",
+    "restore: before the log of the new life is begun",
+    "restore: log of the new life begun, before it is reported",
+    "disk: epoch of a copy marked, before it is synced",
+];
 /// How often a moment is looked for in which disks are being written to.
 const LOOKS: u32 = 4_000;
+/// The probe of a checkpoint that replaces older ones.
+const CHECKPOINT_COUNTS: &str = "checkpoint: counts from now on";

@@ -48,11 +48,14 @@ impl World {
         }
         let promised = self.restarts().promised;
         for told in self.ambient().acknowledged.borrow().iter() {
-            // A client may hear of a commit after a restart that has undone it.
-            if is_kept(all, told.epoch) || !is_kept(seen, told.epoch) {
+            if is_kept(all, told.epoch) {
                 continue;
             }
             assert!(!told.durable, "{told:?} was on disk: {all:?}");
+            // A client may hear of a commit after a restart that has undone it.
+            if !is_kept(seen, told.epoch) {
+                continue;
+            }
             assert!(told.at > promised, "{told:?} had time enough, {promised}: {all:?}");
         }
         self.ambient().acknowledged.borrow_mut().clear();

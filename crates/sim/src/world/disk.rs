@@ -15,6 +15,7 @@ mod files;
 use std::collections::{BTreeMap, VecDeque};
 
 use actor::{DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskReply, DiskRequest};
+use control::journal;
 use model::{ActorKind, WorkerId};
 use stdx::{Duration, Instant, Prng};
 
@@ -304,14 +305,35 @@ impl Disk {
 
     /// Damages one of the files whose paths begin so; which, if there was something to damage.
     pub(super) fn damage(&mut self, damage: Damage, under: &str) -> Option<String> {
-        let paths = self.files.paths().filter(|path| path.starts_with(under));
-        let paths: Vec<String> = paths.map(str::to_string).collect();
-        if paths.is_empty() {
-            return None;
-        }
-        let path = paths[self.prng.index(paths.len())].clone();
-        let done = self.files.damage(&path, damage, &mut self.prng);
+        let path = self.some_path(under)?;
+        let done = self.files.damage(&path, damage, usize::MAX, &mut self.prng);
         done.then_some(path)
+    }
+
+    /// Damages the control log; whether there was something to damage. Its last record stays as it
+    /// is: damage there looks like the end of a write that was torn, which was promised to nobody.
+    pub(super) fn damage_log(&mut self, damage: Damage) -> Option<String> {
+        let path = self.some_path(journal::DIRECTORY)?;
+        let bytes = self.files.read(&path, 0, u64::MAX).ok()?;
+        let below = match journal::frames(&bytes).map(|(offset, _)| offset).last()? {
+            // A log is nothing without its first record.
+            0 => bytes.len(),
+            last => last,
+        };
+        let done = self.files.damage(&path, damage, below, &mut self.prng);
+        done.then_some(path)
+    }
+
+    /// A file of the control log is gone; which, if there was one.
+    pub(super) fn lose_log(&mut self) -> Option<String> {
+        let path = self.some_path(journal::DIRECTORY)?;
+        self.files.lose(&path);
+        Some(path)
+    }
+
+    fn some_path(&mut self, under: &str) -> Option<String> {
+        let paths: Vec<&str> = self.files.paths().filter(|path| path.starts_with(under)).collect();
+        (!paths.is_empty()).then(|| paths[self.prng.index(paths.len())].to_string())
     }
 
     /// Whether a file is not what was written, or an operation is about to fail.

@@ -115,6 +115,17 @@ impl World {
         self.disks.get_mut(&node)?.damage(damage, under)
     }
 
+    /// Damages a node's control log; which file, if one was damaged.
+    pub fn damage_log(&mut self, node: NodeId, damage: Damage) -> Option<String> {
+        self.disks.get_mut(&node)?.damage_log(damage)
+    }
+
+    /// Takes a node that does not run its control log; which file, if there was one.
+    pub fn lose_log(&mut self, node: NodeId) -> Option<String> {
+        assert!(!self.is_running(node), "{node} has its log open");
+        self.disks.get_mut(&node)?.lose_log()
+    }
+
     /// Ends all faults of a node's disk but damage.
     pub fn heal_disk(&mut self, node: NodeId) {
         if let Some(disk) = self.disks.get_mut(&node) {

@@ -342,8 +342,14 @@ impl Files {
         self.files.values().any(|file| !file.writes.is_empty())
     }
 
-    /// Damages a file; whether anything has changed.
-    pub(super) fn damage(&mut self, path: &str, damage: Damage, prng: &mut Prng) -> bool {
+    /// Damages a file before its byte `below`; whether anything has changed.
+    pub(super) fn damage(
+        &mut self,
+        path: &str,
+        damage: Damage,
+        below: usize,
+        prng: &mut Prng,
+    ) -> bool {
         let stray: Vec<u8> = (0..SECTOR).map(|_| prng.next_u64() as u8).collect();
         let Ok(file) = self.file_mut(path) else { return false };
         if damage == Damage::Unreadable {
@@ -354,15 +360,17 @@ impl Files {
         if before.is_empty() {
             return false;
         }
-        let at = prng.index(before.len());
+        let below = below.min(before.len());
+        let at = prng.index(below);
         let sector = at / SECTOR * SECTOR;
         for bytes in [&mut file.contents, &mut file.durable] {
-            let Some(end) = (sector < bytes.len()).then(|| bytes.len().min(sector + SECTOR)) else {
+            let Some(end) = (at < bytes.len()).then(|| bytes.len().min(below).min(sector + SECTOR))
+            else {
                 continue;
             };
             match damage {
-                Damage::BitFlip if at < bytes.len() => bytes[at] ^= 1 << (at % 8),
-                Damage::BitFlip | Damage::Unreadable => {}
+                Damage::BitFlip => bytes[at] ^= 1 << (at % 8),
+                Damage::Unreadable => {}
                 Damage::ZeroSector => bytes[sector..end].fill(0),
                 Damage::MisdirectedWrite => {
                     bytes[sector..end].copy_from_slice(&stray[..end - sector]);
@@ -372,6 +380,14 @@ impl Files {
         let changed = file.contents != before;
         file.damaged |= changed;
         changed
+    }
+
+    /// The file is not there any more, and never was as far as a power loss is concerned.
+    pub(super) fn lose(&mut self, path: &str) {
+        self.changes.retain(|(_, change)| change.path() != path);
+        self.names.remove(path);
+        self.durable_names.remove(path);
+        self.collect();
     }
 
     /// The power fails: what was not durable survives in part.
