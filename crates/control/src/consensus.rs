@@ -85,7 +85,8 @@ pub(crate) struct Consensus {
     leader_term: Term,
     /// When that leader was last heard.
     heard_at: Instant,
-    /// That leader is known to lead no more: its process ended, or it said so.
+    /// That leader is known to lead no more, as its process ended or it said so; or this life goes
+    /// on from a disk and has heard of none.
     leader_lost: bool,
     /// Who would vote for this member now.
     backers: BTreeSet<Voter>,
@@ -143,6 +144,7 @@ impl Consensus {
             node: Node::restart(me, Term::new(stored.term), voted_for, log),
             commands: commands.collect(),
             applied: stored.last.index,
+            leader_lost: true,
             kept: last,
             ..Self::new_on_disk(me, election_timeout)
         };
@@ -372,7 +374,8 @@ impl Consensus {
         }
     }
 
-    /// Whether the last leader is known to lead no more, and no other has been heard.
+    /// Whether nobody leads, as far as this member can know: an election need not wait. Members that
+    /// hear a leader all the same refuse to back it (`PreVote`).
     pub(crate) fn leader_lost(&self) -> bool {
         self.leader_lost
     }

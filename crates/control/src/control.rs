@@ -267,7 +267,7 @@ impl Control {
 
     fn draw_election(&mut self, ctx: &mut Ctx<'_>) -> Duration {
         let (low, high) = if self.consensus.leader_lost() {
-            // Nobody is deposed by haste: the leader is known to be gone.
+            // Nobody is deposed by haste: those who hear a leader do not back anybody.
             let interval = self.config.heartbeat_interval.as_nanos();
             (interval / 8, interval)
         } else {
