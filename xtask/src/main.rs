@@ -22,8 +22,8 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
   test [--seeds N] [--keep-going]   everything a change must pass: formatting, clippy, tidy, tests,
-                                    simulation (300 seeds, each twice, unless --seeds says
-                                    otherwise), and whether it notices broken rules
+                                    simulation (300 seeds, unless --seeds says otherwise; one
+                                    in four twice), and whether it notices broken rules
   ci [--seeds N] [--keep-going]     the same; the name continuous integration calls it by
   tidy [--write]                    the project's own rules; --write refreshes generated tables
   sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;

@@ -108,6 +108,9 @@ pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<ExitCode, String
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// One in so many seeds is run twice, to see that nothing but the seed decides.
+const TWICE_EVERY: &str = "4";
+
 fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
     let clippy =
         [&["clippy", "--workspace", "--all-targets"][..], &PROFILE, &["--", "-D", "warnings"]];
@@ -124,7 +127,8 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         processes = Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()));
     }
     let simulation = if has_simulator(workspace) {
-        Action::Cargo(sim_command(&words(&["--twice", "--seeds", &seeds.to_string()])))
+        let seeds = seeds.to_string();
+        Action::Cargo(sim_command(&words(&["--twice-every", TWICE_EVERY, "--seeds", &seeds])))
     } else {
         Action::Skip("the crate `sim` has no binary `sim` yet")
     };
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn steps_follow_the_workspace() {
         let all = workspace(&["sim", "tests"]);
-        let simulation = "run -p sim --bin sim --profile ci -- run --twice --seeds 7";
+        let simulation = "run -p sim --bin sim --profile ci -- run --twice-every 4 --seeds 7";
         assert_eq!(command(&all, "simulation").as_deref(), Some(simulation));
         let mutations = "run -p sim --bin sim --profile ci -- mutations --known";
         assert_eq!(command(&all, "mutations").as_deref(), Some(mutations));
