@@ -112,7 +112,7 @@ pub enum Mutation {
     KeepOldUniqueEntries,
     /// Rollback to a savepoint is not passed on to backups.
     RollbackOnPrimaryOnly,
-    /// An epoch is called saved when it is written, not when it is synced.
+    /// An epoch is called saved before it is synced.
     SavedBeforeSync,
     /// Votes and entries of the control log are written and not synced.
     VotesNotSynced,

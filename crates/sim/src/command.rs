@@ -61,9 +61,9 @@ const MUTATIONS: [(Mutation, u64); 16] = [
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
     (Mutation::SavedBeforeSync, 2),
-    (Mutation::VotesNotSynced, 2),
+    (Mutation::VotesNotSynced, 1),
     (Mutation::NoFence, 1),
-    (Mutation::RestartTakesNewest, 17),
+    (Mutation::RestartTakesNewest, 14),
     (Mutation::CheckpointsForgetDeletes, 2),
 ];
 

@@ -270,7 +270,9 @@ impl Session {
         }
         let peek = self.percent(20);
         match self.result(Ask::Durable { epoch, peek }).await {
-            ClientResult::Durable(epoch) => {
+            ClientResult::Durable(durable) => {
+                // After a restart the epochs that it has undone count as old, not as kept.
+                let epoch = self.cluster().restorable(durable.min(epoch));
                 let told = Acknowledged { epoch, at: self.now(), durable: true };
                 self.ambient.acknowledged.borrow_mut().push(told);
                 Ok(())

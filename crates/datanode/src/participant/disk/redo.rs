@@ -343,9 +343,6 @@ impl Redo {
                 operations.push(DiskOperation::SyncDirectory { path });
             }
         }
-        if ctx.mutated(Mutation::SavedBeforeSync) {
-            operations.retain(|operation| !matches!(operation, DiskOperation::Sync { .. }));
-        }
         requests.ask(ctx, LOG_LANE, Asked::Log, operations);
         self.in_flight = Some(InFlight::Write { pieces, sync, end });
     }
@@ -432,6 +429,9 @@ impl Participant {
             log.late_saves.push((from, epoch));
         } else {
             log.save(from, epoch, complete);
+            if ctx.mutated(Mutation::SavedBeforeSync) {
+                ctx.send(from, Message::Epoch(EpochMessage::Saved { epoch }));
+            }
         }
         fault_point!(ctx, "disk: epoch marked, before it is synced");
         self.plan_checkpoints(ctx);
