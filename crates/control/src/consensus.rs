@@ -374,8 +374,8 @@ impl Consensus {
         }
     }
 
-    /// Whether nobody leads, as far as this member can know: an election need not wait. Members that
-    /// hear a leader all the same refuse to back it (`PreVote`).
+    /// Whether nobody leads, as far as this member can know: an election need not wait. Members
+    /// that hear a leader all the same refuse to back it (`PreVote`).
     pub(crate) fn leader_lost(&self) -> bool {
         self.leader_lost
     }
