@@ -49,14 +49,14 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
 const MUTATIONS: [(Mutation, u64); 16] = [
-    (Mutation::BackupAppliesAtCommit, 2),
+    (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 28),
+    (Mutation::TakeoverForgetsCommits, 104),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
-    (Mutation::CopyIgnoresLocks, 1),
-    (Mutation::ServeWithoutLease, 38),
-    (Mutation::RemoveBeforeLeaseEnds, 2),
+    (Mutation::CopyIgnoresLocks, 2),
+    (Mutation::ServeWithoutLease, 11),
+    (Mutation::RemoveBeforeLeaseEnds, 26),
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
