@@ -1,0 +1,28 @@
+//! The configuration of a cluster: `config.ini`, in NDB's format and with NDB's names.
+//!
+//! # Owns
+//! The table of parameters, reading and checking files, the typed description of a cluster, its
+//! canonical text, and the comparison of two configurations.
+//! # Guarantees
+//! Any bytes give a configuration or a list of all that is wrong with them; never a panic.
+//! # Not here
+//! Reading files, looking up hosts, handing configurations around: the processes do that.
+
+mod canonical;
+mod cluster;
+pub mod host;
+mod ini;
+pub mod parameter;
+mod problem;
+mod resolve;
+mod threads;
+mod value;
+
+pub use cluster::{
+    ClusterConfig, DATA_NODE_ID_MAX, Fingerprint, Link, NODE_ID_MAX, Node, NodeGroup, Parsed, Role,
+    Settings, Threads, Tls,
+};
+pub use ini::{FILE_SIZE_MAX, SectionKind};
+pub use problem::{Notice, NoticeKind, Problem};
+pub use threads::{Binding, CpuSet, ThreadConfig, ThreadGroup, ThreadRole};
+pub use value::{Value, readable};
