@@ -66,8 +66,8 @@ fn what_does_not_matter_does_not_change_the_fingerprint() {
         "[ndb_mgmd]\nNodeId=9\n[ndbd default]\nDataMemory=1G\n[ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\n",
     );
     let other = config(
-        "[db]\nid: 2\n[DB]\nId: 1\nDATAMEMORY=1024M # all of it\n[ndbd default]\ndatamemory=1048576K\n\
-         [mgm]\nID=9\n",
+        "[db]\nid: 2\n[DB]\nId: 1\nDATAMEMORY=1024M # all\n[ndbd default]\n\
+         datamemory=1048576K\n[mgm]\nID=9\n",
     );
     assert_eq!(one.fingerprint(), other.fingerprint());
     assert_ne!(one.fingerprint(), two_nodes("").fingerprint());

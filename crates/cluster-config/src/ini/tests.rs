@@ -26,8 +26,8 @@ fn value(text: &str) -> String {
 
 #[test]
 fn sections_in_any_case() {
-    let text = "[NDBD DEFAULT]\n[ndbd]\n[ db ]\n[Ndb_Mgmd  default]\n[MGM] # one\n[mysqld];\n[API]\n\
-        [tcp default]\n[SHM]\n[computer]\n[System]\n[cluster]\n";
+    let text = "[NDBD DEFAULT]\n[ndbd]\n[ db ]\n[Ndb_Mgmd  default]\n[MGM] # one\n[mysqld];\n\
+        [API]\n[tcp default]\n[SHM]\n[computer]\n[System]\n[cluster]\n";
     let (sections, problems) = read_text(text);
     assert!(problems.is_empty(), "{problems:?}");
     let found: Vec<_> = sections.iter().map(|s| (s.kind.name(), s.default)).collect();

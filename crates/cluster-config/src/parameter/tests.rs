@@ -60,7 +60,7 @@ fn a_misspelt_name_has_a_nearest() {
         ("NumberOfReplicas", Some("NoOfReplicas")),
         ("CompletelyDifferent", None),
         ("NoOfReplica", Some("NoOfReplicas")),
-        ("Hostname1", Some("HostName")),
+        ("Hostname", Some("HostName")),
         ("HeartbeatInterval", None),
         ("HeartBeatIntervalDbDB", Some("HeartbeatIntervalDbDb")),
         ("MaxNoOfTable", Some("MaxNoOfTables")),

@@ -24,8 +24,8 @@ fn ids(config: &ClusterConfig) -> Vec<(u16, Role)> {
 fn default_sections_apply_wherever_they_stand() {
     let config = config(
         "[ndbd]\nDataMemory=2G\n[ndbd default]\nDataMemory=1G\nNoOfReplicas=2\n[ndbd]\n[mgm]\n\
-         [mysqld default]\nHostName=a\n[ndbd default]\nRedoBuffer=1M\n[api]\n[mysqld]\n[api default]\n\
-         BatchSize=7\n",
+         [mysqld default]\nHostName=a\n[ndbd default]\nRedoBuffer=1M\n[api]\n[mysqld]\n\
+         [api default]\nBatchSize=7\n",
     );
     let memory: Vec<_> = config.nodes_of(Role::Data).map(Node::data_memory).collect();
     assert_eq!(memory, [Some(2 << 30), Some(1 << 30)]);
@@ -57,10 +57,10 @@ fn all_problems_at_once() {
          [shm], [computer], each also as [… default], and [cluster]",
         "f:14: NodeId=300 is out of range; write 255 at most",
         "f:16: NodeGroup is of one section; write it in [ndbd], not in default",
-        "f: 1 data nodes cannot be divided into groups of NoOfReplicas=2; add data nodes, or change \
-         NoOfReplicas so that it divides them",
-        "f: there is no management node, which the others ask for the configuration; add a section \
-         [ndb_mgmd]",
+        "f: 1 data nodes cannot be divided into groups of NoOfReplicas=2; add data nodes, or \
+         change NoOfReplicas so that it divides them",
+        "f: there is no management node, which the others ask for the configuration; add a \
+         section [ndb_mgmd]",
     ];
     let found = problems(text);
     for line in expected.iter().filter(|line| !line.contains("divided")) {
@@ -70,8 +70,8 @@ fn all_problems_at_once() {
         problems(""),
         [
             "f: there is no data node; add a section [ndbd] for each",
-            "f: there is no management node, which the others ask for the configuration; add a section \
-         [ndb_mgmd]",
+            "f: there is no management node, which the others ask for the configuration; add a \
+         section [ndb_mgmd]",
         ]
     );
 }
