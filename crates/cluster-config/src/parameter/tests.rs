@@ -61,7 +61,7 @@ fn a_misspelt_name_has_a_nearest() {
         ("CompletelyDifferent", None),
         ("NoOfReplica", Some("NoOfReplicas")),
         ("Hostname", Some("HostName")),
-        ("HeartbeatInterval", None),
+        ("HeartbeatInterval", Some("HeartbeatIntervalDbDb")),
         ("HeartBeatIntervalDbDB", Some("HeartbeatIntervalDbDb")),
         ("MaxNoOfTable", Some("MaxNoOfTables")),
         ("SpinMethods", Some("SpinMethod")),
