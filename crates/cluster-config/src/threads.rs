@@ -37,7 +37,7 @@ pub enum ThreadRole {
     Io,
     /// `idxbld`: builds ordered indexes at a restart.
     IndexBuild,
-    /// `wd`: notices threads that stand still.
+    /// `watchdog`, also `wd`: notices threads that stand still.
     Watchdog,
 }
 
@@ -55,7 +55,7 @@ impl ThreadRole {
             ThreadRole::Replication => "rep",
             ThreadRole::Io => "io",
             ThreadRole::IndexBuild => "idxbld",
-            ThreadRole::Watchdog => "wd",
+            ThreadRole::Watchdog => "watchdog",
         }
     }
 
@@ -66,7 +66,8 @@ impl ThreadRole {
             ThreadRole::Recover | ThreadRole::Coordinator => (0, 128),
             ThreadRole::Send => (0, 64),
             ThreadRole::Receive => (1, 64),
-            ThreadRole::Main | ThreadRole::Replication => (0, 1),
+            ThreadRole::Main => (0, 2),
+            ThreadRole::Replication => (0, 1),
             ThreadRole::Io | ThreadRole::Watchdog => (1, 1),
             ThreadRole::IndexBuild => (0, 128),
         }
@@ -130,8 +131,9 @@ impl ThreadConfig {
         let mut groups: Vec<ThreadGroup> = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let end = rest.find([',', '=']).unwrap_or(rest.len());
+            let end = rest.find([',', '=', '{']).unwrap_or(rest.len());
             let name = rest[..end].trim();
+            let name = if name.eq_ignore_ascii_case("wd") { "watchdog" } else { name };
             let known = |role: &ThreadRole| role.name().eq_ignore_ascii_case(name);
             let Some(role) = ThreadRole::ALL.into_iter().find(known) else {
                 let known: Vec<_> = ThreadRole::ALL.iter().map(|role| role.name()).collect();
@@ -143,7 +145,8 @@ impl ThreadConfig {
             };
             rest = rest[end..].trim_start();
             let mut options = "";
-            if let Some(behind) = rest.strip_prefix('=') {
+            // NDB's manual has examples without the equals sign.
+            if let Some(behind) = rest.strip_prefix('=').or(rest.starts_with('{').then_some(rest)) {
                 let behind = behind.trim_start().strip_prefix('{');
                 let Some((inside, behind)) = behind.and_then(|behind| behind.split_once('}'))
                 else {

@@ -54,8 +54,11 @@ fn alike(config: &mut Config, settings: &Settings) {
     if let Some(interval) = millis("TimeBetweenGlobalCheckpoints") {
         config.save_interval = interval;
     }
-    if let Some(timeout) = millis("StartPartialTimeout") {
-        config.start_partial_timeout = timeout;
+    match millis("StartPartialTimeout") {
+        // As in NDB: without a time-out the start waits for all.
+        Some(Duration::ZERO) => config.start_partial_timeout = FOR_EVER,
+        Some(timeout) => config.start_partial_timeout = timeout,
+        None => {}
     }
     if settings.flag("Diskless") == Some(true) {
         config.disk = false;
@@ -71,8 +74,8 @@ fn of_node(config: &mut Config, settings: &Settings) {
         config.lock_timeout = timeout;
     }
     match millis("TransactionInactiveTimeout") {
-        Some(Duration::ZERO) => config.inactive_timeout = INACTIVE_TIMEOUT_MAX,
-        Some(timeout) => config.inactive_timeout = timeout.min(INACTIVE_TIMEOUT_MAX),
+        Some(Duration::ZERO) => config.inactive_timeout = FOR_EVER,
+        Some(timeout) => config.inactive_timeout = timeout.min(FOR_EVER),
         None => {}
     }
     if let Some(count) = small("MaxNoOfConcurrentTransactions") {
@@ -102,4 +105,4 @@ fn of_node(config: &mut Config, settings: &Settings) {
 /// NDB allows 0; an epoch without a length would be a loop.
 const EPOCH_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// As good as for ever: 49 days, the largest value that NDB's users can write.
-const INACTIVE_TIMEOUT_MAX: Duration = Duration::from_millis(4_294_967_039);
+const FOR_EVER: Duration = Duration::from_millis(4_294_967_039);

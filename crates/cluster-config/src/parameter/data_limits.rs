@@ -149,7 +149,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "memory for pages of disk tables"
 
     "DiskPageBufferEntries";
-    DATA, count(64 * M, 1, 1_000 * M), Node, none(DISK_DATA);
+    DATA, count(64 * M, 1, 16 * T), Node, none(DISK_DATA);
     "pages of disk tables that have a record"
 
     "DiskDataUsingSameDisk";
@@ -219,31 +219,31 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     // Statistics of indexes.
     "IndexStatAutoCreate";
-    DATA, flag(false), System, LATER;
+    DATA, flag(true), Node, LATER;
     "whether statistics are made with an index"
 
     "IndexStatAutoUpdate";
-    DATA, flag(false), System, LATER;
+    DATA, flag(true), Node, LATER;
     "whether statistics follow the changes of an index"
 
     "IndexStatSaveSize";
-    DATA, bytes(32_768, 0, MOST), System, LATER;
+    DATA, bytes(32_768, 0, MOST), InitialNode, LATER;
     "size of the samples of an index"
 
     "IndexStatSaveScale";
-    DATA, percent(100, 0, MOST), System, LATER;
+    DATA, percent(100, 0, MOST), InitialNode, LATER;
     "how fast that size grows with the index"
 
     "IndexStatTriggerPct";
-    DATA, percent(100, 0, MOST), System, LATER;
+    DATA, percent(100, 0, MOST), InitialNode, LATER;
     "share of an index that has to change before its statistics are renewed"
 
     "IndexStatTriggerScale";
-    DATA, percent(100, 0, MOST), System, LATER;
+    DATA, percent(100, 0, MOST), InitialNode, LATER;
     "how fast that share falls with the size of the index"
 
     "IndexStatUpdateDelay";
-    DATA, seconds(60, 0, MOST), System, LATER;
+    DATA, seconds(60, 0, MOST), InitialNode, LATER;
     "pause between two renewals of the statistics of an index"
 
     // Reports.

@@ -17,7 +17,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "partitions that a new table gets on each data node"
 
     "ClassicFragmentation";
-    DATA | ALIKE, flag(true), InitialSystem, none(BUCKETS);
+    DATA | ALIKE, flag(true), Node, none(BUCKETS);
     "whether the number of partitions follows the number of threads"
 
     "DefaultHashMapSize";
@@ -98,7 +98,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "LockPagesInMainMemory";
     DATA, count(0, 0, 2), Node, LATER;
-    "keeps the process out of swap: 1 locks memory before it is used, 2 after"
+    "keeps the process out of swap: 1 locks its memory once it has it, 2 before it takes any"
 
     "LateAlloc";
     DATA, count(1, 0, 1), Node, none("memory is taken when it is used");
@@ -113,7 +113,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether memory is spread over the processors' memory"
 
     "CrashOnCorruptedTuple";
-    DATA, flag(true), System, none("a node that finds itself inconsistent always stops");
+    DATA, flag(true), Node, none("a node that finds itself inconsistent always stops");
     "whether a row with a wrong checksum stops the node"
 
     // Redo log and checkpoints.
@@ -235,7 +235,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how long making an epoch durable may be delayed before nodes stop"
 
     "MaxBufferedEpochs";
-    DATA, count(100, 1, 100_000), Node, LATER;
+    DATA, count(100, 0, 100_000), Node, LATER;
     "epochs of changes that are kept for a subscriber that lags behind"
 
     "MaxBufferedEpochBytes";
@@ -272,7 +272,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "StartPartialTimeout";
     DATA | ALIKE, millis(30_000, 0, MOST), Node, HONOURED;
-    "how long a restart of the cluster waits for missing nodes it could do without"
+    "how long a restart of the cluster waits for nodes it could do without; 0 for ever"
 
     "StartPartitionedTimeout";
     DATA | ALIKE, millis(0, 0, MOST), Node, none("a part that could be a minority never starts");
@@ -287,7 +287,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how long a start waits for nodes that belong to no node group"
 
     "RestartSubscriberConnectTimeout";
-    DATA, millis(12_000, 0, MOST), System, LATER;
+    DATA, millis(12_000, 0, MOST), Node, LATER;
     "how long a restarting node waits for subscribers to connect"
 
     "ApiFailureHandlingTimeout";
@@ -304,7 +304,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "the same during a start"
 
     "WatchDogImmediateKill";
-    DATA, flag(false), System, LATER;
+    DATA, flag(false), Node, LATER;
     "whether a thread that stands still ends the node without a trace"
 
     "StopOnError";
@@ -346,11 +346,11 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "CPUs that an automatic layout of threads makes use of"
 
     "ThreadConfig";
-    DATA, Kind::Threads, InitialSystem, LATER;
+    DATA, Kind::Threads, System, LATER;
     "threads by role, with their number, CPUs and priority"
 
     "MaxNoOfExecutionThreads";
-    DATA, count(2, 2, 72), InitialSystem, LATER;
+    DATA, count(2, 2, 72), System, LATER;
     "threads of the process, where neither of the above is given"
 
     "LockExecuteThreadToCPU";
@@ -383,7 +383,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how a worker decides whether to look for new messages or to sleep"
 
     "BuildIndexThreads";
-    DATA, count(128, 0, 128), System, none("indexes are built by the workers");
+    DATA, count(128, 0, 128), Node, none("indexes are built by the workers");
     "threads that build ordered indexes at a restart"
 
     "TwoPassInitialNodeRestartCopy";

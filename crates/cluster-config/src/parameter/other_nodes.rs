@@ -51,7 +51,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether a client that lost the cluster connects again"
 
     "DefaultOperationRedoProblemAction";
-    CLIENT, choice("QUEUE", &["QUEUE", "ABORT"]), System, none("a slow disk slows writers down");
+    CLIENT, choice("QUEUE", &["QUEUE", "ABORT"]), Node, none("a slow disk slows writers down");
     "what becomes of changes that the redo log has no room for"
 
     "ConnectBackoffMaxTime";

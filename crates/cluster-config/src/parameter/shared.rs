@@ -13,7 +13,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "number that NDB's management nodes compare configurations by"
 
     "PrimaryMGMNode";
-    CLUSTER, count(0, 0, 255), Node, none("every management node is equal");
+    CLUSTER, count(0, 0, MOST), Node, none("every management node is equal");
     "management node that NDB takes changes of the configuration from"
 
     "Id";
@@ -115,7 +115,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "time for which NDB's arbitrator holds its answer back"
 
     "HeartbeatThreadPriority";
-    MANAGEMENT | CLIENT, text(""), System, none("heartbeats have no thread of their own");
+    MANAGEMENT | CLIENT, text(""), Node, none("heartbeats have no thread of their own");
     "scheduling policy and priority of the thread that sends heartbeats"
 
     "Wan";

@@ -47,7 +47,7 @@ impl CpuSet {
 fn cpu(text: &str) -> Option<u16> {
     let text = text.trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|cpu| digits && *cpu < CPUS_MAX)
+    text.parse().ok().filter(|_| digits)
 }
 
 impl fmt::Display for CpuSet {
@@ -56,7 +56,7 @@ impl fmt::Display for CpuSet {
         while let Some(first) = self.0.get(index).copied() {
             let mut last = first;
             let comma = if index == 0 { "" } else { "," };
-            while self.0.get(index + 1) == Some(&(last + 1)) {
+            while self.0.get(index + 1) == last.checked_add(1).as_ref() {
                 last += 1;
                 index += 1;
             }
@@ -71,8 +71,8 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Above the number of CPUs of any machine that Linux runs on.
-const CPUS_MAX: u16 = 8_192;
+/// As in NDB, and above the number of CPUs of any machine.
+const CPUS_MAX: u32 = 65_536;
 
 #[cfg(test)]
 mod tests {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_no_set() {
-        for text in ["", ",", "a", "1-", "-1", "3-1", "8192", "0-99999", "+1", "1--2"] {
+        for text in ["", ",", "a", "1-", "-1", "3-1", "65536", "0-99999", "+1", "1--2"] {
             assert!(CpuSet::parse(text).is_err(), "{text}");
         }
     }

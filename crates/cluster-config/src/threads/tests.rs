@@ -9,7 +9,8 @@ fn as_users_write_them() {
     assert_eq!(config.count(ThreadRole::Rows), 4);
     assert_eq!(config.count(ThreadRole::Main), 1);
     assert_eq!(config.count(ThreadRole::Recover), 0);
-    let expected = "ldm={count=4,cpubind=0-3},query,tc,send,recv,main={cpubind=4},rep,io,idxbld,wd";
+    let expected =
+        "ldm={count=4,cpubind=0-3},query,tc,send,recv,main={cpubind=4},rep,io,idxbld,watchdog";
     assert_eq!(config.to_string(), expected);
     assert_eq!(ThreadConfig::parse(expected).unwrap(), config);
 }
@@ -32,6 +33,8 @@ fn a_role_may_have_several_groups() {
     let config = ThreadConfig::parse("ldm={count=2,cpubind=0-1},ldm={cpubind=8},main").unwrap();
     assert_eq!(config.count(ThreadRole::Rows), 3);
     assert_eq!(config.groups().len(), 3);
+    let short = "ldm{count=2},watchdog={cpuset=9}";
+    assert_eq!(ThreadConfig::parse(short).unwrap().to_string(), short.replacen('{', "={", 1));
     assert_eq!(ThreadConfig::parse("").unwrap(), ThreadConfig::default());
 }
 
@@ -41,6 +44,7 @@ fn what_is_refused() {
         ("ldmm", "`ldmm` is no kind of thread; known are ldm, query"),
         ("ldm=4", "write ldm={…} with braces"),
         ("ldm={count=4", "write ldm={…} with braces"),
+        ("ldm{count=4", "write ldm={…} with braces"),
         ("ldm={count}", "`count` is not `key=value`"),
         ("ldm={count=x}", "count of ldm: `x` is no number up to 1024"),
         ("ldm={count=1,count=2}", "count of ldm: given twice"),
@@ -48,8 +52,8 @@ fn what_is_refused() {
         ("ldm={cpubind=a}", "cpubind of ldm: `a` is no CPU"),
         ("ldm={cpubind=1,cpuset=2}", "cpuset of ldm: a group has one list of CPUs"),
         ("ldm={count=3,cpubind=0-1}", "ldm: cpubind gives 2 CPUs to 3 threads; write cpuset"),
-        ("main={count=2}", "main has 2 threads; write 0 to 1"),
-        ("main,main", "main has 2 threads"),
+        ("rep={count=2}", "rep has 2 threads; write 0 to 1"),
+        ("main,main,main", "main has 3 threads"),
         ("recv={count=0}", "recv has 0 threads; write 1 to 64"),
         ("ldm,", "nothing stands behind the last comma"),
         ("ldm={} tc", "a comma is missing before `tc`"),
