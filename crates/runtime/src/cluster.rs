@@ -278,6 +278,11 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The life of a node of this process.
+    pub fn incarnation(&self, node: NodeId) -> Incarnation {
+        self.common.lives[&node].incarnation
+    }
+
     /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
     pub fn disk_engine(&self) -> Option<&'static str> {
         self.common.disk.as_ref().map(Disk::engine_name)
@@ -300,6 +305,13 @@ impl Cluster {
                 self.common.exchange.post_from_outside(thread, Mail::NodeDown(node));
             }
         }
+    }
+
+    /// Asks the data and management nodes of this process to leave the cluster in good order: each
+    /// halts with [`Halt::Left`] when the others go on without it. A node that has the only complete
+    /// copy of something stays.
+    pub fn leave(&self) {
+        self.common.exchange.post_from_outside(0, Mail::Leave);
     }
 
     /// Ends everything. Clients are told, and have a moment to hear it.

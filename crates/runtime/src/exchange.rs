@@ -28,6 +28,8 @@ pub(crate) enum Mail {
     Arrival(Arrival),
     /// Something about links.
     Link(LinkNews),
+    /// The nodes of the process are to leave the cluster in good order.
+    Leave,
     /// A node has ended.
     NodeDown(NodeId),
     /// The disk's answer to a node's worker.

@@ -21,7 +21,7 @@ use actor::{DiskReply, Halt};
 use model::{ActorKind, Address, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
-use wire::{Envelope, Message};
+use wire::{ControlMessage, Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{trace, write_trace};
@@ -239,6 +239,7 @@ impl Thread {
                 Mail::Message(outgoing) => self.deliver(outgoing),
                 Mail::Arrival(arrival) => self.deliver_arrival(arrival),
                 Mail::Link(news) => self.hear_of_link(news),
+                Mail::Leave => self.ask_to_leave(),
                 Mail::NodeDown(node) => self.node_down(node),
                 Mail::Disk(node, reply) => self.deliver_disk(node, reply),
                 Mail::Connection(accepted) => self.open(accepted),
@@ -286,6 +287,18 @@ impl Thread {
         let Some(links) = &self.links else { return };
         if !links.is_over(envelope.from.node, generation) {
             self.deliver(Outgoing { envelope, life: None });
+        }
+    }
+
+    /// Tells the control actors of this thread that their nodes are to leave.
+    fn ask_to_leave(&mut self) {
+        for hosted in self.hosted.iter_mut().filter(|hosted| hosted.role != Role::Client) {
+            let shared = hosted.worker.shared();
+            let (worker, actor) = (shared.worker, ActorKind::Control);
+            let me = Address { node: hosted.node, worker, actor };
+            let (incarnation, reached) = (shared.incarnation, shared.cluster.index);
+            let message = Message::Control(Box::new(ControlMessage::LeaveRequest));
+            hosted.worker.deliver(Envelope { from: me, incarnation, to: me, reached, message });
         }
     }
 
