@@ -1,3 +1,5 @@
+//! Every message through bytes and back, and bytes that are none.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -308,7 +310,7 @@ fn counters_of_the_consensus_leave_room() {
     let mut out = Writer::new(1);
     out.put_varint(1 << 62);
     let error = raft::term::decode(&mut Reader::new(1, out.bytes())).unwrap_err();
-    assert_eq!(error.to_string(), "Term at byte 0: breaks a rule of its type");
+    assert_eq!(error.to_string(), "value at byte 0: breaks a rule of its type");
 }
 
 #[test]
@@ -320,4 +322,13 @@ fn instants_are_not_changed() {
     };
     let sent = envelope(Message::Control(Box::new(grant)));
     assert_eq!(format!("{:?}", decoded(&encoded(&sent)).unwrap()), format!("{sent:?}"));
+}
+
+#[test]
+fn both_ends_agree_on_a_version() {
+    let (oldest, newest) = (PROTOCOL_VERSION_MIN, PROTOCOL_VERSION);
+    assert_eq!(agreed_version(oldest, newest), Some(newest));
+    assert_eq!(agreed_version(oldest, newest + 3), Some(newest), "a newer peer");
+    assert_eq!(agreed_version(newest + 1, newest + 3), None, "one that knows us no more");
+    assert_eq!(agreed_version(0, oldest - 1), None, "one that we know no more");
 }
