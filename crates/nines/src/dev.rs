@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use actor::Halt;
 use model::{Config, NodeId};
-use runtime::{Cluster, DiskEngine, DiskSetup, Event, Setup};
+use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
+use sql::ServerAddress;
 
-use crate::{complain, machine, tell};
+use crate::{application, complain, machine, tell};
 use place::Place;
 use progress::StartProgress;
 use storage::{Shape, Storage};
@@ -97,28 +97,14 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         engine: options.disk_engine,
         directories: std::mem::take(&mut storage.directories),
     });
-    let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
-    let (host_offset, tls_offered) = (machine::utc_offset(), tls.is_some());
-    if options.durable {
-        let name = "nines_durability".to_string();
-        registry.lock().globals.insert(name, "disk".to_string());
-    }
+    let application = application::sql_node(address, tls.is_some(), options.durable);
     let report = Mutex::new(send);
     let cluster = Cluster::start(Setup {
         config: Arc::new(config(&options, shape, threads, on_disk)),
         threads,
-        client: SQL_NODE,
-        application: Arc::new(move |place| {
-            let sequences = sequences.lock().expect("nobody panics while holding it").clone();
-            Box::new(SqlNode::new(SqlOptions {
-                directory: registry.clone(),
-                sequences,
-                clock_base: i64::try_from(place.clock_origin / 1_000).unwrap_or(i64::MAX),
-                host_offset,
-                tls_offered,
-                address: address.clone(),
-            }))
-        }),
+        nodes: nodes(shape),
+        links: None,
+        application: Some(application),
         listeners,
         tls,
         disk,
@@ -178,6 +164,8 @@ fn watch(
             Ok(Happening::Cluster(Event::Failed(error))) => {
                 return Err(format!("the system refuses what a worker thread needs: {error}"));
             }
+            // No node is in another process.
+            Ok(Happening::Cluster(Event::Link(_))) => {}
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(cluster) = on_disk {
                     // How long that takes depends on how much there is.
@@ -227,6 +215,12 @@ fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
     };
     let thread = thread::Builder::new().name("signals".into()).spawn(watch);
     thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+}
+
+/// Every node of the cluster.
+fn nodes(shape: Shape) -> Vec<(NodeId, Role)> {
+    let data = (1..=shape.data_nodes).map(|node| (NodeId(node), Role::Data));
+    data.chain([(MANAGEMENT_NODE, Role::Management), (SQL_NODE, Role::Client)]).collect()
 }
 
 /// Limits and intervals. One process fails as a whole, so nobody has to be watched closely: a

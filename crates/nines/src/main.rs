@@ -6,6 +6,7 @@
 //! # Not here
 //! What a role does: `dev`. What is in files: `inspect`.
 
+mod application;
 mod command;
 mod dev;
 mod inspect;

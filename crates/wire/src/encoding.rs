@@ -8,8 +8,8 @@
 //! `docs/reference/wire-format.txt`, which a test compares with the types.
 //!
 //! # Versions
-//! The ends of a link settle on the smaller one of their [`PROTOCOL_VERSION`]s, if both speak it
-//! ([`agreed_version`]). New fields, variants and error
+//! The ends of a link settle on the smaller one of their [`PROTOCOL_VERSION`]s, if both speak
+//! it. New fields, variants and error
 //! codes need a new version: `#[codec(since = N)]`. A message that the peer's version does not have
 //! is an error of [`Envelope::encode`]: the link counts and drops it, and is as good as before. So
 //! whoever sends such a message lives without an answer, as with a message that was lost.
@@ -40,13 +40,6 @@ use crate::{Envelope, Message};
 pub const PROTOCOL_VERSION: u16 = 1;
 /// The oldest version that it speaks.
 pub const PROTOCOL_VERSION_MIN: u16 = 1;
-
-/// The version that this program speaks with a peer whose versions are `oldest` to `newest`; none
-/// when there is no such version. Both ends come to the same.
-pub fn agreed_version(oldest: u16, newest: u16) -> Option<u16> {
-    let version = newest.min(PROTOCOL_VERSION);
-    (version >= oldest.max(PROTOCOL_VERSION_MIN)).then_some(version)
-}
 
 /// What the receiving end of a link knows of every message before it reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
 pub use control::{ControlMessage, LeaseRequest, NodeLife};
-pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, agreed_version};
+pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};
 pub use operation::{

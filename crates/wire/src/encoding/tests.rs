@@ -323,12 +323,3 @@ fn instants_are_not_changed() {
     let sent = envelope(Message::Control(Box::new(grant)));
     assert_eq!(format!("{:?}", decoded(&encoded(&sent)).unwrap()), format!("{sent:?}"));
 }
-
-#[test]
-fn both_ends_agree_on_a_version() {
-    let (oldest, newest) = (PROTOCOL_VERSION_MIN, PROTOCOL_VERSION);
-    assert_eq!(agreed_version(oldest, newest), Some(newest));
-    assert_eq!(agreed_version(oldest, newest + 3), Some(newest), "a newer peer");
-    assert_eq!(agreed_version(newest + 1, newest + 3), None, "one that knows us no more");
-    assert_eq!(agreed_version(0, oldest - 1), None, "one that we know no more");
-}

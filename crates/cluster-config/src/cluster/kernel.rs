@@ -1,0 +1,108 @@
+//! The limits and intervals that actors are told, from what users write.
+
+use model::{Config, NodeId};
+use stdx::Duration;
+
+use super::{ClusterConfig, Role, Settings};
+
+impl ClusterConfig {
+    /// The ids of the data nodes, in the order that forms node groups.
+    pub fn data_node_ids(&self) -> Vec<NodeId> {
+        self.groups.iter().flat_map(|group| group.nodes.iter().copied()).collect()
+    }
+
+    /// The ids of the management nodes, ascending.
+    pub fn management_node_ids(&self) -> Vec<NodeId> {
+        self.nodes_of(Role::Management).map(|node| node.id).collect()
+    }
+
+    /// What the actors of a node are told. `workers` is how many share the node's memory, and
+    /// `data_memory` what the node has where the configuration does not say.
+    pub fn kernel(&self, node: NodeId, workers: u8, data_memory: u64) -> Config {
+        let (data, management) = (self.data_node_ids(), self.management_node_ids());
+        let mut config = Config::new(data, management, self.replicas());
+        config.disk = true;
+        // Other roles know no parameters of data nodes. What all data nodes have alike, they take
+        // from the first of them: leases and elections are everybody's.
+        let first = self.nodes_of(Role::Data).next();
+        if let Some(first) = first {
+            alike(&mut config, &first.settings);
+        }
+        let own = self.node(node).filter(|node| node.role == Role::Data);
+        let memory = own.and_then(|node| node.data_memory()).unwrap_or(data_memory);
+        config.data_memory = memory / u64::from(workers.max(1));
+        config.version_memory = config.version_memory.min(config.data_memory / 4);
+        if let Some(own) = own {
+            of_node(&mut config, &own.settings);
+        }
+        config
+    }
+}
+
+/// What is the same on all nodes.
+fn alike(config: &mut Config, settings: &Settings) {
+    let millis = |name: &str| settings.number(name).map(Duration::from_millis);
+    if let Some(interval) = millis("HeartbeatIntervalDbDb") {
+        // NDB takes a node for dead after four intervals without a sign of life.
+        config.heartbeat_interval = interval;
+        config.lease = config.lease.max(interval.times(4));
+        config.election_timeout = config.election_timeout.max(interval.times(3));
+    }
+    if let Some(interval) = millis("TimeBetweenEpochs") {
+        config.epoch_interval = interval.max(EPOCH_INTERVAL_MIN);
+    }
+    if let Some(interval) = millis("TimeBetweenGlobalCheckpoints") {
+        config.save_interval = interval;
+    }
+    match millis("StartPartialTimeout") {
+        // As in NDB: without a time-out the start waits for all.
+        Some(Duration::ZERO) => config.start_partial_timeout = FOR_EVER,
+        Some(timeout) => config.start_partial_timeout = timeout,
+        None => {}
+    }
+    if settings.flag("Diskless") == Some(true) {
+        config.disk = false;
+    }
+}
+
+/// What each data node has for itself.
+fn of_node(config: &mut Config, settings: &Settings) {
+    let number = |name: &str| settings.number(name);
+    let small = |name: &str| number(name).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let millis = |name: &str| number(name).map(Duration::from_millis);
+    if let Some(timeout) = millis("TransactionDeadlockDetectionTimeout") {
+        config.lock_timeout = timeout;
+    }
+    match millis("TransactionInactiveTimeout") {
+        Some(Duration::ZERO) => config.inactive_timeout = FOR_EVER,
+        Some(timeout) => config.inactive_timeout = timeout.min(FOR_EVER),
+        None => {}
+    }
+    if let Some(count) = small("MaxNoOfConcurrentTransactions") {
+        config.transactions_max = count;
+    }
+    if let Some(count) = small("MaxDMLOperationsPerTransaction") {
+        config.operations_max = count;
+    }
+    if let Some(size) = number("FragmentLogFileSize") {
+        config.redo_segment = size;
+    }
+    if let Some(size) = number("RedoBuffer") {
+        config.redo_buffer = size;
+    }
+    if let Some(seconds) = number("RestartTimeTarget") {
+        config.restart_time_target = Duration::from_secs(seconds);
+    }
+    if let Some(share) = small("RecoveryWork") {
+        config.recovery_work = share;
+    }
+    let (mut min, mut max) = config.checkpoint_speed;
+    max = number("MaxDiskWriteSpeed").unwrap_or(max);
+    min = number("MinDiskWriteSpeed").unwrap_or(min.min(max));
+    config.checkpoint_speed = (min, max.max(min));
+}
+
+/// NDB allows 0; an epoch without a length would be a loop.
+const EPOCH_INTERVAL_MIN: Duration = Duration::from_millis(1);
+/// As good as for ever: 49 days, the largest value that NDB's users can write.
+const FOR_EVER: Duration = Duration::from_millis(4_294_967_039);

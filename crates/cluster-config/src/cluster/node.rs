@@ -1,0 +1,150 @@
+//! A node of the configuration, and what its process asks about itself.
+
+use model::NodeId;
+
+use super::{Role, Settings};
+use crate::host;
+use crate::threads::ThreadConfig;
+use crate::value::Value;
+
+/// A node as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its id, given or assigned.
+    pub id: NodeId,
+    /// What it is there for.
+    pub role: Role,
+    pub(crate) settings: Settings,
+}
+
+/// How the threads of a data node are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// By the CPUs that the process may use.
+    Automatic {
+        /// How many CPUs, where a number is given.
+        cpus: Option<u16>,
+    },
+    /// So many threads, of roles that follow from the number.
+    Number(u16),
+    /// By role, as written.
+    Manual(ThreadConfig),
+}
+
+/// The files of a node's certificate, with the node's id filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificates of the authority.
+    pub authority: String,
+    /// The node's own certificate.
+    pub certificate: String,
+    /// Its private key.
+    pub key: String,
+}
+
+impl Node {
+    /// What is set for the node, defaults of its role included.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The value of a parameter of the node, or the default. None where there is no such
+    /// parameter, or where its default follows something else.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        self.settings.value(self.role.section(), name)
+    }
+
+    /// The host it runs on; none where a client node may be anywhere.
+    pub fn host(&self) -> Option<&str> {
+        match self.settings.text("HostName") {
+            Some(host) => Some(host),
+            None if self.role.is_client() => None,
+            None => Some("localhost"),
+        }
+    }
+
+    /// Whether other hosts can reach it, or could.
+    pub fn is_on_loopback(&self) -> bool {
+        self.host().is_some_and(host::is_loopback)
+    }
+
+    /// The port that other nodes find it at: `PortNumber` of a management node, `ServerPort` of a
+    /// data node. None for a free port, which the node tells when it has started.
+    pub fn port(&self) -> Option<u16> {
+        let name = match self.role {
+            Role::Management => "PortNumber",
+            Role::Data => "ServerPort",
+            Role::Sql | Role::Api => return None,
+        };
+        match self.value(name) {
+            Some(Value::Number(port)) if port > 0 => u16::try_from(port).ok(),
+            _ => None,
+        }
+    }
+
+    /// The port of metrics and health checks.
+    pub fn http_port(&self) -> Option<u16> {
+        let port = self.settings.number("HttpPort").filter(|port| *port > 0)?;
+        u16::try_from(port).ok()
+    }
+
+    /// The directory of the node's files. That of a data node is its own: two data nodes may have
+    /// the same `DataDir`. None where a client node has none.
+    pub fn directory(&self) -> Option<String> {
+        let given = self.settings.text("DataDir");
+        match self.role {
+            Role::Data => {
+                let base = self.settings.text("FileSystemPath").or(given).unwrap_or(".");
+                Some(format!("{}/node-{}", base.trim_end_matches('/'), self.id.0))
+            }
+            Role::Management => Some(given.unwrap_or(".").to_string()),
+            Role::Sql | Role::Api => given.map(str::to_string),
+        }
+    }
+
+    /// The memory for data that was configured; none where it follows the machine.
+    pub fn data_memory(&self) -> Option<u64> {
+        self.settings.number("DataMemory")
+    }
+
+    /// Whether it may listen on other addresses than loopback without certificates.
+    pub fn allow_insecure(&self) -> bool {
+        self.settings.flag("AllowInsecure").unwrap_or(false)
+    }
+
+    /// The files of its certificate; `%n` in a name is the node's id.
+    pub fn tls(&self) -> Option<Tls> {
+        let id = self.id.0.to_string();
+        let file = |name: &str| self.settings.text(name).map(|path| path.replace("%n", &id));
+        Some(Tls {
+            authority: file("TlsAuthority")?,
+            certificate: file("TlsCertificate")?,
+            key: file("TlsKey")?,
+        })
+    }
+
+    /// The place that the node is in; 0 for none.
+    pub fn location(&self) -> u64 {
+        self.settings.number("LocationDomainId").unwrap_or(0)
+    }
+
+    /// How its threads are laid out. `AutomaticThreadConfig=1` goes before `ThreadConfig`, and
+    /// that before `MaxNoOfExecutionThreads`, as in NDB.
+    pub fn threads(&self) -> Threads {
+        let cpus = self.settings.number("NumCPUs").filter(|cpus| *cpus > 0);
+        let automatic = Threads::Automatic { cpus: cpus.and_then(|cpus| u16::try_from(cpus).ok()) };
+        if self.settings.flag("AutomaticThreadConfig") == Some(true) {
+            return automatic;
+        }
+        // The value was read before; what cannot be read again would be a bug of `threads`.
+        let manual = self.settings.text("ThreadConfig").map(ThreadConfig::parse);
+        if let Some(Ok(manual)) = manual {
+            return Threads::Manual(manual);
+        }
+        let number = self.settings.number("MaxNoOfExecutionThreads");
+        match number.and_then(|number| u16::try_from(number).ok()) {
+            Some(number) => Threads::Number(number),
+            None => automatic,
+        }
+    }
+}

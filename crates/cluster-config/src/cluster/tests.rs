@@ -1,0 +1,134 @@
+//! What is asked of a configuration.
+
+use model::NodeId;
+use stdx::Duration;
+
+use super::*;
+use crate::threads::ThreadRole;
+
+const ARTICLE: &[u8] = include_bytes!("../../tests/files/cluster-in-a-box.ini");
+
+fn config(text: &str) -> ClusterConfig {
+    ClusterConfig::parse(text.as_bytes()).unwrap_or_else(|problems| panic!("{problems:?}")).config
+}
+
+fn two_nodes(settings: &str) -> ClusterConfig {
+    config(&format!("[mgm]\n[ndbd default]\n{settings}\n[ndbd]\n[ndbd]\n[api]\n"))
+}
+
+#[test]
+fn the_cluster_in_a_box_is_accepted_as_it_is() {
+    let Parsed { config, notices } = ClusterConfig::parse(ARTICLE).unwrap();
+    assert_eq!(config.nodes().len(), 19);
+    assert_eq!(config.replicas(), 2);
+    assert_eq!(config.groups(), [NodeGroup { number: 0, nodes: vec![NodeId(1), NodeId(2)] }]);
+    let data = config.node(NodeId(2)).unwrap();
+    assert_eq!(data.role, Role::Data);
+    assert_eq!(data.host(), Some("127.0.0.1"));
+    assert_eq!(data.data_memory(), Some(128 << 30));
+    assert_eq!(data.threads(), Threads::Automatic { cpus: Some(32) });
+    assert_eq!(data.location(), 2);
+    assert_eq!(data.value("UseShm"), Some(Value::Flag(true)));
+    let spin = Value::Text("LatencyOptimisedSpinning".into());
+    assert_eq!(data.value("SpinMethod"), Some(spin));
+    assert_eq!(data.directory().unwrap(), "/home/nines/cluster/data/node-2");
+    assert!(data.is_on_loopback());
+    let sql: Vec<_> = config.nodes_of(Role::Sql).map(|node| node.id.0).collect();
+    assert_eq!(sql, (51..67).collect::<Vec<_>>());
+    assert_eq!(config.management_node_ids(), [NodeId(49)]);
+    assert_eq!(config.node(NodeId(49)).unwrap().port(), Some(1_186));
+    assert!(notices.iter().any(|notice| notice.parameter == "NoOfFragmentLogParts"));
+}
+
+#[test]
+fn the_canonical_text_reads_as_the_same() {
+    let article = ClusterConfig::parse(ARTICLE).unwrap().config;
+    let other = config(
+        "[cluster]\nName=shop\nAllowInsecure=yes\n[computer]\nId=a\nHostName=db1\n[ndb_mgmd]\n\
+         ExecuteOnComputer=a\n[ndbd]\nHostName=db2\nDataDir=\"/a # b\"\n[ndbd]\nHostName=db3\n\
+         ThreadConfig=ldm={count=2},main\n[api]\n[mysqld]\n[tcp default]\nSendBufferMemory=4M\n\
+         [tcp]\nNodeId1=2\nNodeId2=1\nHostName1=x\n",
+    );
+    for config in [article, other] {
+        let text = config.canonical();
+        let again = ClusterConfig::parse(text.as_bytes()).unwrap().config;
+        assert_eq!(again, config, "{text}");
+        assert_eq!(again.canonical(), text);
+        assert_eq!(again.fingerprint(), config.fingerprint());
+        let print = config.fingerprint();
+        assert_eq!(print.to_string().parse(), Ok(print));
+    }
+}
+
+#[test]
+fn what_does_not_matter_does_not_change_the_fingerprint() {
+    let one = config(
+        "[ndb_mgmd]\nNodeId=9\n[ndbd default]\nDataMemory=1G\n[ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\n",
+    );
+    let other = config(
+        "[db]\nid: 2\n[DB]\nId: 1\nDATAMEMORY=1024M # all\n[ndbd default]\n\
+         datamemory=1048576K\n[mgm]\nID=9\n",
+    );
+    assert_eq!(one.fingerprint(), other.fingerprint());
+    assert_ne!(one.fingerprint(), two_nodes("").fingerprint());
+    let canonical = "[ndbd]\nNodeId=1\nDataMemory=1073741824\n[ndbd]\nNodeId=2\n\
+        DataMemory=1073741824\n[ndb_mgmd]\nNodeId=9\n";
+    assert_eq!(one.canonical(), canonical);
+}
+
+#[test]
+fn threads_in_the_order_of_precedence() {
+    let threads = |settings: &str| two_nodes(settings).nodes()[0].threads();
+    assert_eq!(threads(""), Threads::Automatic { cpus: None });
+    assert_eq!(threads("NumCPUs=8"), Threads::Automatic { cpus: Some(8) });
+    assert_eq!(threads("MaxNoOfExecutionThreads=4"), Threads::Number(4));
+    let Threads::Manual(manual) = threads("ThreadConfig=ldm={count=3},main") else { panic!() };
+    assert_eq!(manual.count(ThreadRole::Rows), 3);
+    let both = "AutomaticThreadConfig=1\nThreadConfig=ldm";
+    assert_eq!(threads(both), Threads::Automatic { cpus: None });
+}
+
+#[test]
+fn certificates_carry_the_id() {
+    let config = config(
+        "[cluster]\nTlsAuthority=/c/ca.pem\nTlsCertificate=/c/%n.pem\nTlsKey=/c/%n.key\n[mgm]\n\
+         NodeId=49\n[ndbd]\nHttpPort=8080\n",
+    );
+    let tls = config.node(NodeId(49)).unwrap().tls().unwrap();
+    assert_eq!(tls.authority, "/c/ca.pem");
+    assert_eq!((tls.certificate, tls.key), ("/c/49.pem".into(), "/c/49.key".into()));
+    assert_eq!(config.node(NodeId(1)).unwrap().http_port(), Some(8_080));
+    assert_eq!(config.replicas(), 1);
+}
+
+#[test]
+fn the_kernel_is_told() {
+    let config = two_nodes(
+        "DataMemory=1G\nHeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\
+         TimeBetweenGlobalCheckpoints=1000\nTransactionInactiveTimeout=0\nRedoBuffer=64M\n\
+         TransactionDeadlockDetectionTimeout=500\nMaxDMLOperationsPerTransaction=4294967295\n\
+         FragmentLogFileSize=64M\nRestartTimeTarget=10\nMaxDiskWriteSpeed=5M\nRecoveryWork=50",
+    );
+    let kernel = config.kernel(NodeId(1), 4, 1);
+    assert_eq!(kernel.data_nodes, [NodeId(1), NodeId(2)]);
+    assert_eq!(kernel.management_nodes, [NodeId(145)]);
+    assert_eq!((kernel.replicas, kernel.disk), (2, false));
+    assert_eq!(kernel.data_memory, 256 << 20);
+    assert_eq!(kernel.heartbeat_interval, Duration::from_millis(1_500));
+    assert_eq!(kernel.lease, Duration::from_secs(6));
+    assert_eq!(kernel.election_timeout, Duration::from_millis(4_500));
+    assert_eq!(kernel.epoch_interval, Duration::from_millis(1));
+    assert_eq!(kernel.save_interval, Duration::from_secs(1));
+    assert_eq!(kernel.lock_timeout, Duration::from_millis(500));
+    assert!(kernel.inactive_timeout > Duration::from_secs(1_000_000));
+    assert_eq!(kernel.operations_max, u32::MAX);
+    assert_eq!((kernel.redo_segment, kernel.redo_buffer), (64 << 20, 64 << 20));
+    assert_eq!(kernel.restart_time_target, Duration::from_secs(10));
+    assert_eq!(kernel.checkpoint_speed, (5 << 20, 5 << 20));
+    assert_eq!(kernel.recovery_work, 50);
+    // What the file does not say is as the kernel has it; memory is as the machine has it.
+    let plain = two_nodes("").kernel(NodeId(2), 0, 80);
+    assert_eq!((plain.data_memory, plain.lease), (80, Duration::from_millis(800)));
+    // Another node is told the same about membership.
+    assert_eq!(config.kernel(NodeId(145), 1, 9).lease, Duration::from_secs(6));
+}
