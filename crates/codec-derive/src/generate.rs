@@ -26,10 +26,12 @@ pub(crate) fn codec(input: &DeriveInput) -> Result<TokenStream> {
 struct Body {
     /// A statement that writes `self` to `out`.
     encode: TokenStream,
-    /// An expression that reads the type from `input`, within a function that returns a result.
+    /// An expression that reads the type from `input`; errors return from the function it is in.
     decode: TokenStream,
     /// An expression of the type's definition, from `format`.
     describe: TokenStream,
+    /// It is one field without a name.
+    is_plain: bool,
 }
 
 impl Body {
@@ -38,8 +40,9 @@ impl Body {
         let Parts { pattern, encode, decode, describe } = parts;
         Ok(Self {
             encode: quote! { let Self #pattern = self; #encode },
-            decode: quote! { ::core::result::Result::Ok(Self #decode) },
+            decode: quote! { Self #decode },
             describe: quote! { ::codec::Definition::Struct(#describe) },
+            is_plain: matches!(fields, Fields::Unnamed(fields) if fields.unnamed.len() == 1),
         })
     }
 
@@ -62,30 +65,36 @@ impl Body {
                 let at = input.position();
                 match input.u8()? {
                     #(#decode)*
-                    tag => ::core::result::Result::Err(
-                        input.fail_at(::codec::Problem::Tag(tag), at)
-                    ),
+                    tag => {
+                        let error = input.fail_at(::codec::Problem::Tag(tag), at);
+                        return ::core::result::Result::Err(error);
+                    }
                 }
             },
             describe: quote! { ::codec::Definition::Enum(::std::vec![#(#describe),*]) },
+            is_plain: false,
         })
     }
 
     fn implementations(self, name: &Ident, attributes: &Attributes) -> TokenStream {
-        let Self { mut encode, mut decode, describe } = self;
+        let Self { mut encode, mut decode, describe, is_plain } = self;
         let text = name.to_string();
         if attributes.recursive {
             encode = quote! { out.descend(|out| { #encode }); };
-            decode = quote! { input.descend(|input| { #decode }) };
+            decode = quote! { input.descend(|input| ::core::result::Result::Ok({ #decode }))? };
         }
         let check = attributes.check.as_ref().map(|check| {
             quote! {
                 if !#check(&value) {
                     let error = input.fail_at(::codec::Problem::Invalid, start);
-                    return ::core::result::Result::Err(error.within(#text));
+                    return ::core::result::Result::Err(error);
                 }
             }
         });
+        // A number that has a name is part of the one who has it: more would cost more than it.
+        let named = !is_plain || check.is_some();
+        let enter = named.then(|| quote! { let outer = input.enter(#text); });
+        let leave = named.then(|| quote! { input.leave(outer); });
         let start = check.as_ref().map(|_| quote! { let start = input.position(); });
         quote! {
             impl ::codec::Encode for #name {
@@ -100,11 +109,11 @@ impl Body {
                 fn decode(
                     input: &mut ::codec::Reader<'_>,
                 ) -> ::core::result::Result<Self, ::codec::DecodeError> {
+                    #enter
                     #start
-                    let content = |input: &mut ::codec::Reader<'_>| { #decode };
-                    let value = content(input)
-                        .map_err(|error: ::codec::DecodeError| error.within(#text))?;
+                    let value = { #decode };
                     #check
+                    #leave
                     ::core::result::Result::Ok(value)
                 }
             }
@@ -143,9 +152,10 @@ impl Arms {
                     }
                 },
                 decode: quote! {
-                    #tag => ::core::result::Result::Err(
-                        input.fail_at(::codec::Problem::Local, at).within(#path)
-                    ),
+                    #tag => {
+                        let error = input.fail_at(::codec::Problem::Local, at);
+                        return ::core::result::Result::Err(error.within(#path));
+                    }
                 },
                 describe: quote! {
                     ::codec::Variant {
@@ -177,7 +187,7 @@ impl Arms {
                     #encode
                 }
             },
-            decode: quote! { #tag #known => ::core::result::Result::Ok(Self::#ident #decode), },
+            decode: quote! { #tag #known => Self::#ident #decode, },
             describe: quote! {
                 ::codec::Variant {
                     tag: #tag,

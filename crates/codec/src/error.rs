@@ -19,7 +19,7 @@ pub enum EncodeError {
     },
     /// Types that contain themselves, nested deeper than [`crate::DEPTH_MAX`].
     Depth,
-    /// It has no form in bytes: a number that JSON does not have, a list of more than 2^32.
+    /// It has no form in bytes: a number that JSON does not have.
     Unspeakable {
         /// The type.
         what: &'static str,
@@ -78,17 +78,15 @@ pub enum Problem {
 
 impl DecodeError {
     #[cold]
-    pub(crate) fn new(problem: Problem, at: usize) -> Self {
-        Self(Box::new(Details { problem, what: "", at }))
+    pub(crate) fn new(problem: Problem, what: &'static str, at: usize) -> Self {
+        Self(Box::new(Details { problem, what, at }))
     }
 
-    /// Names the type that was being read, unless one inside it is named already.
+    /// Names what was being read more exactly than the reader does.
     #[cold]
     #[must_use]
     pub fn within(mut self, what: &'static str) -> Self {
-        if self.0.what.is_empty() {
-            self.0.what = what;
-        }
+        self.0.what = what;
         self
     }
 
@@ -105,8 +103,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.0.what.is_empty() { "value" } else { self.0.what };
-        write!(f, "{what} at byte {}: ", self.0.at)?;
+        write!(f, "{} at byte {}: ", self.0.what, self.0.at)?;
         match self.0.problem {
             Problem::Truncated => f.write_str("the input ends"),
             Problem::Length => f.write_str("longer than the input"),

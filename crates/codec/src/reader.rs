@@ -5,16 +5,20 @@ use crate::{DEPTH_MAX, DecodeError, Problem};
 /// A piece of input, how far it was read, and the version it was written in.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
+    /// What is left.
+    rest: &'a [u8],
+    /// Bytes there were at the beginning.
+    size: usize,
     version: u16,
-    bytes: &'a [u8],
-    at: usize,
     depth: u16,
+    /// The type that is being read.
+    what: &'static str,
 }
 
 impl<'a> Reader<'a> {
     /// All of `bytes`, written in this version.
     pub fn new(version: u16, bytes: &'a [u8]) -> Self {
-        Self { version, bytes, at: 0, depth: 0 }
+        Self { rest: bytes, size: bytes.len(), version, depth: 0, what: "value" }
     }
 
     /// The version that is read.
@@ -25,13 +29,13 @@ impl<'a> Reader<'a> {
     /// Bytes that were read.
     #[inline]
     pub fn position(&self) -> usize {
-        self.at
+        self.size - self.rest.len()
     }
 
     /// Bytes that are left.
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.bytes.len() - self.at
+        self.rest.len()
     }
 
     /// Whether all was read.
@@ -50,13 +54,27 @@ impl<'a> Reader<'a> {
     /// What went wrong at this place.
     #[cold]
     pub fn fail(&self, problem: Problem) -> DecodeError {
-        DecodeError::new(problem, self.at)
+        DecodeError::new(problem, self.what, self.position())
     }
 
     /// What is wrong with the value that began at `at`.
     #[cold]
     pub fn fail_at(&self, problem: Problem, at: usize) -> DecodeError {
-        DecodeError::new(problem, at)
+        DecodeError::new(problem, self.what, at)
+    }
+
+    /// Says which type is being read: errors name it. Returns the one around it, which is to be
+    /// [gone back to](Reader::leave); after an error nobody needs to.
+    #[inline]
+    #[must_use]
+    pub fn enter(&mut self, what: &'static str) -> &'static str {
+        std::mem::replace(&mut self.what, what)
+    }
+
+    /// Goes back to the type around the one that was read.
+    #[inline]
+    pub fn leave(&mut self, outer: &'static str) {
+        self.what = outer;
     }
 
     /// Takes a byte.
@@ -65,9 +83,11 @@ impl<'a> Reader<'a> {
     /// When none is left.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
-        let byte = *self.bytes.get(self.at).ok_or_else(|| self.fail(Problem::Truncated))?;
-        self.at += 1;
-        Ok(byte)
+        let Some((byte, rest)) = self.rest.split_first() else {
+            return Err(self.fail(Problem::Truncated));
+        };
+        self.rest = rest;
+        Ok(*byte)
     }
 
     /// Takes `count` bytes.
@@ -76,9 +96,10 @@ impl<'a> Reader<'a> {
     /// When so many are not left.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let rest = &self.bytes[self.at..];
-        let bytes = rest.get(..count).ok_or_else(|| self.fail(Problem::Truncated))?;
-        self.at += count;
+        let Some((bytes, rest)) = self.rest.split_at_checked(count) else {
+            return Err(self.fail(Problem::Truncated));
+        };
+        self.rest = rest;
         Ok(bytes)
     }
 
@@ -88,9 +109,10 @@ impl<'a> Reader<'a> {
     /// When so many are not left.
     #[inline]
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
-        let rest = &self.bytes[self.at..];
-        let bytes = rest.first_chunk().ok_or_else(|| self.fail(Problem::Truncated))?;
-        self.at += 8;
+        let Some((bytes, rest)) = self.rest.split_first_chunk() else {
+            return Err(self.fail(Problem::Truncated));
+        };
+        self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
@@ -100,9 +122,9 @@ impl<'a> Reader<'a> {
     /// When its bytes are not there.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
-        match self.bytes.get(self.at) {
-            Some(&byte) if byte & 1 == 1 => {
-                self.at += 1;
+        match self.rest {
+            [byte, rest @ ..] if byte & 1 == 1 => {
+                self.rest = rest;
                 Ok(u64::from(byte >> 1))
             }
             _ => self.long_varint(),
@@ -110,24 +132,27 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64, DecodeError> {
-        let first = self.u8()?;
-        if first == 0 {
+        let Some((first, after)) = self.rest.split_first() else {
+            return Err(self.fail(Problem::Truncated));
+        };
+        if *first == 0 {
+            self.rest = after;
             return self.u64();
         }
-        self.at -= 1;
-        let size = first.trailing_zeros() as usize + 1;
-        let rest = &self.bytes[self.at..];
-        let word = match rest.first_chunk() {
-            Some(word) => *word,
-            None if rest.len() < size => return Err(self.fail(Problem::Truncated)),
+        let following = first.trailing_zeros() as usize;
+        let Some(rest) = after.get(following..) else {
+            return Err(self.fail(Problem::Truncated));
+        };
+        let word = match self.rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            // Near the end. A loop, because a copy of changing length is slower.
             None => {
-                let mut word = [0; 8];
-                word[..rest.len()].copy_from_slice(rest);
-                word
+                let add = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
+                self.rest[..=following].iter().rev().fold(0, add)
             }
         };
-        self.at += size;
-        Ok(u64::from_le_bytes(word) >> size & u64::MAX >> (64 - 7 * size))
+        self.rest = rest;
+        Ok(word >> (following + 1) & u64::MAX >> (57 - 7 * following))
     }
 
     /// Takes the number of elements or bytes that follow. An element has a byte at least.
@@ -136,7 +161,7 @@ impl<'a> Reader<'a> {
     /// When so many cannot follow.
     #[inline]
     pub fn length(&mut self) -> Result<usize, DecodeError> {
-        let at = self.at;
+        let at = self.position();
         let length = self.varint()?;
         if length > self.remaining() as u64 {
             return Err(self.fail_at(Problem::Length, at));

@@ -132,7 +132,18 @@ impl fmt::Display for PartitionId {
 /// The node and incarnation say which process speaks for the session; when that incarnation is
 /// gone its open transactions are aborted.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Codec,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    codec::Codec,
 )]
 pub struct SessionId {
     /// The process that runs the session.

@@ -8,11 +8,11 @@
 //! `docs/reference/wire-format.txt`, which a test compares with the types.
 //!
 //! # Versions
-//! The ends of a link settle on the smaller one of their [`PROTOCOL_VERSION`]s, which is a
-//! connection error when it is below a [`PROTOCOL_VERSION_MIN`]. New fields, variants and error
-//! codes need a new version: `#[codec(since = N)]`. A message that the peer's version does not have
-//! is an error of [`Envelope::encode`]: the link counts and drops it, and is as good as before. So
-//! whoever sends such a message lives without an answer, as with a message that was lost.
+//! The ends of a link settle on the smaller one of their [`PROTOCOL_VERSION`]s, if both speak it.
+//! New fields, variants and error codes need a new version: `#[codec(since = N)]`. A message that
+//! the peer's version does not have is an error of [`Envelope::encode`]: the link counts and drops
+//! it, and is as good as before. So whoever sends such a message lives without an answer, as with a
+//! message that was lost.
 //!
 //! What the cluster has agreed on (state, commands, definitions) is JSON inside a message, the same
 //! as in the control log: one rule for what newer versions may add serves both.

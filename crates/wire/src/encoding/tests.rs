@@ -1,3 +1,5 @@
+//! Every message through bytes and back, and bytes that are none.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -308,7 +310,7 @@ fn counters_of_the_consensus_leave_room() {
     let mut out = Writer::new(1);
     out.put_varint(1 << 62);
     let error = raft::term::decode(&mut Reader::new(1, out.bytes())).unwrap_err();
-    assert_eq!(error.to_string(), "Term at byte 0: breaks a rule of its type");
+    assert_eq!(error.to_string(), "value at byte 0: breaks a rule of its type");
 }
 
 #[test]
