@@ -161,14 +161,25 @@ enum State {
         why: Broken,
         /// The way in which the peer is being asked whether it lives.
         way: usize,
-        /// Until when a connection that ended in good order may still prove that it is worth asking.
-        grace: Option<Instant>,
+        doubt: Doubt,
     },
     /// Threads have not told their workers yet.
     Telling {
         generation: u64,
         threads: BTreeSet<usize>,
     },
+}
+
+/// How it is being found out what became of a peer.
+#[derive(Clone, Copy)]
+enum Doubt {
+    /// Until then a connection that ended in good order may still prove that it is worth asking.
+    Reset(Instant),
+    /// It is being asked, until then at most.
+    Asked(Instant),
+    /// To be asked again at the first time, because it hung up: a process that ends may close its
+    /// connections before it ceases to listen. Until the second time at most.
+    AskAgain(Instant, Instant),
 }
 
 /// An attempt to make a link.
@@ -277,7 +288,7 @@ impl Keeper {
             State::Absent if peer.ways.is_empty() => Some(peer.resolve_at),
             State::Absent => Some(peer.retry_at),
             State::Making(making) => Some(making.deadline),
-            State::Breaking { grace, .. } => *grace,
+            State::Breaking { doubt: Doubt::Reset(at) | Doubt::AskAgain(at, _), .. } => Some(*at),
             _ => None,
         });
         pending.chain(peers).min()
@@ -296,8 +307,12 @@ impl Keeper {
             match &peer.state {
                 State::Making(making) if making.deadline <= now => self.abandon(node, RETRY_FIRST),
                 State::Absent => self.try_link(node, now),
-                State::Breaking { grace: Some(until), .. } if *until <= now => {
+                State::Breaking { doubt: Doubt::Reset(until), .. } if *until <= now => {
                     self.end_break(node, false);
+                }
+                State::Breaking { doubt: Doubt::AskAgain(at, until), .. } if *at <= now => {
+                    let until = *until;
+                    self.ask_whether_alive(node, until);
                 }
                 _ => {}
             }
@@ -448,14 +463,18 @@ impl Keeper {
         let Errand { node, attempt, socket } = errand;
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match &mut peer.state {
-            State::Breaking { way, .. } if attempt == 0 => {
+            State::Breaking { way, doubt, .. } if attempt == 0 => {
+                let now = self.clock.now();
                 *way += 1;
                 let next = *way;
-                // Asked in all ways, and nobody was there in any.
-                if refused && next < peer.ways.len() {
-                    self.dial(errand, next);
-                } else {
-                    self.end_break(node, refused);
+                match *doubt {
+                    // Asked in all ways, and nobody was there in any.
+                    _ if refused && next == peer.ways.len() => self.end_break(node, true),
+                    _ if refused => self.dial(errand, next),
+                    Doubt::Asked(until) if now + ASK_PAUSE < until => {
+                        *doubt = Doubt::AskAgain(now + ASK_PAUSE, until);
+                    }
+                    _ => self.end_break(node, false),
                 }
             }
             State::Making(making) if making.attempt == attempt && attempt != 0 => {
@@ -744,33 +763,42 @@ impl Keeper {
         // A system resets the connections of a process that ends without having read all. Nobody
         // comes between processes of one host; on a network, another connection may prove more.
         let proof = |transport| why == Broken::Ended || why == Broken::Reset && transport == "Unix";
-        let incarnation = match peer.state {
+        let breaking = |incarnation, doubt| {
+            State::Breaking { generation, incarnation, why, way: 0, doubt }
+        };
+        match peer.state {
             State::Up { generation: up, incarnation, transport } if up == generation => {
-                let wait = why == Broken::Reset && !proof(transport);
-                let grace = wait.then(|| now + RESET_GRACE);
-                peer.state = State::Breaking { generation, incarnation, why, way: 0, grace };
-                if wait {
+                peer.state = breaking(incarnation, Doubt::Reset(now + RESET_GRACE));
+                if !proof(transport) {
+                    if why != Broken::Reset {
+                        self.end_break(node, false);
+                    }
                     return;
                 }
-                if !proof(transport) {
-                    return self.end_break(node, false);
-                }
-                incarnation
             }
-            State::Breaking { generation: up, incarnation, grace: Some(_), .. }
+            State::Breaking { generation: up, incarnation, doubt: Doubt::Reset(_), .. }
                 if up == generation && why == Broken::Ended =>
             {
-                incarnation
+                peer.state = breaking(incarnation, Doubt::Reset(now));
             }
             _ => return,
-        };
-        peer.state = State::Breaking { generation, incarnation, why, way: 0, grace: None };
+        }
         if peer.peer.address.is_none() {
             // It only ever connects itself, and nobody relies on its lease.
             self.end_break(node, true);
         } else if peer.ways.is_empty() {
             self.end_break(node, false);
         } else {
+            self.ask_whether_alive(node, now + ASK_TIMEOUT);
+        }
+    }
+
+    /// Asks at the address of a peer whether it is there.
+    fn ask_whether_alive(&mut self, node: NodeId, until: Instant) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if let State::Breaking { way, doubt, .. } = &mut peer.state {
+            *way = 0;
+            *doubt = Doubt::Asked(until);
             self.dial(Errand { node, attempt: 0, socket: 0 }, 0);
         }
     }
@@ -861,6 +889,8 @@ const RETRY_MAX: Duration = Duration::from_millis(800);
 const RETRY_BUSY: Duration = Duration::from_millis(10);
 /// How long it may take to find out whether a process has ended.
 const ASK_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long after it hung up it is asked again.
+const ASK_PAUSE: Duration = Duration::from_millis(2);
 /// How long after a reset another connection may prove that the peer's process has ended.
 const RESET_GRACE: Duration = Duration::from_millis(20);
 /// How often the same is said of the same peer.
