@@ -190,14 +190,14 @@ fn worker_threads() -> Arg {
 /// Options that say where clients connect.
 fn place() -> [Arg; 6] {
     [
-            option(
-                "bind",
-                "ADDRESS",
-                "Address to listen on, localhost (both of them) or * for all; may be repeated",
-            )
-            .action(ArgAction::Append)
-            .value_delimiter(',')
-            .default_value("localhost"),
+        option(
+            "bind",
+            "ADDRESS",
+            "Address to listen on, localhost (both of them) or * for all; may be repeated",
+        )
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .default_value("localhost"),
         option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")
             .value_parser(value_parser!(u16))
             .default_value("3306"),

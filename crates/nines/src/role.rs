@@ -27,7 +27,7 @@ pub(crate) use client::Connect;
 pub(crate) use data::DataOptions;
 pub(crate) use management::ManagementOptions;
 pub(crate) use sql::SqlOptions;
-pub(crate) use status::{ClusterStatus, NodeStatus};
+pub(crate) use status::ClusterStatus;
 
 pub(crate) use data::run as run_data;
 pub(crate) use management::run as run_management;
@@ -101,7 +101,8 @@ fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
     }
     LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
         |error| {
-            let name = if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
+            let name =
+                if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
             match error.kind() {
                 std::io::ErrorKind::AddrInUse => format!(
                     "port {port} of {host} is in use, perhaps by another process of node {}; stop \
@@ -120,7 +121,9 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let found = found.map_err(|error| format!("host {host} is not known: {error}"))?;
     let own: Vec<SocketAddr> = found.filter(|address| is_own(address.ip())).collect();
     if own.is_empty() {
-        return Err(format!("{host} is not an address of this machine: the node belongs elsewhere"));
+        return Err(format!(
+            "{host} is not an address of this machine: the node belongs elsewhere"
+        ));
     }
     Ok(own)
 }

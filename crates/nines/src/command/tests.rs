@@ -28,7 +28,11 @@ fn nothing_is_mandatory() {
     let options = options("nines dev");
     assert_eq!((options.data_nodes, options.replicas, options.place.port), (2, 2, 3306));
     assert_eq!(options.place.bind, ["localhost"]);
-    assert!(options.place.directory.is_none() && options.place.tls.is_none() && !options.place.allow_insecure);
+    assert!(
+        options.place.directory.is_none()
+            && options.place.tls.is_none()
+            && !options.place.allow_insecure
+    );
     assert!(!options.shape_given && !options.durable);
     assert_eq!(options.disk_engine, DiskEngine::Auto);
 }

@@ -105,7 +105,8 @@ fn take_directory(
     // It is this node's and nobody else's now.
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let entry = entry.path();
-        let gone = if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+        let gone =
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
         gone.map_err(|error| format!("cannot remove {}: {error}", entry.display()))?;
     }
     drop(directory);

@@ -64,15 +64,18 @@ impl ClusterStatus {
             let id = node.id;
             let life = if id == own.0 { Some(own.1) } else { connected.get(&id).copied() };
             let member = state.members.get(&id);
-            let primary =
-                state.slots.iter().filter(|slot| slot.replicas.first().is_some_and(|r| r.node == id));
+            let primary = state
+                .slots
+                .iter()
+                .filter(|slot| slot.replicas.first().is_some_and(|r| r.node == id));
             NodeStatus {
                 node: id.0,
                 role: node.role.to_string(),
                 host: node.host().map(str::to_string),
                 port: node.port(),
                 connected: life.is_some(),
-                status: word(member.map(|m| m.status), life.is_some(), node.role.is_client()).into(),
+                status: word(member.map(|m| m.status), life.is_some(), node.role.is_client())
+                    .into(),
                 group: config.group_of(id).map(|group| group.number),
                 primary_of: primary.count(),
                 shares: state.slots.len(),
