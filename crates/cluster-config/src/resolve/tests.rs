@@ -80,8 +80,8 @@ fn all_problems_at_once() {
 fn what_does_not_fit_together() {
     let cases = [
         ("[ndbd]\n[ndbd]\n[ndbd]\n", "f: 3 data nodes cannot be divided into groups of NoOfRep"),
-        ("[ndbd]\nNoOfReplicas=2\n[ndbd]\n", "f:4: NoOfReplicas is not the same for all nodes"),
-        ("[ndbd]\n[ndbd]\nNoOfReplicas=2\n", "f:4: NoOfReplicas is not the same for all nodes"),
+        ("[ndbd]\nNoOfReplicas=1\n[ndbd]\n", "f:4: NoOfReplicas is not the same for all nodes"),
+        ("[ndbd]\n[ndbd]\nNoOfReplicas=1\n", "f:4: NoOfReplicas is not the same for all nodes"),
         ("[ndbd]\nNodeGroup=1\n[ndbd]\n", "f:3: NodeGroup=1 is not there; write 0 at most"),
         ("[ndbd]\nNodeGroup=65536\n[ndbd]\n", "f:3: NodeGroup=65536, a node without a group"),
         ("[ndbd]\nServerPort=1186\n", "f:3: ServerPort=1186 of node 1 is also PortNumber of node"),

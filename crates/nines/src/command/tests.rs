@@ -11,6 +11,7 @@ fn options(line: &str) -> DevOptions {
         Parsed::Dev(options) => *options,
         Parsed::Text(text) | Parsed::Wrong(text) => panic!("{text}"),
         Parsed::Inspect(options) => panic!("{options:?}"),
+        Parsed::Config(options) => panic!("{options:?}"),
     }
 }
 
@@ -20,6 +21,7 @@ fn wrong(line: &str) -> String {
         Parsed::Text(text) => panic!("{text}"),
         Parsed::Dev(options) => panic!("{options:?}"),
         Parsed::Inspect(options) => panic!("{options:?}"),
+        Parsed::Config(options) => panic!("{options:?}"),
     }
 }
 
