@@ -108,8 +108,8 @@ The restart is what a changed value needs: *online* none; *node* the nodes one a
 *initial node* the same with `--initial`; *system* the whole cluster at once; *initial system* the
 same with `--initial`, and the data from a backup.
 
-*Honoured* parameters do what they say. *Later* ones are accepted and checked, and not in effect yet.
-*Meaningless* ones are accepted, because files for NDB have them, and reported with the reason.
+*Honoured* parameters do what they say. *Later* ones are accepted and checked, and not in effect
+yet. *Meaningless* ones are accepted, because files for NDB have them, and reported with the reason.
 ";
 
 const COLUMNS: &str = "\

@@ -71,12 +71,15 @@ impl<'a> Report<'a> {
         };
         let groups = config.groups().len();
         format!(
-            "{}: cluster {} with {} in {groups} node group{} of {}, {}, {}; fingerprint {}",
+            "{}: cluster {}, {} in {groups} node group{} ({} of each row), {}, {}\nfingerprint {}",
             self.file,
             config.name(),
             count("data node", &[Role::Data]),
             if groups == 1 { "" } else { "s" },
-            config.replicas(),
+            match config.replicas() {
+                1 => "1 replica".to_string(),
+                replicas => format!("{replicas} replicas"),
+            },
             count("management node", &[Role::Management]),
             count("SQL or API node", &[Role::Sql, Role::Api]),
             config.fingerprint(),
@@ -113,8 +116,20 @@ impl<'a> Report<'a> {
         }
         if !self.notices.is_empty() {
             text.push_str("\nNotices\n");
+            // Sixteen SQL nodes with the same line are told of once.
+            let mut told: Vec<(&Notice, usize)> = Vec::new();
             for notice in self.notices {
-                let _ = writeln!(text, "  {}", notice.at(self.file));
+                match told.iter_mut().find(|(other, _)| other.what == notice.what) {
+                    Some((_, more)) => *more += 1,
+                    None => told.push((notice, 0)),
+                }
+            }
+            for (notice, more) in told {
+                let more = match more {
+                    0 => String::new(),
+                    more => format!(", here and {more} times below"),
+                };
+                let _ = writeln!(text, "  {}{more}", notice.at(self.file));
             }
         }
     }
