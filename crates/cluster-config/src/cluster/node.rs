@@ -143,8 +143,11 @@ impl Node {
         }
         let number = self.settings.number("MaxNoOfExecutionThreads");
         match number.and_then(|number| u16::try_from(number).ok()) {
-            Some(number) => Threads::Number(number),
+            Some(number) => Threads::Number(number.max(THREADS_MIN)),
             None => automatic,
         }
     }
 }
+
+/// As in NDB, fewer are rounded up.
+const THREADS_MIN: u16 = 2;

@@ -295,3 +295,26 @@ fn every_parameter_is_accepted_with_its_bounds() {
         }
     }
 }
+
+#[test]
+fn as_much_as_a_file_can_hold() {
+    use crate::ini::FILE_SIZE_MAX;
+    for line in ["[ndbd]\n", "DataMemroy=1\n", "[tcp]\n", "[computer]\nId=a\n", "x\n", "[ndbd]a=\n"]
+    {
+        let mut text = "[mgm]\n[ndbd]\n".to_string();
+        text += &line.repeat((FILE_SIZE_MAX - text.len()) / line.len());
+        let found = ClusterConfig::parse(text.as_bytes()).unwrap_err();
+        assert!(found.len() <= 101, "{line}: {}", found.len());
+        let last = &found[found.len() - 1].what;
+        assert!(last.ends_with(" more problems are not listed"), "{line}: {last}");
+    }
+}
+
+#[test]
+fn what_files_of_older_versions_have_is_accepted() {
+    let config = config(include_str!("../../tests/files/older-version.ini"));
+    let group = config.node(NodeId(3)).unwrap().settings().text("InitialLogFileGroup");
+    assert_eq!(group, Some("name=LG1; undo_buffer_size=128M; undo1.log:250M"));
+    assert_eq!(config.node(NodeId(3)).unwrap().data_memory(), Some(2_500 << 20));
+    assert_eq!(config.links()[0].settings.text("HostName2"), Some("192.168.0.3"));
+}
