@@ -70,7 +70,6 @@ pub(crate) fn command() -> Command {
     Command::new("config")
         .about("Checks a configuration, and lists what can be written in one")
         .subcommand_required(true)
-        .arg_required_else_help(true)
         .subcommand(check)
         .subcommand(parameters)
 }

@@ -88,6 +88,9 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --tune=save-interval=1s", "--tune"),
         ("nines dev surplus", "surplus"),
         ("nines nonsense", "nonsense"),
+        ("nines config", "subcommand"),
+        ("nines config check", "<FILE>"),
+        ("nines config parameters --json --markdown", "--markdown"),
         ("nines data -c localhost", "`nines data` is not available yet"),
         ("nines ctl show --json", "`nines ctl` is not available yet"),
     ];

@@ -127,7 +127,8 @@ impl<'a> Report<'a> {
             for (notice, more) in told {
                 let more = match more {
                     0 => String::new(),
-                    more => format!(", here and {more} times below"),
+                    1 => ", here and once more below".to_string(),
+                    more => format!(", here and {more} more times below"),
                 };
                 let _ = writeln!(text, "  {}{more}", notice.at(self.file));
             }
