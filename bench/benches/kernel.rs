@@ -2,12 +2,13 @@
 //!
 //! Prints a table, or with `--json` an array. `--rows N` sets the number of rows (a million),
 //! `--operations N` that of reads and updates through the actors (as many as rows). `--storage`,
-//! `--replicas` and `--disk` measure one part alone, `--only TEXT` the rates whose names contain
-//! the text.
+//! `--replicas`, `--disk` and `--codec` measure one part alone, `--only TEXT` the rates whose names
+//! contain the text.
 #![expect(clippy::print_stdout, reason = "a bench answers on standard output")]
 
 use std::sync::Arc;
 
+use bench::codec;
 use bench::disk;
 use bench::measure::Report;
 use bench::replicas::Replicas;
@@ -29,12 +30,15 @@ fn main() {
     let number = |name: &str| after(name).and_then(|text| text.parse::<u64>().ok());
     let rows = number("--rows").unwrap_or(1_000_000);
     let mut report = Report::new(after("--only").unwrap_or(""));
-    let parts = ["--storage", "--replicas", "--disk"];
+    let parts = ["--storage", "--replicas", "--disk", "--codec"];
     let wants = |part: &str| has(part) || !parts.iter().any(|other| has(other));
     if wants("--storage") {
         storage::measure(&mut report, rows);
         let entries = u32::try_from(rows * 10).expect("fewer rows");
         storage::measure_hash_index_pauses(&mut report, entries);
+    }
+    if wants("--codec") {
+        codec::measure(&mut report);
     }
     if wants("--disk") {
         disk::measure(&mut report, rows);

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use codec::Codec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{
@@ -23,7 +24,9 @@ use crate::ids::{
 use crate::schema::{Column, Description, Table};
 
 /// What a node does in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Codec,
+)]
 pub enum NodeRole {
     /// Holds rows, coordinates transactions, votes.
     Data,

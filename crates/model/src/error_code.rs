@@ -5,6 +5,10 @@
 
 use std::fmt;
 
+use codec::{
+    Codec, Decode, DecodeError, Definition, Describe, Encode, Format, Problem, Reader, Shape,
+    Writer,
+};
 use serde::{Deserialize, Serialize};
 
 /// What a refusal means to the one who gets it.
@@ -40,6 +44,11 @@ macro_rules! error_codes {
         impl ErrorCode {
             /// Every code, in number order.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
+
+            /// Its name in the source.
+            fn name(self) -> &'static str {
+                match self { $(ErrorCode::$name => stringify!($name),)* }
+            }
 
             /// The class, which decides about retries.
             pub fn class(self) -> ErrorClass {
@@ -105,8 +114,33 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+impl Encode for ErrorCode {
+    fn encode(&self, out: &mut Writer) {
+        (*self as u16).encode(out);
+    }
+}
+
+impl Decode for ErrorCode {
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = input.position();
+        let number = u16::decode(input)?;
+        let found = Self::ALL.binary_search_by_key(&number, |code| *code as u16);
+        let fail = |_| input.fail_at(Problem::Range, at).within("ErrorCode");
+        found.map(|found| Self::ALL[found]).map_err(fail)
+    }
+}
+
+impl Describe for ErrorCode {
+    fn describe(format: &mut Format) -> Shape {
+        format.define("ErrorCode", module_path!(), |_| {
+            let code = |code: &ErrorCode| (u64::from(*code as u16), code.name());
+            Definition::Numbers(Self::ALL.iter().map(code).collect())
+        })
+    }
+}
+
 /// A refusal with the object it is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub struct Refusal {
     /// The code.
     pub code: ErrorCode,

@@ -7,6 +7,8 @@
 
 use std::cmp::Ordering;
 
+use codec::Codec;
+
 use crate::ids::ColumnId;
 use crate::row::RowView;
 use crate::schema::Table;
@@ -16,7 +18,7 @@ use crate::value::{Value, ValueRef};
 pub const DEPTH_MAX: usize = 64;
 
 /// A comparison operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum Comparison {
     /// `=`
     Equal,
@@ -33,7 +35,7 @@ pub enum Comparison {
 }
 
 /// An arithmetic operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum Arithmetic {
     /// `+`
     Add,
@@ -44,7 +46,8 @@ pub enum Arithmetic {
 }
 
 /// An expression over the columns of one row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Codec)]
+#[codec(recursive)]
 pub enum Expression {
     /// A column of the row.
     Column(ColumnId),

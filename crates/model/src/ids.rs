@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use codec::Codec;
 use serde::{Deserialize, Serialize};
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident($int:ty), $prefix:literal) => {
+    ($(#[$doc:meta])* $name:ident($(#[$number:meta])* $int:ty), $prefix:literal) => {
         $(#[$doc])*
         #[derive(
             Clone,
@@ -19,8 +20,9 @@ macro_rules! id {
             Hash,
             Serialize,
             Deserialize,
+            Codec,
         )]
-        pub struct $name(pub $int);
+        pub struct $name($(#[$number])* pub $int);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,12 +39,12 @@ id!(
 id!(
     /// One life of a node. A process that starts again is a new incarnation; an old one never
     /// speaks again. Chosen by the host, larger than every earlier one of the same node.
-    Incarnation(u64), "i"
+    Incarnation(#[codec(with = codec::fixed)] u64), "i"
 );
 id!(
     /// A cluster from its founding to its end, drawn by its founder. Rows and control log belong to
     /// one; a cluster that is founded anew among the same nodes is another. Zero for none.
-    ClusterId(u64), "cluster "
+    ClusterId(#[codec(with = codec::fixed)] u64), "cluster "
 );
 id!(
     /// A worker thread of a process, from 0.
@@ -111,7 +113,7 @@ impl Epoch {
 }
 
 /// A horizontal part of a table; it lives in one node group, with a replica on each of its nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct PartitionId {
     /// The table.
     pub table: TableId,
@@ -130,7 +132,18 @@ impl fmt::Display for PartitionId {
 /// The node and incarnation say which process speaks for the session; when that incarnation is
 /// gone its open transactions are aborted.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    codec::Codec,
 )]
 pub struct SessionId {
     /// The process that runs the session.
@@ -148,7 +161,7 @@ impl fmt::Display for SessionId {
 }
 
 /// A transaction, named by the session that began it: the token of an outcome query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct TransactionId {
     /// The session.
     pub session: SessionId,
@@ -164,7 +177,7 @@ impl fmt::Display for TransactionId {
 
 /// Where an actor lives. An actor neither knows nor cares whether that is the same worker, another
 /// worker of the process, or another host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 #[doc(alias = "block reference")]
 pub struct Address {
     /// The process.
@@ -182,7 +195,7 @@ impl fmt::Display for Address {
 }
 
 /// The kinds of actor; a worker hosts at most one of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub enum ActorKind {
     /// Members, generations, leases and the replicated control log. On worker 0 only.
     #[doc(alias = "QMGR")]

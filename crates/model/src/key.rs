@@ -7,6 +7,7 @@
 //! prefix of exactly the keys that begin with those column values. Text is encoded like variable
 //! bytes, but by the weights its collation gives it: equal keys are equal text, not equal bytes.
 
+use codec::Codec;
 use collation::CollationId;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -18,7 +19,7 @@ use crate::value::ValueRef;
 const DISTRIBUTION_SEED: u64 = 0x4E49_4E45_5344_4953;
 
 /// An encoded key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct Key(pub Box<[u8]>);
 
 impl Key {

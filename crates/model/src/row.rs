@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use codec::Codec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ColumnId;
@@ -14,12 +15,22 @@ use crate::schema::{Column, ColumnType, ROW_SIZE_MAX};
 use crate::value::{Value, ValueRef};
 
 /// An encoded row, owned.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct Row(pub Box<[u8]>);
 
 impl fmt::Debug for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Row(layout {}, {} bytes)", RowLayout::version_of(&self.0), self.0.len())
+        match self.0.first() {
+            Some(layout) => write!(f, "Row(layout {layout}, {} bytes)", self.0.len()),
+            None => f.write_str("Row(empty)"),
+        }
+    }
+}
+
+impl Row {
+    /// Whether a replica may keep the row: it names a layout, and is not too long.
+    pub fn is_storable(&self) -> bool {
+        (1..=ROW_SIZE_MAX).contains(&self.0.len())
     }
 }
 

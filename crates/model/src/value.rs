@@ -7,10 +7,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use codec::Codec;
 use serde::{Deserialize, Serialize};
 
 /// An owned column value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Codec)]
 pub enum Value {
     /// SQL NULL.
     Null,

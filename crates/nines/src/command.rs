@@ -8,16 +8,25 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use model::NodeId;
 use runtime::DiskEngine;
 
 use crate::config::{self, ConfigOptions};
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
+use crate::place::PlaceOptions;
+use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
 
 /// What a command line asks for.
 pub(crate) enum Parsed {
     /// `nines dev`.
     Dev(Box<DevOptions>),
+    /// `nines management`.
+    Management(ManagementOptions),
+    /// `nines data`.
+    Data(DataOptions),
+    /// `nines sql`.
+    Sql(Box<SqlOptions>),
     /// `nines inspect`.
     Inspect(InspectOptions),
     /// `nines config`.
@@ -39,6 +48,22 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             Ok(options) => Parsed::Dev(Box::new(options)),
             Err(why) => Parsed::Wrong(why),
         },
+        Some(("management", matches)) => Parsed::Management(ManagementOptions {
+            file: matches.get_one::<PathBuf>("file").cloned().expect("it is required"),
+            node: node_id(matches),
+        }),
+        Some(("data", matches)) => Parsed::Data(DataOptions {
+            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            node: node_id(matches),
+            initial: matches.get_flag("initial"),
+        }),
+        Some(("sql", matches)) => Parsed::Sql(Box::new(SqlOptions {
+            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            node: node_id(matches),
+            place: place_options(matches),
+            workers: matches.get_one::<u8>("workers").copied(),
+            durable: is_durable(matches),
+        })),
         Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
@@ -73,6 +98,9 @@ fn program() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("A distributed in-memory SQL database that speaks MySQL's protocol")
         .subcommand(dev())
+        .subcommand(management())
+        .subcommand(data())
+        .subcommand(sql())
         .subcommand(inspect())
         .subcommand(config::command());
     LATER.iter().fold(program, |program, (name, about)| {
@@ -86,25 +114,7 @@ fn dev() -> Command {
     Command::new("dev")
         .about("Runs a whole cluster in this process, in memory or on disk")
         .args(storage())
-        .arg(
-            option(
-                "bind",
-                "ADDRESS",
-                "Address to listen on, localhost (both of them) or * for all; may be repeated",
-            )
-            .action(ArgAction::Append)
-            .value_delimiter(',')
-            .default_value("localhost"),
-        )
-        .arg(
-            option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")
-                .value_parser(value_parser!(u16))
-                .default_value("3306"),
-        )
-        .arg(
-            option("socket", "PATH", "Unix socket of the MySQL protocol [default: in DIR]")
-                .value_parser(value_parser!(PathBuf)),
-        )
+        .args(place())
         .arg(
             option("data-nodes", "N", "Data nodes [default: 2]")
                 .value_parser(value_parser!(u16).range(1..=48)),
@@ -113,30 +123,102 @@ fn dev() -> Command {
             option("replicas", "N", "Copies of each row, each on another data node [default: 2]")
                 .value_parser(value_parser!(u8).range(1..=4)),
         )
-        .arg(
-            option("workers", "N", "Worker threads [default: the CPUs this process may use]")
-                .value_parser(value_parser!(u8).range(1..=64)),
-        )
+        .arg(worker_threads())
         .arg(
             option("data-memory", "SIZE", "Memory of each data node, as in 512M or 2G")
                 .value_parser(size),
         )
+}
+
+fn management() -> Command {
+    Command::new("management")
+        .visible_alias("mgmd")
+        .about("Runs a management node: it has the configuration, breaks ties, answers nines ctl")
         .arg(
-            option("tls-cert", "FILE", "Certificates as PEM, the server's first")
+            option("file", "FILE", "The cluster's configuration, in the format of config.ini")
+                .short('f')
                 .value_parser(value_parser!(PathBuf))
-                .requires("tls-key"),
+                .required(true),
         )
+        .arg(node_id_option())
+}
+
+fn data() -> Command {
+    Command::new("data")
+        .visible_alias("ndbd")
+        .about("Runs a data node")
+        .arg(connect())
+        .arg(node_id_option())
         .arg(
-            option("tls-key", "FILE", "Private key of the certificate as PEM")
-                .value_parser(value_parser!(PathBuf))
-                .requires("tls-cert"),
-        )
-        .arg(
-            Arg::new("allow-insecure")
-                .long("allow-insecure")
+            Arg::new("initial")
+                .long("initial")
                 .action(ArgAction::SetTrue)
-                .help("Listen on addresses other than loopback without certificates"),
+                .help("Forget what is on the node's disk; the other nodes give it all rows"),
         )
+}
+
+fn sql() -> Command {
+    Command::new("sql")
+        .about("Runs an SQL node, which clients of MySQL connect to")
+        .arg(connect())
+        .arg(node_id_option())
+        .arg(
+            option("dir", "DIR", "For the Unix socket and traces [default: one in /tmp]")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(durability())
+        .args(place())
+        .arg(worker_threads())
+}
+
+fn connect() -> Arg {
+    option("connect", "HOST[:PORT],…", "Management nodes")
+        .short('c')
+        .value_parser(Connect::parse)
+        .default_value("localhost")
+}
+
+fn node_id_option() -> Arg {
+    option("node-id", "N", "The node of the configuration to be [default: one that is free]")
+        .value_parser(value_parser!(u16).range(1..=255))
+}
+
+fn node_id(matches: &ArgMatches) -> Option<NodeId> {
+    matches.get_one::<u16>("node-id").copied().map(NodeId)
+}
+
+fn worker_threads() -> Arg {
+    option("workers", "N", "Worker threads [default: the CPUs this process may use]")
+        .value_parser(value_parser!(u8).range(1..=64))
+}
+
+/// Options that say where clients connect.
+fn place() -> [Arg; 6] {
+    [
+        option(
+            "bind",
+            "ADDRESS",
+            "Address to listen on, localhost (both of them) or * for all; may be repeated",
+        )
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .default_value("localhost"),
+        option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")
+            .value_parser(value_parser!(u16))
+            .default_value("3306"),
+        option("socket", "PATH", "Unix socket of the MySQL protocol [default: in DIR]")
+            .value_parser(value_parser!(PathBuf)),
+        option("tls-cert", "FILE", "Certificates as PEM, the server's first")
+            .value_parser(value_parser!(PathBuf))
+            .requires("tls-key"),
+        option("tls-key", "FILE", "Private key of the certificate as PEM")
+            .value_parser(value_parser!(PathBuf))
+            .requires("tls-cert"),
+        Arg::new("allow-insecure")
+            .long("allow-insecure")
+            .action(ArgAction::SetTrue)
+            .help("Listen on addresses other than loopback without certificates"),
+    ]
 }
 
 fn inspect() -> Command {
@@ -163,9 +245,7 @@ fn storage() -> [Arg; 4] {
     [
         option("dir", "DIR", "Keep data on disk, in this directory [default: in memory only]")
             .value_parser(value_parser!(PathBuf)),
-        option("durability", "LEVEL", "What commits of sessions wait for: memory, or disk")
-            .value_parser(["memory", "disk"])
-            .default_value("memory"),
+        durability(),
         option("io", "ENGINE", "How files are written: auto, uring or threads")
             .value_parser(["auto", "uring", "threads"])
             .default_value("auto")
@@ -178,31 +258,35 @@ fn storage() -> [Arg; 4] {
     ]
 }
 
+fn durability() -> Arg {
+    option("durability", "LEVEL", "What commits of sessions wait for: memory, or disk")
+        .value_parser(["memory", "disk"])
+        .default_value("memory")
+}
+
+fn is_durable(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("durability").is_some_and(|level| level == "disk")
+}
+
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
 fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
-    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
     let (data_nodes, replicas) = shape(
         matches.get_one::<u16>("data-nodes").copied(),
         matches.get_one::<u8>("replicas").copied(),
     )?;
-    let directory = path("dir");
-    let durable = matches.get_one::<String>("durability").is_some_and(|level| level == "disk");
-    if durable && directory.is_none() {
+    let durable = is_durable(matches);
+    if durable && !matches.contains_id("dir") {
         return Err("--durability disk needs a directory to keep data in; give --dir".into());
     }
     Ok(DevOptions {
-        directory,
-        bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
-        port: matches.get_one::<u16>("port").copied().expect("it has a default"),
-        socket: path("socket"),
+        place: place_options(matches),
         data_nodes,
         replicas,
         workers: matches.get_one::<u8>("workers").copied(),
         data_memory: matches.get_one::<u64>("data-memory").copied(),
-        tls: path("tls-cert").zip(path("tls-key")),
         shape_given: matches.contains_id("data-nodes") || matches.contains_id("replicas"),
         durable,
         disk_engine: match matches.get_one::<String>("io").map(String::as_str) {
@@ -211,8 +295,19 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
             _ => DiskEngine::Auto,
         },
         tuning: matches.get_many::<Tuning>("tune").into_iter().flatten().copied().collect(),
-        allow_insecure: matches.get_flag("allow-insecure"),
     })
+}
+
+fn place_options(matches: &ArgMatches) -> PlaceOptions {
+    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+    PlaceOptions {
+        directory: path("dir"),
+        bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
+        port: matches.get_one::<u16>("port").copied().expect("it has a default"),
+        socket: path("socket"),
+        tls: path("tls-cert").zip(path("tls-key")),
+        allow_insecure: matches.get_flag("allow-insecure"),
+    }
 }
 
 /// Numbers of data nodes and of replicas that go together; what is not given follows the other.
@@ -271,11 +366,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 const DATA_MEMORY_MIN: u64 = 16 << 20;
 
 /// Sub-commands that are named already, so that nobody looks for them in vain.
-const LATER: [(&str, &str); 6] = [
+const LATER: [(&str, &str); 3] = [
     ("demo", "Runs a cluster as separate processes, with a load, and kills nodes"),
-    ("management", "Runs a management node"),
-    ("data", "Runs a data node"),
-    ("sql", "Runs an SQL node"),
     ("ctl", "Shows and controls a cluster"),
     ("top", "Watches a cluster"),
 ];

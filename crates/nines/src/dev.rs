@@ -7,36 +7,27 @@
 //! A start that cannot succeed ends with one line. When the cluster stops by itself, or a rule is
 //! broken, the process ends with an error that names the traces.
 
-mod place;
-mod progress;
 mod storage;
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use actor::Halt;
 use model::{Config, NodeId};
-use runtime::{Cluster, DiskEngine, DiskSetup, Event, Setup};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
+use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
 
-use crate::{complain, machine, tell};
-use place::Place;
-use progress::StartProgress;
+use crate::place::{Place, PlaceOptions};
+use crate::process::{Happening, crashed, failed, watch_signals};
+use crate::progress::StartProgress;
+use crate::{application, complain, machine, tell};
 use storage::{Shape, Storage};
 
 /// The options of `nines dev`.
 #[derive(Clone, Debug)]
 pub(crate) struct DevOptions {
-    /// Where data is kept; none for a cluster in memory.
-    pub(crate) directory: Option<PathBuf>,
-    pub(crate) bind: Vec<String>,
-    pub(crate) port: u16,
-    pub(crate) socket: Option<PathBuf>,
+    /// Where clients connect. Data is kept in its directory, in memory if there is none.
+    pub(crate) place: PlaceOptions,
     pub(crate) data_nodes: u16,
     pub(crate) replicas: u8,
     /// The numbers of nodes and replicas were asked for.
@@ -44,9 +35,6 @@ pub(crate) struct DevOptions {
     pub(crate) workers: Option<u8>,
     /// Bytes per data node.
     pub(crate) data_memory: Option<u64>,
-    /// Certificates and key.
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    pub(crate) allow_insecure: bool,
     /// Sessions begin with commits that wait for the disk.
     pub(crate) durable: bool,
     pub(crate) disk_engine: DiskEngine,
@@ -64,61 +52,36 @@ pub(crate) enum Tuning {
     SaveInterval(u64),
 }
 
-/// What the main thread waits for.
-enum Happening {
-    Cluster(Event),
-    Signal,
-}
-
 /// Runs a cluster until it is told to stop.
 pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     // First of all, so that a signal during the start is not lost.
     watch_signals(send.clone())?;
-    let data = options.directory.as_deref();
+    let data = options.place.directory.as_deref();
     let mut storage = data.map(|directory| Storage::take(directory, &options)).transpose()?;
-    let place = Place::take(&options)?;
-    let Place { directory, listeners, tls, port, socket } = place;
+    let place = Place::take(&options.place)?;
     let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
     let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);
     // The files of a worker are its own: a directory keeps the number of its first start.
     let kept = storage.as_ref().and_then(|storage| storage.workers);
     let threads = kept.or(options.workers);
     let threads = threads.unwrap_or_else(|| machine::cpus().min(WORKERS_MAX) as u8);
-    let address = ServerAddress {
-        port,
-        socket: socket.display().to_string(),
-        hostname: machine::host_name(),
-        directory: directory.display().to_string(),
-    };
     let on_disk = storage.is_some();
     // The directory as a whole stays locked until the end.
     let disk = storage.as_mut().map(|storage| DiskSetup {
         engine: options.disk_engine,
         directories: std::mem::take(&mut storage.directories),
     });
-    let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
-    let (host_offset, tls_offered) = (machine::utc_offset(), tls.is_some());
-    if options.durable {
-        let name = "nines_durability".to_string();
-        registry.lock().globals.insert(name, "disk".to_string());
-    }
+    let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
+    let Place { directory, listeners, tls, .. } = place;
+    let application = application::sql_node(address, tls.is_some(), options.durable);
     let report = Mutex::new(send);
     let cluster = Cluster::start(Setup {
         config: Arc::new(config(&options, shape, threads, on_disk)),
         threads,
-        client: SQL_NODE,
-        application: Arc::new(move |place| {
-            let sequences = sequences.lock().expect("nobody panics while holding it").clone();
-            Box::new(SqlNode::new(SqlOptions {
-                directory: registry.clone(),
-                sequences,
-                clock_base: i64::try_from(place.clock_origin / 1_000).unwrap_or(i64::MAX),
-                host_offset,
-                tls_offered,
-                address: address.clone(),
-            }))
-        }),
+        nodes: nodes(shape),
+        links: None,
+        application: Some(application),
         listeners,
         tls,
         disk,
@@ -136,7 +99,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }
         _ => "data is in memory only: it is gone when this process ends".to_string(),
     });
-    let ready = ready_line(&options, shape, port, &socket);
+    let ready = ready_line(shape, on_disk, &connect);
     let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
@@ -152,7 +115,7 @@ fn watch(
     let (began, mut progress) = (Instant::now(), StartProgress::default());
     loop {
         match happenings.recv_timeout(patience) {
-            Ok(Happening::Signal) => return Ok(()),
+            Ok(Happening::Signal | Happening::Leave { .. }) => return Ok(()),
             Ok(Happening::Cluster(Event::Ready)) => {
                 patience = Duration::MAX;
                 tell(ready);
@@ -165,19 +128,10 @@ fn watch(
                 }
                 complain(&line);
             }
-            Ok(Happening::Cluster(Event::Crashed { traces })) => {
-                return Err(match traces {
-                    Ok(traces) => {
-                        let traces: Vec<String> =
-                            traces.iter().map(|path| path.display().to_string()).collect();
-                        format!("a rule was broken; what led to it is in {}", traces.join(", "))
-                    }
-                    Err(error) => format!("a rule was broken, and no trace written: {error}"),
-                });
-            }
-            Ok(Happening::Cluster(Event::Failed(error))) => {
-                return Err(format!("the system refuses what a worker thread needs: {error}"));
-            }
+            Ok(Happening::Cluster(Event::Crashed { traces })) => return Err(crashed(traces)),
+            Ok(Happening::Cluster(Event::Failed(error))) => return Err(failed(&error)),
+            // No node is in another process.
+            Ok(Happening::Cluster(Event::Link(_))) => {}
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(cluster) = on_disk {
                     // How long that takes depends on how much there is.
@@ -195,38 +149,19 @@ fn watch(
     }
 }
 
-fn ready_line(options: &DevOptions, shape: Shape, port: u16, socket: &Path) -> String {
+fn ready_line(shape: Shape, on_disk: bool, connect: &str) -> String {
     let plural = |count: u16| if count == 1 { "" } else { "s" };
     let Shape { data_nodes, replicas } = shape;
     let (nodes, copies) = (plural(data_nodes), plural(u16::from(replicas)));
     let replica = if copies.is_empty() { "replica" } else { "replicas" };
-    let host = match options.bind.first().map(String::as_str) {
-        None | Some("*" | "0.0.0.0" | "::" | "localhost") => "127.0.0.1",
-        Some(address) => address,
-    };
-    let where_to = if options.directory.is_some() { "on disk" } else { "in memory" };
-    let socket = socket.display();
-    format!(
-        "ready: {data_nodes} data node{nodes}, {replicas} {replica}, {where_to}; \
-         mysql -h{host} -P{port} -uroot  or  mysql --socket={socket} -uroot"
-    )
+    let where_to = if on_disk { "on disk" } else { "in memory" };
+    format!("ready: {data_nodes} data node{nodes}, {replicas} {replica}, {where_to}; {connect}")
 }
 
-/// Turns the signals that ask for an end into a message; the second one ends at once.
-fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
-    let signals = Signals::new([SIGINT, SIGTERM]);
-    let mut signals = signals.map_err(|error| format!("cannot watch for signals: {error}"))?;
-    let watch = move || {
-        for (count, _) in signals.forever().enumerate() {
-            // The main thread may be on its way out already.
-            let _ = send.send(Happening::Signal);
-            if count > 0 {
-                std::process::exit(INTERRUPTED);
-            }
-        }
-    };
-    let thread = thread::Builder::new().name("signals".into()).spawn(watch);
-    thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+/// Every node of the cluster.
+fn nodes(shape: Shape) -> Vec<(NodeId, Role)> {
+    let data = (1..=shape.data_nodes).map(|node| (NodeId(node), Role::Data));
+    data.chain([(MANAGEMENT_NODE, Role::Management), (SQL_NODE, Role::Client)]).collect()
 }
 
 /// Limits and intervals. One process fails as a whole, so nobody has to be watched closely: a
@@ -264,5 +199,3 @@ const WORKERS_MAX: usize = 64;
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a start tells what it is reading.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// The exit code of a process that was interrupted twice.
-const INTERRUPTED: i32 = 130;

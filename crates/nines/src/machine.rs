@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sqltype::TimeZone;
+use sqltype::{DateTime, TimeZone};
 
 /// CPUs this process may use.
 pub(crate) fn cpus() -> usize {
@@ -42,6 +42,13 @@ pub(crate) fn utc_offset() -> i32 {
     });
     let zone = zone.and_then(|name| TimeZone::parse(name.trim_start_matches(':')));
     zone.map_or(0, |zone| zone.offset_at(seconds) / 60)
+}
+
+/// The time in UTC, to the millisecond, as a line of a log begins with it.
+pub(crate) fn timestamp() -> String {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let micros = i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX);
+    DateTime::from_unix_micros(micros).to_text(3)
 }
 
 /// The zone's name in a path of the system's database.

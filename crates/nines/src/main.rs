@@ -6,11 +6,16 @@
 //! # Not here
 //! What a role does: `dev`. What is in files: `inspect`. What a configuration says: `config`.
 
+mod application;
 mod command;
 mod config;
 mod dev;
 mod inspect;
 mod machine;
+mod place;
+mod process;
+mod progress;
+mod role;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,6 +30,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     let outcome = match command::parse(std::env::args_os()) {
         command::Parsed::Dev(options) => dev::run(*options),
+        command::Parsed::Management(options) => role::run_management(&options),
+        command::Parsed::Data(options) => role::run_data(&options),
+        command::Parsed::Sql(options) => role::run_sql(&options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }

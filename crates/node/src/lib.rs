@@ -13,4 +13,4 @@
 mod worker;
 
 pub use datanode::participant::{RestoreProgress, StepProgress};
-pub use worker::{Outgoing, Place, Worker};
+pub use worker::{Outgoing, Place, Worker, may_come_from_client};

@@ -36,6 +36,7 @@ use wire::{Envelope, Message};
 
 use actors::Actors;
 use inbox::Inbox;
+pub use inbox::may_come_from_client;
 
 /// Where a worker runs and what the host gives it.
 #[derive(Clone, Debug)]
@@ -95,11 +96,12 @@ impl Worker {
         worker
     }
 
-    /// The only worker of a management node.
-    pub fn management_node(place: Place) -> Self {
+    /// The only worker of a management node, with an application that looks at the cluster for
+    /// operators if it is to have one.
+    pub fn management_node(place: Place, application: Option<Box<dyn Actor>>) -> Self {
         assert_eq!(place.workers, 1, "a management node has one worker");
         let control = Some(control_of(&place, NodeRole::Management));
-        let actors = Actors { control, ..Actors::default() };
+        let actors = Actors { control, client: application, ..Actors::default() };
         Self::with(place, actors)
     }
 
@@ -365,7 +367,7 @@ impl Worker {
         let belongs = own
             || self.shared.cluster.index.0 == 0 && self.actors.client.is_some()
             || self.shared.cluster.member(from.node, *incarnation).is_some()
-            || from.actor == ActorKind::Client && inbox::is_request(message);
+            || may_come_from_client(envelope);
         belongs && inbox::fits(to.actor, message)
     }
 

@@ -29,21 +29,24 @@ use crate::crash::CrashSite;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::disk::{Disk, DiskEngine};
 use crate::exchange::{Exchange, Mail};
+use crate::link::{KeeperHandle, LinkEvent, LinkLimits, LinkSetup, start_keeper};
 use crate::listener::Listeners;
 use crate::thread::Thread;
 use crate::tls::TlsIdentity;
 
-/// What a process is to host: all data nodes and the management nodes of the configuration, and one
-/// client node.
+/// What a process is to host: all nodes of a cluster, or one that is linked to the others.
 pub struct Setup {
-    /// Nodes, limits and intervals. At most one management node.
+    /// Nodes, limits and intervals.
     pub config: Arc<Config>,
-    /// Worker threads.
+    /// Worker threads. A management node uses the first.
     pub threads: u8,
-    /// The client node.
-    pub client: NodeId,
-    /// Makes the application of each of the client node's workers, on its thread.
-    pub application: ApplicationFactory,
+    /// The nodes of this process, at most one management node and one client node among them.
+    pub nodes: Vec<(NodeId, Role)>,
+    /// The other nodes and how they are reached; only for a process with one node.
+    pub links: Option<LinkSetup>,
+    /// Makes the application of each worker of the client node, and of the management node if it
+    /// is to have one, on its thread.
+    pub application: Option<ApplicationFactory>,
     /// Where clients of the application connect.
     pub listeners: Listeners,
     /// Encrypts connections whose client wants it.
@@ -87,8 +90,11 @@ pub type Report = Box<dyn Fn(Event) + Send + Sync>;
 /// Something the process should know.
 #[derive(Debug)]
 pub enum Event {
-    /// The cluster serves every worker of the client node; clients are let in.
+    /// Every node of the process serves: a client node sees a cluster that does, and lets clients
+    /// in; a data node has all its rows; a management node follows the others.
     Ready,
+    /// Something has happened to a link.
+    Link(LinkEvent),
     /// A node has stopped by its own decision, and its peers have been told.
     Halted {
         /// The node.
@@ -119,10 +125,21 @@ pub(crate) struct Life {
 
 /// What kind of node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
+    /// Holds rows.
     Data,
+    /// Holds the configuration and breaks ties.
     Management,
+    /// Hosts an application that uses the cluster, as an SQL node.
     Client,
+}
+
+/// The links of a process, as all threads see them.
+pub(crate) struct Links {
+    pub(crate) own: NodeId,
+    pub(crate) peers: BTreeMap<NodeId, Role>,
+    pub(crate) limits: LinkLimits,
+    pub(crate) keeper: Arc<KeeperHandle>,
 }
 
 /// What the threads of a process share.
@@ -135,7 +152,8 @@ pub(crate) struct Common {
     /// Locked as long as threads may ask the disk.
     _directories: BTreeMap<NodeId, DataDirectory>,
     pub(crate) lives: BTreeMap<NodeId, Life>,
-    pub(crate) application: ApplicationFactory,
+    pub(crate) application: Option<ApplicationFactory>,
+    pub(crate) links: Option<Links>,
     pub(crate) tls: Option<TlsIdentity>,
     pub(crate) crash: CrashSite,
     pub(crate) report: Arc<dyn Fn(Event) + Send + Sync>,
@@ -150,6 +168,11 @@ pub(crate) struct Common {
 }
 
 impl Life {
+    /// Its workers, in a process with so many threads.
+    pub(crate) fn workers(&self, threads: usize) -> u8 {
+        workers_of(self.role, u8::try_from(threads).expect("they were counted by one"))
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
@@ -173,6 +196,7 @@ impl Common {
 pub struct Cluster {
     common: Arc<Common>,
     threads: Vec<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -184,17 +208,17 @@ impl fmt::Debug for Cluster {
 impl Cluster {
     /// Starts the threads. [`Event::Ready`] follows when clients are served.
     pub fn start(setup: Setup) -> io::Result<Cluster> {
-        let Setup { config, threads, client, application, listeners, tls, disk, .. } = setup;
+        let Setup { config, threads, application, listeners, tls, disk, nodes, links, .. } = setup;
         assert!(threads > 0, "a process has at least one thread");
-        assert_eq!(config.disk, disk.is_some(), "all nodes have a disk, or none");
-        assert!(config.management_nodes.len() <= 1, "one management node per process");
+        assert!(links.is_none() || nodes.len() == 1, "a linked process is one node");
+        let client = nodes.iter().any(|(_, role)| *role == Role::Client);
+        assert!(!client || application.is_some(), "a client node has an application");
+        let stateful = nodes.iter().any(|(_, role)| *role != Role::Client);
+        assert_eq!(config.disk && stateful, disk.is_some(), "all nodes have a disk, or none");
         raise_descriptor_limit();
         let clock = Clock::start();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since_1970 = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
-        let nodes = config.data_nodes.iter().map(|node| (*node, Role::Data));
-        let management = config.management_nodes.iter().map(|node| (*node, Role::Management));
-        let nodes = nodes.chain(management).chain([(client, Role::Client)]);
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(setup.report);
         let exchange = Arc::new(Exchange::new(usize::from(threads))?);
         let mut directories = BTreeMap::new();
@@ -210,6 +234,17 @@ impl Cluster {
             let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
             (node, Life { node, role, incarnation, lease, ended })
         };
+        let (mut linked, mut keeper) = (None, None);
+        if let Some(setup) = links {
+            let (own, role) = nodes[0];
+            let workers = workers_of(role, threads);
+            let peers = setup.peers.iter().map(|(node, peer)| (*node, peer.role)).collect();
+            let limits = setup.limits;
+            let own_life = (own, role, incarnation, workers);
+            let started = start_keeper(setup, own_life, clock, exchange.clone(), report.clone())?;
+            linked = Some(Links { own, peers, limits, keeper: started.0 });
+            keeper = Some(started.1);
+        }
         let common = Arc::new(Common {
             config: config.clone(),
             clock,
@@ -217,8 +252,9 @@ impl Cluster {
             exchange,
             disk: started,
             _directories: directories,
-            lives: nodes.map(life).collect(),
+            lives: nodes.into_iter().map(life).collect(),
             application,
+            links: linked,
             tls,
             crash: CrashSite::new(setup.trace_directory, usize::from(threads)),
             report,
@@ -227,7 +263,7 @@ impl Cluster {
             stopping: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
-        let mut cluster = Cluster { common: common.clone(), threads: Vec::new() };
+        let mut cluster = Cluster { common: common.clone(), threads: Vec::new(), keeper };
         let mut listeners = Some(listeners);
         for index in 0..threads {
             let thread = Thread::spawn(index, common.clone(), listeners.take());
@@ -240,6 +276,11 @@ impl Cluster {
             }
         }
         Ok(cluster)
+    }
+
+    /// The life of a node of this process.
+    pub fn incarnation(&self, node: NodeId) -> Incarnation {
+        self.common.lives[&node].incarnation
     }
 
     /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
@@ -266,8 +307,20 @@ impl Cluster {
         }
     }
 
+    /// Asks the data and management nodes of this process to leave the cluster in good order: each
+    /// halts with [`Halt::Left`] when the others go on without it. A node that has the only complete
+    /// copy of something stays.
+    pub fn leave(&self) {
+        self.common.exchange.post_from_outside(0, Mail::Leave);
+    }
+
     /// Ends everything. Clients are told, and have a moment to hear it.
     pub fn stop(self) {
+        // Nobody who looks whether the process lives shall be let in while it ends.
+        if let (Some(links), Some(keeper)) = (&self.common.links, self.keeper) {
+            links.keeper.stop();
+            let _ = keeper.join();
+        }
         self.common.stopping.store(true, Ordering::SeqCst);
         self.common.exchange.wake_all();
         for thread in self.threads {
@@ -275,6 +328,11 @@ impl Cluster {
             let _ = thread.join();
         }
     }
+}
+
+/// Workers of a node in a process with so many threads.
+fn workers_of(role: Role, threads: u8) -> u8 {
+    if role == Role::Management { 1 } else { threads }
 }
 
 /// Writes into the data directories that a new life of their nodes begins; which. It is larger than

@@ -16,6 +16,7 @@ use model::NodeId;
 use node::Outgoing;
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::link::{Arrival, LinkNews};
 use crate::listener::Accepted;
 
 /// Something for a thread.
@@ -23,6 +24,12 @@ use crate::listener::Accepted;
 pub(crate) enum Mail {
     /// A message to one of its workers.
     Message(Outgoing),
+    /// A message that another thread has got over a link.
+    Arrival(Arrival),
+    /// Something about links.
+    Link(LinkNews),
+    /// The nodes of the process are to leave the cluster in good order.
+    Leave,
     /// A node has ended.
     NodeDown(NodeId),
     /// The disk's answer to a node's worker.

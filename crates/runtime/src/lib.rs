@@ -2,14 +2,14 @@
 //!
 //! # Owns
 //! A thread per worker number, each with one event loop and a worker of every node of the process;
-//! what they send each other; client connections; the data directories and disks of the nodes; what
-//! is written when a node stops unexpectedly.
+//! what they send each other; links to other processes; client connections; the data directories and
+//! disks of the nodes; what is written when a node stops unexpectedly.
 //! # Guarantees
 //! It promises to the actors what the simulation promises: whole messages, in order, and a report
-//! when a node has ended. In one process links do not break otherwise.
+//! when a link is lost or a node has ended.
 //! # Not here
-//! Links between processes. What a node decides, and what is in its files: the actors'. Slow work
-//! for a pool of threads, but that of the disk: nothing else is that slow yet.
+//! What a node decides, and what is in its files: the actors'. Slow work for a pool of threads, but
+//! that of the disk: nothing else is that slow yet.
 
 mod clock;
 mod cluster;
@@ -18,14 +18,21 @@ mod data_directory;
 mod disk;
 mod exchange;
 mod gateway;
+mod link;
 mod listener;
 mod poller;
 mod thread;
 mod tls;
 
-pub use cluster::{ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Setup};
+pub use cluster::{
+    ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup,
+};
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use disk::DiskEngine;
+pub use link::{
+    Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service,
+    service_request,
+};
 pub use listener::Listeners;
 pub use node::{RestoreProgress, StepProgress};
 pub use tls::{TlsIdentity, TlsIdentityError};

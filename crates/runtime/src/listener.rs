@@ -43,16 +43,7 @@ impl Listeners {
     /// Listens on a TCP address; the address with the port that was chosen if it was 0. An IPv6
     /// address takes no IPv4 connections.
     pub fn bind_tcp(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        if address.is_ipv6() {
-            sockopt::set_ipv6_v6only(&socket, true)?;
-        }
-        rustix::net::bind(&socket, &address)?;
-        rustix::net::listen(&socket, BACKLOG)?;
-        let listener = TcpListener::from(socket);
+        let listener = listen_tcp(address)?;
         let bound = listener.local_addr()?;
         self.listeners.push(Listener::Tcp(listener));
         Ok(bound)
@@ -75,6 +66,20 @@ impl Listeners {
         self.listeners.push(Listener::Unix(listener, path.to_path_buf()));
         Ok(())
     }
+}
+
+/// A listening socket of either family that nobody waits for.
+pub(crate) fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
 }
 
 impl Listener {

@@ -18,16 +18,17 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use actor::{DiskReply, Halt};
-use model::{ActorKind, Address, NodeId, WorkerId};
+use model::{ActorKind, Address, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
-use wire::{Envelope, Message};
+use wire::{ControlMessage, Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{trace, write_trace};
 use crate::disk::Asked;
 use crate::exchange::Mail;
 use crate::gateway::Gateway;
+use crate::link::{Arrival, LinkEnds, LinkNews, Loss};
 use crate::listener::{Accepted, Acceptor, Listeners};
 use crate::poller::{Interest, Poller, Ready};
 
@@ -40,6 +41,9 @@ pub(crate) struct Thread {
     down: BTreeSet<NodeId>,
     poller: Poller,
     gateway: Gateway,
+    /// This thread's ends of links, if the process has any.
+    links: Option<LinkEnds>,
+    arrivals: Vec<Arrival>,
     /// On the first thread.
     acceptor: Option<Acceptor>,
     /// The thread that gets the next connection.
@@ -95,8 +99,15 @@ impl Thread {
         let poller = Poller::new()?;
         let read = Interest { read: true, write: false };
         poller.add(common.exchange.waker(index), TOKEN_WAKE, read)?;
+        let links = common.links.as_ref().map(|links| {
+            let own = (links.own, common.lives[&links.own].workers(common.threads()));
+            let peers = links.peers.iter().map(|(node, role)| (*node, *role));
+            LinkEnds::new(own, index, peers, links.limits, links.keeper.clone(), TOKEN_LINKS)
+        });
         let mut thread = Thread {
             index,
+            links,
+            arrivals: Vec::new(),
             hosted: Vec::new(),
             down: BTreeSet::new(),
             poller,
@@ -130,8 +141,7 @@ impl Thread {
     }
 
     fn make_worker(&self, life: &Life) -> io::Result<Worker> {
-        let threads = u8::try_from(self.common.threads()).expect("they were counted by one");
-        let workers = if life.role == Role::Management { 1 } else { threads };
+        let workers = life.workers(self.common.threads());
         let worker = WorkerId(u8::try_from(self.index).expect("a number below that"));
         let place = Place {
             node: life.node,
@@ -144,13 +154,19 @@ impl Thread {
             seed: entropy()?,
             recorder_size: RECORDER_SIZE,
         };
+        let (node, clock_origin) = (life.node, self.common.clock_origin);
+        let application = || {
+            let place = ApplicationPlace { node, worker, workers, clock_origin };
+            self.common.application.as_ref().map(|make| make(place))
+        };
+        let alone = self.common.lives.len() == 1;
         Ok(match life.role {
             Role::Data => Worker::data_node(place),
-            Role::Management => Worker::management_node(place),
+            Role::Management if alone => Worker::management_node(place, application()),
+            Role::Management => Worker::management_node(place, None),
             Role::Client => {
-                let (node, clock_origin) = (life.node, self.common.clock_origin);
-                let place_of = ApplicationPlace { node, worker, workers, clock_origin };
-                Worker::client_node(place, (self.common.application)(place_of))
+                let application = application().expect("the setup of a client node has one");
+                Worker::client_node(place, application)
             }
         })
     }
@@ -211,7 +227,8 @@ impl Thread {
             due = [due, hosted.worker.next_timer()].into_iter().flatten().min();
         }
         let acceptor = self.acceptor.as_ref().and_then(Acceptor::due);
-        [due, self.gateway.due(), acceptor].into_iter().flatten().min()
+        let links = self.links.as_ref().and_then(LinkEnds::due);
+        [due, self.gateway.due(), acceptor, links].into_iter().flatten().min()
     }
 
     fn collect_mail(&mut self) -> bool {
@@ -220,6 +237,9 @@ impl Thread {
         for mail in mail.drain(..) {
             match mail {
                 Mail::Message(outgoing) => self.deliver(outgoing),
+                Mail::Arrival(arrival) => self.deliver_arrival(arrival),
+                Mail::Link(news) => self.hear_of_link(news),
+                Mail::Leave => self.ask_to_leave(),
                 Mail::NodeDown(node) => self.node_down(node),
                 Mail::Disk(node, reply) => self.deliver_disk(node, reply),
                 Mail::Connection(accepted) => self.open(accepted),
@@ -237,6 +257,11 @@ impl Thread {
             match ready.token {
                 TOKEN_WAKE => self.common.exchange.woken(self.index),
                 TOKEN_LISTENERS.. => self.accept(ready.token)?,
+                TOKEN_LINKS.. => {
+                    if let Some(links) = &mut self.links {
+                        links.ready(&self.poller, ready, self.now, &mut self.arrivals);
+                    }
+                }
                 _ => {
                     if let Some(client) = client(&mut self.hosted) {
                         self.gateway.ready(&self.poller, client, self.now, ready);
@@ -245,7 +270,51 @@ impl Thread {
             }
         }
         self.ready = all;
+        for arrival in std::mem::take(&mut self.arrivals) {
+            let thread = usize::from(arrival.envelope.to.worker.0);
+            if thread == self.index {
+                self.deliver_arrival(arrival);
+            } else if let Some(batch) = self.outgoing.get_mut(thread) {
+                batch.push(Mail::Arrival(arrival));
+            }
+        }
         Ok(())
+    }
+
+    /// Hands what came over a link to its worker, if the link still stands for this thread.
+    fn deliver_arrival(&mut self, arrival: Arrival) {
+        let Arrival { envelope, generation } = arrival;
+        let Some(links) = &self.links else { return };
+        if !links.is_over(envelope.from.node, generation) {
+            self.deliver(Outgoing { envelope, life: None });
+        }
+    }
+
+    /// Tells the control actors of this thread that their nodes are to leave.
+    fn ask_to_leave(&mut self) {
+        for hosted in self.hosted.iter_mut().filter(|hosted| hosted.role != Role::Client) {
+            let shared = hosted.worker.shared();
+            let (worker, actor) = (shared.worker, ActorKind::Control);
+            let me = Address { node: hosted.node, worker, actor };
+            let (incarnation, reached) = (shared.incarnation, shared.cluster.index);
+            let message = Message::Control(Box::new(ControlMessage::LeaveRequest));
+            hosted.worker.deliver(Envelope { from: me, incarnation, to: me, reached, message });
+        }
+    }
+
+    fn hear_of_link(&mut self, news: LinkNews) {
+        let Some(links) = &mut self.links else { return };
+        match news {
+            LinkNews::Up(link) => links.open(&self.poller, link, self.now),
+            LinkNews::Down { node, incarnation, generation, closed } => {
+                links.close(node, generation);
+                self.link_down(node, incarnation, closed);
+                if let Some(links) = &self.links {
+                    links.told(node, generation);
+                }
+            }
+            LinkNews::Unreachable { node, refused } => links.unreachable(node, refused),
+        }
     }
 
     /// Takes in clients and hands them to the threads in turn.
@@ -323,6 +392,11 @@ impl Thread {
     }
 
     fn send(&mut self, outgoing: Outgoing) {
+        if let Some(links) = &mut self.links
+            && !self.common.lives.contains_key(&outgoing.envelope.to.node)
+        {
+            return links.send(outgoing, self.now);
+        }
         let thread = usize::from(outgoing.envelope.to.worker.0);
         if thread == self.index {
             self.deliver(outgoing);
@@ -353,6 +427,11 @@ impl Thread {
         if let Some(disk) = &self.common.disk {
             disk.submit(&mut self.asked);
         }
+        let Some(links) = &mut self.links else { return };
+        links.flush(&self.poller, self.now);
+        for Loss { node, incarnation, closed } in links.take_losses() {
+            self.link_down(node, incarnation, closed);
+        }
     }
 
     /// Ends the nodes of which a worker has halted.
@@ -382,7 +461,11 @@ impl Thread {
             return;
         }
         self.hosted.retain(|hosted| hosted.node != node);
-        let incarnation = self.common.lives[&node].incarnation;
+        self.link_down(node, self.common.lives[&node].incarnation, true);
+    }
+
+    /// Tells the workers that nothing more comes from a life of a node.
+    fn link_down(&mut self, node: NodeId, incarnation: Incarnation, closed: bool) {
         for hosted in &mut self.hosted {
             let worker = WorkerId(self.index as u8);
             let control = |node| Address { node, worker, actor: ActorKind::Control };
@@ -391,7 +474,7 @@ impl Thread {
                 incarnation,
                 to: control(hosted.node),
                 reached: hosted.worker.shared().cluster.index,
-                message: Message::LinkDown { node, incarnation, closed: true },
+                message: Message::LinkDown { node, incarnation, closed },
             });
         }
     }
@@ -412,12 +495,13 @@ impl Thread {
     /// Looks at what concerns the process as a whole.
     fn look_around(&mut self) -> io::Result<()> {
         self.follow_restores();
+        if let Some(links) = &mut self.links {
+            links.look_at_clock(self.now);
+            links.flush(&self.poller, self.now);
+        }
         let common = &self.common;
-        if !self.serves
-            && let Some(client) = client(&mut self.hosted)
-        {
-            let cluster = &client.shared().cluster;
-            self.serves = cluster.started && !cluster.stopped;
+        if !self.serves {
+            self.serves = serves(&self.hosted);
             if self.serves && common.ready.fetch_add(1, Ordering::SeqCst) + 1 == common.threads() {
                 (common.report)(Event::Ready);
                 common.exchange.wake_all();
@@ -487,6 +571,22 @@ fn crash<'a>(common: &Common, workers: impl Iterator<Item = (NodeId, &'a Worker)
     }
 }
 
+/// Whether the nodes of a thread serve, as far as its workers know. An application knows best.
+fn serves(hosted: &[Hosted]) -> bool {
+    let serves = |hosted: &Hosted| {
+        let shared = hosted.worker.shared();
+        let (cluster, role) = (&shared.cluster, hosted.role);
+        let member = cluster.member(shared.node, shared.incarnation);
+        let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
+        cluster.started && !cluster.stopped && (complete || role == Role::Client)
+            || role == Role::Management
+    };
+    match hosted.iter().find(|hosted| hosted.role == Role::Client) {
+        Some(client) => serves(client),
+        None => hosted.iter().all(serves),
+    }
+}
+
 /// The application's worker.
 fn client(hosted: &mut [Hosted]) -> Option<&mut Worker> {
     hosted.iter_mut().find(|hosted| hosted.role == Role::Client).map(|hosted| &mut hosted.worker)
@@ -494,6 +594,8 @@ fn client(hosted: &mut [Hosted]) -> Option<&mut Worker> {
 
 /// The thread's eventfd in the poller. Connections have their numbers, from 1.
 const TOKEN_WAKE: u64 = 0;
+/// The first socket of a link.
+const TOKEN_LINKS: u64 = 1 << 62;
 /// The first listener.
 const TOKEN_LISTENERS: u64 = 1 << 63;
 /// Messages a worker handles before the next has its turn.

@@ -16,9 +16,9 @@ use stdx::Duration;
 use wire::Inspection;
 
 use crate::scenario::{client, data};
-use crate::session::{Application, Ended, Session, TaskFactory};
+use crate::session::{Application, Session, TaskFactory};
 use crate::setup::Setup;
-use crate::workload::{column, create_table, fill, insist};
+use crate::workload::{column, create_table, fill, insist, insist_on};
 use crate::world::World;
 
 /// Rows of a transaction.
@@ -193,10 +193,5 @@ async fn change(session: &Session, table: TableId, ids: &[u64]) {
         let step = vec![(ColumnId(1), Expression::add(ColumnId(1), 1))];
         ClientOperation::update(table, vec![Value::Int(*id as i64)], step)
     };
-    while !matches!(
-        session.autocommit(ids.iter().map(update).collect()).await,
-        Ended::Committed(..)
-    ) {
-        session.pause(100).await;
-    }
+    insist_on(session, ids.iter().map(update).collect()).await;
 }

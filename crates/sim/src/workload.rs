@@ -210,15 +210,20 @@ pub(crate) async fn insist(session: &Session, change: SchemaChange) -> TableId {
 
 /// Writes rows into an empty table in one transaction, however long that takes.
 pub(crate) async fn fill(session: &Session, table: TableId, rows: &[Vec<Value>]) {
+    let inserts = rows.iter().map(|row| ClientOperation::insert(table, row.clone()));
+    insist_on(session, inserts.collect()).await;
+}
+
+/// Runs operations as one transaction in a calm cluster, however long that takes.
+pub(crate) async fn insist_on(session: &Session, operations: Vec<ClientOperation>) {
     loop {
-        let inserts = rows.iter().map(|row| ClientOperation::insert(table, row.clone())).collect();
-        match session.autocommit(inserts).await {
+        match session.autocommit(operations.clone()).await {
             Ended::Committed(..) => return,
             Ended::Aborted(Some(refusal)) => {
-                assert!(is_passing(&refusal), "filling {table}: {refusal}");
+                assert!(is_passing(&refusal), "{:?}: {refusal}", operations.first());
             }
             Ended::Aborted(None) => {}
-            Ended::Unknown => panic!("filling {table}: outcome not known in a calm cluster"),
+            Ended::Unknown => panic!("{:?}: outcome not known", operations.first()),
         }
         session.pause(100).await;
     }

@@ -309,7 +309,7 @@ impl World {
             };
             let mut worker = match kind {
                 Kind::Data => Worker::data_node(place),
-                Kind::Management => Worker::management_node(place),
+                Kind::Management => Worker::management_node(place, None),
                 Kind::Client => {
                     let seed = self.prng.next_u64();
                     let ambient = self.ambient.clone();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use codec::{Decode, DecodeError, Describe, Encode, Format, Problem, Reader, Shape, Writer};
 use model::{ActorKind, Address, ClusterState, NodeId, PartitionId, WorkerId};
 
 /// Most replicas a partition has.
@@ -57,6 +58,35 @@ impl Chain {
     /// Whether both have replicas on the same nodes in the same order, on whichever workers.
     pub fn same_nodes(&self, other: &Chain) -> bool {
         self.iter().map(|a| a.node).eq(other.iter().map(|a| a.node))
+    }
+}
+
+impl Encode for Chain {
+    #[inline]
+    fn encode(&self, out: &mut Writer) {
+        <[Address]>::encode(self, out);
+    }
+}
+
+impl Decode for Chain {
+    #[inline]
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let at = input.position();
+        let len = input.length()?;
+        if len > REPLICAS_MAX {
+            return Err(input.fail_at(Problem::Invalid, at).within("Chain"));
+        }
+        let mut chain = Chain::EMPTY;
+        for _ in 0..len {
+            chain.push(Address::decode(input)?);
+        }
+        Ok(chain)
+    }
+}
+
+impl Describe for Chain {
+    fn describe(format: &mut Format) -> Shape {
+        <[Address]>::describe(format)
     }
 }
 

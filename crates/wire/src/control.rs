@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use codec::Codec;
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, NodeId,
     NodeRole, SchemaChange, SessionId, TableId,
 };
 use stdx::Instant;
 
+use crate::encoding::{json, raft};
+
 /// What a node says of itself when it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub struct NodeLife {
     /// Its life.
     pub incarnation: Incarnation,
@@ -24,9 +27,10 @@ pub struct NodeLife {
 }
 
 /// A member's answer to a heartbeat: it asks for a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub struct LeaseRequest {
     /// The term the member follows.
+    #[codec(with = raft::term)]
     pub term: raftbare::Term,
     /// Of the heartbeat it answers.
     pub sequence: u64,
@@ -43,46 +47,57 @@ pub struct LeaseRequest {
 }
 
 /// Between control actors, and from clients and other actors to them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ControlMessage {
     /// One message of the consensus library, with the commands of the log entries it carries.
     Raft {
         /// Whose log it is about; other clusters' members do not listen.
         cluster: ClusterId,
         /// The library's message.
+        #[codec(with = raft::message)]
         message: raftbare::Message,
         /// One command per command entry in the message, in order.
+        #[codec(with = json::commands)]
         commands: Vec<Arc<Command>>,
     },
     /// A state that replaces a log prefix the receiver lacks.
     Snapshot {
         /// Term of the leader that sends it.
+        #[codec(with = raft::term)]
         term: raftbare::Term,
         /// The last log entry it covers.
+        #[codec(with = raft::position)]
         last: raftbare::LogPosition,
         /// The consensus members at that point.
+        #[codec(with = raft::config)]
         config: raftbare::ClusterConfig,
         /// The state.
+        #[codec(with = json::cluster_state)]
         state: Arc<ClusterState>,
     },
     /// A snapshot was taken over.
     SnapshotInstalled {
         /// The position it covered.
+        #[codec(with = raft::position)]
         last: raftbare::LogPosition,
     },
     /// A voter without a leader asks the others whether they would vote for it. Nobody's term
     /// changes, so that a node that was cut off does not depose a leader others still hear.
     PreVote {
         /// The asker's term.
+        #[codec(with = raft::term)]
         term: raftbare::Term,
         /// The end of its log.
+        #[codec(with = raft::position)]
         last: raftbare::LogPosition,
     },
     /// Answer to `PreVote`.
     PreVoteReply {
         /// The asker's term, repeated.
+        #[codec(with = raft::term)]
         asked: raftbare::Term,
         /// The answerer's term.
+        #[codec(with = raft::term)]
         term: raftbare::Term,
         /// It hears no leader and its log is not newer.
         granted: bool,
@@ -90,11 +105,13 @@ pub enum ControlMessage {
     /// A leader that is no voter any more tells everyone to elect another one at once.
     Resigned {
         /// The term it led.
+        #[codec(with = raft::term)]
         term: raftbare::Term,
     },
     /// Leader to every member: I lead; answer with `LeaseRequest`.
     Heartbeat {
         /// The leader's term.
+        #[codec(with = raft::term)]
         term: raftbare::Term,
         /// Counts the leader's heartbeats.
         sequence: u64,
@@ -157,8 +174,9 @@ pub enum ControlMessage {
         incarnation: Incarnation,
     },
     /// From other actors of the node, or forwarded to the leader: please log this command.
-    Propose(Arc<Command>),
+    Propose(#[codec(with = json::command)] Arc<Command>),
     /// A participant has looked at what its worker has on the disk.
+    #[codec(local)]
     WorkerStored {
         /// The worker.
         worker: model::WorkerId,
@@ -167,11 +185,13 @@ pub enum ControlMessage {
     },
     /// A participant has read the rows back that its worker has on the disk, as far as they count
     /// in the cluster the node has joined; or there are none.
+    #[codec(local)]
     WorkerRestored {
         /// The worker.
         worker: model::WorkerId,
     },
     /// A participant's worker has received all rows of the partitions it was to be given.
+    #[codec(local)]
     WorkerSynced {
         /// The worker.
         worker: model::WorkerId,
@@ -188,6 +208,7 @@ pub enum ControlMessage {
         /// The session's count of schema changes; a repeat is recognised by it.
         number: u64,
         /// What.
+        #[codec(with = json::schema_change)]
         change: SchemaChange,
     },
     /// Answer to `Schema`, once applied on the answering node.

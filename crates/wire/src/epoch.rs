@@ -3,10 +3,11 @@
 //! The driver (one `Epochs` actor of the cluster) talks to every coordinator. Walk-through:
 //! `docs/internals/epochs.md`.
 
+use codec::Codec;
 use model::Epoch;
 
 /// Between the driver and the coordinators.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum EpochMessage {
     /// Driver: stop assigning commit epochs; from the next epoch on keep the versions that the
     /// `retained` snapshots need.

@@ -4,13 +4,14 @@
 //! An answer is what the worker knows at that moment, and changes nothing. It is bounded: see
 //! [`ROWS_MAX`].
 
+use codec::Codec;
 use model::{Epoch, PartitionId, RowId, SessionId, Value};
 
 /// Most rows of an answer; what does not fit is left out.
 pub const ROWS_MAX: usize = 10_000;
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum Inspection {
     /// Of a participant: what takes how much memory. Pool, bytes used, limit or NULL.
     Memory,
@@ -51,7 +52,7 @@ pub enum Inspection {
 }
 
 /// A question or its answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum InspectMessage {
     /// From a client.
     Ask {

@@ -6,11 +6,14 @@
 //! # Guarantees
 //! Messages from one actor to another arrive in order and whole, or the link breaks and both sides
 //! learn it ([`Message::LinkDown`]).
+//! Every message that leaves a process has an encoding ([`encoding`]), and old and new versions of
+//! it understand each other.
 //! # Not here
-//! Byte encoding for links between processes; behaviour.
+//! Behaviour; connections, frames and checksums: see `runtime`.
 
 pub mod chain;
 pub mod control;
+pub mod encoding;
 pub mod epoch;
 pub mod inspect;
 pub mod operation;
@@ -20,10 +23,12 @@ pub mod transaction;
 use std::fmt;
 use std::sync::Arc;
 
+use codec::Codec;
 use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
 pub use control::{ControlMessage, LeaseRequest, NodeLife};
+pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};
 pub use operation::{
@@ -65,12 +70,13 @@ pub enum Priority {
 }
 
 /// All that an actor can be told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum Message {
     /// The node has reached a newer cluster state. From its control actor to all actors of the
     /// node, and to clients that follow it.
-    State(Arc<ClusterState>),
+    State(#[codec(with = encoding::json::cluster_state)] Arc<ClusterState>),
     /// The link to a life of a node is gone; nothing more comes from it.
+    #[codec(local)]
     LinkDown {
         /// The peer.
         node: NodeId,
@@ -80,6 +86,7 @@ pub enum Message {
         closed: bool,
     },
     /// An actor's note to itself: go on with work that was cut into steps.
+    #[codec(local)]
     #[doc(alias = "CONTINUEB")]
     Continue(Continue),
     /// Membership, leases, control log.
@@ -99,6 +106,7 @@ pub enum Message {
     /// What goes on in a worker, both ways.
     Inspect(Box<InspectMessage>),
     /// From an SQL worker to another one of its node: KILL.
+    #[codec(local)]
     Kill {
         /// The connection, which the receiver hosts.
         connection: u32,

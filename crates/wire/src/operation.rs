@@ -1,9 +1,10 @@
 //! Operations of a transaction on single rows.
 
+use codec::Codec;
 use model::{ColumnId, Expression, Key, OperationNumber, PartitionId, Refusal, Row};
 
 /// A lock on a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub enum LockMode {
     /// None: the committed row, or the transaction's own change of it.
     Committed,
@@ -14,7 +15,7 @@ pub enum LockMode {
 }
 
 /// What to do when a row is locked by another transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum WaitPolicy {
     /// Wait, as long as the request says.
     Wait,
@@ -25,7 +26,7 @@ pub enum WaitPolicy {
 }
 
 /// Which columns of a row to return.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub enum Projection {
     /// The row as stored.
     All,
@@ -37,7 +38,7 @@ pub enum Projection {
 }
 
 /// One operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct Operation {
     /// Ascending in the transaction; also the name of a savepoint after it.
     pub number: OperationNumber,
@@ -50,7 +51,7 @@ pub struct Operation {
 }
 
 /// What an operation does. Updates see the row as the transaction has left it so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum OperationKind {
     /// Reads a row by primary key.
     Read {
@@ -109,7 +110,7 @@ impl OperationKind {
 }
 
 /// What a successful operation answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub enum OperationOutcome {
     /// The row that was read, projected.
     Row(Row),
@@ -121,7 +122,7 @@ pub enum OperationOutcome {
 }
 
 /// The answer to one operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub struct OperationResult {
     /// Which.
     pub number: OperationNumber,

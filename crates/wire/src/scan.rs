@@ -4,6 +4,7 @@
 //! memory at the data node. A scan that meets a locked row after it has rows to send, sends them
 //! first: it never sleeps on a lock while it sits on results.
 
+use codec::Codec;
 use model::{
     Address, Epoch, Expression, IndexId, OperationNumber, PartitionId, Refusal, Row, ScanNumber,
     SessionId, TransactionId,
@@ -16,7 +17,7 @@ use crate::operation::{LockMode, Projection, WaitPolicy};
 use crate::transaction::{CoordinatorRef, LegId};
 
 /// Names one scan of one session over all its partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct ScanId {
     /// The session.
     pub session: SessionId,
@@ -25,7 +26,7 @@ pub struct ScanId {
 }
 
 /// Direction of an ordered scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum ScanOrder {
     /// Ascending keys.
     Ascending,
@@ -35,7 +36,7 @@ pub enum ScanOrder {
 
 /// What a scan runs over. Bounds are encoded key prefixes (`model::key`): a bound that holds fewer
 /// columns than the index stands for all keys beginning with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ScanSource {
     /// All rows, in row id order.
     Heap,
@@ -53,7 +54,7 @@ pub enum ScanSource {
 }
 
 /// The transaction a scan runs in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Codec)]
 pub struct ScanTransaction {
     /// The transaction.
     pub transaction: TransactionId,
@@ -66,7 +67,7 @@ pub struct ScanTransaction {
 }
 
 /// Opens a scan of one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct ScanRequest {
     /// Name of the scan.
     pub scan: ScanId,
@@ -101,7 +102,7 @@ pub struct ScanRequest {
 }
 
 /// One row of a scan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub struct ScanRow {
     /// The index key, for merging ordered streams, if the request asked for it.
     pub key: Box<[u8]>,
@@ -110,7 +111,7 @@ pub struct ScanRow {
 }
 
 /// How a scan of a partition goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub enum ScanStatus {
     /// Ask for the next batch.
     More,
@@ -121,7 +122,7 @@ pub enum ScanStatus {
 }
 
 /// Some rows of a scan of one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct ScanBatch {
     /// Which scan.
     pub scan: ScanId,
@@ -134,7 +135,7 @@ pub struct ScanBatch {
 }
 
 /// Between clients and participants.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ScanMessage {
     /// Client (or coordinator, in a transaction): open, and send the first batch.
     #[doc(alias = "SCAN_FRAGREQ")]

@@ -5,6 +5,7 @@
 //! last backup), commit runs up (last backup to primary), complete goes to all.
 //! Walk-through: `docs/internals/transactions.md`.
 
+use codec::Codec;
 use model::{
     Address, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal, Row, RowId,
     SessionId, TransactionId,
@@ -12,15 +13,16 @@ use model::{
 use stdx::{Duration, Few};
 
 use crate::chain::Chain;
+use crate::encoding::{are_rows, is_key, is_row};
 use crate::operation::{Operation, OperationOutcome, OperationResult, Projection};
 use crate::scan::ScanRequest;
 
 /// A leg's position in its transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct LegId(pub u16);
 
 /// A coordinator in one of its lives: who must settle a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
 pub struct CoordinatorRef {
     /// Where.
     pub address: Address,
@@ -29,7 +31,7 @@ pub struct CoordinatorRef {
 }
 
 /// What a client asks a coordinator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ClientRequest {
     /// Runs operations in the transaction, opening it if this is its first request.
     #[doc(alias = "TCKEYREQ")]
@@ -115,7 +117,7 @@ pub enum ClientRequest {
 }
 
 /// How a transaction stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub enum TransactionState {
     /// Open; operations that were refused have left no effect.
     Open,
@@ -126,7 +128,7 @@ pub enum TransactionState {
 }
 
 /// What a data node answers a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ClientReply {
     /// To `Execute`, `Commit`, `Abort`, `RollbackTo`.
     Transaction {
@@ -179,7 +181,7 @@ pub enum ClientReply {
 }
 
 /// A committed read by primary key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct KeyRead {
     /// Where.
     pub partition: PartitionId,
@@ -190,7 +192,7 @@ pub struct KeyRead {
 }
 
 /// Committed reads sent straight from a client to a replica; all partitions have one there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct ReadRequest {
     /// Who asks.
     pub session: SessionId,
@@ -203,7 +205,7 @@ pub struct ReadRequest {
 }
 
 /// Which operations of a leg to undo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum RollbackScope {
     /// Those numbered above.
     After(OperationNumber),
@@ -212,7 +214,7 @@ pub enum RollbackScope {
 }
 
 /// A change a primary has computed, on its way down the chain.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct StagedWrite {
     /// The operation.
     pub number: OperationNumber,
@@ -221,8 +223,10 @@ pub struct StagedWrite {
     /// The row's place, chosen by the primary.
     pub row_id: RowId,
     /// Encoded primary key.
+    #[codec(check = is_key)]
     pub key: Key,
     /// The whole row after the operation; none when it deletes.
+    #[codec(check = is_row)]
     pub after: Option<Row>,
     /// The row did not exist before the transaction. If it does not after it either, the slot
     /// stays as it was on every replica.
@@ -230,16 +234,18 @@ pub struct StagedWrite {
 }
 
 /// The row before and after an operation: what unique indexes are maintained from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct UniqueImages {
     /// Before, if it existed.
+    #[codec(check = is_row)]
     pub before: Option<Row>,
     /// After, if it exists.
+    #[codec(check = is_row)]
     pub after: Option<Row>,
 }
 
 /// The answer to one operation inside the cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct PreparedOperation {
     /// Which.
     pub number: OperationNumber,
@@ -264,7 +270,7 @@ impl PreparedOperation {
 }
 
 /// What participants are told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum ParticipantMessage {
     /// Client: committed reads.
     Read(Box<ReadRequest>),
@@ -386,6 +392,7 @@ pub enum ParticipantMessage {
         /// Which copy.
         copy: u64,
         /// Slot, epoch of its last change, content if any.
+        #[codec(check = are_rows)]
         rows: Vec<(RowId, Epoch, Option<Row>)>,
         /// The copy is complete: the source has this many slots.
         finished: Option<u32>,
@@ -404,6 +411,7 @@ pub enum ParticipantMessage {
     },
     /// The node's control actor: read back what the worker has on its disk, as far as it counts in
     /// the cluster the node has joined. Answered with `ControlMessage::WorkerRestored`.
+    #[codec(local)]
     Restore {
         /// Everything up to this epoch counts; zero when nothing does.
         through: Epoch,
@@ -433,7 +441,7 @@ pub enum ParticipantMessage {
 }
 
 /// How far a reported leg is at one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum ReportedLegStatus {
     /// Staged or still executing; no decision seen.
     Open,
@@ -444,7 +452,7 @@ pub enum ReportedLegStatus {
 }
 
 /// One leg as one replica knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct ReportedLeg {
     /// The leg.
     pub leg: LegId,
@@ -455,7 +463,7 @@ pub struct ReportedLeg {
 }
 
 /// A transaction of a dead coordinator as one participant knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub struct ReportedTransaction {
     /// The transaction.
     pub transaction: TransactionId,
@@ -464,7 +472,7 @@ pub struct ReportedTransaction {
 }
 
 /// What coordinators are told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Codec)]
 pub enum CoordinatorMessage {
     /// Answers to operations: from the primary for reads and refusals, from the last replica of
     /// the chain for changes.
@@ -584,7 +592,7 @@ pub enum CoordinatorMessage {
 }
 
 /// What one actor knows of a transaction's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum KnownOutcome {
     /// It committed in this epoch.
     Committed(Epoch),

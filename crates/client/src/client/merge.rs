@@ -204,7 +204,7 @@ mod tests {
         let source = Address { node, worker: WorkerId(0), actor: ActorKind::Participant };
         let life = Life { node, incarnation: Incarnation(1) };
         let mut streams = Streams::new(Some(order));
-        let mut all = Vec::new();
+        let mut all: Vec<u8> = Vec::new();
         let mut inputs = BTreeMap::new();
         for index in 0..prng.between(1, 6) as u16 {
             let partition = PartitionId { table: TableId(1), index: PartitionIndex(index) };

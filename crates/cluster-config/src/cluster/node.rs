@@ -42,6 +42,9 @@ pub struct Tls {
     pub key: String,
 }
 
+/// The port of a data node is this and its id, unless it is given.
+pub(crate) const DATA_PORT_BASE: u16 = 11_860;
+
 impl Node {
     /// What is set for the node, defaults of its role included.
     pub fn settings(&self) -> &Settings {
@@ -69,7 +72,8 @@ impl Node {
     }
 
     /// The port that other nodes find it at: `PortNumber` of a management node, `ServerPort` of a
-    /// data node. None for a free port, which the node tells when it has started.
+    /// data node, which follows its id unless it is given. NDB takes a free port then; one that is
+    /// known in advance is found also while no management node lives, and let through by firewalls.
     pub fn port(&self) -> Option<u16> {
         let name = match self.role {
             Role::Management => "PortNumber",
@@ -78,7 +82,7 @@ impl Node {
         };
         match self.value(name) {
             Some(Value::Number(port)) if port > 0 => u16::try_from(port).ok(),
-            _ => None,
+            _ => (self.role == Role::Data).then(|| DATA_PORT_BASE + self.id.0),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::NodeId;
 
 use super::{Block, role};
-use crate::cluster::{NodeGroup, Role};
+use crate::cluster::{DATA_PORT_BASE, NodeGroup, Role};
 use crate::host;
 use crate::ini::SectionKind;
 use crate::parameter::{Parameter, Status};
@@ -147,7 +147,10 @@ fn ports(nodes: &[Block], ids: &[Option<NodeId>], problems: &mut Problems) {
             None => "localhost".to_string(),
         };
         for name in own.into_iter().chain(["HttpPort"]) {
+            // A data node that is given no port has one all the same.
+            let follows = || (name == "ServerPort").then(|| u64::from(DATA_PORT_BASE + id.0));
             let port = block.settings.value(block.kind, name);
+            let port = port.or_else(|| follows().map(Value::Number));
             let Some(Value::Number(port)) = port.filter(|port| *port != Value::Number(0)) else {
                 continue;
             };

@@ -85,6 +85,7 @@ fn what_does_not_fit_together() {
         ("[ndbd]\nNodeGroup=1\n[ndbd]\n", "f:3: NodeGroup=1 is not there; write 0 at most"),
         ("[ndbd]\nNodeGroup=65536\n[ndbd]\n", "f:3: NodeGroup=65536, a node without a group"),
         ("[ndbd]\nServerPort=1186\n", "f:3: ServerPort=1186 of node 1 is also PortNumber of node"),
+        ("[ndbd]\nHttpPort=11861\n", "f:3: HttpPort=11861 of node 1 is also ServerPort of node 1"),
         ("[ndbd]\nExecuteOnComputer=a\n", "f:3: ExecuteOnComputer=a names no computer"),
         ("[computer]\nId=a\n[ndbd]\n", "f:2: [computer] a has no HostName"),
         ("[computer]\nHostName=a\n[ndbd]\n", "f:2: [computer] has no Id"),

@@ -215,7 +215,7 @@ impl Disk {
                 Some(format!("disk: damaged: {}", survey.damages.join("; ")))
             }
             Stage::Surveying(surveying) => {
-                let StepProgress { done, total } = surveying.progress();
+                let StepProgress { done, total } = surveying.reading().progress();
                 Some(format!("disk: checks files: {done} of {total} bytes"))
             }
             Stage::Restoring(restoring) => Some(restoring.describe()),

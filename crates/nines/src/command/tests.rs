@@ -10,8 +10,7 @@ fn options(line: &str) -> DevOptions {
     match parsed(line) {
         Parsed::Dev(options) => *options,
         Parsed::Text(text) | Parsed::Wrong(text) => panic!("{text}"),
-        Parsed::Inspect(options) => panic!("{options:?}"),
-        Parsed::Config(options) => panic!("{options:?}"),
+        _ => panic!("{line} asks for something else"),
     }
 }
 
@@ -20,17 +19,20 @@ fn wrong(line: &str) -> String {
         Parsed::Wrong(why) => why,
         Parsed::Text(text) => panic!("{text}"),
         Parsed::Dev(options) => panic!("{options:?}"),
-        Parsed::Inspect(options) => panic!("{options:?}"),
-        Parsed::Config(options) => panic!("{options:?}"),
+        _ => panic!("{line} asks for something else"),
     }
 }
 
 #[test]
 fn nothing_is_mandatory() {
     let options = options("nines dev");
-    assert_eq!((options.data_nodes, options.replicas, options.port), (2, 2, 3306));
-    assert_eq!(options.bind, ["localhost"]);
-    assert!(options.directory.is_none() && options.tls.is_none() && !options.allow_insecure);
+    assert_eq!((options.data_nodes, options.replicas, options.place.port), (2, 2, 3306));
+    assert_eq!(options.place.bind, ["localhost"]);
+    assert!(
+        options.place.directory.is_none()
+            && options.place.tls.is_none()
+            && !options.place.allow_insecure
+    );
     assert!(!options.shape_given && !options.durable);
     assert_eq!(options.disk_engine, DiskEngine::Auto);
 }
@@ -45,10 +47,10 @@ fn options_in_both_forms() {
     assert_eq!(options.tuning, [Tuning::RedoSegment(1 << 20), Tuning::SaveInterval(50)]);
     assert!(options.durable && options.shape_given);
     assert_eq!(options.disk_engine, DiskEngine::Threads);
-    assert_eq!((options.port, options.workers), (3307, Some(3)));
-    assert_eq!(options.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
+    assert_eq!((options.place.port, options.workers), (3307, Some(3)));
+    assert_eq!(options.place.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
     assert_eq!(options.data_memory, Some(512 << 20));
-    assert_eq!(options.tls, Some(("c".into(), "k".into())));
+    assert_eq!(options.place.tls, Some(("c".into(), "k".into())));
 }
 
 #[test]

@@ -95,6 +95,11 @@ pub(super) fn is_request(message: &Message) -> bool {
     }
 }
 
+/// Whether a process that only uses the cluster may send this to one of its nodes.
+pub fn may_come_from_client(envelope: &Envelope) -> bool {
+    envelope.from.actor == ActorKind::Client && is_request(&envelope.message)
+}
+
 /// Whether actors of this kind take such messages.
 pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
     match to {

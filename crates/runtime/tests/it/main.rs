@@ -8,6 +8,7 @@ mod application;
 mod connections;
 mod data;
 mod encryption;
+mod links;
 mod stop;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::{Config, NodeId};
-use runtime::{Cluster, Event, Listeners, Setup, TlsIdentity};
+use runtime::{Cluster, Event, Listeners, Role, Setup, TlsIdentity};
 
 use application::{Application, Board};
 
@@ -77,10 +78,16 @@ impl Running {
         let cluster = Cluster::start(Setup {
             config: Arc::new(Config::new(data_nodes, vec![NodeId(49)], 2)),
             threads,
-            client: NodeId(101),
-            application: Arc::new(move |place| {
+            nodes: vec![
+                (NodeId(1), Role::Data),
+                (NodeId(2), Role::Data),
+                (NodeId(49), Role::Management),
+                (NodeId(101), Role::Client),
+            ],
+            links: None,
+            application: Some(Arc::new(move |place| {
                 Box::new(Application::new(place, for_application.clone()))
-            }),
+            })),
             listeners,
             tls,
             disk: None,

@@ -26,6 +26,8 @@ const fn nines(
 
 const NODE: VirtualColumn = column("node_id", Kind::UInt);
 const WORKER: VirtualColumn = column("worker", Kind::UInt);
+const TABLE_ID: VirtualColumn = column("table_id", Kind::UInt);
+const PARTITION: VirtualColumn = column("partition", Kind::UInt);
 
 pub(super) static TABLES: &[VirtualTable] = &[
     nines(
@@ -46,8 +48,8 @@ pub(super) static TABLES: &[VirtualTable] = &[
         &[
             column("table_schema", Kind::Text(64)),
             column("table_name", Kind::Text(64)),
-            column("table_id", Kind::UInt),
-            column("partition", Kind::UInt),
+            TABLE_ID,
+            PARTITION,
             column("node_group", Kind::UInt),
             nullable("primary_node", Kind::UInt),
             column("replicas", Kind::Text(64)),
@@ -60,8 +62,8 @@ pub(super) static TABLES: &[VirtualTable] = &[
         &[
             NODE,
             WORKER,
-            column("table_id", Kind::UInt),
-            column("partition", Kind::UInt),
+            TABLE_ID,
+            PARTITION,
             column("role", Kind::Text(16)),
             column("syncing", Kind::Text(3)),
             column("rows", Kind::UBigInt),
@@ -75,8 +77,8 @@ pub(super) static TABLES: &[VirtualTable] = &[
         &[
             NODE,
             WORKER,
-            column("table_id", Kind::UInt),
-            column("partition", Kind::UInt),
+            TABLE_ID,
+            PARTITION,
             column("to_node_id", Kind::UInt),
             column("state", Kind::Text(16)),
             column("slots", Kind::UBigInt),
@@ -135,8 +137,8 @@ pub(super) static TABLES: &[VirtualTable] = &[
         &[
             NODE,
             WORKER,
-            column("table_id", Kind::UInt),
-            column("partition", Kind::UInt),
+            TABLE_ID,
+            PARTITION,
             column("key_hash", Kind::Text(16)),
             column("transaction", Kind::Text(64)),
             column("mode", Kind::Text(16)),

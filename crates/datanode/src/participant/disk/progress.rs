@@ -94,11 +94,12 @@ impl Disk {
 
     /// The bytes that are being read, and since when; none when nothing is.
     pub(in crate::participant) fn reading(&self) -> Option<(StepProgress, Instant)> {
-        match &self.stage {
-            Stage::Surveying(surveying) => Some((surveying.progress(), surveying.began())),
-            Stage::Restoring(restoring) => Some((restoring.progress(), restoring.began())),
-            _ => None,
-        }
+        let reading = match &self.stage {
+            Stage::Surveying(surveying) => surveying.reading(),
+            Stage::Restoring(restoring) => restoring.reading(),
+            _ => return None,
+        };
+        Some((reading.progress(), reading.began()))
     }
 
     /// The log, when it is open.
@@ -123,15 +124,15 @@ impl Participant {
         let mut progress = RestoreProgress::default();
         match &self.disk.as_ref()?.stage {
             Stage::Settling(_) | Stage::Opening | Stage::Open => return None,
-            Stage::Surveying(surveying) => progress.check = surveying.progress(),
+            Stage::Surveying(surveying) => progress.check = surveying.reading().progress(),
             Stage::Surveyed(survey) => progress.check = StepProgress::all(survey.bytes()),
             Stage::Restoring(restoring) => {
                 progress.check = StepProgress::all(restoring.surveyed());
-                progress.read = restoring.progress();
+                progress.read = restoring.reading().progress();
             }
             Stage::Indexing(restoring) => {
                 progress.check = StepProgress::all(restoring.surveyed());
-                progress.read = restoring.progress();
+                progress.read = restoring.reading().progress();
                 for replica in self.replicas.values() {
                     let (total, left) = replica.partition.index_work();
                     progress.index.total += total;

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use actor::{Ctx, DiskOperation};
 use ondisk::FileName;
+use stdx::Instant;
 
+use super::progress::StepProgress;
 use super::{Asked, LOG_LANE, Requests};
 
 /// Bytes that are read, and worked on in one turn.
@@ -13,22 +15,23 @@ const PIECE: u64 = 256 << 10;
 const AHEAD: usize = 4;
 
 /// Files that are being read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reading {
     files: VecDeque<(FileName, u64)>,
     /// How much of the first file has been asked for.
     asked_to: u64,
     /// Pieces asked for, in order: the file, and whether it is its last.
     asked: VecDeque<(FileName, bool)>,
-    bytes_left: u64,
+    bytes: StepProgress,
+    began: Instant,
 }
 
 impl Reading {
-    /// Reads files of these lengths in this order.
-    pub(super) fn of(files: impl IntoIterator<Item = (FileName, u64)>) -> Self {
+    /// Reads files of these lengths in this order, from now on.
+    pub(super) fn of(files: impl IntoIterator<Item = (FileName, u64)>, now: Instant) -> Self {
         let files: VecDeque<(FileName, u64)> = files.into_iter().collect();
-        let bytes_left = files.iter().map(|(_, len)| *len).sum();
-        Self { files, bytes_left, ..Self::default() }
+        let bytes = StepProgress { done: 0, total: files.iter().map(|(_, len)| *len).sum() };
+        Self { files, asked_to: 0, asked: VecDeque::new(), bytes, began: now }
     }
 
     /// Asks for the next pieces. False when everything has been read.
@@ -52,12 +55,17 @@ impl Reading {
 
     /// A piece has come, with so many bytes: of which file it is, and whether it is its last.
     pub(super) fn taken(&mut self, bytes: usize) -> (FileName, bool) {
-        self.bytes_left = self.bytes_left.saturating_sub(bytes as u64);
+        self.bytes.done = self.bytes.total.min(self.bytes.done + bytes as u64);
         self.asked.pop_front().expect("pieces are asked for")
     }
 
-    /// Bytes that have not come yet.
-    pub(super) fn bytes_left(&self) -> u64 {
-        self.bytes_left
+    /// Bytes that have come, and all that are to come.
+    pub(super) fn progress(&self) -> StepProgress {
+        self.bytes
+    }
+
+    /// When it began.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 }

@@ -15,7 +15,6 @@ use model::{Epoch, MemberStatus, PartitionId};
 use ondisk::checkpoint::CheckpointReader;
 use ondisk::redo::{Position, Record, SegmentReader};
 use ondisk::{Damage, FileName};
-use stdx::Instant;
 use wire::ControlMessage;
 
 use super::progress::StepProgress;
@@ -36,14 +35,12 @@ pub(super) struct Restoring {
     through: Epoch,
     reading: Reading,
     reader: Option<Reader>,
-    bytes: u64,
     /// Bytes of the segments that are replayed.
     redo_bytes: u64,
     slots: u64,
     records: u64,
     /// Everything up to this epoch has been read, as far as it counts.
     reached: Epoch,
-    began: Instant,
 }
 
 #[derive(Debug)]
@@ -56,21 +53,15 @@ enum Reader {
 impl Restoring {
     pub(super) fn describe(&self) -> String {
         let Self { through, slots, records, .. } = self;
-        let StepProgress { done, total } = self.progress();
+        let StepProgress { done, total } = self.reading.progress();
         format!(
             "disk: restores {through}: {done} of {total} bytes, {slots} slots, {records} changes"
         )
     }
 
-    /// How much has been read.
-    pub(super) fn progress(&self) -> StepProgress {
-        let left = self.reading.bytes_left().min(self.bytes);
-        StepProgress { done: self.bytes - left, total: self.bytes }
-    }
-
-    /// When it began to read.
-    pub(super) fn began(&self) -> Instant {
-        self.began
+    /// What is being read.
+    pub(super) fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// Bytes that the survey has read before.
@@ -218,9 +209,8 @@ impl Participant {
             }
         }
         files.extend(plan.segments.iter().map(|(number, len)| (FileName::Redo(*number), *len)));
-        let reading = Reading::of(files);
+        let reading = Reading::of(files, ctx.now());
         let restoring = Restoring {
-            bytes: reading.bytes_left(),
             redo_bytes: plan.segments.iter().map(|(_, len)| *len).sum(),
             survey,
             plan,
@@ -230,7 +220,6 @@ impl Participant {
             slots: 0,
             records: 0,
             reached: Epoch(0),
-            began: ctx.now(),
         };
         let disk = self.disk.as_mut().expect("checked above");
         disk.stage = Stage::Restoring(Box::new(restoring));
@@ -319,7 +308,7 @@ impl Participant {
         }
         let stage = std::mem::replace(&mut disk.stage, Stage::Opening);
         let Stage::Indexing(restoring) = stage else { panic!("matched above") };
-        let Restoring { survey, plan, through, redo_bytes, bytes, began, .. } = *restoring;
+        let Restoring { survey, plan, through, redo_bytes, reading, .. } = *restoring;
         let segment = survey.last_segment() + 1;
         let end = Position { segment, offset: 0 };
         let bases = self.base_records(end);
@@ -339,7 +328,7 @@ impl Participant {
         };
         let log = Redo::open(ctx, opening);
         let disk = self.disk.as_mut().expect("checked above");
-        disk.checkpoints.measured(bytes, ctx.now().since(began));
+        disk.checkpoints.measured(reading.progress().total, ctx.now().since(reading.began()));
         disk.leftovers = survey.files.into_keys().collect();
         disk.log = Some(log);
         fault_point!(ctx, "restore: before the log of the new life is begun");

@@ -16,10 +16,8 @@ use model::{ClusterId, Epoch, PartitionId};
 use ondisk::checkpoint::{CheckpointHeader, CheckpointReader};
 use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentReader};
 use ondisk::{Damage, FileName};
-use stdx::Instant;
 use wire::ControlMessage;
 
-use super::progress::StepProgress;
 use super::reading::Reading;
 use super::stored::chain;
 use super::{Asked, LOG_LANE, Stage, tell_control};
@@ -33,7 +31,6 @@ pub(super) struct Surveying {
     reader: Option<Reader>,
     skips: bool,
     found: Survey,
-    began: Instant,
 }
 
 #[derive(Debug)]
@@ -89,15 +86,9 @@ pub(super) struct Plan {
 }
 
 impl Surveying {
-    /// How much has been read.
-    pub(super) fn progress(&self) -> StepProgress {
-        let total = self.found.bytes();
-        StepProgress { done: total - self.reading.bytes_left().min(total), total }
-    }
-
-    /// When it began to read.
-    pub(super) fn began(&self) -> Instant {
-        self.began
+    /// What is being read.
+    pub(super) fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// Takes a piece of a file in.
@@ -145,10 +136,15 @@ impl Surveying {
 }
 
 impl Survey {
+    /// The files that are read, with their lengths.
+    fn used(&self) -> impl Iterator<Item = (FileName, u64)> {
+        let files = self.files.iter().map(|(file, len)| (*file, *len));
+        files.filter(|(file, len)| !matches!(file, FileName::Draft { .. }) && *len > 0)
+    }
+
     /// Bytes of all files that are read.
     pub(super) fn bytes(&self) -> u64 {
-        let read = self.files.iter().filter(|(file, _)| !matches!(file, FileName::Draft { .. }));
-        read.map(|(_, len)| *len).sum()
+        self.used().map(|(_, len)| len).sum()
     }
 
     /// The newest segment with a sound header.
@@ -380,20 +376,15 @@ impl Participant {
         };
         let ours = files.into_iter().filter_map(|(name, len)| Some((FileName::parse(&name)?, len)));
         let files: BTreeMap<FileName, u64> = ours.collect();
-        let is_read = |file: &FileName| !matches!(file, FileName::Draft { .. });
-        let used = files.iter().filter(|(file, len)| is_read(file) && **len > 0);
-        let used: Vec<(FileName, u64)> = used.map(|(file, len)| (*file, *len)).collect();
+        let found = Survey { files, ..Survey::default() };
         let disk = self.disk.as_mut().expect("it has answered");
         let path = disk.requests.directory.clone();
         let mut operations = vec![DiskOperation::SyncDirectory { path }];
-        let sync =
-            |(file, _): &(FileName, u64)| DiskOperation::Sync { path: disk.requests.path(*file) };
-        operations.extend(used.iter().map(sync));
+        let sync = |(file, _)| DiskOperation::Sync { path: disk.requests.path(file) };
+        operations.extend(found.used().map(sync));
         disk.requests.ask(ctx, LOG_LANE, Asked::Synced, operations);
-        let reading = Reading::of(used);
-        let found = Survey { files, ..Survey::default() };
-        let began = ctx.now();
-        let surveying = Surveying { reading, reader: None, skips: false, found, began };
+        let reading = Reading::of(found.used(), ctx.now());
+        let surveying = Surveying { reading, reader: None, skips: false, found };
         disk.stage = Stage::Surveying(Box::new(surveying));
     }
 

@@ -1,5 +1,5 @@
-//! What a cluster in one process needs of the machine before it starts: a directory, addresses, a
-//! certificate.
+//! What a process that serves SQL clients needs of the machine before it starts: a directory,
+//! addresses, a certificate.
 //!
 //! # Guarantees
 //! What is refused is refused before anything runs, by a line that names it and the way out.
@@ -11,21 +11,35 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use runtime::{Listeners, TlsIdentity};
+use sql::ServerAddress;
 
-use super::DevOptions;
+use crate::machine;
+
+/// Where a process serves clients, as the command line says.
+#[derive(Clone, Debug)]
+pub(crate) struct PlaceOptions {
+    /// For files that last no longer than the process; the user's own one unless given.
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) bind: Vec<String>,
+    pub(crate) port: u16,
+    pub(crate) socket: Option<PathBuf>,
+    /// Certificates and key.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) allow_insecure: bool,
+}
 
 /// What has been taken.
-pub(super) struct Place {
-    pub(super) directory: PathBuf,
-    pub(super) listeners: Listeners,
-    pub(super) tls: Option<TlsIdentity>,
-    pub(super) port: u16,
-    pub(super) socket: PathBuf,
+pub(crate) struct Place {
+    pub(crate) directory: PathBuf,
+    pub(crate) listeners: Listeners,
+    pub(crate) tls: Option<TlsIdentity>,
+    pub(crate) port: u16,
+    pub(crate) socket: PathBuf,
 }
 
 impl Place {
     /// Takes all of it, or says what is missing.
-    pub(super) fn take(options: &DevOptions) -> Result<Place, String> {
+    pub(crate) fn take(options: &PlaceOptions) -> Result<Place, String> {
         let tls = options.tls.as_ref().map(|(certificate, key)| {
             TlsIdentity::from_files(certificate, key).map_err(|error| {
                 let files = format!("{} and {}", certificate.display(), key.display());
@@ -53,6 +67,26 @@ impl Place {
         })?;
         let socket = std::path::absolute(&socket).unwrap_or(socket);
         Ok(Place { directory, listeners, tls, port, socket })
+    }
+
+    /// What `@@port` and its like say.
+    pub(crate) fn server_address(&self) -> ServerAddress {
+        ServerAddress {
+            port: self.port,
+            socket: self.socket.display().to_string(),
+            hostname: machine::host_name(),
+            directory: self.directory.display().to_string(),
+        }
+    }
+
+    /// How clients connect, as a line tells it.
+    pub(crate) fn how_to_connect(&self, bind: &[String]) -> String {
+        let host = match bind.first().map(String::as_str) {
+            None | Some("*" | "0.0.0.0" | "::" | "localhost") => "127.0.0.1",
+            Some(address) => address,
+        };
+        let (port, socket) = (self.port, self.socket.display());
+        format!("mysql -h{host} -P{port} -uroot  or  mysql --socket={socket} -uroot")
     }
 }
 

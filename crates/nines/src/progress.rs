@@ -7,7 +7,7 @@ use runtime::{RestoreProgress, StepProgress};
 
 /// A start as it was when it was last looked at.
 #[derive(Debug, Default)]
-pub(super) struct StartProgress {
+pub(crate) struct StartProgress {
     step: Option<Step>,
     /// When the present step was first seen, and what was done of it then.
     began: Duration,
@@ -36,7 +36,7 @@ impl fmt::Display for Step {
 impl StartProgress {
     /// A line about a start that is `elapsed` old. None when it waits for an answer; so it says now
     /// and then that it does.
-    pub(super) fn line(&mut self, seen: &RestoreProgress, elapsed: Duration) -> Option<String> {
+    pub(crate) fn line(&mut self, seen: &RestoreProgress, elapsed: Duration) -> Option<String> {
         let steps = [(Step::Check, seen.check), (Step::Read, seen.read), (Step::Index, seen.index)];
         // A step is over for all workers before its successor counts.
         let open = steps.into_iter().find(|(_, progress)| progress.done < progress.total);

@@ -1,0 +1,34 @@
+//! The SQL node as an application of the runtime.
+
+use std::sync::{Arc, Mutex};
+
+use runtime::ApplicationFactory;
+use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
+
+use crate::machine;
+
+/// Makes the SQL node's actors. All of a process share a registry and the ranges of AUTO_INCREMENT.
+/// `durable` is the level that sessions begin with.
+pub(crate) fn sql_node(
+    address: ServerAddress,
+    tls_offered: bool,
+    durable: bool,
+) -> ApplicationFactory {
+    let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
+    let host_offset = machine::utc_offset();
+    if durable {
+        let name = "nines_durability".to_string();
+        registry.lock().globals.insert(name, "disk".to_string());
+    }
+    Arc::new(move |place| {
+        let sequences = sequences.lock().expect("nobody panics while holding it").clone();
+        Box::new(SqlNode::new(SqlOptions {
+            directory: registry.clone(),
+            sequences,
+            clock_base: i64::try_from(place.clock_origin / 1_000).unwrap_or(i64::MAX),
+            host_offset,
+            tls_offered,
+            address: address.clone(),
+        }))
+    })
+}

@@ -1,0 +1,140 @@
+//! Processes that are one node of a cluster: `nines management`, `nines data`, `nines sql`.
+//!
+//! # Owns
+//! What the three have in common: a node's surroundings as the runtime is told them, the way to the
+//! configuration, the loop that waits for the end.
+//! # Guarantees
+//! A node that the cluster has gone on without starts again by itself, as a new life; one that was
+//! told to end, or cannot go on, ends with a line that says why.
+
+mod client;
+mod data;
+mod management;
+mod operator;
+mod process;
+pub(crate) mod request;
+mod sql;
+mod status;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+use cluster_config::{ClusterConfig, Node};
+use model::NodeId;
+use runtime::{LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Role, Service};
+
+pub(crate) use client::Connect;
+pub(crate) use data::DataOptions;
+pub(crate) use management::ManagementOptions;
+pub(crate) use sql::SqlOptions;
+pub(crate) use status::{ClusterStatus, NodeStatus};
+
+pub(crate) use data::run as run_data;
+pub(crate) use management::run as run_management;
+pub(crate) use sql::run as run_sql;
+
+/// What the runtime calls a node's role.
+fn role_of(node: &Node) -> Role {
+    match node.role {
+        cluster_config::Role::Data => Role::Data,
+        cluster_config::Role::Management => Role::Management,
+        cluster_config::Role::Sql | cluster_config::Role::Api => Role::Client,
+    }
+}
+
+/// What a node knows of the others.
+fn links(
+    config: &ClusterConfig,
+    own: &Node,
+    listeners: LinkListeners,
+    service: Option<Service>,
+) -> LinkSetup {
+    let peer = |node: &Node| {
+        let address = node.host().zip(node.port());
+        let address = address.map(|(host, port)| PeerAddress { host: host.to_string(), port });
+        let role = role_of(node);
+        Peer { role, address: address.filter(|_| role != Role::Client) }
+    };
+    let others = config.nodes().iter().filter(|node| node.id != own.id);
+    LinkSetup {
+        cluster: config.name(),
+        peers: others.map(|node| (node.id, peer(node))).collect::<BTreeMap<NodeId, Peer>>(),
+        listeners,
+        same_host_sockets: same_host_sockets(own),
+        limits: limits(own),
+        service,
+    }
+}
+
+/// Whether peers on the same host are to be reached without TCP: unless `UseShm=0`.
+fn same_host_sockets(own: &Node) -> bool {
+    own.settings().given("UseShm") != Some(&cluster_config::Value::Flag(false))
+}
+
+fn limits(own: &Node) -> LinkLimits {
+    let mut limits = LinkLimits::default();
+    if let Some(cluster_config::Value::Number(interval)) =
+        own.settings().given("HeartbeatIntervalDbDb")
+    {
+        // As long as NDB waits: four intervals.
+        limits.silence = limits.silence.max(stdx::Duration::from_millis(*interval).times(4));
+    }
+    limits
+}
+
+/// Listens where the others look for this node.
+fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
+    let (Some(host), Some(port)) = (own.host(), own.port()) else {
+        return Err(format!("node {} has no address in the configuration", own.id.0));
+    };
+    let addresses = resolve(host, port)?;
+    let open = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    if let Some(open) = open
+        && !own.allow_insecure()
+    {
+        return Err(format!(
+            "node {} listens on {}, which other hosts can reach, and links between nodes are not \
+             encrypted yet: set AllowInsecure=1 for it if nobody else is in that network",
+            own.id.0,
+            open.ip()
+        ));
+    }
+    LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
+        |error| {
+            let name =
+                if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
+            match error.kind() {
+                std::io::ErrorKind::AddrInUse => format!(
+                    "port {port} of {host} is in use, perhaps by another process of node {}; stop \
+                     that one, or set {name} for this node",
+                    own.id.0
+                ),
+                _ => format!("cannot listen on {host}, port {port}: {error}"),
+            }
+        },
+    )
+}
+
+/// The addresses of a host that are this machine's.
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|error| format!("host {host} is not known: {error}"))?;
+    let own: Vec<SocketAddr> = found.filter(|address| is_own(address.ip())).collect();
+    if own.is_empty() {
+        return Err(format!(
+            "{host} is not an address of this machine: the node belongs elsewhere"
+        ));
+    }
+    Ok(own)
+}
+
+/// Whether a host of the configuration is this machine; one that is not named may be.
+fn is_here(host: Option<&str>) -> bool {
+    let Some(host) = host else { return true };
+    (host, 0).to_socket_addrs().is_ok_and(|mut found| found.any(|address| is_own(address.ip())))
+}
+
+/// Whether an address is one of this machine: only those can be bound to.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}

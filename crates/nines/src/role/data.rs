@@ -1,0 +1,136 @@
+//! `nines data`: a data node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use cluster_config::{ClusterConfig, Node, ThreadRole, Threads};
+use model::NodeId;
+use runtime::{Cluster, DataDirectory, DiskEngine, DiskSetup, Listeners, Role, Service, Setup};
+
+use super::client::{Connect, Given};
+use super::process::{Life, after, live, log_of, report};
+use super::request::{Request, answer, value};
+use super::{links, listen};
+use crate::machine;
+use crate::process::{Happening, watch_signals};
+
+/// The options of `nines data`.
+#[derive(Clone, Debug)]
+pub(crate) struct DataOptions {
+    pub(crate) connect: Connect,
+    pub(crate) node: Option<NodeId>,
+    /// Forget what is on the disk.
+    pub(crate) initial: bool,
+}
+
+/// Runs a data node until it is told to stop.
+pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
+    let (send, happenings) = channel();
+    watch_signals(send.clone())?;
+    let Given { config, node } = options.connect.begin("data", options.node)?;
+    let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
+    if own.role != cluster_config::Role::Data {
+        return Err(format!("node {} is a {} node in the configuration", node.0, own.role));
+    }
+    let base = own.directory().unwrap_or_else(|| ".".into());
+    let mut directory = take_directory(Path::new(&base), node, options.initial)?;
+    // The files of a worker are its own: a directory keeps the number of its first start.
+    let kept = directory.as_ref().and_then(DataDirectory::workers);
+    let threads = kept.unwrap_or_else(|| workers(own));
+    let kernel = config.kernel(node, threads, default_memory(&config, own));
+    if !kernel.disk {
+        directory = None;
+    }
+    let disk = directory.map(|directory| DiskSetup {
+        engine: DiskEngine::Auto,
+        directories: BTreeMap::from([(node, directory)]),
+    });
+    let on_disk = disk.is_some();
+    let listeners = listen(&config, own)?;
+    let memory = kernel.data_memory * u64::from(threads) >> 20;
+    let log = log_of(node);
+    let cluster = Cluster::start(Setup {
+        config: Arc::new(kernel),
+        threads,
+        nodes: vec![(node, Role::Data)],
+        links: Some(links(&config, own, listeners, Some(service(send.clone())))),
+        application: None,
+        listeners: Listeners::default(),
+        tls: None,
+        disk,
+        trace_directory: PathBuf::from(&base),
+        report: report(send),
+    });
+    let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    let engine = cluster.disk_engine().map(|engine| format!("on disk in {base} ({engine})"));
+    let ready = format!(
+        "ready: data node {} of cluster {}, {threads} workers, {memory} MB, {}",
+        node.0,
+        config.name(),
+        engine.unwrap_or_else(|| "in memory only".into())
+    );
+    let log: &dyn Fn(&str) = &*log;
+    after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log })?)
+}
+
+/// What a node answers itself: that it will go.
+pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
+    let send = Mutex::new(send);
+    Arc::new(move |body, out| {
+        answer(body, out, |request| match request {
+            Request::Leave { restart } => {
+                let send = send.lock().expect("nobody panics while holding it");
+                send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
+                value(&true)
+            }
+            other => Err(format!("ask a management node: {other:?}")),
+        });
+    })
+}
+
+/// Takes the node's directory. With `initial` what is in it goes first.
+fn take_directory(
+    path: &Path,
+    node: NodeId,
+    initial: bool,
+) -> Result<Option<DataDirectory>, String> {
+    let open = || DataDirectory::open(path, node).map_err(|error| error.to_string());
+    let directory = open()?;
+    if !initial {
+        return Ok(Some(directory));
+    }
+    // It is this node's and nobody else's now.
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let entry = entry.path();
+        let gone =
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+        gone.map_err(|error| format!("cannot remove {}: {error}", entry.display()))?;
+    }
+    drop(directory);
+    open().map(Some)
+}
+
+/// Worker threads by the configuration, else one for each CPU.
+pub(super) fn workers(own: &Node) -> u8 {
+    let cpus = machine::cpus();
+    let wanted = match own.threads() {
+        Threads::Automatic { cpus: Some(given) } => usize::from(given),
+        Threads::Automatic { cpus: None } => cpus,
+        Threads::Number(number) => usize::from(number),
+        Threads::Manual(threads) => threads.count(ThreadRole::Rows) as usize,
+    };
+    wanted.clamp(1, WORKERS_MAX) as u8
+}
+
+/// The memory of a data node where the configuration does not say: half of the machine's for all
+/// data nodes on it.
+fn default_memory(config: &ClusterConfig, own: &Node) -> u64 {
+    let here = config.nodes_of(cluster_config::Role::Data).filter(|n| n.host() == own.host());
+    machine::memory() / 2 / here.count().max(1) as u64
+}
+
+/// Most workers of a node.
+const WORKERS_MAX: usize = 64;

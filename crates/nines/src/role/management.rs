@@ -1,0 +1,263 @@
+//! `nines management`: a management node. It has the configuration, gives out ids, breaks ties,
+//! keeps the cluster log, and answers operators.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
+use model::{Incarnation, NodeId};
+use runtime::{
+    Cluster, DataDirectory, DiskEngine, DiskSetup, Event, LinkEvent, Listeners, Report, Role,
+    Service, Setup,
+};
+
+use super::operator::{Operator, View};
+use super::process::{Life, after, live, log_of};
+use super::request::{AskError, Configuration, Request, answer, ask, value};
+use super::status::ClusterStatus;
+use super::{is_here, links, listen};
+use crate::process::{Happening, watch_signals};
+use crate::{complain, machine};
+
+/// The options of `nines management`.
+#[derive(Clone, Debug)]
+pub(crate) struct ManagementOptions {
+    pub(crate) file: PathBuf,
+    pub(crate) node: Option<NodeId>,
+}
+
+/// What requests are answered from.
+struct Desk {
+    config: ClusterConfig,
+    own: NodeId,
+    view: View,
+    send: Mutex<Sender<Happening>>,
+    books: Mutex<Books>,
+}
+
+/// What the node knows of the others by itself.
+#[derive(Default)]
+struct Books {
+    incarnation: Incarnation,
+    connected: BTreeMap<NodeId, Incarnation>,
+    /// Ids that were given to processes which have not connected yet, and until when they are kept.
+    claims: BTreeMap<NodeId, Instant>,
+    log: VecDeque<String>,
+}
+
+/// Runs a management node until it is told to stop.
+pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
+    let (send, happenings) = channel();
+    watch_signals(send.clone())?;
+    let config = read(&options.file)?;
+    let own = choose(&config, options.node)?;
+    let node = own.id;
+    let listeners = listen(&config, own)?;
+    let mut kernel = config.kernel(node, 1, 0);
+    let base = own.directory().unwrap_or_else(|| ".".into());
+    let path = Path::new(&base).join(format!("node-{}", node.0));
+    let directory = kernel.disk.then(|| DataDirectory::open(&path, node)).transpose();
+    let directory = directory.map_err(|error| error.to_string())?;
+    kernel.disk = directory.is_some();
+    let on_disk = kernel.disk;
+    let disk = directory.map(|directory| DiskSetup {
+        engine: DiskEngine::Auto,
+        directories: BTreeMap::from([(node, directory)]),
+    });
+    let view = View::default();
+    let desk = Arc::new(Desk {
+        config: config.clone(),
+        own: node,
+        view: view.clone(),
+        send: Mutex::new(send.clone()),
+        books: Mutex::default(),
+    });
+    let cluster = Cluster::start(Setup {
+        config: Arc::new(kernel),
+        threads: 1,
+        nodes: vec![(node, Role::Management)],
+        links: Some(links(&config, own, listeners, Some(desk.clone().service()))),
+        application: Some(Arc::new(move |_| Box::new(Operator::new(view.clone())))),
+        listeners: Listeners::default(),
+        tls: None,
+        disk,
+        trace_directory: if on_disk { path } else { std::env::temp_dir() },
+        report: desk.clone().report(send),
+    });
+    let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    desk.books().incarnation = cluster.incarnation(node);
+    let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
+    let ready = format!(
+        "ready: management node {} of cluster {}, {} nodes configured; nines ctl -c {host}:{port}",
+        node.0,
+        config.name(),
+        config.nodes().len()
+    );
+    let log = log_of(node);
+    let keep = |what: &str| {
+        log(what);
+        desk.keep(&format!("node {}: {what}", node.0));
+    };
+    after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
+}
+
+/// Reads the configuration; what is worth saying about it goes to standard error.
+fn read(file: &Path) -> Result<ClusterConfig, String> {
+    let name = file.display().to_string();
+    let bytes = fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
+    match ClusterConfig::parse(&bytes) {
+        Ok(parsed) => {
+            parsed.notices.iter().for_each(|notice| complain(&notice.at(&name).to_string()));
+            Ok(parsed.config)
+        }
+        Err(problems) => {
+            problems.iter().for_each(|problem| complain(&problem.at(&name).to_string()));
+            Err(format!("{name} cannot be used; `nines config check {name}` says more"))
+        }
+    }
+}
+
+/// Which management node of the configuration this process is.
+fn choose(config: &ClusterConfig, wanted: Option<NodeId>) -> Result<&Node, String> {
+    let all: Vec<&Node> = config.nodes_of(ConfiguredRole::Management).collect();
+    if let Some(wanted) = wanted {
+        let ids: Vec<String> = all.iter().map(|node| node.id.0.to_string()).collect();
+        let found = all.into_iter().find(|node| node.id == wanted);
+        return found.ok_or_else(|| {
+            format!("node {} is no management node; those are {}", wanted.0, ids.join(", "))
+        });
+    }
+    let mut here = all.into_iter().filter(|node| is_here(node.host()));
+    match (here.next(), here.next()) {
+        (Some(node), None) => Ok(node),
+        (None, _) => Err("no management node of the configuration is on this host".into()),
+        (Some(_), Some(_)) => {
+            Err("several management nodes are on this host: choose one with --node-id".into())
+        }
+    }
+}
+
+impl Desk {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line to the cluster log.
+    fn keep(&self, what: &str) {
+        let mut books = self.books();
+        if books.log.len() == LOG_MAX {
+            books.log.pop_front();
+        }
+        books.log.push_back(format!("{} {what}", machine::timestamp()));
+    }
+
+    /// Takes note of who is connected on the way of events to the main thread.
+    fn report(self: Arc<Self>, send: Sender<Happening>) -> Report {
+        let send = Mutex::new(send);
+        Box::new(move |event| {
+            if let Event::Link(event) = &event {
+                let mut books = self.books();
+                match event {
+                    LinkEvent::Up { node, incarnation, .. } => {
+                        books.connected.insert(*node, *incarnation);
+                        books.claims.remove(node);
+                    }
+                    LinkEvent::Down { node, .. } => {
+                        books.connected.remove(node);
+                    }
+                    LinkEvent::Refused { .. } => {}
+                }
+            }
+            // The main thread may have ended already.
+            let send = send.lock().expect("nobody panics while holding it");
+            let _ = send.send(Happening::Cluster(event));
+        })
+    }
+
+    fn service(self: Arc<Self>) -> Service {
+        Arc::new(move |body, out| answer(body, out, |request| self.decide(request)))
+    }
+
+    fn decide(&self, request: Request) -> Result<serde_json::Value, String> {
+        match request {
+            Request::Configuration { role } => {
+                let free = self.free(&role)?;
+                value(&Configuration { text: self.config.canonical(), free })
+            }
+            Request::Claim { node } => self.claim(NodeId(node)),
+            Request::Status => {
+                let books = self.books();
+                let own = (self.own, books.incarnation);
+                let state = self.view.state();
+                value(&ClusterStatus::of(&self.config, own, &state, &books.connected))
+            }
+            Request::Events => value(&self.books().log),
+            Request::End { node, restart } => self.end(NodeId(node), restart),
+            Request::Leave { restart } => {
+                let send = self.send.lock().expect("nobody panics while holding it");
+                send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
+                value(&true)
+            }
+        }
+    }
+
+    /// Ids of a role that nobody has, those meant for it first.
+    fn free(&self, role: &str) -> Result<Vec<u16>, String> {
+        let roles: &[ConfiguredRole] = match role {
+            "data" => &[ConfiguredRole::Data],
+            "sql" => &[ConfiguredRole::Sql, ConfiguredRole::Api],
+            _ => return Err(format!("nobody asks for the configuration as `{role}`")),
+        };
+        let books = self.books();
+        let nodes = roles.iter().flat_map(|role| self.config.nodes_of(*role));
+        Ok(nodes.filter(|node| books.is_free(node.id)).map(|node| node.id.0).collect())
+    }
+
+    fn claim(&self, node: NodeId) -> Result<serde_json::Value, String> {
+        if self.config.node(node).is_none() {
+            return Err(format!("node {} is not in the configuration", node.0));
+        }
+        let mut books = self.books();
+        if !books.is_free(node) {
+            return Err(format!("node {} is connected already, or starting", node.0));
+        }
+        books.claims.insert(node, Instant::now() + CLAIM_TIME);
+        value(&true)
+    }
+
+    /// Passes the wish for a node's end on to it.
+    fn end(&self, node: NodeId, restart: bool) -> Result<serde_json::Value, String> {
+        let found = self.config.node(node);
+        let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
+        if node == self.own {
+            return self.decide(Request::Leave { restart });
+        }
+        let (Some(host), Some(port)) = (found.host(), found.port()) else {
+            return Err(format!(
+                "node {} is an SQL node, which is stopped where it runs, or by SHUTDOWN",
+                node.0
+            ));
+        };
+        ask::<bool>((host, port), &Request::Leave { restart }).map_err(|error| match error {
+            AskError::Refused(why) => why,
+            AskError::Unreachable(why) => format!("node {}: {why}", node.0),
+        })?;
+        value(&true)
+    }
+}
+
+impl Books {
+    fn is_free(&self, node: NodeId) -> bool {
+        let claimed = self.claims.get(&node).is_some_and(|until| *until > Instant::now());
+        !claimed && !self.connected.contains_key(&node)
+    }
+}
+
+/// Lines of the cluster log that are kept for those who ask.
+const LOG_MAX: usize = 10_000;
+/// How long an id is kept for a process that is starting.
+const CLAIM_TIME: Duration = Duration::from_secs(5);

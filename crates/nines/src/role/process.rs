@@ -1,0 +1,165 @@
+//! The life of a process that is one node: start, the lines it prints, the end.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use actor::Halt;
+use runtime::{Cluster, Event, Report};
+
+use crate::process::{Happening, crashed, failed};
+use crate::progress::StartProgress;
+use crate::{complain, tell};
+
+/// What a process does after its node has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// It ends.
+    End,
+    /// It starts again as a new life, after a moment if it did not want to end.
+    StartAgain { soon: bool },
+}
+
+/// What is said and done while a node lives.
+pub(super) struct Life<'a> {
+    /// Printed when the node serves.
+    pub(super) ready: String,
+    /// A node with rows leaves in good order, so that nobody waits for it.
+    pub(super) leaves: bool,
+    /// It has a disk to read back first.
+    pub(super) on_disk: bool,
+    /// Told of everything that happens.
+    pub(super) log: &'a dyn Fn(&str),
+}
+
+/// Events of the cluster as happenings of the process.
+pub(super) fn report(send: Sender<Happening>) -> Report {
+    let send = Mutex::new(send);
+    Box::new(move |event| {
+        let send = send.lock().expect("nobody panics while holding it");
+        // The main thread may have ended already.
+        let _ = send.send(Happening::Cluster(event));
+    })
+}
+
+/// Waits for the end of a node, and says what comes after it.
+pub(super) fn live(
+    cluster: Cluster,
+    happenings: &Receiver<Happening>,
+    life: &Life<'_>,
+) -> Result<After, String> {
+    let outcome = watch(&cluster, happenings, life);
+    cluster.stop();
+    outcome
+}
+
+fn watch(
+    cluster: &Cluster,
+    happenings: &Receiver<Happening>,
+    life: &Life<'_>,
+) -> Result<After, String> {
+    let (began, mut progress) = (Instant::now(), StartProgress::default());
+    let mut ready = false;
+    // What was asked for, and until when it may take.
+    let mut leaving: Option<(After, Instant)> = None;
+    loop {
+        if let Some((after, until)) = &leaving
+            && *until <= Instant::now()
+        {
+            (life.log)("the others cannot do without this node: it ends all the same");
+            return Ok(after.clone());
+        }
+        let next = match happenings.recv_timeout(TICK) {
+            Ok(happening) => happening,
+            Err(RecvTimeoutError::Timeout) => {
+                if !ready && life.on_disk {
+                    let line = progress.line(&cluster.restore_progress(), began.elapsed());
+                    line.iter().for_each(|line| (life.log)(line));
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err("all threads have ended".into()),
+        };
+        let after = match next {
+            Happening::Signal => After::End,
+            Happening::Leave { restart: true } => After::StartAgain { soon: true },
+            Happening::Leave { restart: false } => After::End,
+            Happening::Cluster(event) => match heed(event, life, &mut ready, leaving.as_ref())? {
+                Some(after) => return Ok(after),
+                None => continue,
+            },
+        };
+        if !life.leaves || !ready {
+            return Ok(after);
+        }
+        (life.log)("leaves the cluster");
+        cluster.leave();
+        leaving = Some((after, Instant::now() + LEAVE_TIMEOUT));
+    }
+}
+
+/// Takes note of an event; what comes after the node if it was the last one.
+fn heed(
+    event: Event,
+    life: &Life<'_>,
+    ready: &mut bool,
+    leaving: Option<&(After, Instant)>,
+) -> Result<Option<After>, String> {
+    match event {
+        Event::Ready => {
+            *ready = true;
+            tell(&life.ready);
+        }
+        Event::Link(event) => (life.log)(&event.to_string()),
+        Event::Halted { why: Halt::Left, .. } => {
+            (life.log)("has left the cluster");
+            return Ok(Some(leaving.map_or(After::End, |(after, _)| after.clone())));
+        }
+        Event::Halted { why, trace, .. } => {
+            let trace = trace.map_or_else(|e| e.to_string(), |path| path.display().to_string());
+            let line = format!("the node has stopped: {why} (trace: {trace})");
+            match why {
+                // There is a cluster to come back to, or there will be one.
+                Halt::Removed | Halt::ClusterStopped(_) => {
+                    complain(&line);
+                    return Ok(Some(After::StartAgain { soon: false }));
+                }
+                _ => return Err(line),
+            }
+        }
+        Event::Crashed { traces } => return Err(crashed(traces)),
+        Event::Failed(error) => return Err(failed(&error)),
+    }
+    Ok(None)
+}
+
+/// Does what comes after a node's end. Returns only if the process is to end, or cannot go on.
+pub(super) fn after(after: After) -> Result<(), String> {
+    let After::StartAgain { soon } = after else { return Ok(()) };
+    if !soon {
+        std::thread::sleep(PAUSE);
+    }
+    let program =
+        std::env::current_exe().map_err(|error| format!("cannot start again: {error}"))?;
+    // A program that was replaced by a newer one is found under its name.
+    let name = program.to_string_lossy();
+    let program = name.strip_suffix(" (deleted)").map_or(program.clone(), PathBuf::from);
+    tell("starts again");
+    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    Err(format!("cannot start {} again: {error}", program.display()))
+}
+
+/// A log that begins each line with the time and the node.
+pub(super) fn log_of(node: model::NodeId) -> Arc<dyn Fn(&str) + Send + Sync> {
+    Arc::new(move |what| tell(&format!("{} node {}: {what}", crate::machine::timestamp(), node.0)))
+}
+
+/// How often it is looked whether there is something to tell.
+const TICK: Duration = Duration::from_millis(500);
+/// How long a node waits to be let go.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node that was put out waits before it comes back.
+const PAUSE: Duration = Duration::from_secs(1);

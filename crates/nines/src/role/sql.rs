@@ -1,0 +1,59 @@
+//! `nines sql`: an SQL node, which any client may use and which holds nothing.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use model::NodeId;
+use runtime::{Cluster, LinkListeners, Role, Setup};
+
+use super::client::{Connect, Given};
+use super::data::workers;
+use super::links;
+use super::process::{Life, after, live, log_of, report};
+use crate::application;
+use crate::place::{Place, PlaceOptions};
+use crate::process::watch_signals;
+
+/// The options of `nines sql`.
+#[derive(Clone, Debug)]
+pub(crate) struct SqlOptions {
+    pub(crate) connect: Connect,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) place: PlaceOptions,
+    pub(crate) workers: Option<u8>,
+    /// Sessions begin with commits that wait for the disk.
+    pub(crate) durable: bool,
+}
+
+/// Runs an SQL node until it is told to stop.
+pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
+    let (send, happenings) = channel();
+    watch_signals(send.clone())?;
+    let place = Place::take(&options.place)?;
+    let Given { config, node } = options.connect.begin("sql", options.node)?;
+    let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
+    if !own.role.is_client() {
+        return Err(format!("node {} is a {} node in the configuration", node.0, own.role));
+    }
+    let threads = options.workers.unwrap_or_else(|| workers(own));
+    let connect = place.how_to_connect(&options.place.bind);
+    let application =
+        application::sql_node(place.server_address(), place.tls.is_some(), options.durable);
+    let cluster = Cluster::start(Setup {
+        config: Arc::new(config.kernel(node, threads, 0)),
+        threads,
+        nodes: vec![(node, Role::Client)],
+        links: Some(links(&config, own, LinkListeners::default(), None)),
+        application: Some(application),
+        listeners: place.listeners,
+        tls: place.tls,
+        disk: None,
+        trace_directory: place.directory,
+        report: report(send),
+    });
+    let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    let ready = format!("ready: SQL node {} of cluster {}; {connect}", node.0, config.name());
+    let log = log_of(node);
+    let life = Life { ready, leaves: false, on_disk: false, log: &*log };
+    after(live(cluster, &happenings, &life)?)
+}

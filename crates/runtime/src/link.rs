@@ -1,0 +1,242 @@
+//! Links to the other processes of the cluster.
+//!
+//! # Owns
+//! What a process is told of its peers ([`LinkSetup`]), and what the keeper of links and the threads
+//! that use them tell each other. `keeper` makes links and finds out what became of those that broke;
+//! `ends` is a thread's share of all links; `socket` one connection of a link; `greeting` the first
+//! words on a connection.
+//! # Guarantees
+//! What the simulated network promises (`docs/internals/links.md`):
+//! 1. From one worker to another messages arrive whole and in order; what a broken link loses is the
+//!    end of what was sent.
+//! 2. Every worker of both ends is told of a broken link, and a new one is not made before.
+//! 3. A link that "was closed" is one whose peer has ended: nobody listens at its address any more,
+//!    or a later life does.
+//! # Not here
+//! What is sent (`wire`), who is a member (`control`). Encryption: `nines` refuses addresses other
+//! than loopback unless it is told that the network is trusted.
+
+mod address;
+mod ends;
+mod greeting;
+mod keeper;
+mod pending;
+mod socket;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use model::{Incarnation, NodeId};
+use stdx::Duration;
+
+use crate::cluster::Role;
+use crate::listener::listen_tcp;
+
+pub use address::PeerAddress;
+pub(crate) use ends::{Arrival, LinkEnds, Loss};
+pub use greeting::service_request;
+pub(crate) use keeper::{KeeperHandle, start_keeper};
+
+/// What a process that is one node of a cluster knows of the others.
+pub struct LinkSetup {
+    /// The cluster's name: peers of another one are refused.
+    pub cluster: String,
+    /// The other nodes.
+    pub peers: BTreeMap<NodeId, Peer>,
+    /// Where this node can be reached; nobody connects to a node without.
+    pub listeners: LinkListeners,
+    /// Whether peers on this host are reached by Unix sockets.
+    pub same_host_sockets: bool,
+    /// Limits and intervals.
+    pub limits: LinkLimits,
+    /// Answers what else is asked where peers connect.
+    pub service: Option<Service>,
+}
+
+/// Another node of the cluster.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// What it is.
+    pub role: Role,
+    /// Where it can be reached; none for a node that connects itself.
+    pub address: Option<PeerAddress>,
+}
+
+/// Limits and intervals of links.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkLimits {
+    /// Bytes that may wait to be sent on a connection before the peer counts as lost.
+    #[doc(alias = "SendBufferMemory")]
+    pub send_buffer: usize,
+    /// How often something is sent, if only a sign of life.
+    pub keepalive: Duration,
+    /// How long a peer may be silent, or unreachable, before it counts as lost.
+    pub silence: Duration,
+}
+
+impl Default for LinkLimits {
+    fn default() -> Self {
+        Self {
+            send_buffer: 256 << 20,
+            keepalive: Duration::from_millis(100),
+            silence: Duration::from_millis(1_000),
+        }
+    }
+}
+
+/// Sockets at which peers connect.
+#[derive(Debug, Default)]
+pub struct LinkListeners {
+    tcp: Vec<TcpListener>,
+    unix: Option<UnixListener>,
+}
+
+impl LinkListeners {
+    /// Listens on these addresses, and on a Unix socket for peers of this host if `same_host`.
+    ///
+    /// # Errors
+    /// When the system refuses one, `AddrInUse` if another process has it.
+    pub fn bind(
+        cluster: &str,
+        node: NodeId,
+        addresses: &[SocketAddr],
+        same_host: bool,
+    ) -> io::Result<Self> {
+        let tcp = addresses.iter().map(|address| listen_tcp(*address));
+        let tcp = tcp.collect::<io::Result<Vec<TcpListener>>>()?;
+        let port = tcp.first().map(TcpListener::local_addr).transpose()?.map_or(0, |a| a.port());
+        let unix = same_host.then(|| address::listen_unix(cluster, node, port)).transpose()?;
+        Ok(Self { tcp, unix })
+    }
+}
+
+/// Answers a request of a program that is not a node: the bytes that were asked, and how the answer
+/// is sent. Called on a thread of its own.
+pub type Service = Arc<dyn Fn(&[u8], &mut dyn io::Write) + Send + Sync>;
+
+/// What happens to links, for the cluster log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// Messages pass.
+    Up {
+        /// The peer.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Connections of the link.
+        sockets: u8,
+        /// How it is reached: `TCP` or `Unix`.
+        transport: &'static str,
+    },
+    /// They pass no more.
+    Down {
+        /// The peer.
+        node: NodeId,
+        /// The life that was connected.
+        incarnation: Incarnation,
+        /// Its process has ended.
+        closed: bool,
+        /// What was noticed.
+        why: Broken,
+    },
+    /// A peer, or somebody who claims to be one, cannot be talked to.
+    Refused {
+        /// Who it claims to be; none if that is not known.
+        node: Option<NodeId>,
+        /// Why, for a person.
+        why: String,
+    },
+}
+
+/// How a link was seen to break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The peer's host has closed a connection in good order.
+    Ended,
+    /// A connection was reset or cannot be used any more.
+    Reset,
+    /// Nothing has come for too long.
+    Silent,
+    /// What came cannot be right: checksum, length, or content.
+    Corrupt,
+    /// More waits to be sent than may.
+    Overfull,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Broken::Ended => "its host closed the connection",
+            Broken::Reset => "the connection was reset",
+            Broken::Silent => "nothing was heard of it",
+            Broken::Corrupt => "what it sent was damaged",
+            Broken::Overfull => "it does not take what is sent to it (SendBufferMemory)",
+        })
+    }
+}
+
+impl fmt::Display for LinkEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkEvent::Up { node, sockets, transport, .. } => {
+                write!(f, "node {}: connected, {sockets} {transport} sockets", node.0)
+            }
+            LinkEvent::Down { node, closed, why, .. } => {
+                let end = if *closed { "its process has ended" } else { "it may still live" };
+                write!(f, "node {}: connection lost, {why}; {end}", node.0)
+            }
+            LinkEvent::Refused { node: Some(node), why } => write!(f, "node {}: {why}", node.0),
+            LinkEvent::Refused { node: None, why } => f.write_str(why),
+        }
+    }
+}
+
+/// A link that has been made, as a thread gets it: its generation, whose it is, and the sockets that
+/// are this thread's.
+#[derive(Debug)]
+pub(crate) struct NewLink {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) generation: u64,
+    pub(crate) protocol: u16,
+    /// By index: 0 is the control plane's.
+    pub(crate) sockets: Vec<(u8, OwnedFd)>,
+}
+
+/// From the keeper to a thread.
+#[derive(Debug)]
+pub(crate) enum LinkNews {
+    /// A link can be used.
+    Up(NewLink),
+    /// A link is gone: workers are to be told.
+    Down { node: NodeId, incarnation: Incarnation, generation: u64, closed: bool },
+    /// No link can be made now: nobody listens, or nobody answers.
+    Unreachable { node: NodeId, refused: bool },
+}
+
+/// From a thread to the keeper.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// Something waits to be sent to a node without a link.
+    Wanted(NodeId),
+    /// A link does not work any more.
+    Broken { node: NodeId, generation: u64, why: Broken },
+    /// The workers of a thread have been told that a link is gone.
+    Told { node: NodeId, generation: u64 },
+}
+
+/// The socket on which a worker's messages travel, and the thread of a process with so many workers
+/// that has it. Socket 0 is the control plane's, so that its messages wait for no bulk of data.
+pub(crate) fn thread_of(socket: u8, workers: usize) -> usize {
+    if socket == 0 { 0 } else { (usize::from(socket) - 1) % workers }
+}
+
+/// Sockets of a link between processes with so many workers: each worker has one to send on.
+pub(crate) fn sockets_between(own: u8, peer: u8) -> u8 {
+    1 + own.max(peer)
+}

@@ -1,0 +1,352 @@
+//! A thread's share of the links: the sockets that are its own, and what waits for a link.
+//!
+//! # Guarantees
+//! 1. A worker's messages to a peer travel on one socket of the link, and the control plane's on
+//!    another, which bulk of data never fills.
+//! 2. What is sent into a link that is broken already is lost with it.
+//! 3. What is sent while there is no link waits for one, not longer than the limit. If there is none
+//!    by then, or nobody listens, the life it was meant for is reported as lost.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use model::{ActorKind, Incarnation, NodeId};
+use node::{Outgoing, may_come_from_client};
+use stdx::Instant;
+use wire::Envelope;
+
+use super::socket::LinkSocket;
+use super::{Broken, KeeperHandle, LinkLimits, NewLink, Notice};
+use crate::cluster::Role;
+use crate::poller::{Interest, Poller, Ready};
+
+/// What has come over a link.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) envelope: Envelope,
+    /// The link's generation.
+    pub(crate) generation: u64,
+}
+
+/// That a life of a peer cannot be reached any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) closed: bool,
+}
+
+/// A thread's ends of all links.
+pub(crate) struct LinkEnds {
+    own: NodeId,
+    workers: u8,
+    thread: usize,
+    limits: LinkLimits,
+    keeper: Arc<KeeperHandle>,
+    tokens_from: u64,
+    ends: BTreeMap<NodeId, End>,
+    sockets: Vec<Option<LinkSocket>>,
+    /// Sockets with something to send.
+    dirty: Vec<usize>,
+    buffer: Vec<u8>,
+    messages: Vec<Envelope>,
+    /// When the sockets of the control plane were looked at.
+    looked_at: Instant,
+    losses: Vec<Loss>,
+}
+
+/// The end of the link to one peer.
+struct End {
+    role: Role,
+    /// The link that stands, as far as this thread knows.
+    up: Option<Up>,
+    /// The newest link that is gone.
+    gone: u64,
+    parked: VecDeque<Outgoing>,
+    parked_until: Option<Instant>,
+}
+
+struct Up {
+    generation: u64,
+    incarnation: Incarnation,
+    /// Where in `sockets` the socket is that workers send on, and the control plane's.
+    data: Option<usize>,
+    control: Option<usize>,
+}
+
+impl LinkEnds {
+    pub(crate) fn new(
+        (own, workers): (NodeId, u8),
+        thread: usize,
+        peers: impl Iterator<Item = (NodeId, Role)>,
+        limits: LinkLimits,
+        keeper: Arc<KeeperHandle>,
+        tokens_from: u64,
+    ) -> Self {
+        let end = |(node, role)| {
+            let parked = VecDeque::new();
+            (node, End { role, up: None, gone: 0, parked, parked_until: None })
+        };
+        Self {
+            own,
+            workers,
+            thread,
+            limits,
+            keeper,
+            tokens_from,
+            ends: peers.map(end).collect(),
+            sockets: Vec::new(),
+            dirty: Vec::new(),
+            buffer: vec![0; READ_MAX],
+            messages: Vec::new(),
+            looked_at: Instant::ZERO,
+            losses: Vec::new(),
+        }
+    }
+
+    /// Sends a message to a peer, with the next [`LinkEnds::flush`].
+    pub(crate) fn send(&mut self, outgoing: Outgoing, now: Instant) {
+        let to = outgoing.envelope.to.node;
+        let Some(end) = self.ends.get_mut(&to) else { return };
+        let Some(up) = &end.up else { return self.park(outgoing, now) };
+        if let Some(life) = outgoing.life
+            && life != up.incarnation
+        {
+            // Its addressee is over, or has not been met: a link to it would have replaced this one.
+            if life < up.incarnation {
+                self.losses.push(Loss { node: to, incarnation: life, closed: true });
+            }
+            return;
+        }
+        let control = outgoing.envelope.from.actor == ActorKind::Control;
+        let Some(at) = (if control { up.control } else { up.data }) else { return };
+        let Some(socket) = &mut self.sockets[at] else { return };
+        let clean = !socket.wants_flush();
+        if socket.broken || !socket.push(&outgoing.envelope) {
+            return;
+        }
+        if clean && socket.wants_flush() {
+            self.dirty.push(at);
+        }
+        if socket.pending() > self.limits.send_buffer {
+            self.lose(at, Broken::Overfull);
+        }
+    }
+
+    /// Keeps a message until there is a link.
+    fn park(&mut self, outgoing: Outgoing, now: Instant) {
+        let node = outgoing.envelope.to.node;
+        let Some(end) = self.ends.get_mut(&node) else { return };
+        if end.parked_until.is_none() {
+            end.parked_until = Some(now + self.limits.silence);
+            self.keeper.tell(self.thread, Notice::Wanted(node));
+        }
+        if end.parked.len() >= PARKED_MAX {
+            return self.give_up(node, false);
+        }
+        end.parked.push_back(outgoing);
+    }
+
+    /// Forgets what waits for a link to a peer; the lives it was meant for are lost.
+    fn give_up(&mut self, node: NodeId, closed: bool) {
+        let Some(end) = self.ends.get_mut(&node) else { return };
+        end.parked_until = None;
+        let life = end.parked.drain(..).filter_map(|outgoing| outgoing.life).max();
+        self.losses.extend(life.map(|incarnation| Loss { node, incarnation, closed }));
+    }
+
+    /// The lives that were found to be out of reach.
+    pub(crate) fn take_losses(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.losses)
+    }
+
+    /// A link has been made: uses it.
+    pub(crate) fn open(&mut self, poller: &Poller, link: NewLink, now: Instant) {
+        let NewLink { node, incarnation, generation, protocol, sockets } = link;
+        let Some(end) = self.ends.get_mut(&node) else { return };
+        if generation <= end.gone {
+            return;
+        }
+        let (mut data, mut control) = (None, None);
+        let mut failed = false;
+        for (index, socket) in sockets {
+            let whose = (node, incarnation, generation);
+            let socket = LinkSocket::new(socket, whose, index, protocol, now);
+            let free = self.sockets.iter().position(Option::is_none);
+            let at = free.unwrap_or_else(|| {
+                self.sockets.push(None);
+                self.sockets.len() - 1
+            });
+            let read = Interest { read: true, write: false };
+            let token = self.tokens_from + at as u64;
+            failed |= poller.add(&socket.socket, token, read).is_err();
+            if index == 0 {
+                control = Some(at);
+            } else if usize::from(index) == self.thread + 1 {
+                data = Some(at);
+            }
+            self.sockets[at] = Some(socket);
+        }
+        end.up = Some(Up { generation, incarnation, data, control });
+        end.parked_until = None;
+        let parked = std::mem::take(&mut end.parked);
+        for outgoing in parked {
+            self.send(outgoing, now);
+        }
+        if failed {
+            self.keeper.tell(self.thread, Notice::Broken { node, generation, why: Broken::Reset });
+        }
+    }
+
+    /// A link is gone: its sockets go. Workers are to be told before [`LinkEnds::told`].
+    pub(crate) fn close(&mut self, node: NodeId, generation: u64) {
+        for socket in &mut self.sockets {
+            if socket.as_ref().is_some_and(|s| s.node == node && s.generation == generation) {
+                *socket = None;
+            }
+        }
+        if let Some(end) = self.ends.get_mut(&node) {
+            end.gone = end.gone.max(generation);
+            if end.up.as_ref().is_some_and(|up| up.generation == generation) {
+                end.up = None;
+            }
+        }
+    }
+
+    /// The workers of this thread have been told that a link is gone.
+    pub(crate) fn told(&self, node: NodeId, generation: u64) {
+        self.keeper.tell(self.thread, Notice::Told { node, generation });
+    }
+
+    /// No link to a peer can be made now.
+    pub(crate) fn unreachable(&mut self, node: NodeId, refused: bool) {
+        if self.ends.get(&node).is_some_and(|end| end.up.is_none()) {
+            self.give_up(node, refused);
+        }
+    }
+
+    /// Whether what came over a link may not be handled any more.
+    pub(crate) fn is_over(&self, node: NodeId, generation: u64) -> bool {
+        self.ends.get(&node).is_none_or(|end| generation <= end.gone)
+    }
+
+    /// Something has happened to a socket.
+    pub(crate) fn ready(
+        &mut self,
+        poller: &Poller,
+        ready: Ready,
+        now: Instant,
+        arrivals: &mut Vec<Arrival>,
+    ) {
+        let at = (ready.token - self.tokens_from) as usize;
+        let Some(Some(socket)) = self.sockets.get_mut(at) else { return };
+        if ready.write && socket.blocked {
+            socket.blocked = false;
+            let read = Interest { read: true, write: false };
+            if poller.modify(&socket.socket, ready.token, read).is_ok() && socket.wants_flush() {
+                self.dirty.push(at);
+            }
+        }
+        if socket.broken {
+            return;
+        }
+        let outcome =
+            socket.read((self.own, self.workers), &mut self.buffer, now, &mut self.messages);
+        let (node, generation) = (socket.node, socket.generation);
+        let client = self.ends.get(&node).is_some_and(|end| end.role == Role::Client);
+        for envelope in self.messages.drain(..) {
+            // Others may say anything: they are the cluster.
+            if !client || may_come_from_client(&envelope) {
+                arrivals.push(Arrival { envelope, generation });
+            }
+        }
+        if let Err(why) = outcome {
+            // What is closed or wrong would be reported again and again.
+            if let Some(socket) = &self.sockets[at] {
+                let _ = poller.remove(&socket.socket);
+            }
+            self.lose(at, why);
+        }
+    }
+
+    /// Sends what is to be sent, as far as the system takes it.
+    pub(crate) fn flush(&mut self, poller: &Poller, now: Instant) {
+        for at in std::mem::take(&mut self.dirty) {
+            let Some(socket) = &mut self.sockets[at] else { continue };
+            if socket.broken {
+                continue;
+            }
+            let outcome = socket.flush(now);
+            if socket.blocked {
+                let both = Interest { read: true, write: true };
+                let _ = poller.modify(&socket.socket, self.tokens_from + at as u64, both);
+            }
+            if let Err(why) = outcome {
+                self.lose(at, why);
+            }
+        }
+    }
+
+    /// A socket is of no use any more, and so the link.
+    fn lose(&mut self, at: usize, why: Broken) {
+        let Some(socket) = &mut self.sockets[at] else { return };
+        if !socket.broken {
+            socket.broken = true;
+            let (node, generation) = (socket.node, socket.generation);
+            self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
+        }
+    }
+
+    /// When there is something to do although nothing happens.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let parked = self.ends.values().filter_map(|end| end.parked_until);
+        let control = self.control_sockets().map(|(_, socket)| {
+            let speak = socket.spoke + self.limits.keepalive;
+            if socket.blocked { socket.heard + self.limits.silence } else { speak }
+        });
+        parked.chain(control).min()
+    }
+
+    fn control_sockets(&self) -> impl Iterator<Item = (usize, &LinkSocket)> {
+        let sockets = self.sockets.iter().enumerate();
+        let sockets = sockets.filter_map(|(at, socket)| Some((at, socket.as_ref()?)));
+        sockets.filter(|(_, socket)| socket.index == 0 && !socket.broken)
+    }
+
+    /// Gives signs of life, misses those of others, and gives up waiting for links.
+    pub(crate) fn look_at_clock(&mut self, now: Instant) {
+        let waiting =
+            self.ends.iter().filter(|(_, end)| end.parked_until.is_some_and(|u| u <= now));
+        let waiting: Vec<NodeId> = waiting.map(|(node, _)| *node).collect();
+        for node in waiting {
+            self.give_up(node, false);
+        }
+        // A thread that was held up has not had the time to hear anybody.
+        let held_up = now.since(self.looked_at) > self.limits.silence.divided_by(2);
+        self.looked_at = now;
+        let mut silent = Vec::new();
+        for (at, socket) in self.sockets.iter_mut().enumerate() {
+            let Some(socket) = socket else { continue };
+            if socket.index != 0 || socket.broken {
+                continue;
+            }
+            if held_up {
+                socket.heard = now;
+            }
+            if now.since(socket.heard) >= self.limits.silence {
+                silent.push(at);
+            } else if !socket.blocked && socket.spoke + self.limits.keepalive <= now {
+                socket.keep_alive();
+                self.dirty.push(at);
+            }
+        }
+        for at in silent {
+            self.lose(at, Broken::Silent);
+        }
+    }
+}
+
+/// Most bytes of one read.
+const READ_MAX: usize = 64 << 10;
+/// Messages that wait for a link to a peer, on one thread.
+const PARKED_MAX: usize = 65_536;

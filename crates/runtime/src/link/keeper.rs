@@ -1,0 +1,897 @@
+//! The thread that makes links and finds out what became of those that broke.
+//!
+//! # Owns
+//! Listening, connecting, greetings; for each peer how its link stands. A link that stands is the
+//! threads' (`ends`); they report when it breaks.
+//! # Guarantees
+//! 1. Either side may begin a link. When both do, the attempt of the node with the larger id counts.
+//! 2. Between two links to a peer every thread has told its workers that the first is gone.
+//! 3. "Closed" is said of a link only if a connection was ended in good order, as a system does for a
+//!    process that ends, and then nobody listened at the peer's address, or a later life did. A
+//!    reset proves nothing: firewalls send it too.
+//! # Failure
+//! A peer that stays silent during an attempt costs the attempt. What cannot be a peer's greeting
+//! ends the connection it came on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use model::{Incarnation, NodeId};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
+use stdx::{Duration, Instant};
+
+use super::address::{Way, set_up_tcp, ways};
+use super::greeting::{Greeting, Identity, Kind, Reply, Verdict};
+use super::pending::{Errand, Pending, Progress, Stage};
+use super::{
+    Broken, LinkEvent, LinkNews, LinkSetup, NewLink, Notice, Peer, Service, sockets_between,
+    thread_of,
+};
+use crate::clock::Clock;
+use crate::cluster::Event;
+use crate::exchange::{Exchange, Mail};
+use crate::poller::{Interest, Poller, Ready};
+
+/// How threads reach the keeper.
+#[derive(Debug)]
+pub(crate) struct KeeperHandle {
+    notices: Mutex<Vec<Word>>,
+    wake: OwnedFd,
+    stop: AtomicBool,
+}
+
+/// What the keeper is told.
+#[derive(Debug)]
+enum Word {
+    /// By thread.
+    Notice(usize, Notice),
+    /// The resolver's answer.
+    Ways(NodeId, io::Result<Vec<Way>>),
+}
+
+impl KeeperHandle {
+    /// Tells the keeper something in the name of a thread.
+    pub(crate) fn tell(&self, thread: usize, notice: Notice) {
+        self.word(Word::Notice(thread, notice));
+    }
+
+    fn word(&self, word: Word) {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(word);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // It fails only if the counter would overflow, and then the keeper is awake.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+}
+
+/// Starts the thread. `own` is the node of this process.
+pub(crate) fn start_keeper(
+    setup: LinkSetup,
+    own: (NodeId, super::Role, Incarnation, u8),
+    clock: Clock,
+    exchange: Arc<Exchange>,
+    report: Arc<dyn Fn(Event) + Send + Sync>,
+) -> io::Result<(Arc<KeeperHandle>, JoinHandle<()>)> {
+    let handle = Arc::new(KeeperHandle {
+        notices: Mutex::default(),
+        wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        stop: AtomicBool::new(false),
+    });
+    let (node, role, incarnation, workers) = own;
+    let own = Identity { node, role, incarnation, workers };
+    let (reached, failed) = (handle.clone(), report.clone());
+    let builder = std::thread::Builder::new().name("links".into());
+    let thread = builder.spawn(move || {
+        // A poller stays on its thread.
+        let outcome = Keeper::new(setup, own, reached, clock, exchange, report);
+        if let Err(error) = outcome.and_then(|mut keeper| keeper.run()) {
+            failed(Event::Failed(error));
+        }
+    })?;
+    Ok((handle, thread))
+}
+
+struct Keeper {
+    own: Identity,
+    setup: LinkSetup,
+    clock: Clock,
+    exchange: Arc<Exchange>,
+    report: Arc<dyn Fn(Event) + Send + Sync>,
+    handle: Arc<KeeperHandle>,
+    poller: Poller,
+    listeners: Vec<Listener>,
+    peers: BTreeMap<NodeId, PeerState>,
+    pending: BTreeMap<u64, Pending>,
+    last_token: u64,
+    last_attempt: u64,
+    last_generation: u64,
+    /// Requests to the service that are being answered.
+    serving: Arc<AtomicUsize>,
+}
+
+struct Listener {
+    socket: OwnedFd,
+    unix: bool,
+}
+
+/// A peer and its link.
+struct PeerState {
+    peer: Peer,
+    ways: Vec<Way>,
+    resolving: bool,
+    resolve_at: Instant,
+    state: State,
+    /// When to try to connect next, and how long to wait after that.
+    retry_at: Instant,
+    pause: Duration,
+    /// Something waits to be sent.
+    wanted: bool,
+    newest_life: Incarnation,
+    /// The last complaint, and when it was made.
+    complaint: Option<(String, Instant)>,
+}
+
+enum State {
+    Absent,
+    Making(Making),
+    Up {
+        generation: u64,
+        incarnation: Incarnation,
+        transport: &'static str,
+    },
+    /// The link is broken; it is being found out whether the peer has ended.
+    Breaking {
+        generation: u64,
+        incarnation: Incarnation,
+        why: Broken,
+        /// The way in which the peer is being asked whether it lives.
+        way: usize,
+        doubt: Doubt,
+    },
+    /// Threads have not told their workers yet.
+    Telling {
+        generation: u64,
+        threads: BTreeSet<usize>,
+    },
+}
+
+/// How it is being found out what became of a peer.
+#[derive(Clone, Copy)]
+enum Doubt {
+    /// Until then a connection that ended in good order may still prove that it is worth asking.
+    Reset(Instant),
+    /// It is being asked, until then at most.
+    Asked(Instant),
+    /// To be asked again at the first time, because it hung up: a process that ends may close its
+    /// connections before it ceases to listen. Until the second time at most.
+    AskAgain(Instant, Instant),
+}
+
+/// An attempt to make a link.
+struct Making {
+    attempt: u64,
+    /// This process has begun it, in this way.
+    way: Option<usize>,
+    refusals: usize,
+    peer: Option<Identity>,
+    protocol: u16,
+    sockets: Vec<Option<OwnedFd>>,
+    transport: &'static str,
+    deadline: Instant,
+}
+
+impl PeerState {
+    fn new(peer: Peer, now: Instant) -> Self {
+        Self {
+            peer,
+            ways: Vec::new(),
+            resolving: false,
+            resolve_at: now,
+            state: State::Absent,
+            retry_at: now,
+            pause: RETRY_FIRST,
+            wanted: false,
+            newest_life: Incarnation(0),
+            complaint: None,
+        }
+    }
+}
+
+impl Keeper {
+    fn new(
+        mut setup: LinkSetup,
+        own: Identity,
+        handle: Arc<KeeperHandle>,
+        clock: Clock,
+        exchange: Arc<Exchange>,
+        report: Arc<dyn Fn(Event) + Send + Sync>,
+    ) -> io::Result<Self> {
+        let now = clock.now();
+        let peers = std::mem::take(&mut setup.peers).into_iter();
+        let mut keeper = Self {
+            own,
+            poller: Poller::new()?,
+            listeners: Vec::new(),
+            peers: peers.map(|(node, peer)| (node, PeerState::new(peer, now))).collect(),
+            pending: BTreeMap::new(),
+            last_token: 0,
+            // Attempts of different lives must not be taken for each other.
+            last_attempt: own.incarnation.0,
+            last_generation: 0,
+            serving: Arc::new(AtomicUsize::new(0)),
+            handle,
+            setup,
+            clock,
+            exchange,
+            report,
+        };
+        keeper.listen()?;
+        Ok(keeper)
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let listeners = std::mem::take(&mut self.setup.listeners);
+        let tcp = listeners.tcp.into_iter().map(|socket| (OwnedFd::from(socket), false));
+        let unix = listeners.unix.into_iter().map(|socket| (OwnedFd::from(socket), true));
+        for (socket, unix) in tcp.chain(unix) {
+            let token = TOKEN_LISTENERS + self.listeners.len() as u64;
+            self.poller.add(&socket, token, READ)?;
+            self.listeners.push(Listener { socket, unix });
+        }
+        self.poller.add(self.handle.wake.as_fd(), TOKEN_WAKE, READ)
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        while !self.handle.stop.load(Ordering::SeqCst) {
+            let now = self.clock.now();
+            let due = self.due();
+            self.poller.wait(due.map(|due| due.since(now)))?;
+            let ready: Vec<Ready> = self.poller.take().collect();
+            for ready in ready {
+                match ready.token {
+                    TOKEN_WAKE => {
+                        let _ = rustix::io::read(&self.handle.wake, &mut [0u8; 8]);
+                    }
+                    TOKEN_LISTENERS.. => self.accept((ready.token - TOKEN_LISTENERS) as usize),
+                    token => self.proceed(token),
+                }
+            }
+            let words = std::mem::take(
+                &mut *self.handle.notices.lock().unwrap_or_else(PoisonError::into_inner),
+            );
+            words.into_iter().for_each(|word| self.hear(word));
+            self.look_at_clock();
+        }
+        Ok(())
+    }
+
+    /// When there is something to do although nothing has happened.
+    fn due(&self) -> Option<Instant> {
+        let pending = self.pending.values().map(|pending| pending.deadline);
+        let peers = self.peers.values().filter_map(|peer| match &peer.state {
+            State::Absent if peer.resolving || peer.peer.address.is_none() => None,
+            State::Absent if peer.ways.is_empty() => Some(peer.resolve_at),
+            State::Absent => Some(peer.retry_at),
+            State::Making(making) => Some(making.deadline),
+            State::Breaking { doubt: Doubt::Reset(at) | Doubt::AskAgain(at, _), .. } => Some(*at),
+            _ => None,
+        });
+        pending.chain(peers).min()
+    }
+
+    fn look_at_clock(&mut self) {
+        let now = self.clock.now();
+        let late = |(token, pending): (&u64, &Pending)| (pending.deadline <= now).then_some(*token);
+        let late: Vec<u64> = self.pending.iter().filter_map(late).collect();
+        for token in late {
+            self.fail(token, false);
+        }
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        for node in nodes {
+            let peer = self.peers.get_mut(&node).expect("the keys are its own");
+            match &peer.state {
+                State::Making(making) if making.deadline <= now => self.abandon(node, RETRY_FIRST),
+                State::Absent => self.try_link(node, now),
+                State::Breaking { doubt: Doubt::Reset(until), .. } if *until <= now => {
+                    self.end_break(node, false);
+                }
+                State::Breaking { doubt: Doubt::AskAgain(at, until), .. } if *at <= now => {
+                    let until = *until;
+                    self.ask_whether_alive(node, until);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Begins a link if it is time to.
+    fn try_link(&mut self, node: NodeId, now: Instant) {
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        let Some(address) = &peer.peer.address else { return };
+        if peer.ways.is_empty() {
+            if !peer.resolving && peer.resolve_at <= now {
+                peer.resolving = true;
+                let (handle, address) = (self.handle.clone(), address.clone());
+                let (cluster, unix) = (self.setup.cluster.clone(), self.setup.same_host_sockets);
+                let resolve = move || {
+                    handle.word(Word::Ways(node, ways(&cluster, node, &address, unix)));
+                };
+                let thread = std::thread::Builder::new().name("resolver".into()).spawn(resolve);
+                if thread.is_err() {
+                    peer.resolving = false;
+                    peer.resolve_at = now + RETRY_MAX;
+                }
+            }
+            return;
+        }
+        if peer.retry_at > now {
+            return;
+        }
+        self.last_attempt += 1;
+        let deadline = now + self.setup.limits.silence;
+        peer.state = State::Making(Making {
+            attempt: self.last_attempt,
+            way: Some(0),
+            refusals: 0,
+            peer: None,
+            protocol: 0,
+            sockets: Vec::new(),
+            transport: peer.ways[0].transport(),
+            deadline,
+        });
+        self.dial(Errand { node, attempt: self.last_attempt, socket: 0 }, 0);
+    }
+
+    /// Connects to a peer in one of the ways to it.
+    fn dial(&mut self, errand: Errand, way: usize) {
+        let now = self.clock.now();
+        let peer = &self.peers[&errand.node];
+        let Some(way) = peer.ways.get(way) else { return self.errand_failed(errand, false) };
+        let asking = errand.attempt == 0;
+        let patience = if asking { ASK_TIMEOUT } else { self.setup.limits.silence };
+        match way.connect(self.setup.limits.silence) {
+            Ok((socket, connected)) => {
+                let stage = Stage::Connecting(errand);
+                let pending = Pending::new(socket, stage, now + patience, way.transport());
+                self.add(pending, Interest { read: false, write: true });
+                if connected {
+                    self.proceed(self.last_token);
+                }
+            }
+            Err(error) => {
+                self.errand_failed(errand, error.kind() == io::ErrorKind::ConnectionRefused);
+            }
+        }
+    }
+
+    fn add(&mut self, pending: Pending, interest: Interest) {
+        self.last_token += 1;
+        if self.poller.add(&pending.socket, self.last_token, interest).is_ok() {
+            self.pending.insert(self.last_token, pending);
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTED_PER_TURN {
+            let Some(Listener { socket, unix }) = self.listeners.get(listener) else { return };
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok((accepted, _)) = acceptfrom_with(socket, flags) else { return };
+            let fine = if *unix {
+                let me = rustix::process::geteuid();
+                sockopt::socket_peercred(&accepted).is_ok_and(|peer| peer.uid == me)
+            } else {
+                set_up_tcp(&accepted, self.setup.limits.silence).is_ok()
+            };
+            // More strangers than that wait in the system's queue, or go.
+            if fine && self.pending.len() < PENDING_MAX {
+                let deadline = self.clock.now() + self.setup.limits.silence;
+                let transport = if *unix { "Unix" } else { "TCP" };
+                let pending = Pending::new(accepted, Stage::AwaitingGreeting, deadline, transport);
+                self.add(pending, READ);
+            }
+        }
+    }
+
+    /// Something has happened on a connection that is being made.
+    fn proceed(&mut self, token: u64) {
+        let Some(pending) = self.pending.get_mut(&token) else { return };
+        match (pending.proceed(), pending.stage) {
+            (Progress::Waiting, _) => {}
+            (Progress::Connected, Stage::Connecting(errand)) => {
+                let greeting = Greeting {
+                    identity: self.own,
+                    protocol: (wire::PROTOCOL_VERSION_MIN, wire::PROTOCOL_VERSION),
+                    attempt: errand.attempt,
+                    socket: errand.socket,
+                    cluster: self.setup.cluster.clone(),
+                    release: env!("CARGO_PKG_VERSION").into(),
+                };
+                pending.stage = Stage::AwaitingReply(errand);
+                let said = pending.say(&greeting.encode());
+                if !said || self.poller.modify(&pending.socket, token, READ).is_err() {
+                    self.fail(token, false);
+                }
+            }
+            (Progress::Said(kind, body), stage) => {
+                let pending = self.pending.remove(&token).expect("it was there");
+                let _ = self.poller.remove(&pending.socket);
+                match (stage, kind) {
+                    (Stage::AwaitingGreeting, Kind::Link) => self.receive_greeting(pending, &body),
+                    (Stage::AwaitingGreeting, Kind::Service) => self.serve(pending, body),
+                    (Stage::AwaitingReply(errand), Kind::Link) => {
+                        self.receive_reply(pending, errand, &body);
+                    }
+                    (Stage::AwaitingReply(errand), Kind::Service)
+                    | (Stage::Connecting(errand), _) => {
+                        self.errand_failed(errand, false);
+                    }
+                }
+            }
+            (Progress::Refused, _) => self.fail(token, true),
+            (Progress::Failed | Progress::Connected, _) => self.fail(token, false),
+        }
+    }
+
+    /// A connection that was being made has come to nothing.
+    fn fail(&mut self, token: u64, refused: bool) {
+        let Some(pending) = self.pending.remove(&token) else { return };
+        match pending.stage {
+            Stage::Connecting(errand) | Stage::AwaitingReply(errand) => {
+                self.errand_failed(errand, refused);
+            }
+            Stage::AwaitingGreeting => {}
+        }
+    }
+
+    /// A connection of this process's own could not be made: the next way, or the end.
+    fn errand_failed(&mut self, errand: Errand, refused: bool) {
+        let Errand { node, attempt, socket } = errand;
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        match &mut peer.state {
+            State::Breaking { way, doubt, .. } if attempt == 0 => {
+                let now = self.clock.now();
+                *way += 1;
+                let next = *way;
+                match *doubt {
+                    // Asked in all ways, and nobody was there in any.
+                    _ if refused && next == peer.ways.len() => self.end_break(node, true),
+                    _ if refused => self.dial(errand, next),
+                    Doubt::Asked(until) if now + ASK_PAUSE < until => {
+                        *doubt = Doubt::AskAgain(now + ASK_PAUSE, until);
+                    }
+                    _ => self.end_break(node, false),
+                }
+            }
+            State::Making(making) if making.attempt == attempt && attempt != 0 => {
+                let Some(way) = making.way else { return };
+                making.refusals += usize::from(refused);
+                let nobody = making.refusals == peer.ways.len();
+                if socket == 0 && making.peer.is_none() && way + 1 < peer.ways.len() {
+                    making.way = Some(way + 1);
+                    making.transport = peer.ways[way + 1].transport();
+                    return self.dial(errand, way + 1);
+                }
+                let pause = peer.pause;
+                peer.pause = pause.times(2).min(RETRY_MAX);
+                if peer.pause == RETRY_MAX {
+                    // Names may mean other addresses by now.
+                    peer.resolve_at = self.clock.now() + RETRY_MAX;
+                    peer.ways.clear();
+                }
+                self.abandon(node, pause);
+                self.unreachable(node, nobody);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells threads that wait for a link that there will be none for now.
+    fn unreachable(&mut self, node: NodeId, refused: bool) {
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        if std::mem::take(&mut peer.wanted) {
+            for thread in 0..self.exchange.len() {
+                self.post(thread, LinkNews::Unreachable { node, refused });
+            }
+        }
+    }
+
+    /// Gives up an attempt.
+    fn abandon(&mut self, node: NodeId, pause: Duration) {
+        let now = self.clock.now();
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        if let State::Making(making) = &peer.state {
+            let attempt = making.attempt;
+            self.pending.retain(|_, pending| match pending.stage {
+                Stage::Connecting(errand) | Stage::AwaitingReply(errand) => {
+                    errand.attempt != attempt || errand.node != node
+                }
+                Stage::AwaitingGreeting => true,
+            });
+        }
+        peer.state = State::Absent;
+        peer.retry_at = now + pause;
+    }
+
+    fn receive_greeting(&mut self, pending: Pending, body: &[u8]) {
+        let Ok(greeting) = Greeting::decode(body) else { return };
+        let identity = greeting.identity;
+        let own = self.own;
+        let answer = |verdict, protocol, why: &str| {
+            let reply = Reply { identity: own, verdict, protocol, why: why.into() };
+            pending.say(&reply.encode())
+        };
+        let protocol = match self.judge(&greeting) {
+            Ok(protocol) => protocol,
+            Err(why) => {
+                answer(Verdict::Refused, 0, &why);
+                return self.complain(identity.node, &format!("refused: {why}"));
+            }
+        };
+        if greeting.attempt == 0 {
+            answer(Verdict::Busy, protocol, "somebody is here");
+            return;
+        }
+        if let Err(why) = self.make_room(&greeting, protocol, pending.transport) {
+            answer(Verdict::Busy, protocol, why);
+            return;
+        }
+        if !answer(Verdict::Welcome, protocol, "") {
+            return self.abandon(identity.node, RETRY_FIRST);
+        }
+        self.keep(identity.node, greeting.socket, pending.socket);
+    }
+
+    /// Whether somebody may be linked to, and which version of the messages is spoken then.
+    fn judge(&self, greeting: &Greeting) -> Result<u16, String> {
+        let Greeting { identity, protocol: (oldest, newest), cluster, release, .. } = greeting;
+        if *cluster != self.setup.cluster {
+            let own = &self.setup.cluster;
+            return Err(format!("it belongs to cluster `{cluster}`, this one is `{own}`"));
+        }
+        let Identity { node, role, .. } = *identity;
+        match self.peers.get(&node) {
+            _ if node == self.own.node => return Err("it says that it is this node".into()),
+            None => return Err(format!("node {} is not in the configuration", node.0)),
+            Some(peer) if peer.peer.role != role => {
+                return Err(format!("node {} has another role in the configuration", node.0));
+            }
+            Some(peer) if peer.newest_life > identity.incarnation => {
+                return Err(format!("a later life of node {} is known", node.0));
+            }
+            Some(_) => {}
+        }
+        let protocol = wire::PROTOCOL_VERSION.min(*newest);
+        if protocol < wire::PROTOCOL_VERSION_MIN || protocol < *oldest {
+            return Err(format!(
+                "its version {release} speaks protocol {oldest} to {newest}, this one {} to {}",
+                wire::PROTOCOL_VERSION_MIN,
+                wire::PROTOCOL_VERSION
+            ));
+        }
+        Ok(protocol)
+    }
+
+    /// Prepares for a connection of a link that a peer makes, or says why that cannot be now.
+    fn make_room(
+        &mut self,
+        greeting: &Greeting,
+        protocol: u16,
+        transport: &'static str,
+    ) -> Result<(), &'static str> {
+        let Greeting { identity, attempt, socket, .. } = *greeting;
+        let count = sockets_between(self.own.workers, identity.workers);
+        let mut peer = self.peers.get_mut(&identity.node).expect("it has been judged");
+        match &peer.state {
+            State::Making(making) if making.way.is_none() && making.attempt == attempt => {
+                let free = making.sockets.get(usize::from(socket)).is_some_and(Option::is_none);
+                return if free { Ok(()) } else { Err("it has this connection already") };
+            }
+            // Nobody makes two attempts at once: this one's predecessor is over.
+            State::Making(making) if making.way.is_none() => {}
+            State::Making(_) if identity.node > self.own.node => {}
+            State::Making(_) => return Err("an attempt of this node is under way"),
+            State::Absent => {}
+            State::Up { .. } | State::Breaking { .. } | State::Telling { .. } => {
+                return Err("the last link is not cleared away");
+            }
+        }
+        if socket != 0 {
+            return Err("the attempt is over");
+        }
+        self.abandon(identity.node, RETRY_FIRST);
+        peer = self.peers.get_mut(&identity.node).expect("it has been judged");
+        peer.state = State::Making(Making {
+            attempt,
+            way: None,
+            refusals: 0,
+            peer: Some(identity),
+            protocol,
+            sockets: (0..count).map(|_| None).collect(),
+            transport,
+            deadline: self.clock.now() + self.setup.limits.silence,
+        });
+        Ok(())
+    }
+
+    fn receive_reply(&mut self, pending: Pending, errand: Errand, body: &[u8]) {
+        let Errand { node, attempt, socket } = errand;
+        let reply = Reply::decode(body);
+        let known = reply.as_ref().is_ok_and(|reply| reply.identity.node == node);
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if attempt == 0 {
+            if let State::Breaking { incarnation, .. } = peer.state {
+                let other = known && reply.is_ok_and(|r| r.identity.incarnation != incarnation);
+                self.end_break(node, other);
+            }
+            return;
+        }
+        let State::Making(making) = &mut peer.state else { return };
+        if making.attempt != attempt {
+            return;
+        }
+        let Ok(reply) = reply else { return self.errand_failed(errand, false) };
+        match reply.verdict {
+            _ if !known || peer.peer.role != reply.identity.role => {
+                let found = reply.identity.node.0;
+                let why = format!("node {found} is at its address");
+                self.abandon(node, RETRY_MAX);
+                self.unreachable(node, false);
+                self.complain(node, &why);
+            }
+            Verdict::Welcome if socket == 0 && making.peer.is_none() => {
+                let count = sockets_between(self.own.workers, reply.identity.workers);
+                making.peer = Some(reply.identity);
+                making.protocol = reply.protocol;
+                making.sockets = (0..count).map(|_| None).collect();
+                let way = making.way.unwrap_or(0);
+                self.keep(node, 0, pending.socket);
+                for socket in 1..count {
+                    self.dial(Errand { socket, ..errand }, way);
+                }
+            }
+            Verdict::Welcome => self.keep(node, socket, pending.socket),
+            // What waits for the link waits on.
+            Verdict::Busy => self.abandon(node, RETRY_BUSY),
+            Verdict::Refused => {
+                self.abandon(node, RETRY_MAX);
+                self.unreachable(node, false);
+                self.complain(node, &format!("it refuses this node: {}", reply.why));
+            }
+        }
+    }
+
+    /// A connection of a link is made; with the last one the link is.
+    fn keep(&mut self, node: NodeId, socket: u8, connection: OwnedFd) {
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        let State::Making(making) = &mut peer.state else { return };
+        if let Some(slot) = making.sockets.get_mut(usize::from(socket)) {
+            *slot = Some(connection);
+        }
+        if making.sockets.iter().any(Option::is_none) {
+            return;
+        }
+        let Some(identity) = making.peer else { return };
+        let (protocol, transport) = (making.protocol, making.transport);
+        let sockets: Vec<OwnedFd> = making.sockets.drain(..).flatten().collect();
+        self.last_generation += 1;
+        let (generation, incarnation) = (self.last_generation, identity.incarnation);
+        peer.state = State::Up { generation, incarnation, transport };
+        peer.newest_life = incarnation;
+        peer.pause = RETRY_FIRST;
+        peer.wanted = false;
+        peer.complaint = None;
+        let count = sockets.len() as u8;
+        let threads = self.exchange.len();
+        let mut shares: Vec<Vec<(u8, OwnedFd)>> = (0..threads).map(|_| Vec::new()).collect();
+        for (index, socket) in (0..count).zip(sockets) {
+            shares[thread_of(index, threads)].push((index, socket));
+        }
+        for (thread, sockets) in shares.into_iter().enumerate() {
+            let link = NewLink { node, incarnation, generation, protocol, sockets };
+            self.post(thread, LinkNews::Up(link));
+        }
+        self.tell(LinkEvent::Up { node, incarnation, sockets: count, transport });
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Notice(_, Notice::Wanted(node)) => {
+                let now = self.clock.now();
+                let Some(peer) = self.peers.get_mut(&node) else { return };
+                peer.wanted = !matches!(peer.state, State::Up { .. });
+                if peer.peer.address.is_some() && peer.pause <= RETRY_FIRST.times(2) {
+                    peer.retry_at = peer.retry_at.min(now);
+                }
+            }
+            Word::Notice(_, Notice::Broken { node, generation, why }) => {
+                self.begin_break(node, generation, why);
+            }
+            Word::Notice(thread, Notice::Told { node, generation }) => {
+                let now = self.clock.now();
+                let Some(peer) = self.peers.get_mut(&node) else { return };
+                if let State::Telling { generation: told, threads } = &mut peer.state
+                    && *told == generation
+                {
+                    threads.remove(&thread);
+                    if threads.is_empty() {
+                        peer.state = State::Absent;
+                        peer.retry_at = now + RETRY_BUSY;
+                    }
+                }
+            }
+            Word::Ways(node, found) => {
+                let now = self.clock.now();
+                let Some(peer) = self.peers.get_mut(&node) else { return };
+                peer.resolving = false;
+                match found {
+                    Ok(ways) if !ways.is_empty() => {
+                        peer.ways = ways;
+                        peer.retry_at = now;
+                    }
+                    failed => {
+                        peer.resolve_at = now + RETRY_MAX;
+                        let why = failed.err().map_or("no address".into(), |e| e.to_string());
+                        let address = peer.peer.address.as_ref().map(ToString::to_string);
+                        let address = address.unwrap_or_default();
+                        self.unreachable(node, false);
+                        self.complain(node, &format!("its address {address} is not known: {why}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A link does not work any more: finds out whether the peer has ended.
+    fn begin_break(&mut self, node: NodeId, generation: u64, why: Broken) {
+        let now = self.clock.now();
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        // A system resets the connections of a process that ends without having read all. Nobody
+        // comes between processes of one host; on a network, another connection may prove more.
+        let proof = |transport| why == Broken::Ended || why == Broken::Reset && transport == "Unix";
+        let breaking = |incarnation, doubt| {
+            State::Breaking { generation, incarnation, why, way: 0, doubt }
+        };
+        match peer.state {
+            State::Up { generation: up, incarnation, transport } if up == generation => {
+                peer.state = breaking(incarnation, Doubt::Reset(now + RESET_GRACE));
+                if !proof(transport) {
+                    if why != Broken::Reset {
+                        self.end_break(node, false);
+                    }
+                    return;
+                }
+            }
+            State::Breaking { generation: up, incarnation, doubt: Doubt::Reset(_), .. }
+                if up == generation && why == Broken::Ended =>
+            {
+                peer.state = breaking(incarnation, Doubt::Reset(now));
+            }
+            _ => return,
+        }
+        if peer.peer.address.is_none() {
+            // It only ever connects itself, and nobody relies on its lease.
+            self.end_break(node, true);
+        } else if peer.ways.is_empty() {
+            self.end_break(node, false);
+        } else {
+            self.ask_whether_alive(node, now + ASK_TIMEOUT);
+        }
+    }
+
+    /// Asks at the address of a peer whether it is there.
+    fn ask_whether_alive(&mut self, node: NodeId, until: Instant) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if let State::Breaking { way, doubt, .. } = &mut peer.state {
+            *way = 0;
+            *doubt = Doubt::Asked(until);
+            self.dial(Errand { node, attempt: 0, socket: 0 }, 0);
+        }
+    }
+
+    /// It is known what became of the peer, or cannot be known: the workers are told.
+    fn end_break(&mut self, node: NodeId, closed: bool) {
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        let State::Breaking { generation, incarnation, why, .. } = peer.state else { return };
+        peer.state = State::Telling { generation, threads: (0..self.exchange.len()).collect() };
+        for thread in 0..self.exchange.len() {
+            self.post(thread, LinkNews::Down { node, incarnation, generation, closed });
+        }
+        self.tell(LinkEvent::Down { node, incarnation, closed, why });
+    }
+
+    /// Lets the process's service answer, on a thread of its own.
+    fn serve(&mut self, pending: Pending, body: Vec<u8>) {
+        let Some(service) = self.setup.service.clone() else { return };
+        if self.serving.fetch_add(1, Ordering::SeqCst) >= SERVING_MAX {
+            self.serving.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        let serving = self.serving.clone();
+        let answer = move || {
+            // The asker may have gone, which harms nobody but itself.
+            let _ = answer(&service, pending, &body);
+            serving.fetch_sub(1, Ordering::SeqCst);
+        };
+        if std::thread::Builder::new().name("service".into()).spawn(answer).is_err() {
+            self.serving.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn post(&self, thread: usize, news: LinkNews) {
+        self.exchange.post_from_outside(thread, Mail::Link(news));
+    }
+
+    fn tell(&self, event: LinkEvent) {
+        (self.report)(Event::Link(event));
+    }
+
+    /// Says what is wrong with a peer, now and then.
+    fn complain(&mut self, node: NodeId, why: &str) {
+        let now = self.clock.now();
+        if let Some(peer) = self.peers.get_mut(&node) {
+            let again = peer
+                .complaint
+                .as_ref()
+                .is_some_and(|(last, at)| last == why && now.since(*at) < COMPLAINT_INTERVAL);
+            if again {
+                return;
+            }
+            peer.complaint = Some((why.into(), now));
+        }
+        self.tell(LinkEvent::Refused { node: Some(node), why: why.into() });
+    }
+}
+
+fn answer(service: &Service, pending: Pending, body: &[u8]) -> io::Result<()> {
+    if pending.transport == "Unix" {
+        let mut stream = UnixStream::from(pending.socket);
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(SERVICE_TIMEOUT))?;
+        service(body, &mut stream);
+    } else {
+        let mut stream = TcpStream::from(pending.socket);
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(SERVICE_TIMEOUT))?;
+        service(body, &mut stream);
+    }
+    Ok(())
+}
+
+const READ: Interest = Interest { read: true, write: false };
+const TOKEN_WAKE: u64 = 0;
+/// The first listener; connections have their numbers, from 1.
+const TOKEN_LISTENERS: u64 = 1 << 63;
+const ACCEPTED_PER_TURN: usize = 64;
+/// Connections on which no greeting has been exchanged.
+const PENDING_MAX: usize = 1_024;
+/// Requests to the service at a time.
+const SERVING_MAX: usize = 64;
+const SERVICE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long after an attempt came to nothing the next is made, and how long at most.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_millis(800);
+/// How long after the other side was busy.
+const RETRY_BUSY: Duration = Duration::from_millis(10);
+/// How long it may take to find out whether a process has ended.
+const ASK_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long after it hung up it is asked again.
+const ASK_PAUSE: Duration = Duration::from_millis(2);
+/// How long after a reset another connection may prove that the peer's process has ended.
+const RESET_GRACE: Duration = Duration::from_millis(20);
+/// How often the same is said of the same peer.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(30);

@@ -1,0 +1,218 @@
+//! One connection of a link: messages in frames, with checksums.
+//!
+//! # Owns
+//! A frame is a length, a checksum (CRC32C) and messages one after the other: what one turn has to
+//! say is one frame, or a few when it is much. An empty frame is a sign of life.
+//! # Guarantees
+//! A message is handed out only if its frame arrived as it was sent. Input is kept only up to the
+//! length of one frame, output up to the limit.
+
+use std::os::fd::OwnedFd;
+
+use codec::{Reader, Writer};
+use model::{Incarnation, NodeId};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use stdx::Instant;
+use wire::{Envelope, Link};
+
+use super::Broken;
+
+/// A connection on its thread.
+#[derive(Debug)]
+pub(super) struct LinkSocket {
+    pub(super) socket: OwnedFd,
+    pub(super) node: NodeId,
+    pub(super) incarnation: Incarnation,
+    pub(super) generation: u64,
+    /// Its number in the link.
+    pub(super) index: u8,
+    /// Bytes to send; those before `sent` are gone.
+    out: Writer,
+    sent: usize,
+    /// Where the frame begins that messages are added to.
+    frame: Option<usize>,
+    /// The beginning of a frame of which not all has come.
+    input: Vec<u8>,
+    /// The system takes no more for now.
+    pub(super) blocked: bool,
+    /// It is of no more use; the keeper knows.
+    pub(super) broken: bool,
+    /// When something came last, and was sent last.
+    pub(super) heard: Instant,
+    pub(super) spoke: Instant,
+}
+
+impl LinkSocket {
+    pub(super) fn new(
+        socket: OwnedFd,
+        (node, incarnation, generation): (NodeId, Incarnation, u64),
+        index: u8,
+        protocol: u16,
+        now: Instant,
+    ) -> Self {
+        Self {
+            socket,
+            node,
+            incarnation,
+            generation,
+            index,
+            out: Writer::new(protocol),
+            sent: 0,
+            frame: None,
+            input: Vec::new(),
+            blocked: false,
+            broken: false,
+            heard: now,
+            spoke: now,
+        }
+    }
+
+    /// Adds a message to what is to be sent. False if the peer's version has no such message.
+    pub(super) fn push(&mut self, envelope: &Envelope) -> bool {
+        if self.frame.is_some_and(|at| self.out.bytes().len() - at >= FRAME_FULL) {
+            self.close_frame();
+        }
+        let at = self.open_frame();
+        let before = self.out.bytes().len();
+        if envelope.encode(&mut self.out).is_err() {
+            if before == at + HEADER {
+                self.out.bytes_mut().truncate(at);
+                self.frame = None;
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn pending(&self) -> usize {
+        self.out.bytes().len() - self.sent
+    }
+
+    /// Whether there is something to send that the system has not refused.
+    pub(super) fn wants_flush(&self) -> bool {
+        !self.blocked && !self.broken && self.pending() > 0
+    }
+
+    /// Sends a sign of life.
+    pub(super) fn keep_alive(&mut self) {
+        if self.pending() == 0 {
+            self.open_frame();
+        }
+    }
+
+    fn open_frame(&mut self) -> usize {
+        *self.frame.get_or_insert_with(|| {
+            let at = self.out.bytes().len();
+            self.out.put_bytes(&[0; HEADER]);
+            at
+        })
+    }
+
+    fn close_frame(&mut self) {
+        let Some(at) = self.frame.take() else { return };
+        let bytes = self.out.bytes_mut();
+        let body = &bytes[at + HEADER..];
+        let (len, sum) = (body.len() as u32, crc32c::crc32c(body));
+        bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
+        bytes[at + 4..at + HEADER].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Sends what the system takes.
+    pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
+        self.close_frame();
+        while self.pending() > 0 {
+            match send(&self.socket, &self.out.bytes()[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => {
+                    self.sent += count;
+                    self.spoke = now;
+                }
+                Err(Errno::AGAIN) => {
+                    self.blocked = true;
+                    // What is gone needs no room.
+                    if self.sent > KEEP_MAX {
+                        self.out.bytes_mut().drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Broken::Reset),
+            }
+        }
+        self.blocked = false;
+        self.sent = 0;
+        self.out.clear();
+        self.out.bytes_mut().shrink_to(KEEP_MAX);
+        Ok(())
+    }
+
+    /// Reads once and takes the messages of the frames that are complete.
+    pub(super) fn read(
+        &mut self,
+        (own, workers): (NodeId, u8),
+        buffer: &mut [u8],
+        now: Instant,
+        messages: &mut Vec<Envelope>,
+    ) -> Result<(), Broken> {
+        let count = match rustix::io::read(&self.socket, &mut *buffer) {
+            Ok(0) => return Err(Broken::Ended),
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(_) => return Err(Broken::Reset),
+        };
+        self.heard = now;
+        let (from, incarnation) = (self.node, self.incarnation);
+        let link = Link { from, incarnation, to: own, workers };
+        if self.input.is_empty() {
+            let rest = take_frames(&buffer[..count], self.out.version(), &link, messages)?;
+            self.input.extend(rest);
+        } else {
+            self.input.extend(&buffer[..count]);
+            let input = std::mem::take(&mut self.input);
+            let rest = take_frames(&input, self.out.version(), &link, messages)?;
+            if rest.len() == input.len() {
+                self.input = input;
+            } else {
+                self.input.extend(rest);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the messages of complete frames; what is left.
+fn take_frames<'a>(
+    mut bytes: &'a [u8],
+    protocol: u16,
+    link: &Link,
+    messages: &mut Vec<Envelope>,
+) -> Result<&'a [u8], Broken> {
+    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() {
+        let [a, b, c, d, e, f, g, h] = *header;
+        let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        if len > FRAME_MAX {
+            return Err(Broken::Corrupt);
+        }
+        let Some((body, rest)) = rest.split_at_checked(len as usize) else { break };
+        if crc32c::crc32c(body) != sum {
+            return Err(Broken::Corrupt);
+        }
+        let mut reader = Reader::new(protocol, body);
+        while reader.remaining() > 0 {
+            messages.push(Envelope::decode(&mut reader, link).map_err(|_| Broken::Corrupt)?);
+        }
+        bytes = rest;
+    }
+    Ok(bytes)
+}
+
+/// Length and checksum.
+const HEADER: usize = 8;
+/// A frame that is so long gets no more messages.
+const FRAME_FULL: usize = 256 << 10;
+/// Longest frame: one message, as long as messages get, after others.
+const FRAME_MAX: u32 = 256 << 20;
+/// Memory that a buffer keeps when it is empty.
+const KEEP_MAX: usize = 1 << 20;

@@ -1,0 +1,291 @@
+//! Several processes' worth of nodes with real sockets between them.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use model::{Config, NodeId};
+use runtime::{
+    Cluster, Event, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Listeners, Peer, PeerAddress,
+    Role, Setup,
+};
+
+use super::application::{Application, Board};
+use super::{Directory, PATIENCE};
+
+const NODES: [(u16, Role); 4] =
+    [(1, Role::Data), (2, Role::Data), (49, Role::Management), (101, Role::Client)];
+
+/// A cluster of two data nodes, each node with threads and sockets of its own.
+struct Apart {
+    name: String,
+    ports: BTreeMap<u16, u16>,
+    threads: BTreeMap<u16, u8>,
+    same_host_sockets: bool,
+    nodes: BTreeMap<u16, (Cluster, Receiver<Event>)>,
+    board: Arc<Board>,
+    directory: Directory,
+}
+
+impl Apart {
+    fn new(name: &str, threads: [u8; 4], same_host_sockets: bool) -> Self {
+        // Others may take a port between here and its use, which would fail the test and no more.
+        let listeners: Vec<_> =
+            NODES.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let ids = || NODES.iter().map(|(node, _)| *node);
+        Self {
+            name: format!("{name}-{}", std::process::id()),
+            ports: ids().zip(listeners.iter().map(port)).collect(),
+            threads: ids().zip(threads).collect(),
+            same_host_sockets,
+            nodes: BTreeMap::new(),
+            board: Arc::new(Board::new(threads[3])),
+            directory: Directory::new(),
+        }
+    }
+
+    fn address(&self, node: u16) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports[&node]).into()
+    }
+
+    fn start_all(&mut self) {
+        for (node, _) in NODES {
+            self.start(node);
+        }
+        for (node, _) in NODES {
+            self.wait(node, |event| matches!(event, Event::Ready));
+        }
+    }
+
+    fn start(&mut self, node: u16) {
+        let name = self.name.clone();
+        self.start_as(node, &name);
+    }
+
+    fn start_as(&mut self, node: u16, cluster: &str) {
+        let role = NODES.iter().find(|(id, _)| *id == node).unwrap().1;
+        let peers = NODES.iter().filter(|(id, _)| *id != node).map(|(id, role)| {
+            let address = PeerAddress { host: "127.0.0.1".into(), port: self.ports[id] };
+            let address = (*role != Role::Client).then_some(address);
+            (NodeId(*id), Peer { role: *role, address })
+        });
+        let same_host = self.same_host_sockets;
+        let listeners = match role {
+            Role::Client => LinkListeners::default(),
+            _ => LinkListeners::bind(cluster, NodeId(node), &[self.address(node)], same_host)
+                .unwrap(),
+        };
+        let (board, (send, events)) = (self.board.clone(), channel());
+        let send = Mutex::new(send);
+        let cluster = Cluster::start(Setup {
+            config: Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![NodeId(49)], 2)),
+            threads: self.threads[&node],
+            nodes: vec![(NodeId(node), role)],
+            links: Some(LinkSetup {
+                cluster: cluster.into(),
+                peers: peers.collect(),
+                listeners,
+                same_host_sockets: same_host,
+                limits: LinkLimits::default(),
+                service: Some(Arc::new(|asked, out| {
+                    let _ = out.write_all(asked);
+                })),
+            }),
+            application: (role == Role::Client).then(|| -> runtime::ApplicationFactory {
+                Arc::new(move |place| Box::new(Application::new(place, board.clone())))
+            }),
+            listeners: Listeners::default(),
+            tls: None,
+            disk: None,
+            trace_directory: self.directory.0.clone(),
+            report: Box::new(move |event| {
+                let _ = send.lock().unwrap().send(event);
+            }),
+        });
+        self.nodes.insert(node, (cluster.unwrap(), events));
+    }
+
+    /// Ends a node's process.
+    fn stop(&mut self, node: u16) {
+        self.nodes.remove(&node).unwrap().0.stop();
+    }
+
+    /// Waits for an event of a node.
+    fn wait(&self, node: u16, wanted: impl Fn(&Event) -> bool) -> Event {
+        let events = &self.nodes[&node].1;
+        loop {
+            match events.recv_timeout(PATIENCE) {
+                Ok(event) if wanted(&event) => return event,
+                Ok(Event::Halted { why, .. }) => panic!("node {node} has halted: {why}"),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => panic!("node {node}: it does not happen"),
+                Err(error) => panic!("node {node}: {error}"),
+            }
+        }
+    }
+}
+
+fn is_down(event: &Event, lost: u16) -> bool {
+    matches!(event, Event::Link(LinkEvent::Down { node, .. }) if node.0 == lost)
+}
+
+fn is_up(event: &Event, made: u16) -> bool {
+    matches!(event, Event::Link(LinkEvent::Up { node, .. }) if node.0 == made)
+}
+
+fn outlives_a_data_node(mut cluster: Apart) {
+    cluster.start_all();
+    cluster.board.run_round();
+    cluster.stop(2);
+    let down = cluster.wait(1, |event| is_down(event, 2));
+    assert!(
+        matches!(down, Event::Link(LinkEvent::Down { closed: true, .. })),
+        "the end of a process is known as such: {down:?}"
+    );
+    cluster.board.run_round();
+    cluster.start(2);
+    cluster.wait(2, |event| matches!(event, Event::Ready));
+    cluster.stop(1);
+    cluster.wait(2, |event| is_down(event, 1));
+    cluster.board.run_round();
+}
+
+#[test]
+fn nodes_of_one_host_outlive_each_other() {
+    outlives_a_data_node(Apart::new("unix", [2, 2, 1, 2], true));
+}
+
+#[test]
+fn nodes_with_different_numbers_of_threads_outlive_each_other_over_tcp() {
+    outlives_a_data_node(Apart::new("tcp", [1, 3, 1, 2], false));
+}
+
+#[test]
+fn strangers_are_refused_and_the_cluster_goes_on() {
+    let mut cluster = Apart::new("strangers", [2, 2, 1, 1], false);
+    cluster.start_all();
+    // A node of another cluster that has this one's addresses.
+    cluster.stop(2);
+    cluster.wait(1, |event| is_down(event, 2));
+    cluster.start_as(2, "another");
+    let refused = cluster.wait(2, |event| matches!(event, Event::Link(LinkEvent::Refused { .. })));
+    let Event::Link(LinkEvent::Refused { why, .. }) = refused else { unreachable!() };
+    assert!(why.contains("`another`"), "whoever greets first is refused: {why}");
+    cluster.stop(2);
+    // Nonsense, and silence.
+    let silent = TcpStream::connect(cluster.address(1)).unwrap();
+    for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4_096], b"ninesL\x03\x00abc"] {
+        let mut stranger = TcpStream::connect(cluster.address(1)).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        stranger.write_all(nonsense).unwrap();
+        let mut answer = Vec::new();
+        // It may be reset, as not all was read.
+        let _ = stranger.read_to_end(&mut answer);
+        assert_eq!(answer, b"");
+    }
+    // Whoever asks the service is answered.
+    let mut asker = TcpStream::connect(cluster.address(1)).unwrap();
+    asker.write_all(&runtime::service_request(b"hello").unwrap()).unwrap();
+    let mut answer = Vec::new();
+    asker.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"hello");
+    drop(silent);
+    cluster.start(2);
+    cluster.wait(2, |event| matches!(event, Event::Ready));
+    cluster.board.run_round();
+}
+
+#[test]
+fn a_frozen_peer_is_lost_and_may_come_back() {
+    // A proxy that stops passing bytes on is a peer that is there and says nothing.
+    let mut cluster = Apart::new("frozen", [1, 1, 1, 1], false);
+    let proxy = Proxy::before(cluster.address(2));
+    // Node 2 finds nobody where it looks for node 1, and so waits for it.
+    let direct = cluster.ports.insert(1, 1).unwrap();
+    cluster.start(2);
+    cluster.ports.insert(1, direct);
+    cluster.start(49);
+    cluster.ports.insert(2, proxy.port).unwrap();
+    cluster.start(1);
+    cluster.start(101);
+    for (node, _) in NODES {
+        cluster.wait(node, |event| matches!(event, Event::Ready));
+    }
+    cluster.board.run_round();
+    proxy.freeze();
+    let down = cluster.wait(1, |event| is_down(event, 2));
+    assert!(matches!(down, Event::Link(LinkEvent::Down { closed: false, .. })), "{down:?}");
+    // One of the two data nodes had to go, and whichever it was, the cluster serves.
+    proxy.thaw();
+    cluster.board.run_round();
+}
+
+/// Passes connections on to another address until it is told not to.
+struct Proxy {
+    port: u16,
+    frozen: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Proxy {
+    fn before(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let frozen = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_frozen = frozen.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(target) else { continue };
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let frozen = is_frozen.clone();
+                    std::thread::spawn(move || pass_on(from, to, &frozen));
+                }
+            }
+        });
+        Self { port, frozen }
+    }
+
+    fn freeze(&self) {
+        self.frozen.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn thaw(&self) {
+        self.frozen.store(false, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, frozen: &std::sync::atomic::AtomicBool) {
+    let mut buffer = [0; 4_096];
+    while let Ok(count) = from.read(&mut buffer)
+        && count > 0
+    {
+        while frozen.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn links_are_made_whoever_comes_first() {
+    for order in [[101, 49, 2, 1], [1, 101, 49, 2], [49, 1, 2, 101]] {
+        let mut cluster = Apart::new("order", [1, 1, 1, 1], true);
+        for node in order {
+            cluster.start(node);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        cluster.wait(1, |event| is_up(event, 2));
+        cluster.wait(101, |event| matches!(event, Event::Ready));
+        cluster.board.run_round();
+        for node in order {
+            cluster.stop(node);
+        }
+    }
+}
