@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use model::NodeId;
 use runtime::DiskEngine;
 
+use crate::config::{self, ConfigOptions};
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
 use crate::place::PlaceOptions;
@@ -28,6 +29,8 @@ pub(crate) enum Parsed {
     Sql(Box<SqlOptions>),
     /// `nines inspect`.
     Inspect(InspectOptions),
+    /// `nines config`.
+    Config(ConfigOptions),
     /// A text to print: help, the version.
     Text(String),
     /// It cannot be done; why.
@@ -65,6 +68,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
         }),
+        Some(("config", matches)) => Parsed::Config(config::options(matches)),
         Some((name, _)) => Parsed::Wrong(format!(
             "`nines {name}` is not available yet; `nines dev` runs a whole cluster in one process"
         )),
@@ -97,7 +101,8 @@ fn program() -> Command {
         .subcommand(management())
         .subcommand(data())
         .subcommand(sql())
-        .subcommand(inspect());
+        .subcommand(inspect())
+        .subcommand(config::command());
     LATER.iter().fold(program, |program, (name, about)| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         let about = format!("{about} (not available yet)");
