@@ -27,7 +27,6 @@ pub(crate) use client::Connect;
 pub(crate) use data::DataOptions;
 pub(crate) use management::ManagementOptions;
 pub(crate) use sql::SqlOptions;
-pub(crate) use status::ClusterStatus;
 
 pub(crate) use data::run as run_data;
 pub(crate) use management::run as run_management;
