@@ -9,6 +9,7 @@
 mod application;
 mod command;
 mod config;
+mod demo;
 mod dev;
 mod inspect;
 mod machine;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         command::Parsed::Management(options) => role::run_management(&options),
         command::Parsed::Data(options) => role::run_data(&options),
         command::Parsed::Sql(options) => role::run_sql(&options),
+        command::Parsed::Demo(options) => demo::run(&options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }
