@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use model::NodeId;
 use runtime::DiskEngine;
 
+use crate::ctl::CtlOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
 use crate::place::PlaceOptions;
@@ -26,6 +27,8 @@ pub(crate) enum Parsed {
     Data(DataOptions),
     /// `nines sql`.
     Sql(Box<SqlOptions>),
+    /// `nines ctl`.
+    Ctl(CtlOptions),
     /// `nines inspect`.
     Inspect(InspectOptions),
     /// A text to print: help, the version.
@@ -61,6 +64,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             workers: matches.get_one::<u8>("workers").copied(),
             durable: is_durable(matches),
         })),
+        Some(("ctl", matches)) => Parsed::Ctl(CtlOptions {
+            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            json: matches.get_flag("json"),
+            words: matches.get_many("order").into_iter().flatten().cloned().collect(),
+        }),
         Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
@@ -97,6 +105,7 @@ fn program() -> Command {
         .subcommand(management())
         .subcommand(data())
         .subcommand(sql())
+        .subcommand(ctl())
         .subcommand(inspect());
     LATER.iter().fold(program, |program, (name, about)| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
@@ -166,6 +175,27 @@ fn sql() -> Command {
         .arg(worker_threads())
 }
 
+fn ctl() -> Command {
+    Command::new("ctl")
+        .visible_alias("mgm")
+        .about("Shows and controls a cluster; without an order, asks for them")
+        .arg(connect())
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Answer as JSON, where the order only reads"),
+        )
+        .arg(
+            Arg::new("order")
+                .value_name("ORDER")
+                .help("What to do, as in show, status, restart 2; `help` lists all")
+                .num_args(0..)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true),
+        )
+}
+
 fn connect() -> Arg {
     option("connect", "HOST[:PORT],…", "Management nodes")
         .short('c')
@@ -190,14 +220,14 @@ fn worker_threads() -> Arg {
 /// Options that say where clients connect.
 fn place() -> [Arg; 6] {
     [
-            option(
-                "bind",
-                "ADDRESS",
-                "Address to listen on, localhost (both of them) or * for all; may be repeated",
-            )
-            .action(ArgAction::Append)
-            .value_delimiter(',')
-            .default_value("localhost"),
+        option(
+            "bind",
+            "ADDRESS",
+            "Address to listen on, localhost (both of them) or * for all; may be repeated",
+        )
+        .action(ArgAction::Append)
+        .value_delimiter(',')
+        .default_value("localhost"),
         option("port", "PORT", "TCP port of the MySQL protocol; 0 chooses a free one")
             .value_parser(value_parser!(u16))
             .default_value("3306"),
@@ -361,9 +391,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 const DATA_MEMORY_MIN: u64 = 16 << 20;
 
 /// Sub-commands that are named already, so that nobody looks for them in vain.
-const LATER: [(&str, &str); 3] = [
+const LATER: [(&str, &str); 2] = [
     ("demo", "Runs a cluster as separate processes, with a load, and kills nodes"),
-    ("ctl", "Shows and controls a cluster"),
     ("top", "Watches a cluster"),
 ];
 

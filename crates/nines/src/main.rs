@@ -8,6 +8,7 @@
 
 mod application;
 mod command;
+mod ctl;
 mod dev;
 mod inspect;
 mod machine;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         command::Parsed::Management(options) => role::run_management(&options),
         command::Parsed::Data(options) => role::run_data(&options),
         command::Parsed::Sql(options) => role::run_sql(&options),
+        command::Parsed::Ctl(options) => return ctl::run(options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }
@@ -65,4 +67,4 @@ fn complain(line: &str) {
 }
 
 /// The exit code for a command line that cannot be understood.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;

@@ -15,7 +15,6 @@ use sql::ServerAddress;
 
 use crate::machine;
 
-
 /// Where a process serves clients, as the command line says.
 #[derive(Clone, Debug)]
 pub(crate) struct PlaceOptions {

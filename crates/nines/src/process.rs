@@ -40,7 +40,8 @@ pub(crate) fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
 pub(crate) fn crashed(traces: io::Result<Vec<PathBuf>>) -> String {
     match traces {
         Ok(traces) => {
-            let traces: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+            let traces: Vec<String> =
+                traces.iter().map(|path| path.display().to_string()).collect();
             format!("a rule was broken; what led to it is in {}", traces.join(", "))
         }
         Err(error) => format!("a rule was broken, and no trace written: {error}"),

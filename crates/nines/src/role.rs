@@ -9,12 +9,16 @@
 
 mod client;
 mod data;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod management;
+pub(crate) mod news;
 mod operator;
 mod process;
 pub(crate) mod request;
 mod sql;
-mod status;
+pub(crate) mod status;
+pub(crate) mod survivability;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -27,7 +31,6 @@ pub(crate) use client::Connect;
 pub(crate) use data::DataOptions;
 pub(crate) use management::ManagementOptions;
 pub(crate) use sql::SqlOptions;
-pub(crate) use status::{ClusterStatus, NodeStatus};
 
 pub(crate) use data::run as run_data;
 pub(crate) use management::run as run_management;
@@ -101,7 +104,8 @@ fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
     }
     LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
         |error| {
-            let name = if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
+            let name =
+                if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
             match error.kind() {
                 std::io::ErrorKind::AddrInUse => format!(
                     "port {port} of {host} is in use, perhaps by another process of node {}; stop \
@@ -120,7 +124,9 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let found = found.map_err(|error| format!("host {host} is not known: {error}"))?;
     let own: Vec<SocketAddr> = found.filter(|address| is_own(address.ip())).collect();
     if own.is_empty() {
-        return Err(format!("{host} is not an address of this machine: the node belongs elsewhere"));
+        return Err(format!(
+            "{host} is not an address of this machine: the node belongs elsewhere"
+        ));
     }
     Ok(own)
 }

@@ -28,7 +28,11 @@ fn nothing_is_mandatory() {
     let options = options("nines dev");
     assert_eq!((options.data_nodes, options.replicas, options.place.port), (2, 2, 3306));
     assert_eq!(options.place.bind, ["localhost"]);
-    assert!(options.place.directory.is_none() && options.place.tls.is_none() && !options.place.allow_insecure);
+    assert!(
+        options.place.directory.is_none()
+            && options.place.tls.is_none()
+            && !options.place.allow_insecure
+    );
     assert!(!options.shape_given && !options.durable);
     assert_eq!(options.disk_engine, DiskEngine::Auto);
 }
@@ -86,8 +90,8 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --tune=save-interval=1s", "--tune"),
         ("nines dev surplus", "surplus"),
         ("nines nonsense", "nonsense"),
-        ("nines data -c localhost", "`nines data` is not available yet"),
-        ("nines ctl show --json", "`nines ctl` is not available yet"),
+        ("nines top -c localhost", "`nines top` is not available yet"),
+        ("nines ctl -c a:b show", "a:b"),
     ];
     for (line, part) in cases {
         let why = wrong(line);
@@ -108,6 +112,19 @@ fn files_to_inspect() {
     assert!(options.all);
     assert_eq!(options.paths, [PathBuf::from("a"), PathBuf::from("b/c")]);
     assert!(wrong("nines inspect").contains("<PATH>"));
+}
+
+#[test]
+fn orders_for_ctl() {
+    let order = |line: &str| match parsed(line) {
+        Parsed::Ctl(options) => (options.json, options.words.join(" ")),
+        _ => panic!("{line}"),
+    };
+    assert_eq!(order("nines ctl"), (false, String::new()));
+    assert_eq!(order("nines ctl -c a,b:1 --json show"), (true, "show".into()));
+    assert_eq!(order("nines ctl show --json"), (false, "show --json".into()));
+    assert_eq!(order("nines ctl restart all --rolling"), (false, "restart all --rolling".into()));
+    assert_eq!(order("nines mgm 2 STOP -f"), (false, "2 STOP -f".into()));
 }
 
 #[test]

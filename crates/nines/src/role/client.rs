@@ -71,7 +71,7 @@ impl Connect {
     }
 
     fn try_begin(&self, role: &str, wanted: Option<NodeId>) -> Result<Given, AskError> {
-        let Configuration { text, free } =
+        let Configuration { text, free, .. } =
             self.ask(&Request::Configuration { role: role.to_string() })?;
         let parsed = ClusterConfig::parse(text.as_bytes());
         let config = parsed.map_err(|problems| {
@@ -87,7 +87,9 @@ impl Connect {
         let node = match wanted {
             Some(node) => node,
             None => free.clone().find(here).ok_or_else(|| {
-                AskError::Refused(format!("no {role} node of the configuration is free for this host"))
+                AskError::Refused(format!(
+                    "no {role} node of the configuration is free for this host"
+                ))
             })?,
         };
         let _: bool = self.ask(&Request::Claim { node: node.0 })?;
@@ -125,11 +127,10 @@ mod tests {
         let parsed = |text: &str| Connect::parse(text).map(|connect| connect.0);
         let place = |host: &str, port| (host.to_string(), port);
         assert_eq!(parsed("a"), Ok(vec![place("a", 1186)]));
-        assert_eq!(parsed("a:1, [::1]:2;::1"), Ok(vec![
-            place("a", 1),
-            place("::1", 2),
-            place("::1", 1186)
-        ]));
+        assert_eq!(
+            parsed("a:1, [::1]:2;::1"),
+            Ok(vec![place("a", 1), place("::1", 2), place("::1", 1186)])
+        );
         for wrong in ["", ",", "a:b", "nodeid=3", "[::1", ":5"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

@@ -86,6 +86,7 @@ pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
                 send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
                 value(&true)
             }
+            Request::Version => value(&env!("CARGO_PKG_VERSION")),
             other => Err(format!("ask a management node: {other:?}")),
         });
     })
@@ -105,7 +106,8 @@ fn take_directory(
     // It is this node's and nobody else's now.
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let entry = entry.path();
-        let gone = if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+        let gone =
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
         gone.map_err(|error| format!("cannot remove {}: {error}", entry.display()))?;
     }
     drop(directory);

@@ -87,12 +87,10 @@ fn watch(
             Happening::Signal => After::End,
             Happening::Leave { restart: true } => After::StartAgain { soon: true },
             Happening::Leave { restart: false } => After::End,
-            Happening::Cluster(event) => {
-                match heed(event, life, &mut ready, leaving.as_ref())? {
-                    Some(after) => return Ok(after),
-                    None => continue,
-                }
-            }
+            Happening::Cluster(event) => match heed(event, life, &mut ready, leaving.as_ref())? {
+                Some(after) => return Ok(after),
+                None => continue,
+            },
         };
         if !life.leaves || !ready {
             return Ok(after);
@@ -144,7 +142,8 @@ pub(super) fn after(after: After) -> Result<(), String> {
     if !soon {
         std::thread::sleep(PAUSE);
     }
-    let program = std::env::current_exe().map_err(|error| format!("cannot start again: {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("cannot start again: {error}"))?;
     // A program that was replaced by a newer one is found under its name.
     let name = program.to_string_lossy();
     let program = name.strip_suffix(" (deleted)").map_or(program.clone(), PathBuf::from);
