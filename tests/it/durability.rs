@@ -8,8 +8,6 @@
 
 #![expect(clippy::print_stdout, reason = "a run of many rounds shows how it goes")]
 
-mod workload;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -18,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tests::{QueryError, Server, Session, binary, run, temporary_directory};
 
-use workload::{Books, Random, Run, setup};
+use super::workload::{Books, Random, Run, setup};
 
 /// A data directory that goes with its test.
 struct Place(PathBuf);

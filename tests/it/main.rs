@@ -1,11 +1,14 @@
 //! Tests against the real server with real clients.
 
+mod chaos;
 mod clients;
 mod connectors;
 mod differential;
 mod dump;
 mod durability;
+mod processes;
 mod scripts;
 mod server;
 mod sysbench;
 mod tls;
+mod workload;

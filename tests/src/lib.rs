@@ -1,14 +1,15 @@
 //! Real processes and real clients: starts the server's binary, runs programs against it.
 //!
 //! # Owns
-//! [`Server`], a running `nines dev`, ended when dropped; [`Session`], a connection to it; running
-//! outside programs with their output in the failure's text.
+//! [`Server`], a running `nines dev`, ended when dropped; [`cluster::Processes`], a cluster of
+//! separate processes; [`Session`], a connection to either; running outside programs with their output in the failure's text.
 //! # Guarantees
 //! Nothing is left behind: no process, no directory. A test that misses a program fails and names
 //! the package; `cargo xtask test` installs it beforehand.
 //! # Not here
 //! What is tested (`it/`).
 
+pub mod cluster;
 mod session;
 
 use std::ffi::OsStr;

@@ -11,7 +11,8 @@ use model::NodeId;
 
 use crate::cluster::{ClusterConfig, Node, Role, Threads};
 use crate::host;
-use crate::parameter::Unit;
+use crate::ini::SectionKind;
+use crate::parameter::{Parameter, Status, Unit};
 use crate::survival::numbers;
 use crate::value::readable;
 
@@ -225,19 +226,28 @@ fn network(config: &ClusterConfig, advice: &mut Vec<Advice>) {
 fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     let exposed = || {
         let servers = config.nodes().iter().filter(|node| !node.role.is_client());
-        servers.filter(|node| !node.is_on_loopback() && node.tls().is_none())
+        servers.filter(|node| !node.is_on_loopback())
     };
-    let refused = ids(exposed().filter(|node| !node.allow_insecure()));
+    // As long as the table says so, certificates protect nobody.
+    let in_effect = Parameter::find("TlsCertificate", SectionKind::Data)
+        .is_some_and(|parameter| parameter.status == Status::Honoured);
+    let open = exposed().filter(|node| node.tls().is_none() || !in_effect);
+    let (open, refused): (Vec<&Node>, Vec<&Node>) = open.partition(|node| node.allow_insecure());
     if !refused.is_empty() {
+        let refused = ids(refused.into_iter());
+        let remedy = if in_effect {
+            "set TlsAuthority, TlsCertificate and TlsKey, or AllowInsecure=1 on a network you trust"
+        } else {
+            "links between nodes have no TLS yet; set AllowInsecure=1 if you trust the network"
+        };
         let what = format!(
-            "{} would listen on the network without certificates and will not start: set \
-             TlsAuthority, TlsCertificate and TlsKey, or AllowInsecure=1 on a network you trust",
+            "{} would listen on the network without certificates and will not start: {remedy}",
             numbers(&refused)
         );
         add(advice, "certificates", refused, what);
     }
-    let open = ids(exposed().filter(|node| node.allow_insecure()));
     if !open.is_empty() {
+        let open = ids(open.into_iter());
         let what = format!(
             "AllowInsecure=1: whoever reaches {} over the network can read and change everything",
             numbers(&open)

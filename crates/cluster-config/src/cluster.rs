@@ -23,6 +23,7 @@ use crate::resolve;
 use crate::value::Value;
 
 pub use canonical::Fingerprint;
+pub(crate) use node::DATA_PORT_BASE;
 pub use node::{Node, Threads, Tls};
 pub use settings::Settings;
 

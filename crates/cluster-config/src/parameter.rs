@@ -11,6 +11,7 @@
 mod connection;
 mod data_limits;
 mod data_node;
+mod describe;
 mod other_nodes;
 mod shared;
 

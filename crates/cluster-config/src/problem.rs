@@ -77,11 +77,16 @@ pub(crate) struct Problems {
 
 impl Problems {
     pub(crate) fn add(&mut self, line: impl Into<Option<u32>>, what: impl Into<String>) {
-        if self.list.len() < PROBLEMS_MAX {
-            self.list.push(Problem { line: line.into(), what: what.into() });
-        } else {
+        if self.is_full() {
             self.more += 1;
+        } else {
+            self.list.push(Problem { line: line.into(), what: what.into() });
         }
+    }
+
+    /// Whether further problems are only counted: nobody needs their text.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= PROBLEMS_MAX
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@
 mod ids;
 mod relations;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
 
@@ -100,11 +100,17 @@ impl Reader {
         for entry in &section.entries {
             self.entry(entry, default, &mut block);
         }
-        match kind {
-            _ if gathered => drop(self.defaults.insert(key, block)),
-            SectionKind::Computer => self.computers.push(block),
-            SectionKind::Tcp | SectionKind::SharedMemory => self.links.push(block),
-            _ => self.nodes.push(block),
+        let (list, limit) = match kind {
+            _ if gathered => return drop(self.defaults.insert(key, block)),
+            SectionKind::Computer => (&mut self.computers, COMPUTERS_MAX),
+            SectionKind::Tcp | SectionKind::SharedMemory => (&mut self.links, LINKS_MAX),
+            _ => (&mut self.nodes, NODES_MAX),
+        };
+        if list.len() < limit {
+            list.push(block);
+        } else {
+            let what = format!("there are more than {limit} sections like [{kind}]; remove some");
+            self.problems.add(line, what);
         }
     }
 
@@ -112,7 +118,10 @@ impl Reader {
     fn entry(&mut self, entry: &Entry, default: bool, block: &mut Block) {
         let Entry { line, ref key, ref value } = *entry;
         let Some(parameter) = Parameter::find(key, block.kind) else {
-            self.problems.add(line, unknown(key, block.kind));
+            // Looking for the nearest name takes time, and a file may have a million lines.
+            let full = self.problems.is_full();
+            let what = if full { String::new() } else { unknown(key, block.kind) };
+            self.problems.add(line, what);
             return;
         };
         let name = parameter.name;
@@ -250,6 +259,7 @@ impl Reader {
 
     fn links_between(&mut self, ids: &[Option<NodeId>]) -> Vec<Link> {
         let mut links: Vec<Link> = Vec::new();
+        let mut known: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         for block in std::mem::take(&mut self.links) {
             let Block { line, kind, mut settings, .. } = block;
             let mut end = |name: &str, problems: &mut Problems| {
@@ -279,7 +289,7 @@ impl Reader {
                 }
             }
             let shared_memory = kind == SectionKind::SharedMemory;
-            if links.iter().any(|link| link.ends == (low, high)) {
+            if !known.insert((low, high)) {
                 let what = format!("the link between {} and {} is there twice", low.0, high.0);
                 self.problems.add(line, what);
             }
@@ -319,6 +329,12 @@ fn role(kind: SectionKind) -> Role {
 }
 
 const EXECUTE_ON: &str = "ExecuteOnComputer";
+
+/// More sections of nodes than ids, so that each one too many is told of by its line.
+const NODES_MAX: usize = 1_000;
+const COMPUTERS_MAX: usize = 1_000;
+/// A link between any two nodes.
+const LINKS_MAX: usize = 255 * 254 / 2;
 
 /// Parameters that two sections cannot have in common.
 const OF_ONE: [&str; 5] = ["NodeId", "Id", "NodeId1", "NodeId2", "NodeGroup"];

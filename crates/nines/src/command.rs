@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use model::NodeId;
 use runtime::DiskEngine;
 
+use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
@@ -31,6 +32,8 @@ pub(crate) enum Parsed {
     Ctl(CtlOptions),
     /// `nines inspect`.
     Inspect(InspectOptions),
+    /// `nines config`.
+    Config(ConfigOptions),
     /// A text to print: help, the version.
     Text(String),
     /// It cannot be done; why.
@@ -73,6 +76,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
         }),
+        Some(("config", matches)) => Parsed::Config(config::options(matches)),
         Some((name, _)) => Parsed::Wrong(format!(
             "`nines {name}` is not available yet; `nines dev` runs a whole cluster in one process"
         )),
@@ -106,7 +110,8 @@ fn program() -> Command {
         .subcommand(data())
         .subcommand(sql())
         .subcommand(ctl())
-        .subcommand(inspect());
+        .subcommand(inspect())
+        .subcommand(config::command());
     LATER.iter().fold(program, |program, (name, about)| {
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         let about = format!("{about} (not available yet)");

@@ -4,10 +4,11 @@
 //! The command line, and how an outcome is told: what a user asked for on standard output, an error
 //! as one line on standard error with an exit code that is not 0.
 //! # Not here
-//! What a role does: `dev`. What is in files: `inspect`.
+//! What a role does: `dev`. What is in files: `inspect`. What a configuration says: `config`.
 
 mod application;
 mod command;
+mod config;
 mod ctl;
 mod dev;
 mod inspect;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
         command::Parsed::Ctl(options) => return ctl::run(options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
+        }
+        command::Parsed::Config(options) => {
+            config::run(&options, &mut io::stdout().lock(), &mut io::stderr().lock())
         }
         command::Parsed::Text(text) => {
             tell(&text);

@@ -43,7 +43,7 @@ pub struct Tls {
 }
 
 /// The port of a data node is this and its id, unless it is given.
-const DATA_PORT_BASE: u16 = 11_860;
+pub(crate) const DATA_PORT_BASE: u16 = 11_860;
 
 impl Node {
     /// What is set for the node, defaults of its role included.
@@ -147,8 +147,11 @@ impl Node {
         }
         let number = self.settings.number("MaxNoOfExecutionThreads");
         match number.and_then(|number| u16::try_from(number).ok()) {
-            Some(number) => Threads::Number(number),
+            Some(number) => Threads::Number(number.max(THREADS_MIN)),
             None => automatic,
         }
     }
 }
+
+/// As in NDB, fewer are rounded up.
+const THREADS_MIN: u16 = 2;

@@ -132,3 +132,22 @@ fn the_kernel_is_told() {
     // Another node is told the same about membership.
     assert_eq!(config.kernel(NodeId(145), 1, 9).lease, Duration::from_secs(6));
 }
+
+#[test]
+fn the_examples_of_the_documentation_are_accepted() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let blocks: Vec<&str> = page.split("```ini\n").skip(1).collect();
+    let blocks: Vec<&str> =
+        blocks.iter().filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect();
+    let files = [
+        include_str!("../../tests/files/one-box.ini"),
+        include_str!("../../tests/files/three-hosts.ini"),
+    ];
+    for file in files {
+        assert!(blocks.contains(&file), "not on the page:\n{file}");
+    }
+    for block in blocks {
+        let problems = ClusterConfig::parse(block.as_bytes()).err();
+        assert_eq!(problems, None, "{block}");
+    }
+}

@@ -142,7 +142,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "redo log of a worker that may wait for the disk before new changes have to wait too"
 
     "RedoOverCommitCounter";
-    DATA, count(3, 1, MOST), Node, none(SLOW_DISK);
+    DATA, count(3, 0, MOST), Node, none(SLOW_DISK);
     "how often the limit of RedoOverCommitLimit may be exceeded"
 
     "RedoOverCommitLimit";
@@ -350,8 +350,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "threads by role, with their number, CPUs and priority"
 
     "MaxNoOfExecutionThreads";
-    DATA, count(2, 2, 72), System, LATER;
-    "threads of the process, where neither of the above is given"
+    DATA, count(2, 0, 72), System, LATER;
+    "threads of the process, where neither of the above is given; 2 at least"
 
     "LockExecuteThreadToCPU";
     DATA, Kind::Cpus, Node, LATER;

@@ -67,6 +67,6 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how much the client library writes about itself"
 
     "MaxAllocate";
-    CLIENT, bytes(32 * M, M, G), Node, none("removed, in NDB too");
+    DATA | CLIENT, bytes(32 * M, M, G), Node, none("removed, in NDB too");
     "bytes that the client library takes at a time"
 };

@@ -92,8 +92,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "TCP port of metrics and health checks over HTTP; 0 for none"
 
     "TotalSendBufferMemory";
-    NODES, follows(Unit::Bytes, "as much as the links need", 256 * K, MOST), Node, LATER;
-    "memory for messages to all other nodes that wait to be sent"
+    NODES, follows(Unit::Bytes, "as much as the links need", 0, MOST), Node, LATER;
+    "memory for messages to all other nodes that wait to be sent; 0 for the default, else 256K"
 
     "ExtraSendBufferMemory";
     NODES, bytes(0, 0, 32 * G), Node, LATER;

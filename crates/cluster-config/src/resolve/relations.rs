@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use model::NodeId;
 
 use super::{Block, role};
-use crate::cluster::{NodeGroup, Role};
+use crate::cluster::{DATA_PORT_BASE, NodeGroup, Role};
 use crate::host;
 use crate::ini::SectionKind;
-use crate::parameter::Parameter;
+use crate::parameter::{Parameter, Status};
 use crate::problem::Problems;
 use crate::value::Value;
 
@@ -109,24 +109,24 @@ fn members(nodes: &[Block], problems: &mut Problems) {
     }
 }
 
-/// Values that must not differ from node to node.
+/// Values that must not differ from node to node. Those without an effect may.
 fn alike(nodes: &[Block], problems: &mut Problems) {
-    let mut first: BTreeMap<&str, (Option<&Value>, &Block)> = BTreeMap::new();
-    for parameter in Parameter::all().filter(|parameter| parameter.sections.alike()) {
+    let counts = |parameter: &&Parameter| {
+        parameter.sections.alike() && !matches!(parameter.status, Status::Meaningless(_))
+    };
+    for parameter in Parameter::all().filter(counts) {
         let name = parameter.name;
-        for block in nodes.iter().filter(|block| parameter.sections.contains(block.kind)) {
-            let value = block.settings.given(name);
-            let (known, _) = first.entry(name).or_insert((value, block));
-            // One message for a parameter: all lines after the first would say the same.
-            if *known != value && first.contains_key(name) {
-                let line = block.line_of(name);
-                let what = format!(
-                    "{name} is not the same for all nodes; write it in [{} default]",
-                    block.kind
-                );
-                problems.add(line, what);
-                break;
-            }
+        let mut known =
+            nodes.iter().filter(|block| parameter.sections.contains(block.kind)).peekable();
+        let value = |block: &Block| block.settings.value(block.kind, name);
+        let Some(first) = known.peek().map(|block| value(block)) else { continue };
+        // One message for a parameter: all lines after the first would say the same.
+        if let Some(other) = known.find(|block| value(block) != first) {
+            let line = other.line_of(name);
+            let section = other.kind;
+            let what =
+                format!("{name} is not the same for all nodes; write it in [{section} default]");
+            problems.add(line, what);
         }
     }
 }
@@ -147,7 +147,10 @@ fn ports(nodes: &[Block], ids: &[Option<NodeId>], problems: &mut Problems) {
             None => "localhost".to_string(),
         };
         for name in own.into_iter().chain(["HttpPort"]) {
+            // A data node that is given no port has one all the same.
+            let follows = || (name == "ServerPort").then(|| u64::from(DATA_PORT_BASE + id.0));
             let port = block.settings.value(block.kind, name);
+            let port = port.or_else(|| follows().map(Value::Number));
             let Some(Value::Number(port)) = port.filter(|port| *port != Value::Number(0)) else {
                 continue;
             };

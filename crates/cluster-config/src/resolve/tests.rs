@@ -80,11 +80,12 @@ fn all_problems_at_once() {
 fn what_does_not_fit_together() {
     let cases = [
         ("[ndbd]\n[ndbd]\n[ndbd]\n", "f: 3 data nodes cannot be divided into groups of NoOfRep"),
-        ("[ndbd]\nNoOfReplicas=2\n[ndbd]\n", "f:4: NoOfReplicas is not the same for all nodes"),
-        ("[ndbd]\n[ndbd]\nNoOfReplicas=2\n", "f:4: NoOfReplicas is not the same for all nodes"),
+        ("[ndbd]\nNoOfReplicas=1\n[ndbd]\n", "f:4: NoOfReplicas is not the same for all nodes"),
+        ("[ndbd]\n[ndbd]\nNoOfReplicas=1\n", "f:4: NoOfReplicas is not the same for all nodes"),
         ("[ndbd]\nNodeGroup=1\n[ndbd]\n", "f:3: NodeGroup=1 is not there; write 0 at most"),
         ("[ndbd]\nNodeGroup=65536\n[ndbd]\n", "f:3: NodeGroup=65536, a node without a group"),
         ("[ndbd]\nServerPort=1186\n", "f:3: ServerPort=1186 of node 1 is also PortNumber of node"),
+        ("[ndbd]\nHttpPort=11861\n", "f:3: HttpPort=11861 of node 1 is also ServerPort of node 1"),
         ("[ndbd]\nExecuteOnComputer=a\n", "f:3: ExecuteOnComputer=a names no computer"),
         ("[computer]\nId=a\n[ndbd]\n", "f:2: [computer] a has no HostName"),
         ("[computer]\nHostName=a\n[ndbd]\n", "f:2: [computer] has no Id"),
@@ -294,4 +295,27 @@ fn every_parameter_is_accepted_with_its_bounds() {
             assert!(value::parse(parameter, &text).is_ok(), "{}={text}", parameter.name);
         }
     }
+}
+
+#[test]
+fn as_much_as_a_file_can_hold() {
+    use crate::ini::FILE_SIZE_MAX;
+    for line in ["[ndbd]\n", "DataMemroy=1\n", "[tcp]\n", "[computer]\nId=a\n", "x\n", "[ndbd]a=\n"]
+    {
+        let mut text = "[mgm]\n[ndbd]\n".to_string();
+        text += &line.repeat((FILE_SIZE_MAX - text.len()) / line.len());
+        let found = ClusterConfig::parse(text.as_bytes()).unwrap_err();
+        assert!(found.len() <= 101, "{line}: {}", found.len());
+        let last = &found[found.len() - 1].what;
+        assert!(last.ends_with(" more problems are not listed"), "{line}: {last}");
+    }
+}
+
+#[test]
+fn what_files_of_older_versions_have_is_accepted() {
+    let config = config(include_str!("../../tests/files/older-version.ini"));
+    let group = config.node(NodeId(3)).unwrap().settings().text("InitialLogFileGroup");
+    assert_eq!(group, Some("name=LG1; undo_buffer_size=128M; undo1.log:250M"));
+    assert_eq!(config.node(NodeId(3)).unwrap().data_memory(), Some(2_500 << 20));
+    assert_eq!(config.links()[0].settings.text("HostName2"), Some("192.168.0.3"));
 }

@@ -10,7 +10,7 @@ fn options(line: &str) -> DevOptions {
     match parsed(line) {
         Parsed::Dev(options) => *options,
         Parsed::Text(text) | Parsed::Wrong(text) => panic!("{text}"),
-        Parsed::Inspect(options) => panic!("{options:?}"),
+        _ => panic!("{line} asks for something else"),
     }
 }
 
@@ -19,7 +19,7 @@ fn wrong(line: &str) -> String {
         Parsed::Wrong(why) => why,
         Parsed::Text(text) => panic!("{text}"),
         Parsed::Dev(options) => panic!("{options:?}"),
-        Parsed::Inspect(options) => panic!("{options:?}"),
+        _ => panic!("{line} asks for something else"),
     }
 }
 
@@ -90,6 +90,9 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --tune=save-interval=1s", "--tune"),
         ("nines dev surplus", "surplus"),
         ("nines nonsense", "nonsense"),
+        ("nines config", "subcommand"),
+        ("nines config check", "<FILE>"),
+        ("nines config parameters --json --markdown", "--markdown"),
         ("nines top -c localhost", "`nines top` is not available yet"),
         ("nines ctl -c a:b show", "a:b"),
     ];

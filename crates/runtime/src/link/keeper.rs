@@ -763,9 +763,8 @@ impl Keeper {
         // A system resets the connections of a process that ends without having read all. Nobody
         // comes between processes of one host; on a network, another connection may prove more.
         let proof = |transport| why == Broken::Ended || why == Broken::Reset && transport == "Unix";
-        let breaking = |incarnation, doubt| {
-            State::Breaking { generation, incarnation, why, way: 0, doubt }
-        };
+        let breaking =
+            |incarnation, doubt| State::Breaking { generation, incarnation, why, way: 0, doubt };
         match peer.state {
             State::Up { generation: up, incarnation, transport } if up == generation => {
                 peer.state = breaking(incarnation, Doubt::Reset(now + RESET_GRACE));

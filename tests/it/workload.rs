@@ -27,7 +27,7 @@ const LOSS_MAX: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Random choices that can be repeated.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn new() -> Random {
@@ -67,7 +67,7 @@ pub(crate) fn setup(session: &mut Session) {
 }
 
 /// Names a transaction for ever: round, writer and number.
-fn tag(round: u32, writer: i64, number: i64) -> i64 {
+pub(crate) fn tag(round: u32, writer: i64, number: i64) -> i64 {
     i64::from(round) << 32 | writer << 24 | number
 }
 
@@ -127,7 +127,7 @@ impl Writer {
             for number in 1.. {
                 let tag = tag(self.round, self.writer, number);
                 let begun = Instant::now();
-                match append(&mut session, &mut random, tag) {
+                match append(&mut session, &mut random, tag).map_err(AppendError::query) {
                     Ok((list, position)) => {
                         let acknowledged = Instant::now();
                         commits.push(Commit { list, position, tag, durable, begun, acknowledged });
@@ -153,8 +153,35 @@ impl Writer {
     }
 }
 
+/// Where a transaction has failed.
+#[derive(Debug)]
+pub(crate) enum AppendError {
+    /// Before its commit was asked for.
+    Before(QueryError),
+    /// At its commit.
+    AtCommit(QueryError),
+}
+
+impl AppendError {
+    pub(crate) fn query(self) -> QueryError {
+        match self {
+            AppendError::Before(error) | AppendError::AtCommit(error) => error,
+        }
+    }
+}
+
+impl From<QueryError> for AppendError {
+    fn from(error: QueryError) -> Self {
+        AppendError::Before(error)
+    }
+}
+
 /// A transaction; the place of its entry.
-fn append(session: &mut Session, random: &mut Random, tag: i64) -> Result<(i64, i64), QueryError> {
+pub(crate) fn append(
+    session: &mut Session,
+    random: &mut Random,
+    tag: i64,
+) -> Result<(i64, i64), AppendError> {
     let list = random.below(LISTS as u64) as i64;
     let from = random.below(ACCOUNTS as u64) as i64;
     let to = random.below(ACCOUNTS as u64) as i64;
@@ -175,7 +202,7 @@ fn append(session: &mut Session, random: &mut Random, tag: i64) -> Result<(i64, 
             ))?;
         }
     }
-    session.query("COMMIT")?;
+    session.query("COMMIT").map_err(AppendError::AtCommit)?;
     Ok((list, position))
 }
 
@@ -247,7 +274,7 @@ impl Books {
 }
 
 /// All entries, when the tables fit together.
-fn read(session: &mut Session) -> BTreeMap<(i64, i64), i64> {
+pub(crate) fn read(session: &mut Session) -> BTreeMap<(i64, i64), i64> {
     let mut rows = |statement: &str| -> Vec<Vec<i64>> {
         let rows = session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
         let number = |text: Option<String>| text.and_then(|text| text.parse().ok());

@@ -1,0 +1,233 @@
+//! Clusters of separate processes: what they survive, and what clients notice of it.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tests::cluster::{Layout, MANAGEMENT, Processes, SMALL, SQL};
+use tests::{QueryError, Session, run, text_of};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(cluster: &Processes, node: u16) -> Session {
+    cluster.session(node).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn all(session: &mut Session, statements: &[&str]) {
+    for statement in statements {
+        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+fn number(session: &mut Session, statement: &str) -> i64 {
+    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
+/// Adds rows with autocommit until it is told to stop; how many were acknowledged. No statement may
+/// fail.
+struct Counter {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<i64>,
+}
+
+impl Counter {
+    fn start(cluster: &Processes, sql: u16) -> Self {
+        let mut session = open(cluster, sql);
+        all(
+            &mut session,
+            &[
+                "CREATE DATABASE IF NOT EXISTS d",
+                "CREATE TABLE d.counts (id INT PRIMARY KEY, n INT)",
+            ],
+        );
+        let rows: Vec<String> = (0..32).map(|id| format!("({id}, 0)")).collect();
+        all(&mut session, &[&format!("INSERT INTO d.counts VALUES {}", rows.join(","))]);
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = thread::spawn(move || {
+            let mut done = 0;
+            while !told.load(Ordering::SeqCst) {
+                let id = done % 32;
+                all(&mut session, &[&format!("UPDATE d.counts SET n = n + 1 WHERE id = {id}")]);
+                done += 1;
+            }
+            done
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends it, and checks the sum.
+    fn check(self, cluster: &Processes, sql: u16) {
+        self.stop.store(true, Ordering::SeqCst);
+        let done = self.thread.join().expect("no statement fails");
+        assert!(done > 0);
+        let sum = number(&mut open(cluster, sql), "SELECT SUM(n) FROM d.counts");
+        assert_eq!(sum, done, "every change that was acknowledged is there, once");
+    }
+}
+
+#[test]
+fn any_sql_node_serves_any_client() {
+    let cluster = Processes::start(SMALL);
+    let (mut one, mut other) = (open(&cluster, SQL), open(&cluster, SQL + 1));
+    all(&mut one, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(9))"]);
+    all(&mut other, &["INSERT INTO d.t VALUES (1, 'x'), (2, 'y')"]);
+    assert_eq!(number(&mut one, "SELECT COUNT(*) FROM d.t"), 2);
+    all(&mut one, &["ALTER TABLE d.t ADD COLUMN c INT NOT NULL DEFAULT 5"]);
+    assert_eq!(number(&mut other, "SELECT SUM(c) FROM d.t"), 10);
+    all(&mut one, &["BEGIN", "UPDATE d.t SET b = 'z' WHERE a = 1"]);
+    let locked = other.query("SELECT * FROM d.t WHERE a = 1 FOR UPDATE NOWAIT");
+    assert!(matches!(locked, Err(QueryError::Refused(3572, _))), "{locked:?}");
+    all(&mut one, &["COMMIT"]);
+    assert_eq!(number(&mut other, "SELECT COUNT(*) FROM d.t WHERE b = 'z'"), 1);
+}
+
+#[test]
+fn killed_and_frozen_data_nodes_cost_no_statement() {
+    let mut cluster = Processes::start(SMALL);
+    let counter = Counter::start(&cluster, SQL);
+    for node in cluster.data_nodes() {
+        cluster.kill(&[node]);
+        thread::sleep(Duration::from_millis(300));
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+    }
+    // A process that stands still is put out, and comes back by itself.
+    cluster.signal(2, "-STOP");
+    thread::sleep(Duration::from_secs(4));
+    cluster.signal(2, "-CONT");
+    cluster.wait_until_complete(SQL);
+    cluster.wait_until_ready(2);
+    // So does one whose management node has gone.
+    cluster.kill(&[MANAGEMENT]);
+    thread::sleep(Duration::from_millis(500));
+    cluster.start_node(MANAGEMENT);
+    counter.check(&cluster, SQL);
+}
+
+#[test]
+fn nodes_are_restarted_in_turn_under_load_and_nobody_notices() {
+    let mut cluster = Processes::start(SMALL);
+    let counter = Counter::start(&cluster, SQL);
+    let sysbench = |command: &str| {
+        let mut program = Command::new("sysbench");
+        program.args(["oltp_read_write", "--mysql-user=root", "--mysql-db=d", "--tables=1"]);
+        program.args(["--table-size=2000", "--threads=4", "--time=20", "--report-interval=1"]);
+        program.arg(format!("--mysql-socket={}", cluster.socket(SQL).display())).arg(command);
+        program
+    };
+    text_of(&run(sysbench("prepare")), "sysbench prepare");
+    let load = sysbench("run");
+    let load = thread::spawn(move || run(load));
+    for node in [1, 2, MANAGEMENT, 2, 1] {
+        assert_eq!(cluster.stop(node), Some(0), "{}", cluster.log(node));
+        assert!(cluster.log(node).contains("has left the cluster"), "{}", cluster.log(node));
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+    }
+    let output = text_of(&load.join().expect("it ran"), "sysbench run");
+    assert!(output.contains("total time"), "{output}");
+    counter.check(&cluster, SQL);
+}
+
+#[test]
+fn a_group_without_survivor_stops_the_cluster_and_its_disks_bring_it_back() {
+    let layout = Layout { data: 4, replicas: 2, management: 1, sql: 1, disk: true };
+    let mut cluster = Processes::start(layout);
+    let mut session = open(&cluster, SQL);
+    all(
+        &mut session,
+        &[
+            "SET nines_durability = disk",
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (a INT PRIMARY KEY)",
+            "INSERT INTO d.t VALUES (1), (2), (3), (4), (5), (6), (7), (8)",
+        ],
+    );
+    // One of each group: a replica of everything is left.
+    cluster.kill(&[1, 3]);
+    all(&mut session, &["INSERT INTO d.t VALUES (9)"]);
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM d.t"), 9);
+    // The other of one group: nothing is served until its disk is back.
+    cluster.kill(&[2]);
+    let refused = session.query("INSERT INTO d.t VALUES (10), (11), (12), (13), (14)");
+    assert!(matches!(refused, Err(QueryError::Refused(..))), "{refused:?}");
+    cluster.start_all();
+    cluster.wait_until_complete(SQL);
+    let count = "SELECT COUNT(*) FROM d.t WHERE a < 10";
+    assert_eq!(number(&mut open(&cluster, SQL), count), 9);
+    // All at once.
+    let nodes: Vec<u16> = cluster.nodes().collect();
+    cluster.kill(&nodes);
+    cluster.start_all();
+    assert_eq!(number(&mut open(&cluster, SQL), count), 9);
+}
+
+#[test]
+fn three_replicas_survive_two_losses() {
+    let layout = Layout { data: 3, replicas: 3, management: 1, sql: 1, disk: false };
+    let mut cluster = Processes::start(layout);
+    let counter = Counter::start(&cluster, SQL);
+    cluster.kill(&[1]);
+    thread::sleep(Duration::from_millis(500));
+    cluster.kill(&[3]);
+    thread::sleep(Duration::from_millis(500));
+    cluster.launch(1);
+    cluster.launch(3);
+    cluster.wait_until_complete(SQL);
+    cluster.kill(&[2]);
+    thread::sleep(Duration::from_millis(500));
+    counter.check(&cluster, SQL);
+}
+
+#[test]
+fn what_is_lost_in_memory_is_gone_and_sql_nodes_find_the_new_cluster() {
+    let mut cluster = Processes::start(Layout { disk: false, sql: 1, ..SMALL });
+    all(&mut open(&cluster, SQL), &["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)"]);
+    cluster.kill(&[1, 2]);
+    cluster.start_all();
+    let began = Instant::now();
+    loop {
+        let made = cluster.session(SQL).and_then(|mut s| s.query("CREATE DATABASE d"));
+        match made {
+            Ok(_) => break,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn who_does_not_belong_is_refused() {
+    let mut cluster = Processes::start(Layout { sql: 1, ..SMALL });
+    // A second process for a node that lives, and one for a node that is not there.
+    for (options, why) in [
+        (["--node-id=1"], "is connected already"),
+        (["--node-id=7"], "not in the configuration"),
+        (["--node-id=51"], "is a sql node"),
+    ] {
+        let mut stranger = Command::new(tests::binary());
+        stranger.args(["data", "-c", &format!("127.0.0.1:{}", cluster.port(MANAGEMENT))]);
+        let output = run_for(stranger.args(options));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(why), "{options:?}: {text}");
+        assert_eq!(output.status.code(), Some(1), "{text}");
+    }
+    // Noise at the ports of nodes.
+    for node in [1, MANAGEMENT] {
+        let mut stranger = std::net::TcpStream::connect(("127.0.0.1", cluster.port(node))).unwrap();
+        let _ = std::io::Write::write_all(&mut stranger, &[0xA5; 100_000]);
+    }
+    all(&mut open(&cluster, SQL), &["CREATE DATABASE d"]);
+    for node in cluster.nodes() {
+        assert!(cluster.runs(node), "node {node}");
+    }
+}
+
+fn run_for(command: &mut Command) -> std::process::Output {
+    let name = format!("{command:?}");
+    command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
+}

@@ -1,0 +1,316 @@
+//! A cluster of separate processes on this machine.
+//!
+//! # Owns
+//! [`Processes`]: its configuration, its processes, the faults that happen to them. All are killed
+//! when it is dropped, and its directory goes, unless the test has failed.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{PATIENCE, QueryError, Session, binary, free_port, run, temporary_directory};
+
+/// What kinds of nodes there are to be, and how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Data nodes, from id 1.
+    pub data: u16,
+    /// Copies of each row.
+    pub replicas: u16,
+    /// Management nodes, from id 49.
+    pub management: u16,
+    /// SQL nodes, from id 51.
+    pub sql: u16,
+    /// Keep data on disk.
+    pub disk: bool,
+}
+
+/// Two data nodes with a copy each, on disk, and two SQL nodes.
+pub const SMALL: Layout = Layout { data: 2, replicas: 2, management: 1, sql: 2, disk: true };
+
+/// A process.
+struct Process {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+/// A running cluster.
+pub struct Processes {
+    layout: Layout,
+    directory: PathBuf,
+    ports: BTreeMap<u16, u16>,
+    processes: BTreeMap<u16, Process>,
+    /// The program, by node, where it is not the one that was just built.
+    pub programs: BTreeMap<u16, PathBuf>,
+}
+
+/// The first management node.
+pub const MANAGEMENT: u16 = 49;
+/// The first SQL node.
+pub const SQL: u16 = 51;
+
+impl Processes {
+    /// Writes a configuration and starts all nodes; returns when all are ready.
+    pub fn start(layout: Layout) -> Self {
+        let mut cluster = Self::prepare(layout, "");
+        cluster.start_all();
+        cluster
+    }
+
+    /// Writes a configuration, with more lines for data nodes, and starts nothing.
+    pub fn prepare(layout: Layout, more: &str) -> Self {
+        let directory = temporary_directory();
+        let mut cluster = Self {
+            layout,
+            directory,
+            ports: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            programs: BTreeMap::new(),
+        };
+        cluster.ports = cluster.nodes().map(|node| (node, free_port())).collect();
+        let config = cluster.config(more);
+        std::fs::write(cluster.config_file(), config).expect("the directory is writable");
+        cluster
+    }
+
+    fn config(&self, more: &str) -> String {
+        let Layout { replicas, disk, .. } = self.layout;
+        let data = self.directory.join("data");
+        let mut text = format!(
+            "[ndbd default]\nNoOfReplicas={replicas}\nDataMemory=128M\nDataDir={}\nNumCPUs=2\n\
+             Diskless={}\n{more}\n[ndb_mgmd default]\nDataDir={}\n",
+            data.display(),
+            u8::from(!disk),
+            data.display(),
+        );
+        for node in self.nodes() {
+            let port = self.ports[&node];
+            text.push_str(&match node {
+                SQL.. => format!("[mysqld]\nNodeId={node}\n"),
+                MANAGEMENT.. => {
+                    format!("[ndb_mgmd]\nNodeId={node}\nHostName=127.0.0.1\nPortNumber={port}\n")
+                }
+                _ => format!("[ndbd]\nNodeId={node}\nHostName=127.0.0.1\nServerPort={port}\n"),
+            });
+        }
+        text
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.directory.join("config.ini")
+    }
+
+    /// All ids.
+    pub fn nodes(&self) -> impl Iterator<Item = u16> + use<> {
+        let Layout { data, management, sql, .. } = self.layout;
+        (1..=data).chain(MANAGEMENT..MANAGEMENT + management).chain(SQL..SQL + sql)
+    }
+
+    /// The data nodes.
+    pub fn data_nodes(&self) -> impl Iterator<Item = u16> + use<> {
+        1..=self.layout.data
+    }
+
+    /// Starts all nodes that do not run, and waits until all are ready.
+    pub fn start_all(&mut self) {
+        for node in self.nodes() {
+            if !self.processes.contains_key(&node) {
+                self.launch(node);
+            }
+        }
+        for node in self.nodes() {
+            self.wait_until_ready(node);
+        }
+    }
+
+    /// Starts a node and waits until it is ready.
+    pub fn start_node(&mut self, node: u16) {
+        self.launch(node);
+        self.wait_until_ready(node);
+    }
+
+    /// Starts a node.
+    pub fn launch(&mut self, node: u16) {
+        self.launch_with(node, &[]);
+    }
+
+    /// Starts a node with more options.
+    pub fn launch_with(&mut self, node: u16, options: &[&str]) {
+        let program = self.programs.get(&node).cloned().unwrap_or_else(binary);
+        let mut command = Command::new(program);
+        let management: Vec<String> = (MANAGEMENT..MANAGEMENT + self.layout.management)
+            .map(|node| format!("127.0.0.1:{}", self.ports[&node]))
+            .collect();
+        let connect = management.join(",");
+        match node {
+            SQL.. => {
+                let port = self.ports[&node];
+                command.args(["sql", "-c", &connect]).arg(format!("--port={port}"));
+                command.arg(format!("--socket={}", self.socket(node).display()));
+                command.arg("--workers=2");
+            }
+            MANAGEMENT.. => {
+                command.args(["management", "-f"]).arg(self.config_file());
+            }
+            _ => {
+                command.args(["data", "-c", &connect]);
+            }
+        }
+        command.arg(format!("--node-id={node}")).args(options);
+        let log = self.directory.join(format!("node-{node}.log"));
+        let errors = std::fs::OpenOptions::new().append(true).create(true).open(&log);
+        let errors = errors.expect("the directory is writable");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .expect("the binary starts");
+        let output = child.stdout.take().expect("its output is piped");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let keep = lines.clone();
+        thread::spawn(move || {
+            use std::io::Write;
+            let file = std::fs::OpenOptions::new().append(true).open(&log);
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Ok(mut file) = file.as_ref() {
+                    let _ = writeln!(file, "{line}");
+                }
+                keep.lock().expect("nobody panics while holding it").push(line);
+            }
+        });
+        self.processes.insert(node, Process { child, lines });
+    }
+
+    /// Waits until a node has said `ready` since it was started, or started itself again.
+    pub fn wait_until_ready(&mut self, node: u16) {
+        let began = Instant::now();
+        loop {
+            let process = self.processes.get_mut(&node).expect("it was started");
+            let lines = process.lines.lock().expect("nobody panics while holding it");
+            let again = lines.iter().rposition(|line| line == "starts again").unwrap_or(0);
+            if lines[again..].iter().any(|line| line.starts_with("ready")) {
+                return;
+            }
+            drop(lines);
+            if let Ok(Some(status)) = process.child.try_wait() {
+                panic!("node {node} has ended: {status}\n{}", self.log(node));
+            }
+            assert!(began.elapsed() < PATIENCE, "node {node} is not ready:\n{}", self.log(node));
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What a node has printed in all its lives.
+    pub fn log(&self, node: u16) -> String {
+        let file = self.directory.join(format!("node-{node}.log"));
+        std::fs::read_to_string(file).unwrap_or_default()
+    }
+
+    /// Ends nodes as crashes would, all at the same time.
+    pub fn kill(&mut self, nodes: &[u16]) {
+        for node in nodes {
+            self.processes.get_mut(node).expect("it runs").child.kill().expect("it is our child");
+        }
+        for node in nodes {
+            let mut process = self.processes.remove(node).expect("it runs");
+            process.child.wait().expect("it is our child");
+        }
+    }
+
+    /// Sends a signal to a node.
+    pub fn signal(&self, node: u16, signal: &str) {
+        let process = self.processes[&node].child.id().to_string();
+        let mut kill = Command::new("kill");
+        kill.args([signal, &process]);
+        assert!(run(kill).status.success(), "kill {signal} {process}");
+    }
+
+    /// Ends a node in good order; its exit code.
+    pub fn stop(&mut self, node: u16) -> Option<i32> {
+        self.signal(node, "-TERM");
+        self.wait_for_end(node)
+    }
+
+    /// Waits for the end of a node's process; its exit code.
+    pub fn wait_for_end(&mut self, node: u16) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            let process = self.processes.get_mut(&node).expect("it was started");
+            if let Some(status) = process.child.try_wait().expect("it is our child") {
+                self.processes.remove(&node);
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "node {node} does not end:\n{}", self.log(node));
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether the process of a node runs.
+    pub fn runs(&mut self, node: u16) -> bool {
+        let process = self.processes.get_mut(&node);
+        process.is_some_and(|process| matches!(process.child.try_wait(), Ok(None)))
+    }
+
+    /// The Unix socket of an SQL node.
+    pub fn socket(&self, node: u16) -> PathBuf {
+        self.directory.join(format!("sql-{node}.sock"))
+    }
+
+    /// The port of a node.
+    pub fn port(&self, node: u16) -> u16 {
+        self.ports[&node]
+    }
+
+    /// A connection to an SQL node.
+    pub fn session(&self, node: u16) -> Result<Session, QueryError> {
+        Session::connect(&self.socket(node))
+    }
+
+    /// The directory of the cluster.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Waits until an SQL node sees every data node complete.
+    pub fn wait_until_complete(&self, sql: u16) {
+        let began = Instant::now();
+        let all = i64::from(self.layout.data);
+        let active = "SELECT COUNT(*) FROM nines.nodes WHERE role = 'data' AND status = 'active'";
+        loop {
+            let found = self.session(sql).and_then(|mut session| session.number(active));
+            if found.is_ok_and(|found| found == all) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "the cluster is not complete again");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for process in self.processes.values_mut() {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+        if thread::panicking() {
+            let mut text = String::new();
+            for node in self.nodes() {
+                let log = self.log(node);
+                let tail: Vec<&str> = log.lines().rev().take(12).collect();
+                let tail: Vec<&str> = tail.into_iter().rev().collect();
+                text.push_str(&format!("--- node {node}\n{}\n", tail.join("\n")));
+            }
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            // What is in it may be needed to understand the failure.
+            let _ = std::fs::rename(&self.directory, self.directory.with_extension("failed"));
+        } else {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
