@@ -133,7 +133,7 @@ impl Session<'_> {
                 let told = look::locks(self.look(Subject::Locks)?);
                 self.answer(json, &told, look::locks_text)
             }
-            What::Events { follow, most } => events::run(self, json, follow, most),
+            What::Events { follow, most, level } => events::run(self, json, follow, (most, level)),
             What::Stop { whom, force } => end::stop(self, whom, force),
             What::Restart { whom: Whom::Node(id), force, patience, .. } => {
                 end::restart(self, id, force, patience)
@@ -228,6 +228,10 @@ impl end::Remote for Session<'_> {
 
     fn end(&mut self, node: u16, restart: bool, force: bool) -> Result<(), AskError> {
         self.connect.ask::<bool>(&Request::End { node, restart, force }).map(drop)
+    }
+
+    fn progress(&mut self, node: u16) -> Option<String> {
+        look::copied(&self.look(Subject::Copies).ok()?, node)
     }
 
     fn now(&mut self) -> Duration {

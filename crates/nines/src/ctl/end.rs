@@ -24,6 +24,9 @@ pub(super) trait Remote {
     fn end(&mut self, node: u16, restart: bool, force: bool) -> Result<(), AskError>;
 
     /// The time since any moment.
+    /// How far the copying of rows to a node is, in words.
+    fn progress(&mut self, node: u16) -> Option<String>;
+
     fn now(&mut self) -> Duration;
 
     fn pause(&mut self, how_long: Duration);
@@ -43,6 +46,13 @@ pub(super) fn stop(cluster: &mut dyn Remote, whom: Whom, force: bool) -> Result<
         let of_role = |node: &&NodeStatus| node.role == role && node.connected;
         status.nodes.iter().filter(of_role).cloned().collect()
     };
+    if !status.on_disk && !force {
+        return Err(
+            "the rows are in memory only (Diskless=1), and lost when all data nodes end; use \
+             --force if they may be"
+                .into(),
+        );
+    }
     let data = nodes("data");
     for node in &data {
         cluster.end(node.node, false, true).map_err(|error| error.to_string())?;
@@ -142,6 +152,7 @@ fn restart_one(
     cluster.say(&format!("{step}node {id}: restarts ({})", node.role));
     cluster.end(id, true, force).map_err(|error| error.to_string())?;
     let mut told = String::new();
+    let mut told_at = began;
     let mut is_new = false;
     loop {
         let status = cluster.status();
@@ -170,9 +181,13 @@ fn restart_one(
                 }
             }
         }
+        let is_long = cluster.now().saturating_sub(told_at) >= TELL_EVERY;
         if word != told {
             cluster.say(&format!("{step}node {id}: {word}"));
-            told = word;
+            (told, told_at) = (word, cluster.now());
+        } else if is_long && let Some(progress) = cluster.progress(id) {
+            cluster.say(&format!("{step}node {id}: {told}, {progress}"));
+            told_at = cluster.now();
         }
         let limit = if is_new { patience } else { RETURN_TIMEOUT.min(patience) };
         if since > limit {
@@ -273,13 +288,16 @@ fn incomplete(status: &ClusterStatus) -> Option<String> {
     if status.stopped || !status.started {
         return Some("the cluster does not serve".into());
     }
-    let kernel = status.nodes.iter().filter(|node| node.port.is_some());
-    for node in kernel.filter(|node| node.status != "started") {
+    let mut kernel = status.nodes.iter().filter(|node| node.port.is_some());
+    if let Some(node) = kernel.find(|node| node.status != "started") {
         let remedy = match node.connected {
             true => String::new(),
             false => format!("; start it {}", where_it_runs(node)),
         };
         return Some(format!("node {} is {}{remedy}", node.node, node.status));
+    }
+    if status.warnings.iter().any(|warning| warning.topic == "not-a-member") {
+        return Some(format!("management node {} is not a member yet", status.told_by));
     }
     if let Some(group) = status.groups.iter().find(|group| group.copies < group.of) {
         let (number, copies, of) = (group.group, group.copies, group.of);
@@ -307,6 +325,8 @@ fn seconds(time: Duration) -> String {
 
 /// How often the cluster is looked at.
 const POLL: Duration = Duration::from_millis(200);
+/// How often it is told how far something is that takes long.
+const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How often in a row it must be complete: votes follow the members after a moment.
 const STEADY: u32 = 5;
 /// How long a node may take to end.

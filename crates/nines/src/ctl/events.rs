@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Session;
-use crate::role::news::{Entry, Page};
+use crate::role::news::{Entry, Level, Page};
 use crate::role::request::{AskError, Request};
 
 /// What has been shown of a log.
@@ -41,14 +41,21 @@ pub(super) fn run(
     session: &mut Session<'_>,
     json: bool,
     follow: bool,
-    most: usize,
+    (most, level): (usize, Level),
 ) -> Result<(), String> {
-    let page: Page = session.ask(&Request::Events { after: None, most })?;
+    // What is left out does not count.
+    let asked = if level > Level::Info { usize::MAX } else { most };
+    let page: Page = session.ask(&Request::Events { after: None, most: asked })?;
     let mut shown = Shown { told_by: page.told_by, ..Shown::default() };
-    let entries = shown.new_lines(page);
+    let mut entries = shown.new_lines(page);
+    entries.retain(|entry| entry.level >= level);
+    entries.drain(..entries.len().saturating_sub(most));
     write(session, json, &entries)?;
     let mut silent = false;
-    while follow {
+    if !follow {
+        return Ok(());
+    }
+    loop {
         thread::sleep(POLL);
         let request = Request::Events { after: Some(shown.number), most: PAGE };
         let page: Page = match session.connect.ask(&request) {
@@ -69,10 +76,10 @@ pub(super) fn run(
         } else {
             page
         };
-        let entries = shown.new_lines(page);
+        let mut entries = shown.new_lines(page);
+        entries.retain(|entry| entry.level >= level);
         write(session, json, &entries)?;
     }
-    Ok(())
 }
 
 fn write(session: &mut Session<'_>, json: bool, entries: &[Entry]) -> Result<(), String> {
@@ -93,7 +100,6 @@ const PAGE: usize = 1_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::role::news::Level;
 
     fn page(told_by: u16, numbers: &[u64], second: u64) -> Page {
         let entry = |number: &u64| Entry {

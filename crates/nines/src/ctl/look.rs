@@ -137,6 +137,18 @@ pub(super) fn locks(sight: Sight) -> Told<Lock> {
     })
 }
 
+/// How far the copying of rows to a node is, in words.
+pub(super) fn copied(sight: &Sight, to: u16) -> Option<String> {
+    let rows = sight.workers.iter().flat_map(|worker| &worker.rows);
+    let to_it = |row: &&Vec<Value>| number(row, 2) == Some(to.into()) && word(row, 3) == "copying";
+    let rows: Vec<&Vec<Value>> = rows.filter(to_it).collect();
+    let sum = |at: usize| rows.iter().filter_map(|row| number(row, at)).sum::<u64>();
+    let (slots, done, sent) = (sum(4), sum(5), sum(7));
+    let left = rows.iter().filter_map(|row| number(row, 9)).max();
+    let left = left.map(|left| format!(", about {} left", micros(left))).unwrap_or_default();
+    (slots > 0).then(|| format!("{} %, {} sent{left}", percent_of(done, slots), bytes(sent)))
+}
+
 /// The table, and who is not in it.
 fn finish(table: &Table, silent: &[u16], none: bool, what: &str) -> String {
     let mut text = if none { format!("no {what}\n") } else { table.text(0) };
@@ -227,15 +239,21 @@ mod tests {
         assert_eq!(
             memory_text(&told),
             "node   used   limit        fullest worker  most of it
-   1  600 B  1.9 K  30 %            50 %  rows 600 B
+   1  600 B   1.9 K  30 %            50 %  rows 600 B
    2    0 B  1000 B   0 %             0 %
 no answer in time from node 3
 "
-            .replace("1.9 K  ", " 1.9 K  ")
-            .replace("limit  ", " limit  ")
         );
         assert_eq!(memory(&sight, Some(2)).rows.len(), 1);
         assert!(memory(&sight, Some(2)).silent.is_empty());
+    }
+
+    #[test]
+    fn copies_under_way() {
+        let row = |to: u64, state: &str| json!([7, 0, to, state, 200, 50, 5, 2048, 10, 1_500_000]);
+        let sight = sight(&[(1, 0, json!([row(2, "copying"), row(3, "copying")]))], &[]);
+        assert_eq!(copied(&sight, 2), Some("25 %, 2.0 K sent, about 1.5 s left".into()));
+        assert_eq!(copied(&sight, 4), None);
     }
 
     #[test]

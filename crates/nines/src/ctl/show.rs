@@ -113,7 +113,7 @@ pub(super) fn survivability(told: &Survivability) -> String {
         text += "The cluster does not serve now: there is nothing to survive\n";
         return text;
     }
-    let tie_breaker = told.tie_breaker.map_or(String::new(), |id| format!(", {id} breaks ties"));
+    let tie_breaker = told.tie_breaker.map_or(String::new(), |id| format!(" ({id} breaks ties)"));
     text += &format!(
         "Votes: {}{tie_breaker}; {} of {} must outlive a loss\n\n",
         list(&told.voters),

@@ -5,7 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -66,8 +66,10 @@ fn by_hand(session: &mut Session<'_>) -> Outcome {
             }
         };
         let words = super::words::cut(&line);
-        if !words.is_empty() && editor.add_history_entry(line.as_str()).is_ok_and(|new| new) {
-            kept.as_ref().map(|path| keep(path, &line));
+        let is_new =
+            !words.is_empty() && editor.add_history_entry(line.as_str()).is_ok_and(|new| new);
+        if let Some(path) = kept.as_deref().filter(|_| is_new) {
+            keep(path, &line);
         }
         if session.order(&words) == Outcome::Quit {
             return Outcome::Done;
@@ -76,7 +78,7 @@ fn by_hand(session: &mut Session<'_>) -> Outcome {
 }
 
 /// Adds a line to the history of all sessions.
-fn keep(path: &PathBuf, line: &str) {
+fn keep(path: &Path, line: &str) {
     let _ = path.parent().map(fs::create_dir_all);
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
         let _ = writeln!(file, "{line}");

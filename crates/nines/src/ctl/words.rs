@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use crate::role::news::Level;
+
 /// What a line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
@@ -29,6 +31,8 @@ pub(super) enum What {
     Events {
         follow: bool,
         most: usize,
+        /// Lines that matter less are left out.
+        level: Level,
     },
     Groups,
     Memory(Option<u16>),
@@ -81,7 +85,11 @@ pub(super) const WORDS: [Word; 14] = [
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
     word("survivability", "survivability", "which next losses the cluster would survive, and why"),
-    word("events", "events [-n N] [--follow]", "the cluster log: what happened, and why"),
+    word(
+        "events",
+        "events [-n N] [--level L] [--follow]",
+        "the cluster log: what happened, and why",
+    ),
     word("memory", "memory [N]", "memory of data nodes: used, limit, percent; ALL REPORT MEMORY"),
     word("transactions", "transactions", "open transactions"),
     word("locks", "locks", "locks that are held or waited for"),
@@ -110,7 +118,7 @@ const FOREIGN: [(&str, &str); 12] = [
     ("exit-single", "single user mode is not available yet"),
     ("create", "node groups are formed at the first start; adding some is not available yet"),
     ("drop", "node groups are fixed; removing some is not available yet"),
-    ("clusterlog", "all levels are kept; `events --json` tells them apart"),
+    ("clusterlog", "all levels are kept; `events --level warning` leaves the lower ones out"),
     ("dump", "use the tables of the schema `nines` in SQL, or `nines inspect`"),
     ("purge", "ids of nodes that are gone are free at once"),
     ("connect", "leave, and give -c HOST[:PORT]"),
@@ -236,7 +244,10 @@ fn to_somebody(verb: &str, whom: Whom, given: &[&str]) -> Result<What, String> {
         "memory" => no_options(verb, given, What::Memory(one)),
         "report" => match given {
             ["memory" | "memoryusage", rest @ ..] => no_options(verb, rest, What::Memory(one)),
-            ["eventlog", ..] => Ok(What::Events { follow: false, most: EVENTS_DEFAULT }),
+            ["eventlog", ..] => {
+                let (follow, most, level) = (false, EVENTS_DEFAULT, Level::Info);
+                Ok(What::Events { follow, most, level })
+            }
             [other, ..] => Err(format!("`report {other}` is not available; `report memory` is")),
             [] => Err("report what? `report memory`".into()),
         },
@@ -301,12 +312,16 @@ fn options(verb: &str, given: &[&str], known: &[&str]) -> Result<Options, String
 }
 
 fn events(given: &[&str]) -> Result<What, String> {
-    let (mut follow, mut most) = (false, EVENTS_DEFAULT);
+    let (mut follow, mut most, mut level) = (false, EVENTS_DEFAULT, Level::Info);
     let mut given = given.iter();
     while let Some(word) = given.next() {
         let number = match *word {
             "-f" | "--follow" => {
                 follow = true;
+                continue;
+            }
+            "--level" => {
+                level = given.next().and_then(|name| level_of(name)).ok_or(NO_LEVEL)?;
                 continue;
             }
             "-n" => given.next().copied(),
@@ -317,7 +332,11 @@ fn events(given: &[&str]) -> Result<What, String> {
         };
         most = number.parse().map_err(|_| format!("-n needs a number of lines, not `{number}`"))?;
     }
-    Ok(What::Events { follow, most })
+    Ok(What::Events { follow, most, level })
+}
+
+fn level_of(name: &str) -> Option<Level> {
+    [Level::Info, Level::Warning, Level::Error].into_iter().find(|level| level.name() == name)
 }
 
 /// How many letters are to be changed, added or taken away.
@@ -338,6 +357,7 @@ fn distance(one: &str, other: &str) -> usize {
 
 /// Lines of the cluster log that are shown unless another number is given.
 const EVENTS_DEFAULT: usize = 50;
+const NO_LEVEL: &str = "--level needs info, warning or error";
 /// How long a node may take to be back with all its rows.
 const PATIENCE: Duration = Duration::from_secs(600);
 

@@ -50,7 +50,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     });
     let on_disk = disk.is_some();
     let listeners = listen(&config, own)?;
-    let memory = kernel.data_memory * u64::from(threads) >> 20;
+    let memory = (kernel.data_memory * u64::from(threads)) >> 20;
     let log = log_of(node);
     let cluster = Cluster::start(Setup {
         config: Arc::new(kernel),

@@ -1,9 +1,9 @@
 //! Clusters made by hand, for tests.
 
 use cluster_config::{ClusterConfig, Role};
+use model::cluster::{PlacementSlot, Replica};
 use model::{
     ClusterId, ClusterState, ControlIndex, Incarnation, Member, MemberStatus, NodeId, NodeRole,
-    PlacementSlot, Replica,
 };
 
 /// Data nodes from 1 and management nodes from 49 on these hosts, an SQL node 60.

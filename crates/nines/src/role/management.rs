@@ -96,8 +96,12 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         links: Some(links(&config, own, listeners, Some(desk.clone().service()))),
         application: Some(Arc::new(move |_| {
             let (log, config) = watch.clone();
-            let watcher = move |after: &Arc<ClusterState>, before: &ClusterState| {
-                log.tell(Input::News(news::of_change(&config, before, after)));
+            let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
+                let drafts = match before {
+                    Some(before) => news::of_change(&config, before, after),
+                    None => vec![news::first_sight(node, after)],
+                };
+                log.tell(Input::News(drafts));
             };
             Box::new(Operator::new(board.clone(), Box::new(watcher)))
         })),

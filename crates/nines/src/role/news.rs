@@ -100,9 +100,6 @@ pub(super) fn of_change(
     before: &ClusterState,
     after: &ClusterState,
 ) -> Vec<Draft> {
-    if before.index.0 == 0 {
-        return vec![first_sight(after)];
-    }
     let mut drafts = Vec::new();
     let mut add = |level, node, event, text: String| {
         drafts.push(Draft::new(level, node, event, text));
@@ -131,8 +128,8 @@ pub(super) fn of_change(
     drafts
 }
 
-/// What a node says that has not seen the cluster before.
-fn first_sight(after: &ClusterState) -> Draft {
+/// What a management node says that has just become a member.
+pub(super) fn first_sight(own: NodeId, after: &ClusterState) -> Draft {
     let serving = after.data_members().filter(|(_, member)| member.status == MemberStatus::Active);
     let serving: Vec<u16> = serving.map(|(node, _)| node.0).collect();
     let text = if after.started && !serving.is_empty() {
@@ -141,7 +138,7 @@ fn first_sight(after: &ClusterState) -> Draft {
     } else {
         "follows the cluster, which has not started yet".to_string()
     };
-    Draft::new(Level::Info, None, "cluster_seen", text)
+    Draft::new(Level::Info, Some(own), "cluster_seen", text)
 }
 
 /// A life has ended.
@@ -219,10 +216,11 @@ fn of_whole(before: &ClusterState, after: &ClusterState) -> Vec<Draft> {
     }
     if after.started && !before.started {
         let copies = after.groups.first().map_or(0, Vec::len);
-        let text = format!(
-            "the cluster has started: {} node groups of {copies} copies",
-            after.groups.len()
-        );
+        let groups = match after.groups.len() {
+            1 => "one node group".to_string(),
+            several => format!("{several} node groups"),
+        };
+        let text = format!("the cluster has started: {groups} of {copies} copies");
         drafts.push(Draft::new(Level::Info, None, "cluster_started", text));
     }
     if after.stopped && !before.stopped {
@@ -260,7 +258,8 @@ pub(super) fn of_link(event: &LinkEvent, roles: &BTreeMap<NodeId, String>) -> Dr
         LinkEvent::Down { node, closed, why, .. } => {
             let end = if *closed { "its process has ended" } else { "it may still live" };
             let text = format!("{} node disconnected, {why}; {end}", name(node));
-            Draft::new(Level::Warning, Some(*node), "disconnected", text)
+            let level = if *closed { Level::Info } else { Level::Warning };
+            Draft::new(level, Some(*node), "disconnected", text)
         }
         LinkEvent::Refused { node, why } => {
             Draft::new(Level::Warning, *node, "refused", why.clone())

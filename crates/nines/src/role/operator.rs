@@ -34,8 +34,8 @@ struct Notes {
     questions: Vec<(Subject, Sender<Sight>)>,
 }
 
-/// Is told of each new state, with the one before.
-pub(super) type Watcher = Box<dyn Fn(&Arc<ClusterState>, &ClusterState) + Send>;
+/// Is told of each new state, with the one before if it has been told of one.
+pub(super) type Watcher = Box<dyn Fn(&ClusterState, Option<&ClusterState>) + Send>;
 
 impl Board {
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -64,6 +64,9 @@ impl Board {
 pub(super) struct Operator {
     board: Board,
     watcher: Watcher,
+    /// What the watcher has been told last. Nothing before this life is a member: until then it only
+    /// hears what has been.
+    told: Option<Arc<ClusterState>>,
     open: BTreeMap<u64, Question>,
     /// Counts questions.
     asked: u64,
@@ -80,7 +83,7 @@ struct Question {
 
 impl Operator {
     pub(super) fn new(board: Board, watcher: Watcher) -> Self {
-        Self { board, watcher, open: BTreeMap::new(), asked: 0 }
+        Self { board, watcher, told: None, open: BTreeMap::new(), asked: 0 }
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_>, at: Subject, answer: Sender<Sight>) {
@@ -132,12 +135,15 @@ impl Actor for Operator {
         ctx.set_timer(Timer::Application(0), TICK);
     }
 
-    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+    fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, _: &ClusterState) {
         let state = ctx.cluster().clone();
         for question in self.open.values_mut() {
             question.awaited.retain(|to| state.members.contains_key(&to.node));
         }
-        (self.watcher)(&state, before);
+        if self.told.is_some() || state.member(ctx.node(), ctx.incarnation()).is_some() {
+            (self.watcher)(&state, self.told.as_deref());
+            self.told = Some(state.clone());
+        }
         self.board.notes().state = state;
         self.settle(ctx.now());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_config::{ClusterConfig, NodeGroup};
+use cluster_config::{ClusterConfig, NodeGroup, Role, Value};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Incarnation, Member, MemberStatus, NodeId, NodeRole};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub(crate) struct ClusterStatus {
     pub(crate) started: bool,
     /// Nothing is served any more.
     pub(crate) stopped: bool,
+    /// Rows outlive a stop of all data nodes.
+    #[serde(default)]
+    pub(crate) on_disk: bool,
     /// Tells configurations apart.
     pub(crate) configuration: String,
     /// The version of the program that tells it.
@@ -128,6 +131,9 @@ impl ClusterStatus {
             replicas: config.replicas(),
             started: state.started,
             stopped: state.stopped,
+            on_disk: config
+                .nodes_of(Role::Data)
+                .all(|node| node.value("Diskless") != Some(Value::Flag(true))),
             configuration: config.fingerprint().to_string(),
             version: env!("CARGO_PKG_VERSION").into(),
             settling: state.takeovers.len(),

@@ -43,7 +43,7 @@ pub(crate) struct NextLoss {
     pub(crate) survives: bool,
     /// One line for people.
     pub(crate) why: String,
-    /// Nodes that must not be lost after it, as long as nothing has come back.
+    /// Nodes whose loss would be survived now, and not after this one until it is back.
     pub(crate) then_fatal: Vec<u16>,
 }
 
@@ -175,7 +175,8 @@ impl Present<'_> {
         let mut then_fatal = Vec::new();
         if survives {
             let rest = self.without(lost);
-            let fatal = |node: &&NodeId| !rest.after(&[**node].into()).goes_on();
+            let goes_on = |of: &Self, node: NodeId| of.after(&[node].into()).goes_on();
+            let fatal = |node: &&NodeId| goes_on(self, **node) && !goes_on(&rest, **node);
             then_fatal = rest.living.iter().filter(fatal).map(|node| node.0).collect();
         }
         if !then_fatal.is_empty() {

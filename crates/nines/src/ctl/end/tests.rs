@@ -82,6 +82,10 @@ impl Remote for Script {
         Ok(())
     }
 
+    fn progress(&mut self, _: u16) -> Option<String> {
+        None
+    }
+
     fn now(&mut self) -> Duration {
         self.time
     }
@@ -175,7 +179,10 @@ fn all_stop_the_management_node_last() {
     stop(&mut cluster, Whom::Everything, false).unwrap();
     assert_eq!(cluster.told, [1, 2, 49]);
     let mut cluster = Script::new();
-    stop(&mut cluster, Whom::DataNodes, false).unwrap();
+    cluster.status.on_disk = false;
+    let why = stop(&mut cluster, Whom::DataNodes, false).unwrap_err();
+    assert!(why.contains("in memory only") && cluster.told.is_empty(), "{why}");
+    stop(&mut cluster, Whom::DataNodes, true).unwrap();
     assert_eq!(cluster.told, [1, 2]);
 }
 

@@ -6,6 +6,10 @@ fn parsed(line: &str) -> What {
     parse(&cut(line)).unwrap_or_else(|why| panic!("{line}: {why}")).what
 }
 
+fn events(follow: bool, most: usize) -> What {
+    What::Events { follow, most, level: Level::Info }
+}
+
 fn wrong(line: &str) -> String {
     match parse(&cut(line)) {
         Ok(order) => panic!("{line}: {order:?}"),
@@ -32,7 +36,7 @@ fn ndb_users_are_at_home() {
         ("ALL REPORT MEMORY", What::Memory(None)),
         ("all report MemoryUsage", What::Memory(None)),
         ("3 REPORT Memory", What::Memory(Some(3))),
-        ("ALL REPORT EVENTLOG", What::Events { follow: false, most: 50 }),
+        ("ALL REPORT EVENTLOG", events(false, 50)),
         ("SHUTDOWN", What::Stop { whom: Whom::Everything, force: false }),
         ("HELP SHOW", What::Help(Some("show".into()))),
         ("EXIT", What::Quit),
@@ -63,9 +67,9 @@ fn plain_orders() {
         ("version", What::Version),
         ("help", What::Help(None)),
         ("quit", What::Quit),
-        ("events", What::Events { follow: false, most: 50 }),
-        ("events --follow -n 5", What::Events { follow: true, most: 5 }),
-        ("events -n5 -f", What::Events { follow: true, most: 5 }),
+        ("events", events(false, 50)),
+        ("events --follow -n 5", events(true, 5)),
+        ("events -n5 -f", events(true, 5)),
         ("stop 2 --force", What::Stop { whom: Whom::Node(2), force: true }),
         ("stop --force 2", What::Stop { whom: Whom::Node(2), force: true }),
         ("stop all", What::Stop { whom: Whom::DataNodes, force: false }),
@@ -82,6 +86,12 @@ fn plain_orders() {
         // An option's value stands behind it, which is why `all` is looked for first.
         assert_eq!(parsed(line), what, "{line}");
     }
+}
+
+#[test]
+fn levels_of_events() {
+    let level = Level::Warning;
+    assert_eq!(parsed("events --level WARNING"), What::Events { follow: false, most: 50, level });
 }
 
 #[test]
@@ -122,6 +132,8 @@ fn garbage_is_told_by_name() {
         ("events x", "`x` is too much"),
         ("events -n", "too much"),
         ("events -n many", "not `many`"),
+        ("events --level loud", "--level needs"),
+        ("events --level", "--level needs"),
         ("all report", "report what?"),
         ("all report backupstatus", "`report backupstatus` is not available"),
         ("START BACKUP", "online backup is not available"),
@@ -129,7 +141,7 @@ fn garbage_is_told_by_name() {
         ("ENTER SINGLE USER MODE 5", "single user mode"),
         ("EXIT SINGLE USER MODE", "single user mode"),
         ("ALL DUMP 1000", "schema `nines`"),
-        ("CLUSTERLOG INFO", "events --json"),
+        ("CLUSTERLOG INFO", "events --level"),
         ("\u{feff}\0 \u{1f600}", "is not an order"),
     ];
     for (line, part) in cases {

@@ -1,6 +1,7 @@
 //! Changes of states made by hand, and the lines about them.
 
-use model::{ClusterState, ControlIndex, Takeover};
+use model::cluster::Takeover;
+use model::{ClusterState, ControlIndex};
 
 use super::*;
 use crate::role::fixture::{config, state};
@@ -100,25 +101,18 @@ fn a_node_leaves_and_returns() {
 
 #[test]
 fn the_cluster_starts_and_stops() {
-    let none = ClusterState::default();
     let started = state(&config(2, &["a", "b"], &["c"]));
-    assert_eq!(
-        lines(&none, &started),
-        ["info cluster_seen follows the cluster, which serves: nodes 1, 2 have all their rows"]
-    );
+    let seen = |state: &ClusterState| first_sight(NodeId(49), state).text;
+    assert_eq!(seen(&started), "follows the cluster, which serves: nodes 1, 2 have all their rows");
     let forming = after(&started, |state| {
         state.started = false;
         state.slots.clear();
     });
-    assert_eq!(
-        lines(&none, &forming)[0],
-        "info cluster_seen follows the cluster, which has not \
-                                           started yet"
-    );
+    assert_eq!(seen(&forming), "follows the cluster, which has not started yet");
     assert_eq!(
         lines(&forming, &started),
         [
-            "info cluster_started the cluster has started: 1 node groups of 2 copies",
+            "info cluster_started the cluster has started: one node group of 2 copies",
             "info epoch_driver 1 drives epochs now",
         ]
     );

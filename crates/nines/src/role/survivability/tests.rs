@@ -1,6 +1,7 @@
 //! Survivability of states made by hand.
 
-use model::{Incarnation, Member, PlacementSlot, Replica};
+use model::cluster::{PlacementSlot, Replica};
+use model::{Incarnation, Member};
 
 use super::*;
 use crate::role::fixture::{config, state};
@@ -14,7 +15,7 @@ fn heard(state: &ClusterState) -> BTreeSet<NodeId> {
     state.members.keys().copied().collect()
 }
 
-fn why<'a>(of: &'a Survivability, node: u16) -> &'a str {
+fn why(of: &Survivability, node: u16) -> &str {
     let loss = of.losses.iter().find(|loss| loss.nodes == [node]);
     &loss.unwrap_or_else(|| panic!("no loss of {node}: {of:?}")).why
 }
