@@ -3,6 +3,8 @@
 //! # Owns
 //! The rows of `wire::Inspection` with names, as JSON and as text.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +22,7 @@ pub(super) struct NodeMemory {
     /// The fullest of its workers, each of which has its own part.
     pub(super) fullest_worker_percent: u64,
     /// What takes how much, by name.
-    pub(super) pools: Vec<(String, u64)>,
+    pub(super) pools: BTreeMap<String, u64>,
 }
 
 /// An open transaction.
@@ -79,7 +81,7 @@ pub(super) fn memory(sight: &Sight, only: Option<u16>) -> Told<NodeMemory> {
     for WorkerSight { node, rows, .. } in sight.workers.iter().filter(|w| of_interest(w.node)) {
         if nodes.last().is_none_or(|last| last.node != *node) {
             let (used, limit, percent, fullest_worker_percent) = (0, 0, 0, 0);
-            let pools = Vec::new();
+            let pools = BTreeMap::new();
             let node = *node;
             nodes.push(NodeMemory { node, used, limit, percent, fullest_worker_percent, pools });
         }
@@ -93,10 +95,7 @@ pub(super) fn memory(sight: &Sight, only: Option<u16>) -> Told<NodeMemory> {
                     let percent = percent_of(used, limit);
                     sum.fullest_worker_percent = sum.fullest_worker_percent.max(percent);
                 }
-                None => match sum.pools.iter_mut().find(|pool| pool.0 == name) {
-                    Some(pool) => pool.1 += used,
-                    None => sum.pools.push((name, used)),
-                },
+                None => *sum.pools.entry(name).or_default() += used,
             }
         }
         sum.percent = percent_of(sum.used, sum.limit);
@@ -164,7 +163,8 @@ pub(super) fn memory_text(told: &Told<NodeMemory>) -> String {
         &[0, 1, 2, 3, 4],
     );
     for node in &told.rows {
-        let mut pools: Vec<&(String, u64)> = node.pools.iter().filter(|pool| pool.1 > 0).collect();
+        let mut pools: Vec<(&String, &u64)> =
+            node.pools.iter().filter(|pool| *pool.1 > 0).collect();
         pools.sort_by_key(|pool| std::cmp::Reverse(pool.1));
         let pools = pools.iter().take(3).map(|(name, used)| format!("{name} {}", bytes(*used)));
         table.row([
