@@ -1,4 +1,4 @@
-//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `clients`, `fmt`.
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `clients`, `fmt`.
 //!
 //! # Owns
 //! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
@@ -28,6 +28,8 @@ usage: cargo xtask COMMAND [OPTIONS]
   tidy [--write]                    the project's own rules; --write refreshes generated tables
   sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;
                                     a sub-command of the simulator may come first (default: run)
+  chaos [--minutes N]               kill, freeze and stop the processes of a real cluster under load
+                                    (default: 10)
   clients                           install what the tests with real clients need
   fmt [--check]                     format every crate
 ";
@@ -59,12 +61,25 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
             Ok(exit_code(tidy::run(&Workspace::load()?, write)?))
         }
         "sim" => steps::sim(&Workspace::load()?, rest),
+        "chaos" => steps::chaos(&Workspace::load()?, minutes(rest)?),
         "clients" if rest.is_empty() => {
             clients::install(&Workspace::load()?.root)?;
             Ok(ExitCode::SUCCESS)
         }
         "fmt" => steps::fmt(&Workspace::load()?, flag(rest, "--check")?),
         other => Err(format!("unknown command `{other}`; try `cargo xtask --help`")),
+    }
+}
+
+/// How long chaos is to last.
+fn minutes(rest: &[String]) -> Result<u32, String> {
+    match rest {
+        [] => Ok(10),
+        [name, count] if name == "--minutes" => {
+            let count = count.parse().ok().filter(|count| (1..=1_440).contains(count));
+            count.ok_or("--minutes takes a number from 1 to 1440".to_string())
+        }
+        _ => Err("chaos takes --minutes N".to_string()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The commands that run other programs: `test`, `sim`, `fmt`.
+//! The commands that run other programs: `test`, `sim`, `chaos`, `fmt`.
 //!
 //! # Owns
 //! The order of the steps, their environment and the summary at the end.
@@ -96,6 +96,20 @@ pub(crate) fn sim(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
     }
 }
 
+/// Runs chaos on real processes for so many minutes.
+pub(crate) fn chaos(workspace: &Workspace, minutes: u32) -> Result<ExitCode, String> {
+    let build = [&["build", "-p", "nines"][..], &PROFILE].concat();
+    let run = ["test", "-p", "tests", "--test", "it"];
+    let run = [&run[..], &PROFILE, &["chaos", "--", "--nocapture"]].concat();
+    let seconds = [("NINES_CHAOS_SECONDS", (u64::from(minutes) * 60).to_string())];
+    for (args, environment) in [(words(&build), &[][..]), (words(&run), &seconds[..])] {
+        if !matches!(execute_with(workspace, &args, environment)?, Outcome::Passed) {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Formats every crate, or says what is not formatted.
 pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<ExitCode, String> {
     check_tools(&workspace.root)?;
@@ -170,6 +184,14 @@ fn perform(workspace: &Workspace, action: &Action) -> Result<Outcome, String> {
 }
 
 fn execute(workspace: &Workspace, args: &[String]) -> Result<Outcome, String> {
+    execute_with(workspace, args, &[])
+}
+
+fn execute_with(
+    workspace: &Workspace,
+    args: &[String],
+    more: &[(&str, String)],
+) -> Result<Outcome, String> {
     let shown = format!("cargo {}", args.join(" "));
     println!("$ {shown}");
     let mut command = Command::new(cargo());
@@ -179,6 +201,7 @@ fn execute(workspace: &Workspace, args: &[String]) -> Result<Outcome, String> {
     for (key, value) in environment(|key| env::var(key).ok()) {
         command.env(key, value);
     }
+    command.envs(more.iter().map(|(key, value)| (key, value)));
     let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed(shown) })
 }

@@ -27,9 +27,10 @@ pub enum Halt {
     ClusterStopped(&'static str),
     /// The node left in good order.
     Left,
-    /// What it has on its disk is of another cluster than the one its configuration leads to.
+    /// What it has on its disk, or knows of the cluster it uses, is of another cluster than the one
+    /// its configuration leads to.
     OtherCluster {
-        /// The cluster of the disk.
+        /// The cluster of the disk, or the one known so far.
         own: ClusterId,
         /// The cluster that serves.
         cluster: ClusterId,
@@ -48,8 +49,8 @@ impl fmt::Display for Halt {
             Halt::Left => f.write_str("the node has left the cluster"),
             Halt::OtherCluster { own, cluster } => write!(
                 f,
-                "its data directory belongs to {own:?}, but the other nodes to {cluster:?}: give \
-                 it an empty directory"
+                "what it has is of {own:?}, but the other nodes belong to {cluster:?}: a node with a \
+                 data directory needs an empty one"
             ),
             Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),

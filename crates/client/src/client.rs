@@ -314,6 +314,7 @@ impl Client {
                 self.avoided.link_down(life, closed, ctx.now());
                 self.life_lost(ctx, life);
             }
+            Message::State(_) => self.followed_answers(ctx, from.node),
             other => return Some(other),
         }
         self.arm(ctx);

@@ -378,7 +378,14 @@ impl Worker {
         self.shared.recorder.record(self.shared.now, record);
         self.shared.messages.handled(name);
         match message {
-            Message::State(state) => self.reach(state),
+            Message::State(state) => {
+                self.reach(state.clone());
+                if from.node != self.shared.node {
+                    // Who follows a node hears that it answers, also if that is nothing new.
+                    let message = Message::State(state);
+                    self.turn(ActorKind::Client, |actor, ctx| actor.handle(ctx, from, message));
+                }
+            }
             Message::LinkDown { node, incarnation, .. } => {
                 let peer = (node, incarnation);
                 let pending = self.closing.get_mut(&peer).expect("counted when it came in");
@@ -397,6 +404,13 @@ impl Worker {
 
     /// Takes over a newer cluster state: tells all actors, lets go of what was held for it.
     fn reach(&mut self, state: Arc<ClusterState>) {
+        let (own, cluster) = (self.shared.cluster.id, state.id);
+        let follows_only = self.actors.control.is_none() && self.actors.participant.is_none();
+        if follows_only && own != ClusterId::default() && cluster != own {
+            // What this worker knows of tables and rows is of a cluster that is gone.
+            self.shared.halt = Some(Halt::OtherCluster { own, cluster });
+            return;
+        }
         if state.index <= self.shared.cluster.index {
             return;
         }

@@ -11,7 +11,7 @@ use wire::{ControlMessage, Message};
 use super::Client;
 use super::route::{Life, life_of};
 
-/// How long to wait for a first state before another node is asked.
+/// How long to wait for a node's first answer before another one is asked.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Who is followed.
@@ -83,7 +83,6 @@ impl Client {
             self.follower.followed = Some(node);
             ctx.send(control_of(node), Message::Control(Box::new(ControlMessage::Follow)));
         }
-        self.follow_well(ctx);
     }
 
     /// Asks another node, unless that was just done.
@@ -111,16 +110,14 @@ impl Client {
         if ctx.cluster().started && !reports(ctx.cluster(), followed) {
             probe!(ctx, "client: followed node is no member any more");
             self.follower.due = ctx.now();
-        } else if self.follower.due > ctx.now() {
-            self.follow_well(ctx);
         }
     }
 
-    /// Stops looking for another node once the cluster is known to be started and the followed
-    /// node belongs to it.
-    fn follow_well(&mut self, ctx: &Ctx<'_>) {
-        let followed = self.follower.followed;
-        if self.ready(ctx) && followed.is_some_and(|node| reports(ctx.cluster(), node)) {
+    /// A node has told its state. Stops looking for another one if it is the followed node, the
+    /// cluster is known to be started, and the node belongs to it.
+    pub(super) fn followed_answers(&mut self, ctx: &Ctx<'_>, node: NodeId) {
+        let followed = self.follower.followed == Some(node);
+        if followed && self.ready(ctx) && reports(ctx.cluster(), node) {
             self.follower.due = Instant::FAR_FUTURE;
         }
     }

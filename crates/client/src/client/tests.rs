@@ -36,7 +36,10 @@ impl Sim {
         assert!(
             matches!(follow.1, Message::Control(ref c) if matches!(**c, ControlMessage::Follow))
         );
-        Self { world, client, session }
+        let mut sim = Self { world, client, session };
+        let state = sim.world.ctx().cluster().clone();
+        sim.deliver(follow.0, Message::State(state));
+        sim
     }
 
     fn deliver(&mut self, from: Address, message: Message) {
@@ -129,7 +132,29 @@ fn follows_the_next_node_until_the_cluster_has_started() {
     let before = world.change(|state| *state = (*started).clone());
     client.cluster_changed(&mut world.ctx(), &before);
     assert!(client.ready(&world.ctx()));
+    let state = world.ctx().cluster().clone();
+    client.handle(&mut world.ctx(), second, Message::State(state));
     assert_eq!(world.next_timer(), None, "all is well");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_not_followed() {
+    let mut world = World::new(9, ActorKind::Client);
+    let mut client = Client::new(ClientOptions::default());
+    client.start(&mut world.ctx());
+    // The cluster is known, and whoever is asked says nothing: the next one is asked.
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        assert!(client.ready(&world.ctx()));
+        asked.push(world.sent_one().0);
+        assert_eq!(world.next_timer(), Some(Timer::ClientTick));
+        client.timeout(&mut world.ctx());
+    }
+    assert!(asked[0] != asked[1] && asked[1] != asked[2], "{asked:?}");
+    let followed = world.sent_one().0;
+    let state = world.ctx().cluster().clone();
+    client.handle(&mut world.ctx(), followed, Message::State(state));
+    assert_eq!(world.next_timer(), None, "it answers, if with nothing new");
 }
 
 #[test]

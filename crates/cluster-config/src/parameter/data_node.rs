@@ -34,8 +34,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether to listen on all addresses of the host instead of that of HostName"
 
     "UseShm";
-    DATA | CLIENT, flag(true), Node, LATER, ndb "0";
-    "whether nodes on one host exchange messages by shared memory"
+    DATA | CLIENT, flag(true), Node, HONOURED, ndb "0";
+    "whether nodes on one host exchange messages by Unix sockets instead of TCP"
 
     "MaxSendDelay";
     DATA, micros(0, 0, 11_000), Node, LATER;
@@ -338,19 +338,20 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     // Threads.
     "AutomaticThreadConfig";
-    DATA, flag(true), InitialSystem, LATER, ndb "0";
+    DATA, flag(true), InitialSystem, HONOURED, ndb "0";
     "whether threads follow from NumCPUs, or from the CPUs the process may use"
 
     "NumCPUs";
-    DATA, follows(Unit::Count, "the CPUs the process may use", 0, 1_024), InitialSystem, LATER;
+    DATA, follows(Unit::Count, "the CPUs the process may use", 0, 1_024), InitialSystem, HONOURED;
     "CPUs that an automatic layout of threads makes use of"
 
     "ThreadConfig";
-    DATA, Kind::Threads, System, LATER;
-    "threads by role, with their number, CPUs and priority"
+    DATA, Kind::Threads, System, HONOURED;
+    "threads by role: the number of ldm is that of workers; other roles, CPUs and priorities are \
+     not in effect yet"
 
     "MaxNoOfExecutionThreads";
-    DATA, count(2, 0, 72), System, LATER;
+    DATA, count(2, 0, 72), System, HONOURED;
     "threads of the process, where neither of the above is given; 2 at least"
 
     "LockExecuteThreadToCPU";

@@ -92,7 +92,7 @@ impl Connect {
                 ))
             })?,
         };
-        let _: bool = self.ask(&Request::Claim { node: node.0 })?;
+        let _: bool = self.ask(&Request::Claim { node: node.0, role: role.to_string() })?;
         Ok(Given { config, node })
     }
 }

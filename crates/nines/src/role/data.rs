@@ -32,9 +32,6 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     watch_signals(send.clone())?;
     let Given { config, node } = options.connect.begin("data", options.node)?;
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
-    if own.role != cluster_config::Role::Data {
-        return Err(format!("node {} is a {} node in the configuration", node.0, own.role));
-    }
     let base = own.directory().unwrap_or_else(|| ".".into());
     let mut directory = take_directory(Path::new(&base), node, options.initial)?;
     // The files of a worker are its own: a directory keeps the number of its first start.

@@ -202,7 +202,7 @@ impl Desk {
                 let fingerprint = self.config.fingerprint().to_string();
                 value(&Configuration { text: self.config.canonical(), fingerprint, free })
             }
-            Request::Claim { node } => self.claim(NodeId(node)),
+            Request::Claim { node, role } => self.claim(NodeId(node), &role),
             Request::Status => {
                 let books = self.books();
                 let own = (self.own, books.incarnation);
@@ -229,19 +229,17 @@ impl Desk {
 
     /// Ids of a role that nobody has, those meant for it first.
     fn free(&self, role: &str) -> Result<Vec<u16>, String> {
-        let roles: &[ConfiguredRole] = match role {
-            "data" => &[ConfiguredRole::Data],
-            "sql" => &[ConfiguredRole::Sql, ConfiguredRole::Api],
-            _ => return Err(format!("nobody asks for the configuration as `{role}`")),
-        };
+        let roles = roles(role)?;
         let books = self.books();
         let nodes = roles.iter().flat_map(|role| self.config.nodes_of(*role));
         Ok(nodes.filter(|node| books.is_free(node.id)).map(|node| node.id.0).collect())
     }
 
-    fn claim(&self, node: NodeId) -> Result<serde_json::Value, String> {
-        if self.config.node(node).is_none() {
-            return Err(format!("node {} is not in the configuration", node.0));
+    fn claim(&self, node: NodeId, role: &str) -> Result<serde_json::Value, String> {
+        let found = self.config.node(node);
+        let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
+        if !roles(role)?.contains(&found.role) {
+            return Err(format!("node {} is a {} node in the configuration", node.0, found.role));
         }
         let mut books = self.books();
         if !books.is_free(node) {
@@ -303,6 +301,15 @@ fn needed_for(state: &ClusterState, node: NodeId) -> Option<u16> {
     };
     let serves = state.started && !state.stopped;
     state.slots.iter().filter(|_| serves).find(complete).map(|slot| slot.group)
+}
+
+/// The roles of the configuration that a process of this kind may take, the best first.
+fn roles(kind: &str) -> Result<&'static [ConfiguredRole], String> {
+    match kind {
+        "data" => Ok(&[ConfiguredRole::Data]),
+        "sql" => Ok(&[ConfiguredRole::Sql, ConfiguredRole::Api]),
+        _ => Err(format!("there are no processes of the kind `{kind}`")),
+    }
 }
 
 impl Books {

@@ -127,6 +127,11 @@ fn heed(
                     complain(&line);
                     return Ok(Some(After::StartAgain { soon: false }));
                 }
+                // It holds nothing; there is another cluster to serve from now on.
+                Halt::OtherCluster { .. } if !life.leaves => {
+                    complain(&line);
+                    return Ok(Some(After::StartAgain { soon: true }));
+                }
                 _ => return Err(line),
             }
         }

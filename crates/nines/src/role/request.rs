@@ -23,6 +23,8 @@ pub(crate) enum Request {
     Claim {
         /// The id.
         node: u16,
+        /// What the asker is.
+        role: String,
     },
     /// A management node: how the cluster is.
     Status,
@@ -198,10 +200,10 @@ mod tests {
 
     #[test]
     fn answers_say_yes_or_no() {
-        let asked = serde_json::to_vec(&Request::Claim { node: 3 }).unwrap();
+        let asked = serde_json::to_vec(&Request::End { node: 3, restart: true }).unwrap();
         let mut yes = Vec::new();
         answer(&asked, &mut yes, |request| {
-            assert_eq!(request, Request::Claim { node: 3 });
+            assert_eq!(request, Request::End { node: 3, restart: true });
             value(&7)
         });
         assert_eq!(read::<u32>(&yes).unwrap(), Ok(7));

@@ -32,9 +32,6 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let place = Place::take(&options.place)?;
     let Given { config, node } = options.connect.begin("sql", options.node)?;
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
-    if !own.role.is_client() {
-        return Err(format!("node {} is a {} node in the configuration", node.0, own.role));
-    }
     let threads = options.workers.unwrap_or_else(|| workers(own));
     let connect = place.how_to_connect(&options.place.bind);
     let application =

@@ -112,16 +112,39 @@ fn messages_wait_for_the_state_their_sender_had_reached() {
     worker.deliver(envelope(1, 1, 3, state(3, &[(1, 1)])));
     worker.deliver(envelope(1, 1, 5, reply()));
     run(&mut worker);
-    assert_eq!(heard.take(), ["@3 after @0"]);
+    assert_eq!(heard.take(), ["@3 after @0", "n1 State"]);
     assert!(!worker.has_messages() && worker.message_count() == 1);
     // What comes later does not overtake what was held.
     worker.deliver(envelope(1, 1, 5, reply()));
     worker.deliver(envelope(2, 2, 5, state(5, &[(1, 1), (2, 2)])));
     run(&mut worker);
-    assert_eq!(heard.take(), ["@5 after @3", "n1 ReadReply", "n1 ReadReply"]);
-    // An older state changes nothing.
+    assert_eq!(heard.take(), ["@5 after @3", "n2 State", "n1 ReadReply", "n1 ReadReply"]);
+    // An older state changes nothing; it tells that its sender answers.
     worker.deliver(envelope(2, 2, 5, state(4, &[])));
     run(&mut worker);
+    assert_eq!(heard.take(), ["n2 State"]);
+}
+
+#[test]
+fn a_client_of_a_cluster_that_is_gone_ends() {
+    let (mut worker, heard) = client();
+    let of = |id, message| match message {
+        Message::State(mut state) => {
+            Arc::make_mut(&mut state).id = ClusterId(id);
+            Message::State(state)
+        }
+        other => other,
+    };
+    worker.deliver(envelope(1, 1, 3, of(7, state(3, &[(1, 1)]))));
+    worker.deliver(envelope(1, 1, 4, of(7, state(4, &[(1, 1)]))));
+    run(&mut worker);
+    assert!(worker.halted().is_none());
+    heard.take();
+    // It has fewer entries, and is another one: nothing that is known here is true of it.
+    worker.deliver(envelope(1, 2, 1, of(8, state(1, &[(1, 2)]))));
+    run(&mut worker);
+    let other = Halt::OtherCluster { own: ClusterId(7), cluster: ClusterId(8) };
+    assert_eq!(worker.halted(), Some(&other));
     assert_eq!(heard.take(), Vec::<String>::new());
 }
 
@@ -132,7 +155,7 @@ fn lives_that_are_no_members_are_not_listened_to() {
     worker.deliver(envelope(1, 1, 2, reply()));
     worker.deliver(envelope(1, 2, 2, reply()));
     run(&mut worker);
-    assert_eq!(heard.take(), ["@3 after @0", "n1 ReadReply"]);
+    assert_eq!(heard.take(), ["@3 after @0", "n1 State", "n1 ReadReply"]);
 }
 
 #[test]
@@ -156,7 +179,7 @@ fn what_is_sent_to_a_member_is_for_its_life() {
     run(&mut worker);
     worker.start(Instant::ZERO);
     let sent = run(&mut worker);
-    assert_eq!(heard.take(), ["@3 after @0", "timer"]);
+    assert_eq!(heard.take(), ["@3 after @0", "n1 State", "timer"]);
     assert_eq!(sent[0].life, Some(Incarnation(4)));
     assert_eq!(sent[0].envelope.reached, ControlIndex(3));
     assert_eq!(sent[0].envelope.message.priority(), Priority::Normal);
