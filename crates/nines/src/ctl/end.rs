@@ -285,7 +285,7 @@ fn wait_for_end(cluster: &mut dyn Remote, node: &NodeStatus, step: &str) -> Resu
 
 /// Why a node must not go away now.
 fn incomplete(status: &ClusterStatus) -> Option<String> {
-    if status.stopped || !status.started {
+    if !status.serves {
         return Some("the cluster does not serve".into());
     }
     let mut kernel = status.nodes.iter().filter(|node| node.port.is_some());

@@ -10,10 +10,11 @@ use crate::role::survivability::Survivability;
 
 /// `show`.
 pub(super) fn show(status: &ClusterStatus) -> String {
-    let state = match (status.stopped, status.started) {
-        (true, _) => "has stopped",
-        (false, true) => "is serving",
-        (false, false) => "has not started",
+    let state = match (status.stopped, status.started, status.serves) {
+        (true, ..) => "has stopped",
+        (false, false, _) => "has not started",
+        (false, true, true) => "is serving",
+        (false, true, false) => "does not serve",
     };
     let mut text = format!(
         "Cluster {} {state}; {} copies of each row; told by management node {}\n",
@@ -110,7 +111,7 @@ pub(super) fn survivability(told: &Survivability) -> String {
         text += &format!("Missing already: {}\n", list(&told.missing));
     }
     if !told.serves {
-        text += "The cluster does not serve now: there is nothing to survive\n";
+        text += &format!("The cluster does not serve now: {}\n", told.why_not);
         return text;
     }
     let tie_breaker = told.tie_breaker.map_or(String::new(), |id| format!(" ({id} breaks ties)"));

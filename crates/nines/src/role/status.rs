@@ -7,6 +7,8 @@ use model::cluster::PlacementSlot;
 use model::{ClusterState, Incarnation, Member, MemberStatus, NodeId, NodeRole};
 use serde::{Deserialize, Serialize};
 
+use super::survivability::Survivability;
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClusterStatus {
@@ -18,8 +20,11 @@ pub(crate) struct ClusterStatus {
     pub(crate) replicas: u8,
     /// Node groups are formed.
     pub(crate) started: bool,
-    /// Nothing is served any more.
+    /// A node group has lost all its copies.
     pub(crate) stopped: bool,
+    /// Rows are served now.
+    #[serde(default)]
+    pub(crate) serves: bool,
     /// Rows outlive a stop of all data nodes.
     #[serde(default)]
     pub(crate) on_disk: bool,
@@ -125,7 +130,11 @@ impl ClusterStatus {
                 workers: member.map(|member| member.workers),
             }
         };
+        let mut heard: BTreeSet<NodeId> = connected.keys().copied().collect();
+        heard.insert(own.0);
+        let present = Survivability::of(config, state, &heard);
         let mut status = Self {
+            serves: present.serves,
             name: config.name(),
             told_by: own.0.0,
             replicas: config.replicas(),
@@ -141,7 +150,8 @@ impl ClusterStatus {
             groups: config.groups().iter().map(|group| group_status(group, state)).collect(),
             warnings: Vec::new(),
         };
-        status.warnings = status.warn(config, state.member(own.0, own.1).is_some());
+        let joined = state.member(own.0, own.1).is_some();
+        status.warnings = status.warn(config, joined, &present.why_not);
         status
     }
 
@@ -158,26 +168,27 @@ impl ClusterStatus {
     }
 
     /// What an operator should know.
-    fn warn(&self, config: &ClusterConfig, joined: bool) -> Vec<Warning> {
+    fn warn(&self, config: &ClusterConfig, joined: bool, why_not: &str) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut add = |topic: &str, nodes: Vec<u16>, text: String| {
             warnings.push(Warning { topic: topic.into(), nodes, text });
         };
-        if self.stopped {
-            let text =
-                "the cluster has stopped: a node group has no copy left; start its data nodes";
-            add("stopped", Vec::new(), text.into());
-        } else if !joined {
+        if !self.serves {
+            let topic = match (self.stopped, self.started) {
+                (true, _) => "stopped",
+                (false, false) => "not-started",
+                (false, true) => "not-serving",
+            };
+            add(topic, Vec::new(), format!("the cluster does not serve: {why_not}"));
+        }
+        if !joined {
             let text = format!(
                 "management node {} is not a member of the cluster now: what it tells may be old",
                 self.told_by
             );
             add("not-a-member", vec![self.told_by], text);
-        } else if !self.started {
-            let text = "the cluster has not started: it waits for its data nodes";
-            add("not-started", Vec::new(), text.into());
         }
-        for group in self.groups.iter().filter(|group| self.started && group.of > 1) {
+        for group in self.groups.iter().filter(|group| self.serves && group.of > 1) {
             if let [only] = group.complete[..] {
                 let number = group.group;
                 let text = format!("node group {number} has one copy of its rows, on node {only}");

@@ -22,6 +22,9 @@ use super::status::list;
 pub(crate) struct Survivability {
     /// Rows are served now; otherwise there is nothing to survive.
     pub(crate) serves: bool,
+    /// Why not; empty where they are.
+    #[serde(default)]
+    pub(crate) why_not: String,
     /// Members whose votes count, and how many of them must outlive a loss.
     pub(crate) voters: Vec<u16>,
     pub(crate) majority: usize,
@@ -76,9 +79,11 @@ impl Survivability {
         let is_kernel = |node: &&cluster_config::Node| !node.role.is_client();
         let kernel = config.nodes().iter().filter(is_kernel).map(|node| node.id);
         let missing = kernel.filter(|node| !present.living.contains(node)).map(|node| node.0);
-        let serves = present.serves();
+        let why_not = present.why_not();
+        let serves = why_not.is_empty();
         Self {
             serves,
+            why_not,
             voters: present.voters.iter().map(|node| node.0).collect(),
             majority: present.voters.len() / 2 + 1,
             tie_breaker: present
@@ -97,8 +102,13 @@ impl Present<'_> {
         self.config.node(id).is_some_and(|node| node.role == Role::Management)
     }
 
-    fn serves(&self) -> bool {
-        self.state.started && !self.state.stopped && self.after(&BTreeSet::new()).goes_on()
+    /// Why rows are not served; empty where they are.
+    fn why_not(&self) -> String {
+        match (self.state.stopped, self.state.started) {
+            (true, _) => "it has stopped, because a node group has no copy left".into(),
+            (false, false) => "it has not started, and waits for its data nodes".into(),
+            (false, true) => self.after(&BTreeSet::new()).reason(),
+        }
     }
 
     /// Complete data members, and one management member when these are even in number.

@@ -114,6 +114,7 @@ fn a_cluster_that_does_not_serve_survives_nothing() {
     let mut state = state(&config);
     let told = Survivability::of(&config, &state, &[NodeId(49)].into());
     assert!(!told.serves && told.losses.is_empty());
+    assert_eq!(told.why_not, "node group 0 has no replica left");
     assert_eq!(told.missing, [1, 2]);
     state.started = false;
     assert!(!Survivability::of(&config, &state, &heard(&state)).serves);
