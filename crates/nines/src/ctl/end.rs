@@ -164,6 +164,7 @@ fn restart_one(
             word = match (is_new, now.connected) {
                 (true, true) => now.status.clone(),
                 (true, false) => "its new life is not connected".into(),
+                (false, true) if now.role == "management" => "leaves the cluster".into(),
                 (false, true) => "finishes its transactions".into(),
                 (false, false) => "has ended, and starts again".into(),
             };

@@ -166,7 +166,7 @@ pub(super) fn memory_text(told: &Told<NodeMemory>) -> String {
         let mut pools: Vec<(&String, &u64)> =
             node.pools.iter().filter(|pool| *pool.1 > 0).collect();
         pools.sort_by_key(|pool| std::cmp::Reverse(pool.1));
-        let pools = pools.iter().take(3).map(|(name, used)| format!("{name} {}", bytes(*used)));
+        let pools = pools.iter().take(3).map(|(name, used)| format!("{name} {}", bytes(**used)));
         table.row([
             node.node.to_string(),
             bytes(node.used),

@@ -200,10 +200,11 @@ mod tests {
 
     #[test]
     fn answers_say_yes_or_no() {
-        let asked = serde_json::to_vec(&Request::End { node: 3, restart: true }).unwrap();
+        let asked =
+            serde_json::to_vec(&Request::End { node: 3, restart: true, force: false }).unwrap();
         let mut yes = Vec::new();
         answer(&asked, &mut yes, |request| {
-            assert_eq!(request, Request::End { node: 3, restart: true });
+            assert_eq!(request, Request::End { node: 3, restart: true, force: false });
             value(&7)
         });
         assert_eq!(read::<u32>(&yes).unwrap(), Ok(7));

@@ -121,7 +121,7 @@ fn one_node_after_the_other() {
             "[2/3] node 1: copying rows",
             "[2/3] node 1: is back after 2.0 s",
             "[3/3] node 49: restarts (management)",
-            "[3/3] node 49: finishes its transactions",
+            "[3/3] node 49: leaves the cluster",
             "[3/3] node 49: no management node answers",
             "[3/3] node 49: copying rows",
             "[3/3] node 49: is back after 2.0 s",
