@@ -8,7 +8,7 @@
 //! `NINES_CHAOS_SECONDS` says how long it takes, `NINES_SEED` repeats the choice of faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -72,7 +72,6 @@ fn duration() -> Duration {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a long run shows how it goes")]
 fn no_commit_is_lost_or_invented() {
     let mut random = Random::new();
     let mut cluster = Processes::start(SMALL);
@@ -189,7 +188,7 @@ fn driver(cluster: &Processes) -> u16 {
     found.map_or(1, |node| node as u16)
 }
 
-fn write(shared: &Shared, socket: &PathBuf, writer: i64) {
+fn write(shared: &Shared, socket: &Path, writer: i64) {
     let mut random = Random(writer as u64);
     let mut session: Option<Session> = None;
     let mut last = Instant::now();
@@ -237,7 +236,7 @@ fn write(shared: &Shared, socket: &PathBuf, writer: i64) {
     }
 }
 
-fn connect(socket: &PathBuf) -> Option<Session> {
+fn connect(socket: &Path) -> Option<Session> {
     let mut session = Session::connect(socket).ok();
     let durable = session.as_mut().is_some_and(|s| s.query("SET nines_durability = disk").is_ok());
     if !durable {

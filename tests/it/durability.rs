@@ -6,8 +6,6 @@
 //!
 //! [durability]: ../../docs/sql/transactions.md
 
-#![expect(clippy::print_stdout, reason = "a run of many rounds shows how it goes")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

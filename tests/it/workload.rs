@@ -5,6 +5,8 @@
 //! between two accounts. So the commits to a list have an order that can be seen afterwards: what
 //! a restart loses must be the end of it.
 
+#![expect(clippy::print_stdout, reason = "whoever repeats a run needs its seed")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};

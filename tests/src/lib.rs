@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! [`Server`], a running `nines dev`, ended when dropped; [`cluster::Processes`], a cluster of
-//! separate processes; [`Session`], a connection to either; running outside programs with their output in the failure's text.
+//! separate processes; [`Session`], a connection to either; running outside programs with their
+//! output in the failure's text.
 //! # Guarantees
 //! Nothing is left behind: no process, no directory. A test that misses a program fails and names
 //! the package; `cargo xtask test` installs it beforehand.

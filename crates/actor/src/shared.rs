@@ -27,8 +27,8 @@ pub enum Halt {
     ClusterStopped(&'static str),
     /// The node left in good order.
     Left,
-    /// What it has on its disk, or knows of the cluster it uses, is of another cluster than the one
-    /// its configuration leads to.
+    /// What it has on its disk, or knows of the cluster it uses, is of another cluster than the
+    /// one its configuration leads to.
     OtherCluster {
         /// The cluster of the disk, or the one known so far.
         own: ClusterId,
@@ -49,8 +49,8 @@ impl fmt::Display for Halt {
             Halt::Left => f.write_str("the node has left the cluster"),
             Halt::OtherCluster { own, cluster } => write!(
                 f,
-                "what it has is of {own:?}, but the other nodes belong to {cluster:?}: a node with a \
-                 data directory needs an empty one"
+                "what it has is of {own:?}, but the other nodes belong to {cluster:?}: a node with \
+                 a data directory needs an empty one"
             ),
             Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),

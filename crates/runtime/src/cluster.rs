@@ -308,8 +308,8 @@ impl Cluster {
     }
 
     /// Asks the data and management nodes of this process to leave the cluster in good order: each
-    /// halts with [`Halt::Left`] when the others go on without it. A node that has the only complete
-    /// copy of something stays.
+    /// halts with [`Halt::Left`] when the others go on without it. A node that has the only
+    /// complete copy of something stays.
     pub fn leave(&self) {
         self.common.exchange.post_from_outside(0, Mail::Leave);
     }

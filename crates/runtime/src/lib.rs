@@ -2,8 +2,8 @@
 //!
 //! # Owns
 //! A thread per worker number, each with one event loop and a worker of every node of the process;
-//! what they send each other; links to other processes; client connections; the data directories and
-//! disks of the nodes; what is written when a node stops unexpectedly.
+//! what they send each other; links to other processes; client connections; the data directories
+//! and disks of the nodes; what is written when a node stops unexpectedly.
 //! # Guarantees
 //! It promises to the actors what the simulation promises: whole messages, in order, and a report
 //! when a link is lost or a node has ended.

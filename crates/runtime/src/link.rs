@@ -1,14 +1,14 @@
 //! Links to the other processes of the cluster.
 //!
 //! # Owns
-//! What a process is told of its peers ([`LinkSetup`]), and what the keeper of links and the threads
-//! that use them tell each other. `keeper` makes links and finds out what became of those that broke;
-//! `ends` is a thread's share of all links; `socket` one connection of a link; `greeting` the first
-//! words on a connection.
+//! What a process is told of its peers ([`LinkSetup`]), and what the keeper of links and the
+//! threads that use them tell each other. `keeper` makes links and finds out what became of those
+//! that broke; `ends` is a thread's share of all links; `socket` one connection of a link;
+//! `greeting` the first words on a connection.
 //! # Guarantees
 //! What the simulated network promises (`docs/internals/links.md`):
-//! 1. From one worker to another messages arrive whole and in order; what a broken link loses is the
-//!    end of what was sent.
+//! 1. From one worker to another messages arrive whole and in order; what a broken link loses is
+//!    the end of what was sent.
 //! 2. Every worker of both ends is told of a broken link, and a new one is not made before.
 //! 3. A link that "was closed" is one whose peer has ended: nobody listens at its address any more,
 //!    or a later life does.
@@ -196,8 +196,8 @@ impl fmt::Display for LinkEvent {
     }
 }
 
-/// A link that has been made, as a thread gets it: its generation, whose it is, and the sockets that
-/// are this thread's.
+/// A link that has been made, as a thread gets it: its generation, whose it is, and the sockets
+/// that are this thread's.
 #[derive(Debug)]
 pub(crate) struct NewLink {
     pub(crate) node: NodeId,

@@ -110,8 +110,8 @@ pub(super) fn listen_unix(cluster: &str, node: NodeId, port: u16) -> io::Result<
     Ok(listener)
 }
 
-/// A name in the abstract namespace, which ends with the process and is the network namespace's own:
-/// a "host" is what shares it.
+/// A name in the abstract namespace, which ends with the process and is the network namespace's
+/// own: a "host" is what shares it.
 fn socket_name(cluster: &str, node: NodeId, port: u16) -> Vec<u8> {
     let mut name = format!("nines/{port}/{}/{cluster}", node.0).into_bytes();
     name.truncate(UNIX_NAME_MAX);

@@ -4,8 +4,8 @@
 //! 1. A worker's messages to a peer travel on one socket of the link, and the control plane's on
 //!    another, which bulk of data never fills.
 //! 2. What is sent into a link that is broken already is lost with it.
-//! 3. What is sent while there is no link waits for one, not longer than the limit. If there is none
-//!    by then, or nobody listens, the life it was meant for is reported as lost.
+//! 3. What is sent while there is no link waits for one, not longer than the limit. If there is
+//!    none by then, or nobody listens, the life it was meant for is reported as lost.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl LinkEnds {
         if let Some(life) = outgoing.life
             && life != up.incarnation
         {
-            // Its addressee is over, or has not been met: a link to it would have replaced this one.
+            // Its addressee is over, or has not been met: a link to that would have replaced this.
             if life < up.incarnation {
                 self.losses.push(Loss { node: to, incarnation: life, closed: true });
             }

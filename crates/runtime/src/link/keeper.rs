@@ -4,20 +4,21 @@
 //! Listening, connecting, greetings; for each peer how its link stands. A link that stands is the
 //! threads' (`ends`); they report when it breaks.
 //! # Guarantees
-//! 1. Either side may begin a link. When both do, the attempt of the node with the larger id counts.
+//! 1. Either side may begin a link. When both do, the attempt of the larger node id counts.
 //! 2. Between two links to a peer every thread has told its workers that the first is gone.
-//! 3. "Closed" is said of a link only if a connection was ended in good order, as a system does for a
-//!    process that ends, and then nobody listened at the peer's address, or a later life did. A
-//!    reset proves nothing: firewalls send it too.
+//! 3. "Closed" is said of a link only if a connection was ended in good order, as a system does for
+//!    a process that ends, and then nobody listened at the peer's address, or a later life did. A
+//!    reset on a network proves nothing: firewalls send it too.
 //! # Failure
 //! A peer that stays silent during an attempt costs the attempt. What cannot be a peer's greeting
 //! ends the connection it came on.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod peer;
+mod service;
+
+use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -30,14 +31,12 @@ use stdx::{Duration, Instant};
 use super::address::{Way, set_up_tcp, ways};
 use super::greeting::{Greeting, Identity, Kind, Reply, Verdict};
 use super::pending::{Errand, Pending, Progress, Stage};
-use super::{
-    Broken, LinkEvent, LinkNews, LinkSetup, NewLink, Notice, Peer, Service, sockets_between,
-    thread_of,
-};
+use super::{Broken, LinkEvent, LinkNews, LinkSetup, NewLink, Notice, sockets_between, thread_of};
 use crate::clock::Clock;
 use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
 use crate::poller::{Interest, Poller, Ready};
+use peer::{Doubt, Making, PeerState, RETRY_FIRST, State};
 
 /// How threads reach the keeper.
 #[derive(Debug)]
@@ -127,89 +126,6 @@ struct Keeper {
 struct Listener {
     socket: OwnedFd,
     unix: bool,
-}
-
-/// A peer and its link.
-struct PeerState {
-    peer: Peer,
-    ways: Vec<Way>,
-    resolving: bool,
-    resolve_at: Instant,
-    state: State,
-    /// When to try to connect next, and how long to wait after that.
-    retry_at: Instant,
-    pause: Duration,
-    /// Something waits to be sent.
-    wanted: bool,
-    newest_life: Incarnation,
-    /// The last complaint, and when it was made.
-    complaint: Option<(String, Instant)>,
-}
-
-enum State {
-    Absent,
-    Making(Making),
-    Up {
-        generation: u64,
-        incarnation: Incarnation,
-        transport: &'static str,
-    },
-    /// The link is broken; it is being found out whether the peer has ended.
-    Breaking {
-        generation: u64,
-        incarnation: Incarnation,
-        why: Broken,
-        /// The way in which the peer is being asked whether it lives.
-        way: usize,
-        doubt: Doubt,
-    },
-    /// Threads have not told their workers yet.
-    Telling {
-        generation: u64,
-        threads: BTreeSet<usize>,
-    },
-}
-
-/// How it is being found out what became of a peer.
-#[derive(Clone, Copy)]
-enum Doubt {
-    /// Until then a connection that ended in good order may still prove that it is worth asking.
-    Reset(Instant),
-    /// It is being asked, until then at most.
-    Asked(Instant),
-    /// To be asked again at the first time, because it hung up: a process that ends may close its
-    /// connections before it ceases to listen. Until the second time at most.
-    AskAgain(Instant, Instant),
-}
-
-/// An attempt to make a link.
-struct Making {
-    attempt: u64,
-    /// This process has begun it, in this way.
-    way: Option<usize>,
-    refusals: usize,
-    peer: Option<Identity>,
-    protocol: u16,
-    sockets: Vec<Option<OwnedFd>>,
-    transport: &'static str,
-    deadline: Instant,
-}
-
-impl PeerState {
-    fn new(peer: Peer, now: Instant) -> Self {
-        Self {
-            peer,
-            ways: Vec::new(),
-            resolving: false,
-            resolve_at: now,
-            state: State::Absent,
-            retry_at: now,
-            pause: RETRY_FIRST,
-            wanted: false,
-            newest_life: Incarnation(0),
-            complaint: None,
-        }
-    }
 }
 
 impl Keeper {
@@ -432,7 +348,11 @@ impl Keeper {
                 let _ = self.poller.remove(&pending.socket);
                 match (stage, kind) {
                     (Stage::AwaitingGreeting, Kind::Link) => self.receive_greeting(pending, &body),
-                    (Stage::AwaitingGreeting, Kind::Service) => self.serve(pending, body),
+                    (Stage::AwaitingGreeting, Kind::Service) => {
+                        if let Some(service) = &self.setup.service {
+                            service::serve(service, &self.serving, pending, body);
+                        }
+                    }
                     (Stage::AwaitingReply(errand), Kind::Link) => {
                         self.receive_reply(pending, errand, &body);
                     }
@@ -813,24 +733,6 @@ impl Keeper {
         self.tell(LinkEvent::Down { node, incarnation, closed, why });
     }
 
-    /// Lets the process's service answer, on a thread of its own.
-    fn serve(&mut self, pending: Pending, body: Vec<u8>) {
-        let Some(service) = self.setup.service.clone() else { return };
-        if self.serving.fetch_add(1, Ordering::SeqCst) >= SERVING_MAX {
-            self.serving.fetch_sub(1, Ordering::SeqCst);
-            return;
-        }
-        let serving = self.serving.clone();
-        let answer = move || {
-            // The asker may have gone, which harms nobody but itself.
-            let _ = answer(&service, pending, &body);
-            serving.fetch_sub(1, Ordering::SeqCst);
-        };
-        if std::thread::Builder::new().name("service".into()).spawn(answer).is_err() {
-            self.serving.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
     fn post(&self, thread: usize, news: LinkNews) {
         self.exchange.post_from_outside(thread, Mail::Link(news));
     }
@@ -856,21 +758,6 @@ impl Keeper {
     }
 }
 
-fn answer(service: &Service, pending: Pending, body: &[u8]) -> io::Result<()> {
-    if pending.transport == "Unix" {
-        let mut stream = UnixStream::from(pending.socket);
-        stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(SERVICE_TIMEOUT))?;
-        service(body, &mut stream);
-    } else {
-        let mut stream = TcpStream::from(pending.socket);
-        stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(SERVICE_TIMEOUT))?;
-        service(body, &mut stream);
-    }
-    Ok(())
-}
-
 const READ: Interest = Interest { read: true, write: false };
 const TOKEN_WAKE: u64 = 0;
 /// The first listener; connections have their numbers, from 1.
@@ -878,11 +765,7 @@ const TOKEN_LISTENERS: u64 = 1 << 63;
 const ACCEPTED_PER_TURN: usize = 64;
 /// Connections on which no greeting has been exchanged.
 const PENDING_MAX: usize = 1_024;
-/// Requests to the service at a time.
-const SERVING_MAX: usize = 64;
-const SERVICE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
-/// How long after an attempt came to nothing the next is made, and how long at most.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
+/// How long after many attempts that came to nothing the next is made.
 const RETRY_MAX: Duration = Duration::from_millis(800);
 /// How long after the other side was busy.
 const RETRY_BUSY: Duration = Duration::from_millis(10);
