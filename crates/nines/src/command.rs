@@ -12,6 +12,7 @@ use model::NodeId;
 use runtime::DiskEngine;
 
 use crate::config::{self, ConfigOptions};
+use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
@@ -30,6 +31,8 @@ pub(crate) enum Parsed {
     Sql(Box<SqlOptions>),
     /// `nines demo`.
     Demo(DemoOptions),
+    /// `nines ctl`.
+    Ctl(CtlOptions),
     /// `nines inspect`.
     Inspect(InspectOptions),
     /// `nines config`.
@@ -70,6 +73,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
         Some(("demo", matches)) => Parsed::Demo(DemoOptions {
             seconds: matches.get_one::<u64>("seconds").copied().expect("it has a default"),
         }),
+        Some(("ctl", matches)) => Parsed::Ctl(CtlOptions {
+            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            json: matches.get_flag("json"),
+            words: matches.get_many("order").into_iter().flatten().cloned().collect(),
+        }),
         Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
@@ -108,6 +116,7 @@ fn program() -> Command {
         .subcommand(management())
         .subcommand(data())
         .subcommand(sql())
+        .subcommand(ctl())
         .subcommand(inspect())
         .subcommand(config::command());
     LATER.iter().fold(program, |program, (name, about)| {
@@ -186,6 +195,27 @@ fn sql() -> Command {
         .arg(durability())
         .args(place())
         .arg(worker_threads())
+}
+
+fn ctl() -> Command {
+    Command::new("ctl")
+        .visible_alias("mgm")
+        .about("Shows and controls a cluster; without an order, asks for them")
+        .arg(connect())
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Answer as JSON, where the order only reads"),
+        )
+        .arg(
+            Arg::new("order")
+                .value_name("ORDER")
+                .help("What to do, as in show, status, restart 2; `help` lists all")
+                .num_args(0..)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true),
+        )
 }
 
 fn connect() -> Arg {
@@ -383,8 +413,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 const DATA_MEMORY_MIN: u64 = 16 << 20;
 
 /// Sub-commands that are named already, so that nobody looks for them in vain.
-const LATER: [(&str, &str); 2] =
-    [("ctl", "Shows and controls a cluster"), ("top", "Watches a cluster")];
+const LATER: [(&str, &str); 1] = [("top", "Watches a cluster")];
 
 #[cfg(test)]
 mod tests;

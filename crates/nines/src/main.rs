@@ -9,6 +9,7 @@
 mod application;
 mod command;
 mod config;
+mod ctl;
 mod demo;
 mod dev;
 mod inspect;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         command::Parsed::Data(options) => role::run_data(&options),
         command::Parsed::Sql(options) => role::run_sql(&options),
         command::Parsed::Demo(options) => demo::run(&options),
+        command::Parsed::Ctl(options) => return ctl::run(options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }
@@ -71,4 +73,4 @@ fn complain(line: &str) {
 }
 
 /// The exit code for a command line that cannot be understood.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;

@@ -9,12 +9,16 @@
 
 mod client;
 mod data;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod management;
+pub(crate) mod news;
 mod operator;
 mod process;
 pub(crate) mod request;
 mod sql;
-mod status;
+pub(crate) mod status;
+pub(crate) mod survivability;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};

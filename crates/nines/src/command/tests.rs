@@ -93,8 +93,8 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines config", "subcommand"),
         ("nines config check", "<FILE>"),
         ("nines config parameters --json --markdown", "--markdown"),
-        ("nines data -c localhost", "`nines data` is not available yet"),
-        ("nines ctl show --json", "`nines ctl` is not available yet"),
+        ("nines top -c localhost", "`nines top` is not available yet"),
+        ("nines ctl -c a:b show", "a:b"),
     ];
     for (line, part) in cases {
         let why = wrong(line);
@@ -115,6 +115,19 @@ fn files_to_inspect() {
     assert!(options.all);
     assert_eq!(options.paths, [PathBuf::from("a"), PathBuf::from("b/c")]);
     assert!(wrong("nines inspect").contains("<PATH>"));
+}
+
+#[test]
+fn orders_for_ctl() {
+    let order = |line: &str| match parsed(line) {
+        Parsed::Ctl(options) => (options.json, options.words.join(" ")),
+        _ => panic!("{line}"),
+    };
+    assert_eq!(order("nines ctl"), (false, String::new()));
+    assert_eq!(order("nines ctl -c a,b:1 --json show"), (true, "show".into()));
+    assert_eq!(order("nines ctl show --json"), (false, "show --json".into()));
+    assert_eq!(order("nines ctl restart all --rolling"), (false, "restart all --rolling".into()));
+    assert_eq!(order("nines mgm 2 STOP -f"), (false, "2 STOP -f".into()));
 }
 
 #[test]

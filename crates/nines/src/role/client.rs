@@ -71,7 +71,7 @@ impl Connect {
     }
 
     fn try_begin(&self, role: &str, wanted: Option<NodeId>) -> Result<Given, AskError> {
-        let Configuration { text, free } =
+        let Configuration { text, free, .. } =
             self.ask(&Request::Configuration { role: role.to_string() })?;
         let parsed = ClusterConfig::parse(text.as_bytes());
         let config = parsed.map_err(|problems| {

@@ -83,6 +83,7 @@ pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
                 send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
                 value(&true)
             }
+            Request::Version => value(&env!("CARGO_PKG_VERSION")),
             other => Err(format!("ask a management node: {other:?}")),
         });
     })

@@ -1,7 +1,9 @@
 //! `nines management`: a management node. It has the configuration, gives out ids, breaks ties,
 //! keeps the cluster log, and answers operators.
 
-use std::collections::{BTreeMap, VecDeque};
+mod cluster_log;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -9,19 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
-use model::{Incarnation, NodeId};
+use model::cluster::PlacementSlot;
+use model::{ClusterState, Incarnation, NodeId};
 use runtime::{
     Cluster, DataDirectory, DiskEngine, DiskSetup, Event, LinkEvent, Listeners, Report, Role,
     Service, Setup,
 };
 
-use super::operator::{Operator, View};
-use super::process::{Life, after, live, log_of};
-use super::request::{AskError, Configuration, Request, answer, ask, value};
+use super::operator::{Board, Operator};
+use super::process::{Life, after, live};
+use super::request::{AskError, Configuration, NodeVersion, Request, answer, ask, value};
 use super::status::ClusterStatus;
-use super::{is_here, links, listen};
+use super::survivability::Survivability;
+use super::{is_here, limits, links, listen, news};
+use crate::complain;
 use crate::process::{Happening, watch_signals};
-use crate::{complain, machine};
+use cluster_log::{ClusterLog, Input, LogSetup};
 
 /// The options of `nines management`.
 #[derive(Clone, Debug)]
@@ -34,7 +39,8 @@ pub(crate) struct ManagementOptions {
 struct Desk {
     config: ClusterConfig,
     own: NodeId,
-    view: View,
+    board: Board,
+    log: ClusterLog,
     send: Mutex<Sender<Happening>>,
     books: Mutex<Books>,
 }
@@ -46,7 +52,6 @@ struct Books {
     connected: BTreeMap<NodeId, Incarnation>,
     /// Ids that were given to processes which have not connected yet, and until when they are kept.
     claims: BTreeMap<NodeId, Instant>,
-    log: VecDeque<String>,
 }
 
 /// Runs a management node until it is told to stop.
@@ -68,20 +73,38 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         engine: DiskEngine::Auto,
         directories: BTreeMap::from([(node, directory)]),
     });
-    let view = View::default();
+    let log = ClusterLog::start(LogSetup {
+        own: node,
+        roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
+        silence: limits(own).silence,
+        file: on_disk.then(|| Path::new(&base).join(format!("nines_{}_cluster.log", node.0))),
+    })?;
+    let board = Board::default();
     let desk = Arc::new(Desk {
         config: config.clone(),
         own: node,
-        view: view.clone(),
+        board: board.clone(),
+        log: log.clone(),
         send: Mutex::new(send.clone()),
         books: Mutex::default(),
     });
+    let watch = (log.clone(), Arc::new(config.clone()));
     let cluster = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
         nodes: vec![(node, Role::Management)],
         links: Some(links(&config, own, listeners, Some(desk.clone().service()))),
-        application: Some(Arc::new(move |_| Box::new(Operator::new(view.clone())))),
+        application: Some(Arc::new(move |_| {
+            let (log, config) = watch.clone();
+            let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
+                let drafts = match before {
+                    Some(before) => news::of_change(&config, before, after),
+                    None => vec![news::first_sight(node, after)],
+                };
+                log.tell(Input::News(drafts));
+            };
+            Box::new(Operator::new(board.clone(), Box::new(watcher)))
+        })),
         listeners: Listeners::default(),
         tls: None,
         disk,
@@ -97,11 +120,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         config.name(),
         config.nodes().len()
     );
-    let log = log_of(node);
-    let keep = |what: &str| {
-        log(what);
-        desk.keep(&format!("node {}: {what}", node.0));
-    };
+    let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
 }
 
@@ -146,22 +165,14 @@ impl Desk {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line to the cluster log.
-    fn keep(&self, what: &str) {
-        let mut books = self.books();
-        if books.log.len() == LOG_MAX {
-            books.log.pop_front();
-        }
-        books.log.push_back(format!("{} {what}", machine::timestamp()));
-    }
-
-    /// Takes note of who is connected on the way of events to the main thread.
+    /// Takes note of who is connected, tells the log, and passes everything else on to the main
+    /// thread.
     fn report(self: Arc<Self>, send: Sender<Happening>) -> Report {
         let send = Mutex::new(send);
         Box::new(move |event| {
-            if let Event::Link(event) = &event {
+            if let Event::Link(event) = event {
                 let mut books = self.books();
-                match event {
+                match &event {
                     LinkEvent::Up { node, incarnation, .. } => {
                         books.connected.insert(*node, *incarnation);
                         books.claims.remove(node);
@@ -171,6 +182,8 @@ impl Desk {
                     }
                     LinkEvent::Refused { .. } => {}
                 }
+                drop(books);
+                return self.log.tell(Input::Link(event));
             }
             // The main thread may have ended already.
             let send = send.lock().expect("nobody panics while holding it");
@@ -185,18 +198,27 @@ impl Desk {
     fn decide(&self, request: Request) -> Result<serde_json::Value, String> {
         match request {
             Request::Configuration { role } => {
-                let free = self.free(&role)?;
-                value(&Configuration { text: self.config.canonical(), free })
+                let free = if role.is_empty() { Vec::new() } else { self.free(&role)? };
+                let fingerprint = self.config.fingerprint().to_string();
+                value(&Configuration { text: self.config.canonical(), fingerprint, free })
             }
             Request::Claim { node, role } => self.claim(NodeId(node), &role),
             Request::Status => {
                 let books = self.books();
                 let own = (self.own, books.incarnation);
-                let state = self.view.state();
+                let state = self.board.state();
                 value(&ClusterStatus::of(&self.config, own, &state, &books.connected))
             }
-            Request::Events => value(&self.books().log),
-            Request::End { node, restart } => self.end(NodeId(node), restart),
+            Request::Events { after, most } => value(&self.log.page(after, most)),
+            Request::Survivability => {
+                let mut heard: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();
+                heard.insert(self.own);
+                value(&Survivability::of(&self.config, &self.board.state(), &heard))
+            }
+            Request::Look { at } => value(&self.board.look(at)?),
+            Request::Versions => value(&self.versions()),
+            Request::Version => value(&env!("CARGO_PKG_VERSION")),
+            Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
             Request::Leave { restart } => {
                 let send = self.send.lock().expect("nobody panics while holding it");
                 send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
@@ -228,9 +250,16 @@ impl Desk {
     }
 
     /// Passes the wish for a node's end on to it.
-    fn end(&self, node: NodeId, restart: bool) -> Result<serde_json::Value, String> {
+    fn end(&self, node: NodeId, restart: bool, force: bool) -> Result<serde_json::Value, String> {
         let found = self.config.node(node);
         let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
+        if !force && let Some(group) = needed_for(&self.board.state(), node) {
+            return Err(format!(
+                "node {} has the only complete copy of node group {group}: without it the cluster \
+                 stops; start the other nodes of the group first, or use --force",
+                node.0
+            ));
+        }
         if node == self.own {
             return self.decide(Request::Leave { restart });
         }
@@ -246,6 +275,32 @@ impl Desk {
         })?;
         value(&true)
     }
+
+    /// Asks all nodes that can be asked.
+    fn versions(&self) -> Vec<NodeVersion> {
+        let connected: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();
+        let of = |node: &Node| {
+            let (id, role) = (node.id, node.role.to_string());
+            let place = node.host().zip(node.port()).filter(|_| connected.contains(&id));
+            let version = match place {
+                _ if id == self.own => Some(env!("CARGO_PKG_VERSION").to_string()),
+                Some(place) => ask::<String>(place, &Request::Version).ok(),
+                None => None,
+            };
+            NodeVersion { node: id.0, role, version }
+        };
+        self.config.nodes().iter().map(of).collect()
+    }
+}
+
+/// The node group of which the node has something that no other node has, while rows are served.
+fn needed_for(state: &ClusterState, node: NodeId) -> Option<u16> {
+    let complete = |slot: &&PlacementSlot| {
+        let mut holders = slot.replicas.iter().filter(|replica| !replica.syncing);
+        holders.next().is_some_and(|first| first.node == node) && holders.next().is_none()
+    };
+    let serves = state.started && !state.stopped;
+    state.slots.iter().filter(|_| serves).find(complete).map(|slot| slot.group)
 }
 
 /// The roles of the configuration that a process of this kind may take, the best first.
@@ -264,7 +319,5 @@ impl Books {
     }
 }
 
-/// Lines of the cluster log that are kept for those who ask.
-const LOG_MAX: usize = 10_000;
 /// How long an id is kept for a process that is starting.
 const CLAIM_TIME: Duration = Duration::from_secs(5);

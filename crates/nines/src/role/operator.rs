@@ -1,38 +1,199 @@
-//! The management node's view of the cluster: an actor that follows what the cluster agrees on.
+//! The management node's view of the cluster: an actor that follows what the cluster agrees on, and
+//! asks data nodes what goes on in them.
+//!
+//! # Owns
+//! [`Board`], what the actor and the threads that answer requests share; the questions under way.
+//! # Speaks
+//! in: `InspectMessage::Answer`; out: `InspectMessage::Ask` to participants and coordinators.
+//! # Guarantees
+//! A question ends in time: with the answers there are, and the names of those who gave none.
+//! # Not here
+//! What changes mean in words: `news`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use actor::{Actor, Ctx, Timer};
-use model::{Address, ClusterState};
-use wire::Message;
+use model::{ActorKind, Address, ClusterState, NodeRole, SessionId, Value, WorkerId};
+use stdx::Instant;
+use wire::{InspectMessage, Inspection, Message};
 
-/// The newest state of the cluster, for the threads that answer requests.
+use super::request::{Sight, Subject, WorkerSight};
+
+/// What the actor shares with the threads that answer requests.
 #[derive(Clone, Debug, Default)]
-pub(super) struct View(Arc<Mutex<Arc<ClusterState>>>);
+pub(super) struct Board(Arc<Mutex<Notes>>);
 
-impl View {
+#[derive(Debug, Default)]
+struct Notes {
+    /// The newest state of the cluster.
+    state: Arc<ClusterState>,
+    /// Questions that the actor has not taken yet.
+    questions: Vec<(Subject, Sender<Sight>)>,
+}
+
+/// Is told of each new state, with the one before if it has been told of one.
+pub(super) type Watcher = Box<dyn Fn(&ClusterState, Option<&ClusterState>) + Send>;
+
+impl Board {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn state(&self) -> Arc<ClusterState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.notes().state.clone()
+    }
+
+    /// Asks the workers of all data nodes, and waits for the answers.
+    pub(super) fn look(&self, at: Subject) -> Result<Sight, String> {
+        let (send, answer): (_, Receiver<Sight>) = channel();
+        let mut notes = self.notes();
+        if notes.questions.len() >= QUESTIONS_MAX {
+            return Err(format!("{QUESTIONS_MAX} questions wait for an answer already; try again"));
+        }
+        notes.questions.push((at, send));
+        drop(notes);
+        let answer = answer.recv_timeout(PATIENCE);
+        answer.map_err(|_| "this management node is busy, or ending".to_string())
     }
 }
 
-/// Keeps a [`View`].
+/// Keeps a [`Board`].
 pub(super) struct Operator {
-    view: View,
+    board: Board,
+    watcher: Watcher,
+    /// What the watcher has been told last. Nothing before this life is a member: until then it only
+    /// hears what has been.
+    told: Option<Arc<ClusterState>>,
+    open: BTreeMap<u64, Question>,
+    /// Counts questions.
+    asked: u64,
+}
+
+/// A question under way.
+struct Question {
+    answer: Sender<Sight>,
+    /// Who has not answered yet.
+    awaited: BTreeSet<Address>,
+    workers: Vec<WorkerSight>,
+    due: Instant,
 }
 
 impl Operator {
-    pub(super) fn new(view: View) -> Self {
-        Self { view }
+    pub(super) fn new(board: Board, watcher: Watcher) -> Self {
+        Self { board, watcher, told: None, open: BTreeMap::new(), asked: 0 }
+    }
+
+    fn ask(&mut self, ctx: &mut Ctx<'_>, at: Subject, answer: Sender<Sight>) {
+        self.asked += 1;
+        let what = inspection(at);
+        let awaited = addressees(ctx.cluster(), what);
+        for to in &awaited {
+            let session = session(ctx);
+            let ask = InspectMessage::Ask { session, request: self.asked, what };
+            ctx.send(*to, Message::Inspect(Box::new(ask)));
+        }
+        let due = ctx.now() + ANSWER_TIMEOUT;
+        self.open.insert(self.asked, Question { answer, awaited, workers: Vec::new(), due });
+    }
+
+    /// Ends questions that all have answered, or that have waited long enough.
+    fn settle(&mut self, now: Instant) {
+        let done = |question: &Question| question.awaited.is_empty() || question.due <= now;
+        for (_, question) in self.open.extract_if(.., |_, question| done(question)) {
+            let silent: BTreeSet<u16> = question.awaited.iter().map(|to| to.node.0).collect();
+            let mut workers = question.workers;
+            workers.sort_by_key(|worker| (worker.node, worker.worker));
+            let sight = Sight { workers, silent: silent.into_iter().collect() };
+            // Who asked may have lost patience.
+            let _ = question.answer.send(sight);
+        }
     }
 }
 
 impl Actor for Operator {
-    fn handle(&mut self, _: &mut Ctx<'_>, _: Address, _: Message) {}
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        let Message::Inspect(message) = message else { return };
+        let InspectMessage::Answer { session: of, request, rows } = *message else { return };
+        let Some(question) = self.open.get_mut(&request) else { return };
+        if of == session(ctx) && question.awaited.remove(&from) {
+            let rows = rows.iter().map(|row| row.iter().map(plain).collect()).collect();
+            let worker = from.worker.0;
+            question.workers.push(WorkerSight { node: from.node.0, worker, rows });
+        }
+        self.settle(ctx.now());
+    }
 
-    fn timeout(&mut self, _: &mut Ctx<'_>, _: Timer) {}
+    fn timeout(&mut self, ctx: &mut Ctx<'_>, _: Timer) {
+        let questions = std::mem::take(&mut self.board.notes().questions);
+        for (at, answer) in questions {
+            self.ask(ctx, at, answer);
+        }
+        self.settle(ctx.now());
+        ctx.set_timer(Timer::Application(0), TICK);
+    }
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, _: &ClusterState) {
-        *self.view.0.lock().unwrap_or_else(PoisonError::into_inner) = ctx.cluster().clone();
+        let state = ctx.cluster().clone();
+        for question in self.open.values_mut() {
+            question.awaited.retain(|to| state.members.contains_key(&to.node));
+        }
+        if self.told.is_some() || state.member(ctx.node(), ctx.incarnation()).is_some() {
+            (self.watcher)(&state, self.told.as_deref());
+            self.told = Some(state.clone());
+        }
+        self.board.notes().state = state;
+        self.settle(ctx.now());
     }
 }
+
+/// As whom questions are asked; there is nobody else in this life of the node.
+fn session(ctx: &Ctx<'_>) -> SessionId {
+    SessionId { node: ctx.node(), incarnation: ctx.incarnation(), number: 0 }
+}
+
+fn inspection(at: Subject) -> Inspection {
+    match at {
+        Subject::Memory => Inspection::Memory,
+        Subject::Transactions => Inspection::Transactions,
+        Subject::Locks => Inspection::Locks,
+        Subject::Copies => Inspection::Copies,
+    }
+}
+
+/// Every worker of the data nodes.
+fn addressees(cluster: &ClusterState, what: Inspection) -> BTreeSet<Address> {
+    let actor = match what {
+        Inspection::Transactions => ActorKind::Coordinator,
+        _ => ActorKind::Participant,
+    };
+    let members = cluster.members.iter().filter(|(_, member)| member.role == NodeRole::Data);
+    members
+        .flat_map(|(node, member)| {
+            let worker = |worker| Address { node: *node, worker: WorkerId(worker), actor };
+            (0..member.workers).map(worker)
+        })
+        .collect()
+}
+
+/// A value as JSON; bytes are texts in all that is asked for.
+fn plain(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Int(number) => (*number).into(),
+        Value::UInt(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
+    }
+}
+
+/// How often the actor looks for questions.
+const TICK: stdx::Duration = stdx::Duration::from_millis(50);
+/// How long data nodes may take to answer.
+const ANSWER_TIMEOUT: stdx::Duration = stdx::Duration::from_millis(2_000);
+/// How long a thread waits for the actor.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Most questions that wait.
+const QUESTIONS_MAX: usize = 16;

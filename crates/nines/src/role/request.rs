@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Request {
     /// A management node: the configuration, and the ids of a role that are free.
     Configuration {
-        /// `data` or `sql`.
+        /// `data` or `sql`, or empty to have a look only.
         role: String,
     },
     /// A management node: keeps an id for the asker, who is about to start as that node.
@@ -29,7 +29,23 @@ pub(crate) enum Request {
     /// A management node: how the cluster is.
     Status,
     /// A management node: what has happened.
-    Events,
+    Events {
+        /// Only what has a larger number; none for the newest.
+        after: Option<u64>,
+        /// Most lines; the newest ones with `after` left out, else the oldest.
+        most: usize,
+    },
+    /// A management node: which losses the cluster would survive now.
+    Survivability,
+    /// A management node: what goes on in the workers of the data nodes.
+    Look {
+        /// At what.
+        at: Subject,
+    },
+    /// A management node: the versions of the program by node.
+    Versions,
+    /// A node: the version of its program.
+    Version,
     /// A management node: the end of a node in good order, or its restart; the node is asked in
     /// turn.
     End {
@@ -37,6 +53,9 @@ pub(crate) enum Request {
         node: u16,
         /// It is to start again.
         restart: bool,
+        /// Also when the cluster cannot do without it.
+        #[serde(default)]
+        force: bool,
     },
     /// A node: to leave in good order and end, or start again.
     Leave {
@@ -45,11 +64,50 @@ pub(crate) enum Request {
     },
 }
 
+/// What [`Request::Look`] looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Subject {
+    Memory,
+    Transactions,
+    Locks,
+    /// Copies of rows to nodes that return.
+    Copies,
+}
+
+/// The answer to [`Request::Look`]: what the workers of the data nodes told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sight {
+    pub(crate) workers: Vec<WorkerSight>,
+    /// Data nodes of which some worker did not answer in time.
+    pub(crate) silent: Vec<u16>,
+}
+
+/// What a worker told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorkerSight {
+    pub(crate) node: u16,
+    pub(crate) worker: u8,
+    /// As `wire::Inspection` describes them: texts and whole numbers.
+    pub(crate) rows: Vec<Vec<serde_json::Value>>,
+}
+
+/// The version of the program that a node runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeVersion {
+    pub(crate) node: u16,
+    pub(crate) role: String,
+    /// None where the node does not tell it.
+    pub(crate) version: Option<String>,
+}
+
 /// The answer to [`Request::Configuration`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Configuration {
     /// As canonical text.
     pub(crate) text: String,
+    /// Tells configurations apart.
+    #[serde(default)]
+    pub(crate) fingerprint: String,
     /// Ids of the role that nobody has.
     pub(crate) free: Vec<u16>,
 }
@@ -142,10 +200,11 @@ mod tests {
 
     #[test]
     fn answers_say_yes_or_no() {
-        let asked = serde_json::to_vec(&Request::End { node: 3, restart: true }).unwrap();
+        let asked =
+            serde_json::to_vec(&Request::End { node: 3, restart: true, force: false }).unwrap();
         let mut yes = Vec::new();
         answer(&asked, &mut yes, |request| {
-            assert_eq!(request, Request::End { node: 3, restart: true });
+            assert_eq!(request, Request::End { node: 3, restart: true, force: false });
             value(&7)
         });
         assert_eq!(read::<u32>(&yes).unwrap(), Ok(7));

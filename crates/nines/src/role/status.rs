@@ -1,10 +1,13 @@
 //! How a cluster is, as a management node tells it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_config::ClusterConfig;
-use model::{ClusterState, Incarnation, MemberStatus, NodeId};
+use cluster_config::{ClusterConfig, NodeGroup, Role, Value};
+use model::cluster::PlacementSlot;
+use model::{ClusterState, Incarnation, Member, MemberStatus, NodeId, NodeRole};
 use serde::{Deserialize, Serialize};
+
+use super::survivability::Survivability;
 
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,12 +20,56 @@ pub(crate) struct ClusterStatus {
     pub(crate) replicas: u8,
     /// Node groups are formed.
     pub(crate) started: bool,
-    /// Nothing is served any more.
+    /// A node group has lost all its copies.
     pub(crate) stopped: bool,
+    /// Rows are served now.
+    #[serde(default)]
+    pub(crate) serves: bool,
+    /// Rows outlive a stop of all data nodes.
+    #[serde(default)]
+    pub(crate) on_disk: bool,
     /// Tells configurations apart.
     pub(crate) configuration: String,
+    /// The version of the program that tells it.
+    #[serde(default)]
+    pub(crate) version: String,
+    /// Lives that have ended and whose transactions are not settled yet.
+    #[serde(default)]
+    pub(crate) settling: usize,
     /// All that are configured, by id.
     pub(crate) nodes: Vec<NodeStatus>,
+    /// By number.
+    #[serde(default)]
+    pub(crate) groups: Vec<GroupStatus>,
+    /// What an operator should know, the worst first.
+    #[serde(default)]
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// A node group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupStatus {
+    pub(crate) group: u16,
+    /// Its nodes, as configured.
+    pub(crate) nodes: Vec<u16>,
+    /// Nodes with all its rows.
+    pub(crate) complete: Vec<u16>,
+    /// Nodes to which rows are being copied.
+    pub(crate) copying: Vec<u16>,
+    /// Copies of the share that has the fewest, of those that there should be.
+    pub(crate) copies: usize,
+    pub(crate) of: usize,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Warning {
+    /// A word for programs.
+    pub(crate) topic: String,
+    /// The nodes that it is about.
+    pub(crate) nodes: Vec<u16>,
+    /// One line for people.
+    pub(crate) text: String,
 }
 
 /// A node.
@@ -59,7 +106,7 @@ impl ClusterStatus {
         state: &ClusterState,
         connected: &BTreeMap<NodeId, Incarnation>,
     ) -> Self {
-        let driver = state.driver();
+        let driver = state.driver().filter(|_| state.started);
         let node = |node: &cluster_config::Node| {
             let id = node.id;
             let life = if id == own.0 { Some(own.1) } else { connected.get(&id).copied() };
@@ -74,8 +121,7 @@ impl ClusterStatus {
                 host: node.host().map(str::to_string),
                 port: node.port(),
                 connected: life.is_some(),
-                status: word(member.map(|m| m.status), life.is_some(), node.role.is_client())
-                    .into(),
+                status: word(member, life.is_some(), node.role.is_client()).into(),
                 group: config.group_of(id).map(|group| group.number),
                 primary_of: primary.count(),
                 shares: state.slots.len(),
@@ -84,28 +130,142 @@ impl ClusterStatus {
                 workers: member.map(|member| member.workers),
             }
         };
-        Self {
+        let mut heard: BTreeSet<NodeId> = connected.keys().copied().collect();
+        heard.insert(own.0);
+        let present = Survivability::of(config, state, &heard);
+        let mut status = Self {
+            serves: present.serves,
             name: config.name(),
             told_by: own.0.0,
             replicas: config.replicas(),
             started: state.started,
             stopped: state.stopped,
+            on_disk: config
+                .nodes_of(Role::Data)
+                .all(|node| node.value("Diskless") != Some(Value::Flag(true))),
             configuration: config.fingerprint().to_string(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            settling: state.takeovers.len(),
             nodes: config.nodes().iter().map(node).collect(),
+            groups: config.groups().iter().map(|group| group_status(group, state)).collect(),
+            warnings: Vec::new(),
+        };
+        let joined = state.member(own.0, own.1).is_some();
+        status.warnings = status.warn(config, joined, &present.why_not);
+        status
+    }
+
+    /// The node with this id.
+    pub(crate) fn node(&self, id: u16) -> Option<&NodeStatus> {
+        self.nodes.iter().find(|node| node.node == id)
+    }
+
+    /// Shares that the node could be the primary of: those of its node group.
+    pub(crate) fn shares_of_group(&self, node: &NodeStatus) -> usize {
+        let peers = self.nodes.iter().filter(|other| other.group.is_some());
+        let peers = peers.filter(|other| other.group == node.group);
+        peers.map(|other| other.primary_of).sum()
+    }
+
+    /// What an operator should know.
+    fn warn(&self, config: &ClusterConfig, joined: bool, why_not: &str) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let mut add = |topic: &str, nodes: Vec<u16>, text: String| {
+            warnings.push(Warning { topic: topic.into(), nodes, text });
+        };
+        if !self.serves {
+            let topic = match (self.stopped, self.started) {
+                (true, _) => "stopped",
+                (false, false) => "not-started",
+                (false, true) => "not-serving",
+            };
+            add(topic, Vec::new(), format!("the cluster does not serve: {why_not}"));
         }
+        if !joined {
+            let text = format!(
+                "management node {} is not a member of the cluster now: what it tells may be old",
+                self.told_by
+            );
+            add("not-a-member", vec![self.told_by], text);
+        }
+        for group in self.groups.iter().filter(|group| self.serves && group.of > 1) {
+            if let [only] = group.complete[..] {
+                let number = group.group;
+                let text = format!("node group {number} has one copy of its rows, on node {only}");
+                add("one-copy", vec![only], text);
+            }
+        }
+        for node in self.nodes.iter().filter(|node| !node.connected && node.port.is_some()) {
+            let host = node.host.as_deref().unwrap_or("localhost");
+            let (role, id) = (&node.role, node.node);
+            let text = format!("{role} node {id} is missing: start it on host {host}");
+            add("missing", vec![id], text);
+        }
+        let open = config.nodes().iter().filter(|node| node.allow_insecure());
+        let open: Vec<u16> = open.map(|node| node.id.0).collect();
+        if !open.is_empty() {
+            let text = format!(
+                "AllowInsecure=1 on {}: links are not encrypted, whoever is in their network can \
+                 read and change what is sent",
+                list(&open)
+            );
+            add("insecure", open, text);
+        }
+        warnings
     }
 }
 
-fn word(member: Option<MemberStatus>, connected: bool, client: bool) -> &'static str {
-    match member {
-        Some(MemberStatus::Active) if connected => "started",
-        Some(MemberStatus::Active) => "started, not connected",
-        Some(MemberStatus::Joining) => "starting",
-        Some(MemberStatus::Syncing) => "copying rows",
-        Some(MemberStatus::Restoring) => "reading its disk",
-        Some(MemberStatus::Leaving) => "leaving",
-        None if connected && client => "connected",
-        None if connected => "waiting",
-        None => "not connected",
+fn group_status(group: &NodeGroup, state: &ClusterState) -> GroupStatus {
+    let slots: Vec<&PlacementSlot> =
+        state.slots.iter().filter(|slot| slot.group == group.number).collect();
+    let complete = |slot: &PlacementSlot| {
+        slot.replicas
+            .iter()
+            .filter(|replica| !replica.syncing)
+            .map(|replica| replica.node)
+            .collect()
+    };
+    let copies: Vec<BTreeSet<NodeId>> = slots.iter().map(|slot| complete(slot)).collect();
+    let is_complete =
+        |node: &NodeId| !copies.is_empty() && copies.iter().all(|copies| copies.contains(node));
+    let is_copied = |node: &NodeId| {
+        let mut replicas = slots.iter().flat_map(|slot| &slot.replicas);
+        replicas.any(|replica| replica.node == *node && replica.syncing)
+    };
+    let of = |is: &dyn Fn(&NodeId) -> bool| {
+        group.nodes.iter().filter(|node| is(node)).map(|node| node.0).collect()
+    };
+    GroupStatus {
+        group: group.number,
+        nodes: of(&|_| true),
+        complete: of(&is_complete),
+        copying: of(&is_copied),
+        copies: copies.iter().map(BTreeSet::len).min().unwrap_or(0),
+        of: group.nodes.len(),
     }
+}
+
+fn word(member: Option<&Member>, connected: bool, client: bool) -> &'static str {
+    let Some(member) = member else {
+        return match (connected, client) {
+            (true, true) => "connected",
+            (true, false) => "waiting",
+            (false, _) => "not connected",
+        };
+    };
+    let management = member.role == NodeRole::Management;
+    match member.status {
+        MemberStatus::Leaving => "leaving",
+        MemberStatus::Joining if !management => "starting",
+        MemberStatus::Syncing => "copying rows",
+        MemberStatus::Restoring if !management => "reading its disk",
+        _ if connected => "started",
+        _ => "started, not connected",
+    }
+}
+
+/// Node ids for people: `node 1`, `nodes 1, 2`.
+pub(crate) fn list(nodes: &[u16]) -> String {
+    let ids: Vec<String> = nodes.iter().map(u16::to_string).collect();
+    format!("{} {}", if ids.len() == 1 { "node" } else { "nodes" }, ids.join(", "))
 }

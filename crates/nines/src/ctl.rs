@@ -1,0 +1,249 @@
+//! `nines ctl`: shows and controls a cluster, by orders on the command line, by hand, or from a pipe.
+//!
+//! # Owns
+//! What each order asks a management node, and the form of the answer.
+//! # Guarantees
+//! The exit code says how it went: 0 done, 1 refused or failed, 2 not understood.
+//! # Not here
+//! The words (`words`), what the answers mean (`role`).
+
+mod end;
+mod events;
+mod look;
+mod show;
+mod table;
+mod terminal;
+mod words;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::complain;
+use crate::role::Connect;
+use crate::role::request::{AskError, Configuration, NodeVersion, Request, Sight, Subject};
+use crate::role::status::{ClusterStatus, NodeStatus};
+use crate::role::survivability::Survivability;
+use words::{Order, WORDS, What, Whom};
+
+/// The options of `nines ctl`.
+#[derive(Clone, Debug)]
+pub(crate) struct CtlOptions {
+    pub(crate) connect: Connect,
+    /// Answers as JSON.
+    pub(crate) json: bool,
+    /// An order in words; none for many orders.
+    pub(crate) words: Vec<String>,
+}
+
+/// How an order went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// That was the last one.
+    Quit,
+    Failed,
+    NotUnderstood,
+}
+
+/// Somebody who gives orders.
+struct Session<'a> {
+    connect: Connect,
+    json: bool,
+    out: &'a mut dyn Write,
+    began: Instant,
+}
+
+/// Carries out the order of the command line, or else those that are typed.
+pub(crate) fn run(options: CtlOptions) -> ExitCode {
+    let mut out = io::stdout();
+    let CtlOptions { connect, json, words } = options;
+    let mut session = Session { connect, json, out: &mut out, began: Instant::now() };
+    let outcome =
+        if words.is_empty() { terminal::run(&mut session) } else { session.order(&words) };
+    match outcome {
+        Outcome::Done | Outcome::Quit => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::FAILURE,
+        Outcome::NotUnderstood => ExitCode::from(crate::USAGE),
+    }
+}
+
+impl Session<'_> {
+    /// Carries out an order, and says what is wrong if it fails.
+    fn order(&mut self, words: &[String]) -> Outcome {
+        let order = match words::parse(words) {
+            Ok(order) => order,
+            Err(why) => {
+                complain(&why);
+                return Outcome::NotUnderstood;
+            }
+        };
+        if order.what == What::Quit {
+            return Outcome::Quit;
+        }
+        match self.carry_out(order) {
+            Ok(()) => Outcome::Done,
+            Err(why) => {
+                complain(&why);
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) -> Result<(), String> {
+        let json = self.json || order.json;
+        match order.what {
+            What::Nothing | What::Quit => Ok(()),
+            What::Help(about) => self.help(about.as_deref()),
+            What::Show => {
+                let status: ClusterStatus = self.ask(&Request::Status)?;
+                self.answer(json, &status, show::show)
+            }
+            What::Status(only) => self.states(json, only),
+            What::Groups => {
+                let status: ClusterStatus = self.ask(&Request::Status)?;
+                self.answer(json, &status.groups, |groups| show::groups(groups))
+            }
+            What::Survivability => {
+                let told: Survivability = self.ask(&Request::Survivability)?;
+                self.answer(json, &told, show::survivability)
+            }
+            What::Version => {
+                let told: Vec<NodeVersion> = self.ask(&Request::Versions)?;
+                self.answer(json, &told, |told| show::versions(told))
+            }
+            What::Config => {
+                let told: Configuration =
+                    self.ask(&Request::Configuration { role: String::new() })?;
+                self.config(json, &told)
+            }
+            What::Memory(only) => {
+                let told = look::memory(&self.look(Subject::Memory)?, only);
+                self.answer(json, &told, look::memory_text)
+            }
+            What::Transactions => {
+                let told = look::transactions(self.look(Subject::Transactions)?);
+                self.answer(json, &told, look::transactions_text)
+            }
+            What::Locks => {
+                let told = look::locks(self.look(Subject::Locks)?);
+                self.answer(json, &told, look::locks_text)
+            }
+            What::Events { follow, most, level } => events::run(self, json, follow, (most, level)),
+            What::Stop { whom, force } => end::stop(self, whom, force),
+            What::Restart { whom: Whom::Node(id), force, patience, .. } => {
+                end::restart(self, id, force, patience)
+            }
+            What::Restart { force, patience, .. } => end::roll(self, force, patience),
+        }
+    }
+
+    fn states(&mut self, json: bool, only: Option<u16>) -> Result<(), String> {
+        let status: ClusterStatus = self.ask(&Request::Status)?;
+        let wanted = |node: &&NodeStatus| only.is_none_or(|only| node.node == only);
+        let nodes: Vec<&NodeStatus> = status.nodes.iter().filter(wanted).collect();
+        match (only, &nodes[..]) {
+            (Some(only), []) => Err(format!("there is no node {only} in the configuration")),
+            _ => self.answer(json, &nodes, |nodes| show::states(nodes)),
+        }
+    }
+
+    fn config(&mut self, json: bool, told: &Configuration) -> Result<(), String> {
+        /// What is told of the configuration.
+        #[derive(Serialize)]
+        struct Told<'a> {
+            fingerprint: &'a str,
+            text: &'a str,
+        }
+        let plain = Told { fingerprint: &told.fingerprint, text: &told.text };
+        self.answer(json, &plain, |_| show::config(told))
+    }
+
+    fn help(&mut self, about: Option<&str>) -> Result<(), String> {
+        let one = about.and_then(|about| WORDS.iter().find(|word| word.name == about));
+        if let (Some(about), None) = (about, one) {
+            return Err(format!("there is no help about `{about}`; `help` lists all words"));
+        }
+        let mut table = table::Table::new(&["order", "what it does"], &[]);
+        for word in WORDS.iter().filter(|word| one.is_none_or(|one| one.name == word.name)) {
+            table.row([word.usage.to_string(), word.about.to_string()]);
+        }
+        let text = table.text(2);
+        self.text(&format!(
+            "{text}\nOrders that only read take --json. NDB's forms work too: ALL STATUS, 2 RESTART. \
+             Leave with quit.\n"
+        ))
+    }
+
+    /// Asks the management nodes, one after the other.
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, String> {
+        self.connect.ask(request).map_err(|error| error.to_string())
+    }
+
+    fn look(&self, at: Subject) -> Result<Sight, String> {
+        self.ask(&Request::Look { at })
+    }
+
+    /// Nodes of the configuration, if anybody tells.
+    fn node_ids(&self) -> Vec<u16> {
+        let status: Result<ClusterStatus, String> = self.ask(&Request::Status);
+        status.map_or_else(|_| Vec::new(), |told| told.nodes.iter().map(|node| node.node).collect())
+    }
+
+    fn answer<T: Serialize + ?Sized>(
+        &mut self,
+        json: bool,
+        told: &T,
+        text: impl Fn(&T) -> String,
+    ) -> Result<(), String> {
+        if json {
+            let line = serde_json::to_string(told).map_err(|error| error.to_string())?;
+            return self.line(&line);
+        }
+        self.text(&text(told))
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        self.text(&format!("{line}\n"))
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), String> {
+        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        match written {
+            // Nobody reads on, which ends what is shown.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => other.map_err(|error| format!("cannot write: {error}")),
+        }
+    }
+}
+
+impl end::Remote for Session<'_> {
+    fn status(&mut self) -> Result<ClusterStatus, AskError> {
+        self.connect.ask(&Request::Status)
+    }
+
+    fn end(&mut self, node: u16, restart: bool, force: bool) -> Result<(), AskError> {
+        self.connect.ask::<bool>(&Request::End { node, restart, force }).map(drop)
+    }
+
+    fn progress(&mut self, node: u16) -> Option<String> {
+        look::copied(&self.look(Subject::Copies).ok()?, node)
+    }
+
+    fn now(&mut self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn pause(&mut self, how_long: Duration) {
+        thread::sleep(how_long);
+    }
+
+    fn say(&mut self, line: &str) {
+        // What is done is done, also when nobody reads it.
+        let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+    }
+}
