@@ -38,7 +38,7 @@ SQL nodes
     );
     assert_eq!(
         groups(&status.groups),
-        "group  nodes  copies  with all rows  being given rows\n    0  1, 2   2 of 2  1, 2           \
+        "group  nodes  copies  with all rows  being given rows\n    0  1, 2   2 of 2  1, 2         \x20\x20\
          none\n"
     );
     let nodes: Vec<&NodeStatus> = status.nodes.iter().collect();
