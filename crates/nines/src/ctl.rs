@@ -175,8 +175,8 @@ impl Session<'_> {
         }
         let text = table.text(2);
         self.text(&format!(
-            "{text}\nOrders that only read take --json. NDB's forms work too: ALL STATUS, 2 RESTART.\
-             \x20Leave with quit.\n"
+            "{text}\nOrders that only read take --json. Leave with quit.\n\
+             NDB's forms work too: ALL STATUS, 2 RESTART.\n"
         ))
     }
 
