@@ -11,7 +11,6 @@
 //! What is tested (`it/`).
 
 pub mod cluster;
-mod session;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -23,7 +22,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use session::{QueryError, Session, TextRow};
+pub use mysql_client::{QueryError, Session, TextRow};
 
 /// How long anything outside may take before a test gives up: liveness, not speed.
 const PATIENCE: Duration = Duration::from_secs(120);

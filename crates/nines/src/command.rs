@@ -13,6 +13,7 @@ use runtime::DiskEngine;
 
 use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
+use crate::demo::DemoOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
 use crate::place::PlaceOptions;
@@ -28,6 +29,8 @@ pub(crate) enum Parsed {
     Data(DataOptions),
     /// `nines sql`.
     Sql(Box<SqlOptions>),
+    /// `nines demo`.
+    Demo(DemoOptions),
     /// `nines ctl`.
     Ctl(CtlOptions),
     /// `nines inspect`.
@@ -67,6 +70,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             workers: matches.get_one::<u8>("workers").copied(),
             durable: is_durable(matches),
         })),
+        Some(("demo", matches)) => Parsed::Demo(DemoOptions {
+            seconds: matches.get_one::<u64>("seconds").copied().expect("it has a default"),
+        }),
         Some(("ctl", matches)) => Parsed::Ctl(CtlOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
             json: matches.get_flag("json"),
@@ -106,6 +112,7 @@ fn program() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("A distributed in-memory SQL database that speaks MySQL's protocol")
         .subcommand(dev())
+        .subcommand(demo())
         .subcommand(management())
         .subcommand(data())
         .subcommand(sql())
@@ -136,6 +143,16 @@ fn dev() -> Command {
         .arg(
             option("data-memory", "SIZE", "Memory of each data node, as in 512M or 2G")
                 .value_parser(size),
+        )
+}
+
+fn demo() -> Command {
+    Command::new("demo")
+        .about("Runs a cluster as separate processes, moves money in it, and kills data nodes")
+        .arg(
+            option("seconds", "N", "How long to go on")
+                .value_parser(value_parser!(u64).range(10..=3_600))
+                .default_value("30"),
         )
 }
 
@@ -396,10 +413,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 const DATA_MEMORY_MIN: u64 = 16 << 20;
 
 /// Sub-commands that are named already, so that nobody looks for them in vain.
-const LATER: [(&str, &str); 2] = [
-    ("demo", "Runs a cluster as separate processes, with a load, and kills nodes"),
-    ("top", "Watches a cluster"),
-];
+const LATER: [(&str, &str); 1] = [("top", "Watches a cluster")];
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ mod application;
 mod command;
 mod config;
 mod ctl;
+mod demo;
 mod dev;
 mod inspect;
 mod machine;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         command::Parsed::Management(options) => role::run_management(&options),
         command::Parsed::Data(options) => role::run_data(&options),
         command::Parsed::Sql(options) => role::run_sql(&options),
+        command::Parsed::Demo(options) => demo::run(&options),
         command::Parsed::Ctl(options) => return ctl::run(options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))

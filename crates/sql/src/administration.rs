@@ -26,7 +26,7 @@ pub(crate) async fn run(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     match statement {
-        Statement::Use(database) => use_database(session, database.as_str())?,
+        Statement::Use(database) => use_database(session, database.as_str()).await?,
         Statement::Kill(kill) => kill_connection(session, kill, parameters).await?,
         Statement::Prepare(prepare) => Box::pin(prepare_named(session, prepare)).await?,
         Statement::Execute(run) => return Box::pin(execute_named(session, run, out)).await,
@@ -53,8 +53,9 @@ pub(crate) async fn run(
 }
 
 /// USE, COM_INIT_DB, the database of a handshake.
-pub(crate) fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
-    if !session.database_exists(name) {
+pub(crate) async fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
+    let known = session.database_exists(name);
+    if !known && !(session.catch_up().await && session.database_exists(name)) {
         return Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'")));
     }
     session.database = Some(session.database_name(name));

@@ -238,6 +238,7 @@ impl Connection {
             Command::InitDb(name) => {
                 let name = self.text(name);
                 let result = crate::administration::use_database(&mut self.session, &name);
+                let result = result.await;
                 self.answer(result.map(|()| Outcome::default()), false);
             }
             Command::Query(query) => self.query(query).await,

@@ -38,6 +38,7 @@ pub(crate) async fn run(
     let statement = prepared.statement();
     begin(session, statement);
     let mut attempt = 0;
+    let mut caught_up = false;
     let result = loop {
         let mark = session.mark();
         let autocommit = session.autocommits();
@@ -48,6 +49,13 @@ pub(crate) async fn run(
             session.abandon();
         } else {
             session.undo(mark).await;
+        }
+        if !caught_up && is_about_names(&error) && !out.is_started() {
+            caught_up = true;
+            if session.catch_up().await {
+                session.diagnostics.clear();
+                continue;
+            }
         }
         let again = autocommit && !mark.is_in_transaction() && !out.is_started();
         if !(again && is_temporary(&error) && attempt < RERUNS_MAX) {
@@ -181,6 +189,15 @@ fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
 /// definition. A lock that was not granted in time has cost the user's patience already.
 fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1213 | 1297 | 1412)
+}
+
+/// Codes that say that something with a name is not there, or is there already. Another SQL node may
+/// have made or dropped it a moment ago.
+fn is_about_names(error: &SqlError) -> bool {
+    matches!(
+        error.code(),
+        1007 | 1008 | 1049 | 1050 | 1051 | 1054 | 1060 | 1061 | 1072 | 1091 | 1146 | 1176
+    )
 }
 
 async fn attempt_once(

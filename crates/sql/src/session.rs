@@ -18,6 +18,7 @@ use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::{SessionFacts, SqlError, UserVariable};
 use stdx::Prng;
+use wire::Inspection;
 
 use crate::catalog::Definitions;
 use crate::directory::Directory;
@@ -164,6 +165,18 @@ pub(crate) struct Diagnostics {
     pub warning_count: u64,
     /// All errors.
     pub error_count: u64,
+}
+
+impl Session {
+    /// Learns what the cluster has agreed on by now; whether that was news. Answers of data nodes
+    /// are heard only when this worker has reached what they had reached, and one of them has told
+    /// another SQL node that its change of definitions is done.
+    pub(crate) async fn catch_up(&mut self) -> bool {
+        let before = self.kernel.cluster().index;
+        // Whatever is asked: a node that does not answer cannot have told anybody.
+        let _ = self.kernel.inspect(Inspection::Copies, None).await;
+        self.kernel.cluster().index > before
+    }
 }
 
 impl Diagnostics {

@@ -120,6 +120,7 @@ async fn authenticate(
     register(connection, greeting, &user, &host);
     if let Some(database) = &database {
         crate::administration::use_database(&mut connection.session, database)
+            .await
             .map_err(End::Error)?;
         // What the client asked for is no news.
         connection.session.take_state_changes();

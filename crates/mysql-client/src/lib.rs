@@ -2,9 +2,9 @@
 //! server was lost.
 //!
 //! # Owns
-//! A connection over the Unix socket as `root` without a password; text queries, one at a time.
+//! A connection over a Unix socket as `root` without a password; text queries, one at a time.
 //! # Not here
-//! Real clients: the other tests use them.
+//! Real clients, which programs of others use: the tests try those.
 
 use std::fmt;
 use std::io::{self, Read, Write};
