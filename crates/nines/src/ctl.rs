@@ -1,4 +1,5 @@
-//! `nines ctl`: shows and controls a cluster, by orders on the command line, by hand, or from a pipe.
+//! `nines ctl`: shows and controls a cluster, by orders on the command line, by hand or a
+//! pipe.
 //!
 //! # Owns
 //! What each order asks a management node, and the form of the answer.
@@ -174,8 +175,8 @@ impl Session<'_> {
         }
         let text = table.text(2);
         self.text(&format!(
-            "{text}\nOrders that only read take --json. NDB's forms work too: ALL STATUS, 2 RESTART. \
-             Leave with quit.\n"
+            "{text}\nOrders that only read take --json. Leave with quit.\n\
+             NDB's forms work too: ALL STATUS, 2 RESTART.\n"
         ))
     }
 

@@ -3,8 +3,9 @@
 //! # Owns
 //! The order in which nodes are restarted, what is waited for, and what is said meanwhile.
 //! # Guarantees
-//! 1. A rolling restart has one node away at a time. The next one is told only when the one before is
-//!    back with all its rows, every node group is complete, and nothing of its former life is left.
+//! 1. A rolling restart has one node away at a time. The next one is told only when the one before
+//!    is back with all its rows, every node group is complete, and nothing of its former
+//!    life is left.
 //! 2. A wait that has taken too long ends with the name of the node and what to do. Nothing that
 //!    comes after it is done.
 //! # Failure

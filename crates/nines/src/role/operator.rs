@@ -64,8 +64,8 @@ impl Board {
 pub(super) struct Operator {
     board: Board,
     watcher: Watcher,
-    /// What the watcher has been told last. Nothing before this life is a member: until then it only
-    /// hears what has been.
+    /// What the watcher has been told last. Nothing before this life is a member: until then it
+    /// only hears what has been.
     told: Option<Arc<ClusterState>>,
     open: BTreeMap<u64, Question>,
     /// Counts questions.

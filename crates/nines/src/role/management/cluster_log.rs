@@ -4,7 +4,7 @@
 //! The thread that writes it: to standard output, to a file, and for those who ask.
 //! # Guarantees
 //! A loss is told with its reason. The state in which a node is missing and the fate of the link to
-//! it arrive on different ways; whichever is first waits for the other, for [`REASON_WAIT`] at most.
+//! it arrive on different ways; the first one waits for the other, for [`REASON_WAIT`] at most.
 //! # Failure
 //! A file that cannot be written is told once, and done without.
 
