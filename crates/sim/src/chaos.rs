@@ -145,6 +145,20 @@ impl Chaos {
         self.note(world, format!("{node} is armed with {with} for {span}"));
     }
 
+    /// Lets a node die when it passes a point, whatever else strikes meanwhile.
+    fn arm_through(
+        &mut self,
+        world: &mut World,
+        node: NodeId,
+        point: &'static str,
+        span: Duration,
+    ) {
+        world.arm_at(node, point);
+        self.armed.insert(node, world.now() + span);
+        self.risk(world, node, span);
+        self.note(world, format!("{node} is armed with {point} for {span}"));
+    }
+
     fn disarm_due(&mut self, world: &mut World) {
         let now = world.now();
         for (node, _) in self.armed.extract_if(.., |_, until| *until <= now) {
@@ -156,7 +170,10 @@ impl Chaos {
     fn restart(&mut self, world: &mut World, node: NodeId) {
         self.bring_back(world, node);
         let data = world.nodes(Kind::Data).contains(&node);
-        if data && self.prng.percent(30) && self.may_lose(world, &[node]) {
+        if data && world.has_disks() && self.prng.percent(25) && self.may_lose(world, &[node]) {
+            // The node has to be complete first, which takes its time.
+            self.arm_through(world, node, disks::FIRST_SAVE, Duration::from_secs(4));
+        } else if data && self.prng.percent(30) && self.may_lose(world, &[node]) {
             let span = Duration::from_millis(self.prng.between(100, 1_500));
             let reads = world.has_disks() && self.prng.percent(50);
             let points = if reads { &disks::AT_RESTORE[..] } else { &AT_RETURN[..] };
@@ -180,13 +197,14 @@ impl Chaos {
             return self.strike_disks(world);
         }
         match self.prng.below(100) {
-            0..14 => self.crash(world),
-            14..19 => self.arm(world, &AT_WORK),
-            19..22 => self.arm(world, &AT_DECISION),
-            22..24 => self.arm_leader(world),
-            24..34 => self.freeze(world),
-            34..38 => self.vanish(world),
-            38..52 => self.cut_off(world),
+            0..9 => self.crash(world),
+            9..17 => self.strike_takeover(world),
+            17..22 => self.arm(world, &AT_WORK),
+            22..25 => self.arm(world, &AT_DECISION),
+            25..27 => self.arm_leader(world),
+            27..36 => self.freeze(world),
+            36..39 => self.vanish(world),
+            39..52 => self.cut_off(world),
             52..57 => self.cut_pair(world),
             57..60 => self.slow(world),
             60..62 => self.starve(world),
@@ -307,15 +325,86 @@ impl Chaos {
     fn arm_leader(&mut self, world: &mut World) {
         let driver = world.newest_state().driver();
         let chosen = if self.prng.percent(60) { world.leader().or(driver) } else { driver };
-        let Some(node) = chosen.filter(|node| self.may_lose(world, &[*node])) else { return };
+        let may_go = |node: &NodeId| world.is_running(*node) && self.may_lose(world, &[*node]);
+        let Some(node) = chosen.filter(may_go) else { return };
         let span = Duration::from_millis(self.prng.between(100, 1_500));
         let point = *self.prng.pick(&AT_TAKEOVER);
-        world.arm_at(node, point);
-        self.armed.insert(node, world.now() + span);
-        self.risk(world, node, span);
-        self.note(world, format!("{node} is armed with {point} for {span}"));
+        self.arm_through(world, node, point, span);
         world.run_for(span);
         self.disarm_due(world);
+    }
+
+    /// A coordinator goes with transactions open, and whoever settles them may die of it, and so
+    /// may the next one. They stay armed until all is settled, however long the lease is that the
+    /// dead one held.
+    fn strike_takeover(&mut self, world: &mut World) {
+        let mut line = self.line_of_drivers(world);
+        if line.is_none() && world.setup().replicas > 1 && world.nodes(Kind::Data).len() > 2 {
+            self.recover(world);
+            // Who has just come back is not counted on at once.
+            world.run_for(Duration::from_millis(400));
+            line = self.line_of_drivers(world);
+        }
+        let Some((victim, heirs)) = line else { return self.crash(world) };
+        let span = self.aftermath(world);
+        for heir in &heirs {
+            let point = *self.prng.pick(&AT_SETTLING);
+            self.arm_through(world, *heir, point, span);
+        }
+        let enough = 1 + self.prng.index(3);
+        for _ in 0..LOOKS {
+            if world.open_transactions(victim) >= enough {
+                break;
+            }
+            world.run_for(Duration::from_micros(50));
+        }
+        let life = world.incarnation(victim);
+        if self.prng.percent(70) {
+            world.crash(victim);
+            self.note(world, format!("{victim} crashes"));
+        } else {
+            world.vanish(victim);
+            self.note(world, format!("{victim} vanishes"));
+        }
+        let settled = world.run_until(span, |world| {
+            let state = world.newest_state();
+            state.member(victim, life).is_none() && state.takeovers.is_empty()
+        });
+        for heir in &heirs {
+            self.armed.insert(*heir, world.now());
+        }
+        self.disarm_due(world);
+        self.note(world, format!("waited: what {victim} had open is settled is {settled}"));
+    }
+
+    /// A data node to lose, and those that will then drive one after the other, as many as the
+    /// cluster can lose with it.
+    fn line_of_drivers(&mut self, world: &World) -> Option<(NodeId, Vec<NodeId>)> {
+        let state = world.newest_state();
+        let complete = |status| matches!(status, MemberStatus::Active | MemberStatus::Leaving);
+        let mut line: Vec<_> = state.data_members().filter(|(_, m)| complete(m.status)).collect();
+        line.sort_unstable_by_key(|(_, member)| member.joined_at);
+        let mut line: Vec<NodeId> = line.into_iter().map(|(node, _)| node).collect();
+        line.retain(|node| world.is_running(*node));
+        let mut victims = line.clone();
+        while !victims.is_empty() {
+            let victim = victims.swap_remove(self.prng.index(victims.len()));
+            let mut doomed = vec![victim];
+            for heir in line.iter().filter(|node| **node != victim) {
+                doomed.push(*heir);
+                if !self.may_lose(world, &doomed) {
+                    doomed.pop();
+                    break;
+                }
+                if !self.prng.percent(self.temper.greed) {
+                    break;
+                }
+            }
+            if doomed.len() > 1 {
+                return Some((victim, doomed.split_off(1)));
+            }
+        }
+        None
     }
 
     fn freeze(&mut self, world: &mut World) {
@@ -439,7 +528,8 @@ impl Chaos {
     fn strike_client(&mut self, world: &mut World) {
         let clients = world.nodes(Kind::Client);
         let client = *self.prng.pick(&clients);
-        match self.prng.below(4) {
+        match self.prng.below(5) {
+            4 => self.deafen(world, client),
             3 => {
                 let point = *self.prng.pick(&AT_CLIENT);
                 let span = Duration::from_millis(self.prng.between(100, 1_000));
@@ -468,6 +558,24 @@ impl Chaos {
                 world.heal();
             }
         }
+    }
+
+    /// What a node sends to a client does not arrive. A scan may be late there, if the request
+    /// time-out ends before the connection is given up.
+    fn deafen(&mut self, world: &mut World, client: NodeId) {
+        let node = *self.prng.pick(&world.nodes(Kind::Data));
+        if self.prng.percent(50) {
+            world.partition(&[client], &[node]);
+        } else {
+            world.partition_one_way(&[node], &[client]);
+        }
+        let setup = world.setup();
+        let (late, lost) = (setup.config.request_timeout, setup.network.send_timeout);
+        let least = if late < lost { late } else { Duration::ZERO };
+        let span = least + Duration::from_millis(self.prng.between(50, 1_000));
+        self.note(world, format!("{client} hears nothing of {node} for {span}"));
+        world.run_for(span);
+        world.heal();
     }
 
     fn leave(&mut self, world: &mut World) {
@@ -560,6 +668,15 @@ const AT_TAKEOVER: [&str; 8] = [
     "control: state applied, followers not told",
     "coordinator: after an abort is sent",
 ];
+/// Moments of the settling of what a dead coordinator had open.
+const AT_SETTLING: [&str; 4] = [
+    "takeover: after the question is sent",
+    "takeover: before a transaction is driven",
+    "takeover: before a transaction is driven",
+    "takeover: before it is reported done",
+];
+/// How often a moment is looked for in which a coordinator has transactions open.
+const LOOKS: u32 = 400;
 /// Moments of a client.
 const AT_CLIENT: [&str; 3] = [
     "client: after a commit request is sent",

@@ -51,8 +51,7 @@ pub struct Outcome {
 /// Runs one seed. A panic in it is a failure of the seed, not of the caller.
 pub fn run_seed(plan: Plan) -> Outcome {
     let setup = Setup::random(plan.seed, plan.mutation, plan.disks);
-    let first = setup.client_nodes().next().expect("a run has clients");
-    let load = Load::random(plan.seed, first);
+    let load = Load::random(&setup);
     let lab = Lab::new();
     let mut world = World::new(setup, applications(lab.clone(), load));
     let mut chaos = Chaos::new(plan.seed, plan.verbose);

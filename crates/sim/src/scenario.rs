@@ -44,6 +44,7 @@ impl Scenario {
             first_client,
             accounts: 10,
             ring: 7,
+            idle: Duration::ZERO,
             pause_max: Duration::from_millis(3),
             kinds,
         };

@@ -143,7 +143,9 @@ impl Setup {
         let nodes = u64::from(setup.groups) * u64::from(setup.replicas);
         let busy = Duration::from_millis(nodes * u64::from(setup.workers) / 2);
         config.epoch_interval = config.epoch_interval.max(busy);
-        config.request_timeout = Duration::from_millis(prng.between(1_000, 4_000));
+        // Short ones end while a lock is waited for, or before a broken connection is noticed.
+        let (low, high) = *prng.pick(&[(300, 1_000), (1_000, 4_000), (1_000, 4_000)]);
+        config.request_timeout = Duration::from_millis(prng.between(low, high));
         setup.disk = DiskSetup {
             operation: Duration::from_micros(*of_disks.pick(&[5, 30, 300])),
             sync: Duration::from_micros(*of_disks.pick(&[50, 500, 5_000])),

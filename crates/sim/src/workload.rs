@@ -25,6 +25,7 @@ use stdx::{Duration, Prng};
 
 use crate::lab::{Lab, Phase, TaskName};
 use crate::session::{Application, Ended, Session, TaskFactory, is_passing};
+use crate::setup::Setup;
 use crate::world::{ApplicationFactory, ApplicationPlace};
 
 /// Sessions of each client node that work.
@@ -46,17 +47,25 @@ pub struct Load {
     pub ring: u64,
     /// Longest pause between two rounds of a session.
     pub pause_max: Duration,
+    /// How long a session sometimes stands idle with rows locked; zero for never.
+    pub idle: Duration,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
 
 impl Load {
-    /// A load drawn from `seed`.
-    pub fn random(seed: u64, first_client: model::NodeId) -> Self {
+    /// The load of a drawn cluster.
+    pub fn random(setup: &Setup) -> Self {
+        let (seed, config) = (setup.seed, &setup.config);
+        // Others wait for the locks longer than they wait for an answer, where they may.
+        let late = config.request_timeout + Duration::from_millis(100);
+        let idle =
+            if late < config.lock_timeout { late.times(3).divided_by(2) } else { Duration::ZERO };
         let mut prng = Prng::new(seed ^ 0x10AD);
         Self {
             seed,
-            first_client,
+            first_client: setup.client_nodes().next().expect("a run has clients"),
+            idle,
             accounts: *prng.pick(&[3, 10, 40]),
             ring: prng.between(5, 12),
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),

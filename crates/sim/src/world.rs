@@ -629,6 +629,12 @@ impl World {
         process.is_running() && process.holds_lease(self.now)
     }
 
+    /// Transactions that the node coordinates and that have not ended.
+    pub fn open_transactions(&self, node: NodeId) -> usize {
+        let coordinators = self.workers(node).filter_map(Worker::coordinator);
+        coordinators.map(|coordinator| coordinator.open_transactions()).sum()
+    }
+
     /// The node's life.
     pub fn incarnation(&self, node: NodeId) -> Incarnation {
         self.process(node).incarnation

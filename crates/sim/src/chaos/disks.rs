@@ -141,9 +141,33 @@ impl Chaos {
         for node in world.nodes_with_disks() {
             world.heal_disk(node);
         }
-        if steady {
+        if steady && !late.is_empty() && self.prng.percent(40) {
+            self.restart_without(world, &late);
+            self.go_dark(world, None);
+            // Only the cluster's state says that what these have has never been.
+            self.withheld.clear();
+            self.come_back(world, &[]);
+        } else if steady {
             self.come_back(world, &late);
         }
+    }
+
+    /// Starts what is down but for those that are late, until the cluster has gone on without them:
+    /// often before it has saved anything since.
+    fn restart_without(&mut self, world: &mut World, late: &[NodeId]) {
+        let before = world.newest_state().restarts.len();
+        for node in world.all_nodes().into_iter().filter(|node| !late.contains(node)) {
+            self.start(world, node);
+        }
+        let limit = Duration::from_secs(6);
+        let gone_on = |world: &World| world.newest_state().restarts.len() > before;
+        let restarted = world.run_until(limit, gone_on);
+        self.note(
+            world,
+            format!("waited: the cluster has gone on without {late:?} is {restarted}"),
+        );
+        let saved = world.setup().config.save_interval.as_millis();
+        world.run_for(Duration::from_millis(self.prng.below(saved)));
     }
 
     /// All nodes of a group lose their power, and so the cluster stops.
@@ -212,11 +236,7 @@ impl Chaos {
             self.start(world, node);
             if self.prng.percent(8) {
                 let point = *self.prng.pick(&AT_RESTORE);
-                let span = Duration::from_secs(3);
-                world.arm_at(node, point);
-                self.armed.insert(node, world.now() + span);
-                self.risk(world, node, span);
-                self.note(world, format!("{node} is armed with {point} for {span}"));
+                self.arm_through(world, node, point, Duration::from_secs(3));
             } else if self.prng.percent(6) {
                 let moment = Duration::from_micros(self.prng.between(1, 300_000));
                 world.run_for(moment);
@@ -284,14 +304,27 @@ impl Chaos {
     }
 
     fn fill_disk(&mut self, world: &mut World) {
-        let nodes = world.nodes(Kind::Data);
-        let node = *self.prng.pick(&nodes);
+        let mut full = world.nodes(Kind::Data);
+        let node = *self.prng.pick(&full);
         let space = *self.prng.pick(&[0, 4 << 10, 64 << 10, 512 << 10]);
-        world.limit_disk(node, Some(space));
-        self.note(world, format!("the disk of {node} has {space} bytes left"));
-        world.run_for(Duration::from_millis(self.prng.between(100, 3_000)));
-        world.limit_disk(node, None);
-        self.note(world, format!("the disk of {node} has space again"));
+        let mut span = Duration::from_millis(self.prng.between(100, 3_000));
+        // What is left is what a checkpoint asks for, on whichever node.
+        let before = world.probed(CHECKPOINTS_BEGIN);
+        let begins = |world: &World| world.probed(CHECKPOINTS_BEGIN) > before;
+        if self.prng.percent(60) && world.run_until(Duration::from_secs(1), begins) {
+            span = span.divided_by(4);
+        } else {
+            full = vec![node];
+        }
+        for node in &full {
+            world.limit_disk(*node, Some(space));
+        }
+        self.note(world, format!("the disks of {full:?} have {space} bytes left"));
+        world.run_for(span);
+        for node in &full {
+            world.limit_disk(*node, None);
+        }
+        self.note(world, format!("the disks of {full:?} have space again"));
     }
 
     /// The next operation of a kind fails, which ends the node.
@@ -412,14 +445,17 @@ const AT_SAVING: [&str; 7] = [
     "control: log written, not yet on disk",
 ];
 /// Moments of a node that reads back what it has, or has it copied.
-pub(super) const AT_RESTORE: [&str; 5] = [
+pub(super) const AT_RESTORE: [&str; 4] = [
     "restore: between two pieces of a file",
     "restore: rows read, indexes to be built",
     "restore: before the log of the new life is begun",
     "restore: log of the new life begun, before it is reported",
-    "disk: epoch of a copy marked, before it is synced",
 ];
+/// The moment at which a node that had rows copied first saves them.
+pub(super) const FIRST_SAVE: &str = "disk: epoch of a copy marked, before it is synced";
 /// How often a moment is looked for in which disks are being written to.
 const LOOKS: u32 = 4_000;
 /// The probe of a checkpoint that replaces older ones.
 const CHECKPOINT_COUNTS: &str = "checkpoint: counts from now on";
+/// The probe of checkpoints that are about to be written.
+const CHECKPOINTS_BEGIN: &str = "checkpoint: round begun";

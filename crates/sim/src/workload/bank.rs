@@ -11,6 +11,7 @@ use client::{ClientOperation, ClientRead, OperationAnswer, ScanSpec};
 use model::{
     ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, Refusal, Value,
 };
+use stdx::Duration;
 use wire::LockMode;
 
 use super::doubt::{Addition, explains};
@@ -147,7 +148,9 @@ async fn locked_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
         session.rollback_to(savepoint).await?;
     }
     session.run_all(vec![set(from, balance(0) - amount)]).await?;
-    if session.percent(20) {
+    if load.idle > Duration::ZERO && session.below(200) == 0 {
+        session.sleep(load.idle).await;
+    } else if session.percent(20) {
         session.pause(15).await;
     }
     session.run_all(vec![set(to, balance(1) + amount)]).await?;

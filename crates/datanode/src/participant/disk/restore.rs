@@ -181,11 +181,9 @@ impl Participant {
         let worker = ctx.me().worker;
         let survey = match &mut disk.stage {
             Stage::Surveyed(survey) => std::mem::take(&mut **survey),
-            Stage::Open => {
-                probe!(ctx, "disk: told again to restore");
-                return tell_control(ctx, ControlMessage::WorkerRestored { worker });
-            }
-            _ => return probe!(ctx, "disk: told to restore while it is restoring"),
+            // The order is given once in a life; a second one would change nothing.
+            Stage::Open => return tell_control(ctx, ControlMessage::WorkerRestored { worker }),
+            _ => return,
         };
         let of_cluster = survey.cluster() == Some(ctx.cluster().id);
         let plan = (of_cluster && through > Epoch(0)).then(|| survey.plan(through)).flatten();
