@@ -1,11 +1,11 @@
-//! `nines demo`: a cluster of separate processes on this machine, with money moving in it, whose data
-//! nodes are killed and started again in turn.
+//! `nines demo`: a cluster of separate processes on this machine, with money moving in it, whose
+//! data nodes are killed and started again in turn.
 //!
 //! # Owns
 //! The script: what is killed when, the line that tells how it goes, and the account at the end.
 //! # Failure
-//! Money that was made or lost is an error, and so is a transfer that failed for another reason than
-//! those a client is told to repeat.
+//! Money that was made or lost is an error, and so is a transfer that failed for another reason
+//! than those a client is told to repeat.
 
 mod bank;
 mod cluster;

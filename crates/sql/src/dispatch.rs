@@ -191,8 +191,8 @@ fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1213 | 1297 | 1412)
 }
 
-/// Codes that say that something with a name is not there, or is there already. Another SQL node may
-/// have made or dropped it a moment ago.
+/// Codes that say that something with a name is not there, or is there already. Another SQL node
+/// may have made or dropped it a moment ago.
 fn is_about_names(error: &SqlError) -> bool {
     matches!(
         error.code(),
