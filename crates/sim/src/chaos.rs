@@ -359,7 +359,17 @@ impl Chaos {
             world.run_for(Duration::from_micros(50));
         }
         let life = world.incarnation(victim);
-        if self.prng.percent(70) {
+        if self.prng.percent(50) {
+            // Some know of a decision and others do not.
+            let point = *self.prng.pick(&AT_DECISION);
+            self.arm_through(world, victim, point, span);
+            world.run_until(DECISION_TIME, |world| !world.is_running(victim));
+            self.armed.insert(victim, world.now());
+            self.disarm_due(world);
+        }
+        if !world.is_running(victim) {
+            self.note(world, format!("{victim} is gone at its moment"));
+        } else if self.prng.percent(70) {
             world.crash(victim);
             self.note(world, format!("{victim} crashes"));
         } else {
@@ -675,6 +685,8 @@ const AT_SETTLING: [&str; 4] = [
     "takeover: before a transaction is driven",
     "takeover: before it is reported done",
 ];
+/// How long a coordinator has to come to a decision.
+const DECISION_TIME: Duration = Duration::from_millis(300);
 /// How often a moment is looked for in which a coordinator has transactions open.
 const LOOKS: u32 = 400;
 /// Moments of a client.

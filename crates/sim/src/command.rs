@@ -51,19 +51,19 @@ const FAILURE_SHOWN_MAX: usize = 160;
 const MUTATIONS: [(Mutation, u64); 16] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 104),
+    (Mutation::TakeoverForgetsCommits, 238),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
     (Mutation::CopyIgnoresLocks, 2),
     (Mutation::ServeWithoutLease, 11),
-    (Mutation::RemoveBeforeLeaseEnds, 26),
+    (Mutation::RemoveBeforeLeaseEnds, 27),
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
     (Mutation::SavedBeforeSync, 2),
     (Mutation::VotesNotSynced, 1),
     (Mutation::NoFence, 1),
-    (Mutation::RestartTakesNewest, 14),
+    (Mutation::RestartTakesNewest, 7),
     (Mutation::CheckpointsForgetDeletes, 2),
 ];
 
