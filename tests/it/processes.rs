@@ -241,6 +241,16 @@ fn who_does_not_belong_is_refused() {
     }
 }
 
+#[test]
+fn the_demonstration_accounts_for_everything() {
+    let mut demo = Command::new(tests::binary());
+    let output = run_for(demo.args(["demo", "--seconds=14"]));
+    let text = text_of(&output, "nines demo");
+    assert!(text.contains("kill -9 of data node 1"), "{text}");
+    assert!(text.contains("data node 1 has all rows again"), "{text}");
+    assert!(text.contains("nothing was lost"), "{text}");
+}
+
 fn run_for(command: &mut Command) -> std::process::Output {
     let name = format!("{command:?}");
     command.output().unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -54,8 +54,11 @@ pub(crate) async fn run(
 
 /// USE, COM_INIT_DB, the database of a handshake.
 pub(crate) async fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
-    let known = session.database_exists(name);
-    if !known && !(session.catch_up().await && session.database_exists(name)) {
+    let mut known = session.database_exists(name);
+    if !known && session.catch_up().await {
+        known = session.database_exists(name);
+    }
+    if !known {
         return Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'")));
     }
     session.database = Some(session.database_name(name));

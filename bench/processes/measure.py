@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Figures of a cluster of separate processes on this machine: how long a writer waits when nodes die or
+stand still, what an empty cluster costs, what links cost, and how many nodes can be started.
+
+usage: measure.py BINARY [--only PART] [--rounds N]
+parts: gaps, idle, links, many, rejoin
+
+Needs PyMySQL and sysbench. CPU time is of all server processes, user and system, from /proc.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import pymysql
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """Processes with a directory of their own."""
+
+    def __init__(self, binary, data=2, sql=1, replicas=2, more=""):
+        self.binary = binary
+        self.directory = tempfile.mkdtemp(prefix="nines-bench-")
+        self.ports = {node: free_port() for node in [*range(1, data + 1), 49, *range(151, 151 + sql)]}
+        lines = [
+            "[ndbd default]",
+            f"NoOfReplicas={replicas}",
+            "DataMemory=128M",
+            f"DataDir={self.directory}",
+            more,
+            f"[ndb_mgmd]\nNodeId=49\nHostName=127.0.0.1\nPortNumber={self.ports[49]}\nDataDir={self.directory}",
+        ]
+        for node in range(1, data + 1):
+            lines.append(f"[ndbd]\nNodeId={node}\nHostName=127.0.0.1\nServerPort={self.ports[node]}")
+        lines += [f"[mysqld]\nNodeId={node}" for node in range(151, 151 + sql)]
+        self.config = os.path.join(self.directory, "config.ini")
+        with open(self.config, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        self.processes = {}
+
+    def start(self):
+        began = time.monotonic()
+        for node in self.ports:
+            self.launch(node)
+        for node in self.ports:
+            self.wait(node)
+        return time.monotonic() - began
+
+    def launch(self, node):
+        connect = f"127.0.0.1:{self.ports[49]}"
+        if node == 49:
+            command = ["management", "-f", self.config]
+        elif node > 150:
+            path = self.socket(node)
+            command = ["sql", "-c", connect, f"--port={self.ports[node]}", f"--socket={path}"]
+        else:
+            command = ["data", "-c", connect]
+        log = open(self.log(node), "w")
+        self.processes[node] = subprocess.Popen(
+            [self.binary, *command, f"--node-id={node}"], stdout=log, stderr=log
+        )
+
+    def wait(self, node):
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            with open(self.log(node)) as log:
+                if any(line.startswith("ready") for line in log):
+                    return
+            time.sleep(0.005)
+        raise RuntimeError(f"node {node} is not ready: see {self.log(node)}")
+
+    def log(self, node):
+        return os.path.join(self.directory, f"{node}.log")
+
+    def socket(self, node):
+        return os.path.join(self.directory, f"{node}.sock")
+
+    def kill(self, node, how=signal.SIGKILL):
+        self.processes[node].send_signal(how)
+        if how == signal.SIGKILL:
+            self.processes.pop(node).wait()
+
+    def connect(self, node=151):
+        return pymysql.connect(unix_socket=self.socket(node), user="root", autocommit=True)
+
+    def wait_until_complete(self, nodes):
+        query = "SELECT COUNT(*) FROM nines.nodes WHERE role = 'data' AND status = 'active'"
+        while True:
+            try:
+                with self.connect() as connection, connection.cursor() as cursor:
+                    cursor.execute(query)
+                    if cursor.fetchone()[0] == nodes:
+                        return
+            except pymysql.Error:
+                pass
+            time.sleep(0.02)
+
+    def driver(self):
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT node_id FROM nines.nodes WHERE role = 'data' ORDER BY joined_at LIMIT 1")
+            return cursor.fetchone()[0]
+
+    def cpu(self):
+        """Seconds of CPU time by now."""
+        total = 0
+        for process in self.processes.values():
+            with open(f"/proc/{process.pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+        return total / TICK
+
+    def memory(self):
+        """Megabytes that the processes hold."""
+        total = 0
+        for process in self.processes.values():
+            with open(f"/proc/{process.pid}/status") as status:
+                line = next(line for line in status if line.startswith("VmRSS"))
+            total += int(line.split()[1])
+        return total / 1024
+
+    def stop(self):
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Writer(threading.Thread):
+    """Changes a row by autocommit every millisecond, and notes the longest time between two answers."""
+
+    def __init__(self, cluster):
+        super().__init__(daemon=True)
+        self.connection = cluster.connect()
+        with self.connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE IF NOT EXISTS gaps")
+            cursor.execute("CREATE TABLE IF NOT EXISTS gaps.t (id INT PRIMARY KEY, n INT)")
+            for row in range(64):
+                cursor.execute(f"REPLACE INTO gaps.t VALUES ({row}, 0)")
+        self.longest = 0.0
+        self.errors = []
+        self.done = 0
+        self.stopped = False
+
+    def run(self):
+        last = time.monotonic()
+        with self.connection.cursor() as cursor:
+            while not self.stopped:
+                try:
+                    cursor.execute(f"UPDATE gaps.t SET n = n + 1 WHERE id = {self.done % 64}")
+                    self.done += 1
+                except pymysql.Error as error:
+                    self.errors.append(str(error))
+                now = time.monotonic()
+                self.longest = max(self.longest, now - last)
+                last = now
+                time.sleep(0.001)
+
+    def take(self):
+        longest, self.longest = self.longest, 0.0
+        return longest * 1000
+
+
+def gaps(binary, rounds):
+    cluster = Cluster(binary)
+    cluster.start()
+    writer = Writer(cluster)
+    writer.start()
+    found = {}
+    for _ in range(rounds):
+        for fault in ["none", "kill data node", "kill the driver of epochs", "freeze data node", "kill management node"]:
+            cluster.wait_until_complete(2)
+            time.sleep(0.7)
+            driver = cluster.driver()
+            writer.take()
+            if fault == "none":
+                time.sleep(1)
+            elif fault == "kill management node":
+                cluster.kill(49)
+                time.sleep(1.5)
+                cluster.launch(49)
+                cluster.wait(49)
+            else:
+                node = driver if "driver" in fault else 3 - driver
+                if fault == "freeze data node":
+                    cluster.kill(node, signal.SIGSTOP)
+                    time.sleep(4)
+                    gap = writer.take()
+                    cluster.kill(node, signal.SIGCONT)
+                    found.setdefault(fault, []).append(gap)
+                    continue
+                cluster.kill(node)
+                time.sleep(1.5)
+                gap = writer.take()
+                found.setdefault(fault, []).append(gap)
+                cluster.launch(node)
+                cluster.wait(node)
+                cluster.wait_until_complete(2)
+                found.setdefault("a data node comes back", []).append(writer.take())
+                continue
+            found.setdefault(fault, []).append(writer.take())
+    writer.stopped = True
+    writer.join()
+    with cluster.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT SUM(n) FROM gaps.t")
+        total = cursor.fetchone()[0]
+    cluster.stop()
+    print(f"gaps of a writer of 1 ms: {writer.done} changes, {total} there, {len(writer.errors)} failed statements")
+    for fault, values in found.items():
+        values.sort()
+        print(f"  {fault:<28} median {values[len(values) // 2]:7.1f} ms  longest {values[-1]:7.1f} ms  of {len(values)}")
+
+
+def idle(binary, _rounds):
+    cluster = Cluster(binary)
+    ready = cluster.start()
+    time.sleep(3)
+    before, began = cluster.cpu(), time.monotonic()
+    time.sleep(20)
+    share = (cluster.cpu() - before) / (time.monotonic() - began)
+    print(f"empty cluster of 1 management, 2 data, 1 SQL node: ready in {ready:.2f} s, "
+          f"{share * 100:.1f} % of a core, {cluster.memory():.0f} MB")
+    cluster.stop()
+
+
+def links(binary, rounds):
+    scripts = ["oltp_point_select", "oltp_update_non_index"]
+    found = {}
+    clusters = {"Unix sockets": Cluster(binary, more="UseShm=1"), "TCP": None}
+    clusters["TCP"] = Cluster(binary, more="UseShm=0\n[mysqld default]\nUseShm=0\n[ndbd default]")
+    for name, cluster in clusters.items():
+        cluster.start()
+        with cluster.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE sb")
+        sysbench(cluster, scripts[0], "prepare")
+    for _ in range(rounds):
+        for script in scripts:
+            for name, cluster in clusters.items():
+                before = cluster.cpu()
+                events = sysbench(cluster, script, "run")
+                found.setdefault((script, name), []).append((cluster.cpu() - before) / events * 1e6)
+    for (script, name), values in found.items():
+        values.sort()
+        print(f"  {script:<24} {name:<13} {values[len(values) // 2]:6.1f} us of CPU, all servers")
+    for cluster in clusters.values():
+        cluster.stop()
+
+
+def sysbench(cluster, script, command, rows=10_000):
+    output = subprocess.run(
+        ["sysbench", script, f"--mysql-socket={cluster.socket(151)}", "--mysql-user=root", "--mysql-db=sb",
+         "--tables=1", f"--table-size={rows}", f"--threads={1 if command == 'prepare' else 32}", "--time=5", "--db-ps-mode=disable", command],
+        capture_output=True, text=True, check=True).stdout
+    for line in output.splitlines():
+        if "total number of events" in line:
+            return int(line.split()[-1])
+    return 0
+
+
+def many(binary, _rounds):
+    cluster = Cluster(binary, data=24, sql=16, more="NumCPUs=1\nDiskless=1")
+    ready = cluster.start()
+    with cluster.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE d")
+        cursor.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+        values = ",".join(f"({row}, {row})" for row in range(1000))
+        cursor.execute(f"INSERT INTO d.t VALUES {values}")
+    for node in range(151, 167):
+        with cluster.connect(node) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM d.t")
+            assert cursor.fetchone()[0] == 1000
+    time.sleep(3)
+    before, began = cluster.cpu(), time.monotonic()
+    time.sleep(10)
+    share = (cluster.cpu() - before) / (time.monotonic() - began)
+    print(f"24 data nodes and 16 SQL nodes: ready in {ready:.1f} s, {cluster.memory():.0f} MB, "
+          f"idle at {share * 100:.0f} % of a core; each SQL node sees all rows")
+    cluster.stop()
+
+
+def rejoin(binary, _rounds):
+    rows = 1_000_000
+    cluster = Cluster(binary, more="DataMemory=1G")
+    cluster.start()
+    with cluster.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE sb")
+    sysbench(cluster, "oltp_point_select", "prepare", rows)
+    cluster.kill(2)
+    time.sleep(1)
+    with cluster.connect() as connection, connection.cursor() as cursor:
+        for start in range(0, rows, 20_000):
+            cursor.execute(f"UPDATE sb.sbtest1 SET pad = 'x' WHERE id BETWEEN {start + 1} AND {start + 1_000}")
+        cluster.launch(2)
+        began = time.monotonic()
+        cluster.wait(2)
+        taken = time.monotonic() - began
+        cursor.execute("SELECT SUM(slots), SUM(changed), SUM(bytes) FROM nines.copies WHERE to_node_id = 2")
+        slots, changed, size = cursor.fetchone()
+    print(f"data node back with its disk after 5 % of {rows} rows changed: {taken:.1f} s to ready, "
+          f"{changed} of {slots} slots and {int(size) / 1e6:.1f} MB sent")
+    cluster.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary")
+    parser.add_argument("--only", choices=["gaps", "idle", "links", "many", "rejoin"])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    parts = {"idle": idle, "gaps": gaps, "links": links, "many": many, "rejoin": rejoin}
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part(os.path.abspath(options.binary), options.rounds)
+
+
+if __name__ == "__main__":
+    main()
