@@ -23,6 +23,13 @@ pub struct PeerAddress {
     pub port: u16,
 }
 
+impl PeerAddress {
+    /// Whether the host is given by a name, which may mean another address tomorrow.
+    pub(super) fn is_name(&self) -> bool {
+        self.host.parse::<IpAddr>().is_err()
+    }
+}
+
 impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -140,6 +147,7 @@ mod tests {
     #[test]
     fn addresses_are_written_as_they_are_given() {
         let v6 = PeerAddress { host: "::1".into(), port: 5 };
+        assert!(!v6.is_name());
         assert_eq!(v6.to_string(), "[::1]:5");
         assert_eq!(PeerAddress { host: "a.b".into(), port: 5 }.to_string(), "a.b:5");
     }

@@ -25,6 +25,7 @@ use std::thread::JoinHandle;
 
 use model::{Incarnation, NodeId};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use stdx::{Duration, Instant};
 
@@ -200,8 +201,8 @@ impl Keeper {
     fn due(&self) -> Option<Instant> {
         let pending = self.pending.values().map(|pending| pending.deadline);
         let peers = self.peers.values().filter_map(|peer| match &peer.state {
-            State::Absent if peer.resolving || peer.peer.address.is_none() => None,
-            State::Absent if peer.ways.is_empty() => Some(peer.resolve_at),
+            State::Absent if peer.peer.address.is_none() => None,
+            State::Absent if peer.ways.is_empty() => (!peer.resolving).then_some(peer.resolve_at),
             State::Absent => Some(peer.retry_at),
             State::Making(making) => Some(making.deadline),
             State::Breaking { doubt: Doubt::Reset(at) | Doubt::AskAgain(at, _), .. } => Some(*at),
@@ -239,23 +240,20 @@ impl Keeper {
     fn try_link(&mut self, node: NodeId, now: Instant) {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         let Some(address) = &peer.peer.address else { return };
-        if peer.ways.is_empty() {
-            if !peer.resolving && peer.resolve_at <= now {
-                peer.resolving = true;
-                let (handle, address) = (self.handle.clone(), address.clone());
-                let (cluster, unix) = (self.setup.cluster.clone(), self.setup.same_host_sockets);
-                let resolve = move || {
-                    handle.word(Word::Ways(node, ways(&cluster, node, &address, unix)));
-                };
-                let thread = std::thread::Builder::new().name("resolver".into()).spawn(resolve);
-                if thread.is_err() {
-                    peer.resolving = false;
-                    peer.resolve_at = now + RETRY_MAX;
-                }
+        if !peer.resolving && peer.resolve_at <= now {
+            peer.resolving = true;
+            let (handle, address) = (self.handle.clone(), address.clone());
+            let (cluster, unix) = (self.setup.cluster.clone(), self.setup.same_host_sockets);
+            let resolve = move || {
+                handle.word(Word::Ways(node, ways(&cluster, node, &address, unix)));
+            };
+            let thread = std::thread::Builder::new().name("resolver".into()).spawn(resolve);
+            if thread.is_err() {
+                peer.resolving = false;
+                peer.resolve_at = now + RETRY_MAX;
             }
-            return;
         }
-        if peer.retry_at > now {
+        if peer.ways.is_empty() || peer.retry_at > now {
             return;
         }
         self.last_attempt += 1;
@@ -306,7 +304,14 @@ impl Keeper {
         for _ in 0..ACCEPTED_PER_TURN {
             let Some(Listener { socket, unix }) = self.listeners.get(listener) else { return };
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok((accepted, _)) = acceptfrom_with(socket, flags) else { return };
+            let accepted = match acceptfrom_with(socket, flags) {
+                Ok((accepted, _)) => accepted,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // A listener that is ready and cannot be served would keep the thread busy.
+                    return std::thread::sleep(EXHAUSTED_PAUSE);
+                }
+                Err(_) => return,
+            };
             let fine = if *unix {
                 let me = rustix::process::geteuid();
                 sockopt::socket_peercred(&accepted).is_ok_and(|peer| peer.uid == me)
@@ -408,11 +413,6 @@ impl Keeper {
                 }
                 let pause = peer.pause;
                 peer.pause = pause.times(2).min(RETRY_MAX);
-                if peer.pause == RETRY_MAX {
-                    // Names may mean other addresses by now.
-                    peer.resolve_at = self.clock.now() + RETRY_MAX;
-                    peer.ways.clear();
-                }
                 self.abandon(node, pause);
                 self.unreachable(node, nobody);
             }
@@ -660,9 +660,16 @@ impl Keeper {
                 peer.resolving = false;
                 match found {
                     Ok(ways) if !ways.is_empty() => {
+                        if peer.ways.is_empty() {
+                            peer.retry_at = now;
+                        }
                         peer.ways = ways;
-                        peer.retry_at = now;
+                        // Names may mean other addresses after a while.
+                        let named = peer.peer.address.as_ref().is_some_and(|a| a.is_name());
+                        peer.resolve_at = if named { now + NAME_TIME } else { Instant::FAR_FUTURE };
                     }
+                    // Who was found once may be there still.
+                    _ if !peer.ways.is_empty() => peer.resolve_at = now + NAME_TIME,
                     failed => {
                         peer.resolve_at = now + RETRY_MAX;
                         let why = failed.err().map_or("no address".into(), |e| e.to_string());
@@ -767,6 +774,10 @@ const ACCEPTED_PER_TURN: usize = 64;
 const PENDING_MAX: usize = 1_024;
 /// How long after many attempts that came to nothing the next is made.
 const RETRY_MAX: Duration = Duration::from_millis(800);
+/// How long the addresses of a name are used before it is looked up again.
+const NAME_TIME: Duration = Duration::from_secs(5);
+/// How long to wait when the system has no descriptor left.
+const EXHAUSTED_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// How long after the other side was busy.
 const RETRY_BUSY: Duration = Duration::from_millis(10);
 /// How long it may take to find out whether a process has ended.

@@ -165,6 +165,24 @@ fn nodes_with_different_numbers_of_threads_outlive_each_other_over_tcp() {
 }
 
 #[test]
+fn the_end_of_a_peer_that_was_long_awaited_is_known_as_such() {
+    let mut cluster = Apart::new("awaited", [1, 1, 1, 1], true);
+    for node in [1, 49, 101] {
+        cluster.start(node);
+    }
+    // Long enough for many attempts that come to nothing.
+    std::thread::sleep(Duration::from_millis(2_500));
+    cluster.start(2);
+    cluster.wait(101, |event| matches!(event, Event::Ready));
+    cluster.board.run_round();
+    cluster.stop(2);
+    for node in [1, 49, 101] {
+        let down = cluster.wait(node, |event| is_down(event, 2));
+        assert!(matches!(down, Event::Link(LinkEvent::Down { closed: true, .. })), "{down:?}");
+    }
+}
+
+#[test]
 fn strangers_are_refused_and_the_cluster_goes_on() {
     let mut cluster = Apart::new("strangers", [2, 2, 1, 1], false);
     cluster.start_all();
