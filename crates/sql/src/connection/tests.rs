@@ -70,15 +70,16 @@ impl Client {
         client
     }
 
-    /// Lets the server go on. It asks the kernel for nothing but ends and pauses, and any answer
-    /// will do.
+    /// Lets the server go on. It asks the kernel for nothing but ends, pauses and whether there is
+    /// news, and any answer will do.
     fn run(&mut self) {
         while !self.over {
             let mut context = Context::from_waker(Waker::noop());
             self.over = self.task.as_mut().poll(&mut context).is_ready();
             let mut exchange = self.exchange.borrow_mut();
             let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
-            assert!(matches!(ask, Ask::Abort | Ask::Sleep(_)), "{ask:?}");
+            let expected = matches!(ask, Ask::Abort | Ask::Sleep(_) | Ask::Inspect { .. });
+            assert!(expected, "{ask:?}");
             exchange.answer(ticket, ClientResult::RolledBack);
         }
     }
