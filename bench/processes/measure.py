@@ -32,14 +32,14 @@ def free_port():
 class Cluster:
     """Processes with a directory of their own."""
 
-    def __init__(self, binary, data=2, sql=1, replicas=2, more=""):
+    def __init__(self, binary, data=2, sql=1, replicas=2, memory="128M", more=""):
         self.binary = binary
         self.directory = tempfile.mkdtemp(prefix="nines-bench-")
         self.ports = {node: free_port() for node in [*range(1, data + 1), 49, *range(151, 151 + sql)]}
         lines = [
             "[ndbd default]",
             f"NoOfReplicas={replicas}",
-            "DataMemory=128M",
+            f"DataMemory={memory}",
             f"DataDir={self.directory}",
             more,
             f"[ndb_mgmd]\nNodeId=49\nHostName=127.0.0.1\nPortNumber={self.ports[49]}\nDataDir={self.directory}",
@@ -294,7 +294,7 @@ def many(binary, _rounds):
 
 def rejoin(binary, _rounds):
     rows = 1_000_000
-    cluster = Cluster(binary, more="DataMemory=1G")
+    cluster = Cluster(binary, memory="1G")
     cluster.start()
     with cluster.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE sb")
