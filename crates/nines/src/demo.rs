@@ -56,7 +56,7 @@ fn perform(
         cluster.kill(node);
         view.follow(PAUSE, &mut || Ok(false))?;
         view.says(&format!("data node {node} is started again"));
-        cluster.start_data_node(node)?;
+        cluster.launch(node)?;
         let socket = cluster.socket();
         view.follow(PATIENCE, &mut || bank::is_complete(&socket))?;
         view.says(&format!("data node {node} has all rows again"));

@@ -21,11 +21,18 @@ pub(crate) mod status;
 pub(crate) mod survivability;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Mutex;
+use std::sync::mpsc::Sender;
 
 use cluster_config::{ClusterConfig, Node};
 use model::NodeId;
-use runtime::{LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Role, Service};
+use runtime::{
+    DataDirectory, DiskEngine, DiskSetup, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress,
+    Role, Service, is_own,
+};
+
+use crate::process::Happening;
 
 pub(crate) use client::Connect;
 pub(crate) use data::DataOptions;
@@ -85,6 +92,21 @@ fn limits(own: &Node) -> LinkLimits {
     limits
 }
 
+/// The disk of a process that is this node.
+fn disk_of(node: NodeId, directory: DataDirectory) -> DiskSetup {
+    DiskSetup { engine: DiskEngine::Auto, directories: BTreeMap::from([(node, directory)]) }
+}
+
+/// Asks the main thread of this process to leave the cluster.
+fn ask_to_leave(
+    send: &Mutex<Sender<Happening>>,
+    restart: bool,
+) -> Result<serde_json::Value, String> {
+    let send = send.lock().expect("nobody panics while holding it");
+    send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
+    request::value(&true)
+}
+
 /// Listens where the others look for this node.
 fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
     let (Some(host), Some(port)) = (own.host(), own.port()) else {
@@ -135,9 +157,4 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 fn is_here(host: Option<&str>) -> bool {
     let Some(host) = host else { return true };
     (host, 0).to_socket_addrs().is_ok_and(|mut found| found.any(|address| is_own(address.ip())))
-}
-
-/// Whether an address is one of this machine: only those can be bound to.
-fn is_own(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
 }

@@ -30,7 +30,7 @@ pub use cluster::{
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use disk::DiskEngine;
 pub use link::{
-    Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service,
+    Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service, is_own,
     service_request,
 };
 pub use listener::Listeners;

@@ -37,7 +37,7 @@ use stdx::Duration;
 use crate::cluster::Role;
 use crate::listener::listen_tcp;
 
-pub use address::PeerAddress;
+pub use address::{PeerAddress, is_own};
 pub(crate) use ends::{Arrival, LinkEnds, Loss};
 pub use greeting::service_request;
 pub(crate) use keeper::{KeeperHandle, start_keeper};

@@ -55,11 +55,6 @@ impl Processes {
         format!("mysql -h127.0.0.1 -P{} -uroot", self.sql_port)
     }
 
-    /// Starts a data node that was killed.
-    pub(super) fn start_data_node(&mut self, node: u16) -> Result<(), String> {
-        self.launch(node)
-    }
-
     /// Ends a node as a crash would.
     pub(super) fn kill(&mut self, node: u16) {
         if let Some(mut child) = self.children.remove(&node) {
@@ -69,7 +64,8 @@ impl Processes {
         }
     }
 
-    fn launch(&mut self, node: u16) -> Result<(), String> {
+    /// Starts a node, which may have been killed before.
+    pub(super) fn launch(&mut self, node: u16) -> Result<(), String> {
         let failed = |error| format!("cannot start node {node}: {error}");
         let program = std::env::current_exe().map_err(failed)?;
         let log = fs::File::create(self.log(node)).map_err(failed)?;

@@ -1,6 +1,5 @@
 //! `nines data`: a data node.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -8,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use cluster_config::{ClusterConfig, Node, ThreadRole, Threads};
 use model::NodeId;
-use runtime::{Cluster, DataDirectory, DiskEngine, DiskSetup, Listeners, Role, Service, Setup};
+use runtime::{Cluster, DataDirectory, Listeners, Role, Service, Setup};
 
 use super::client::{Connect, Given};
 use super::process::{Life, after, live, log_of, report};
 use super::request::{Request, answer, value};
-use super::{links, listen};
+use super::{ask_to_leave, disk_of, links, listen};
 use crate::machine;
 use crate::process::{Happening, watch_signals};
 
@@ -33,18 +32,11 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let Given { config, node } = options.connect.begin("data", options.node)?;
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let base = own.directory().unwrap_or_else(|| ".".into());
-    let mut directory = take_directory(Path::new(&base), node, options.initial)?;
+    let directory = take_directory(Path::new(&base), node, options.initial)?;
     // The files of a worker are its own: a directory keeps the number of its first start.
-    let kept = directory.as_ref().and_then(DataDirectory::workers);
-    let threads = kept.unwrap_or_else(|| workers(own));
+    let threads = directory.workers().unwrap_or_else(|| workers(own));
     let kernel = config.kernel(node, threads, default_memory(&config, own));
-    if !kernel.disk {
-        directory = None;
-    }
-    let disk = directory.map(|directory| DiskSetup {
-        engine: DiskEngine::Auto,
-        directories: BTreeMap::from([(node, directory)]),
-    });
+    let disk = kernel.disk.then(|| disk_of(node, directory));
     let on_disk = disk.is_some();
     let listeners = listen(&config, own)?;
     let memory = (kernel.data_memory * u64::from(threads)) >> 20;
@@ -78,11 +70,7 @@ pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
     let send = Mutex::new(send);
     Arc::new(move |body, out| {
         answer(body, out, |request| match request {
-            Request::Leave { restart } => {
-                let send = send.lock().expect("nobody panics while holding it");
-                send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
-                value(&true)
-            }
+            Request::Leave { restart } => ask_to_leave(&send, restart),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             other => Err(format!("ask a management node: {other:?}")),
         });
@@ -90,15 +78,11 @@ pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
 }
 
 /// Takes the node's directory. With `initial` what is in it goes first.
-fn take_directory(
-    path: &Path,
-    node: NodeId,
-    initial: bool,
-) -> Result<Option<DataDirectory>, String> {
+fn take_directory(path: &Path, node: NodeId, initial: bool) -> Result<DataDirectory, String> {
     let open = || DataDirectory::open(path, node).map_err(|error| error.to_string());
     let directory = open()?;
     if !initial {
-        return Ok(Some(directory));
+        return Ok(directory);
     }
     // It is this node's and nobody else's now.
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -108,7 +92,7 @@ fn take_directory(
         gone.map_err(|error| format!("cannot remove {}: {error}", entry.display()))?;
     }
     drop(directory);
-    open().map(Some)
+    open()
 }
 
 /// Worker threads by the configuration, else one for each CPU.

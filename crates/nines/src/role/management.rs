@@ -13,17 +13,14 @@ use std::time::{Duration, Instant};
 use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Incarnation, NodeId};
-use runtime::{
-    Cluster, DataDirectory, DiskEngine, DiskSetup, Event, LinkEvent, Listeners, Report, Role,
-    Service, Setup,
-};
+use runtime::{Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Service, Setup};
 
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live};
 use super::request::{AskError, Configuration, NodeVersion, Request, answer, ask, value};
 use super::status::ClusterStatus;
 use super::survivability::Survivability;
-use super::{is_here, limits, links, listen, news};
+use super::{ask_to_leave, disk_of, is_here, limits, links, listen, news};
 use crate::complain;
 use crate::process::{Happening, watch_signals};
 use cluster_log::{ClusterLog, Input, LogSetup};
@@ -69,10 +66,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let directory = directory.map_err(|error| error.to_string())?;
     kernel.disk = directory.is_some();
     let on_disk = kernel.disk;
-    let disk = directory.map(|directory| DiskSetup {
-        engine: DiskEngine::Auto,
-        directories: BTreeMap::from([(node, directory)]),
-    });
+    let disk = directory.map(|directory| disk_of(node, directory));
     let log = ClusterLog::start(LogSetup {
         own: node,
         roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
@@ -219,11 +213,7 @@ impl Desk {
             Request::Versions => value(&self.versions()),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
-            Request::Leave { restart } => {
-                let send = self.send.lock().expect("nobody panics while holding it");
-                send.send(Happening::Leave { restart }).map_err(|_| "the node is ending")?;
-                value(&true)
-            }
+            Request::Leave { restart } => ask_to_leave(&self.send, restart),
         }
     }
 

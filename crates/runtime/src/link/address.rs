@@ -104,8 +104,8 @@ pub(super) fn ways(
     Ok(ways)
 }
 
-/// Whether an address is one of this host: only those can be bound to.
-pub(super) fn is_own(address: IpAddr) -> bool {
+/// Whether an address is one of this machine: only those can be bound to.
+pub fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
