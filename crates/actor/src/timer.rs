@@ -16,6 +16,8 @@ pub enum Timer {
     EpochTick,
     /// Coordinator: time-outs of open transactions.
     CoordinatorTick,
+    /// Coordinator: the write chains that were to change have had their time.
+    CoordinatorQuiesce,
     /// Participant: lock waits to report or end.
     ParticipantTick,
     /// Participant: a checkpoint may go on, or a full disk is tried again.

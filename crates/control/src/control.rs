@@ -23,6 +23,7 @@ mod leadership;
 mod lease;
 mod links;
 mod publish;
+mod quiesce;
 mod restart;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,7 @@ use forming::{HeardLife, HelloAnswer};
 use leadership::Leadership;
 use links::BrokenLink;
 use publish::SchemaWait;
+use quiesce::Quieting;
 use restart::Restore;
 
 /// The control actor: one on worker 0 of each data and management node.
@@ -85,6 +87,8 @@ pub struct Control {
     synced: BTreeMap<WorkerId, ControlIndex>,
     /// The state in which this node entered its write chains.
     syncing_since: Option<ControlIndex>,
+    /// What its coordinators were asked for before a change of write chains.
+    quieting: Quieting,
     /// The node wishes to leave.
     leave_wanted: bool,
     /// The node has given up its lease for good.
@@ -133,6 +137,7 @@ impl Control {
             followers: BTreeSet::new(),
             synced: BTreeMap::new(),
             syncing_since: None,
+            quieting: Quieting::default(),
             leave_wanted: false,
             gave_up: false,
             leader_heard_at: Instant::ZERO,
@@ -267,9 +272,10 @@ impl Control {
 
     fn draw_election(&mut self, ctx: &mut Ctx<'_>) -> Duration {
         let (low, high) = if self.consensus.leader_lost() {
-            // Nobody is deposed by haste: those who hear a leader do not back anybody.
+            // Nobody is deposed by haste: those who hear a leader do not back anybody. The spread
+            // is many times what a message takes, so that two seldom stand at once.
             let interval = self.config.heartbeat_interval.as_nanos();
-            (interval / 8, interval)
+            (interval / 16, interval / 4)
         } else {
             let timeout = self.config.election_timeout.as_nanos();
             (timeout, 2 * timeout)
@@ -378,6 +384,15 @@ impl Control {
             ControlMessage::LeaveRequest => {
                 self.leave_wanted = true;
                 self.repeat_proposals(ctx);
+            }
+            ControlMessage::Quiesce { term, attempt, node, incarnation, span } => {
+                self.receive_quiesce(ctx, from, (term, attempt), (node, incarnation), span);
+            }
+            ControlMessage::Quiet { term, attempt, incarnation } => {
+                self.receive_quiet(ctx, from, (term, attempt), incarnation);
+            }
+            ControlMessage::WorkerQuiet { worker, number } => {
+                self.receive_worker_quiet(ctx, from, worker, number);
             }
         }
     }

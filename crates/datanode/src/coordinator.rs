@@ -28,6 +28,7 @@ mod failure;
 mod finish;
 mod inspect;
 mod outcome;
+mod quiesce;
 mod records;
 mod state;
 mod takeover;
@@ -45,6 +46,7 @@ use wire::{ClientRequest, CoordinatorMessage, InspectMessage, Message};
 use durable::DurableSide;
 use epoch::EpochSide;
 use outcome::Questions;
+use quiesce::Quiescence;
 use records::Records;
 use state::{Phase, Record};
 use takeover::Takeovers;
@@ -60,6 +62,7 @@ pub struct Coordinator {
     epochs: EpochSide,
     durable: DurableSide,
     questions: Questions,
+    quiescence: Quiescence,
     takeovers: Takeovers,
 }
 
@@ -169,6 +172,9 @@ impl Coordinator {
             CoordinatorMessage::OutcomeReport { transaction: _, probe, outcome } => {
                 self.outcome_report(ctx, from, probe, outcome);
             }
+            CoordinatorMessage::Quiesce { number, node, incarnation, span } => {
+                self.quiesce(ctx, number, (node, incarnation), span);
+            }
         }
     }
 }
@@ -176,7 +182,11 @@ impl Coordinator {
 impl Actor for Coordinator {
     fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
         match message {
-            Message::Request(request) => self.handle_request(ctx, from, request),
+            Message::Request(request) => {
+                if let Some(request) = self.hold_back(ctx, from, request) {
+                    self.handle_request(ctx, from, request);
+                }
+            }
             Message::Coordinator(message) => self.handle_own(ctx, from, message),
             Message::Epoch(message) => self.handle_epoch(ctx, from, message),
             Message::Inspect(message) => {
@@ -189,11 +199,16 @@ impl Actor for Coordinator {
             }
             other => panic!("the coordinator was sent {}", other.name()),
         }
+        self.report_quiet(ctx);
     }
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
-        assert_eq!(timer, Timer::CoordinatorTick, "only timer of the coordinator");
-        self.end_inactive(ctx);
+        match timer {
+            Timer::CoordinatorTick => self.end_inactive(ctx),
+            Timer::CoordinatorQuiesce => self.end_quiescence(ctx),
+            _ => unreachable!("not a timer of the coordinator: {timer:?}"),
+        }
+        self.report_quiet(ctx);
     }
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
@@ -202,6 +217,8 @@ impl Actor for Coordinator {
         self.follow_driver(ctx, before);
         self.questions_changed(ctx);
         self.takeovers_changed(ctx);
+        self.chains_changed(ctx);
+        self.report_quiet(ctx);
     }
 
     fn check_invariants(&self, shared: &Shared) {

@@ -29,6 +29,9 @@ pub struct Config {
     /// How long a request waits for a lock at all.
     #[doc(alias = "TransactionDeadlockDetectionTimeout")]
     pub lock_timeout: Duration,
+    /// How long nothing is begun in a node group while a planned change of its write chains waits
+    /// for the transactions that are open there.
+    pub quiesce_time: Duration,
     /// How long an open transaction may stay without a request.
     #[doc(alias = "TransactionInactiveTimeout")]
     pub inactive_timeout: Duration,
@@ -102,6 +105,7 @@ impl Config {
             epoch_interval: Duration::from_millis(20),
             deadlock_check_after: Duration::from_millis(10),
             lock_timeout: Duration::from_millis(1_200),
+            quiesce_time: Duration::from_millis(250),
             inactive_timeout: Duration::from_secs(3_600),
             request_timeout: Duration::from_secs(4),
             transactions_max: 16_384,
@@ -135,6 +139,7 @@ impl Config {
         self.epoch_interval = ms(prng, 3, 100);
         self.deadlock_check_after = ms(prng, 1, 30);
         self.lock_timeout = ms(prng, 300, 2_000);
+        self.quiesce_time = self.lock_timeout.divided_by(4);
         self.inactive_timeout = Duration::from_millis(*prng.pick(&[700, 3_600_000, 3_600_000]));
         self.transactions_max = *prng.pick(&[6, 64, 1_024]);
         self.scans_max = *prng.pick(&[4, 32, 1_024]);

@@ -244,6 +244,54 @@ fn a_node_leaves_in_good_order() {
 }
 
 #[test]
+fn nodes_leave_and_come_back_in_turn_and_no_transaction_is_refused() {
+    let aborts = [
+        "coordinator: open transaction lost a replica",
+        "coordinator: chain changed under a writing transaction",
+    ];
+    for seed in 0..10 {
+        let setup = Setup::new(if seed % 2 == 0 { 2 } else { 4 }, 2).seed(seed);
+        let mut scenario = Scenario::start(setup);
+        for node in scenario.world.nodes(sim::Kind::Data) {
+            scenario.world.ask_to_leave(node);
+            scenario.within(20, "it has left", |world| {
+                *world.status(node) == Status::Halted(actor::Halt::Left)
+            });
+            scenario.progress();
+            scenario.bring_back(&[node]);
+            scenario.progress();
+        }
+        let probes = &scenario.world.totals().probes;
+        for name in aborts {
+            assert_eq!(probes.get(name), None, "seed {seed}: {name}");
+        }
+        assert!(probes.contains_key("coordinator: request held back for a change of chains"));
+        scenario.finish();
+    }
+}
+
+#[test]
+fn a_coordinator_that_stood_still_commits_nothing_without_a_lease() {
+    let reached = (0..20).any(|seed| {
+        let mut scenario = Scenario::start(Setup::new(3, 1).seed(seed));
+        let node = data(1 + seed as u16 % 3);
+        let lease = scenario.world.setup().config.lease;
+        scenario.world.freeze(node, lease + lease.divided_by(20));
+        scenario.run(lease.times(3));
+        if !scenario.world.newest_state().members.contains_key(&node) {
+            scenario.until_halted(&[node]);
+            scenario.bring_back(&[node]);
+        }
+        scenario.progress();
+        let probes = &scenario.world.totals().probes;
+        let reached = probes.contains_key("coordinator: lease ran out before the commit point");
+        scenario.finish();
+        reached
+    });
+    assert!(reached, "in no seed");
+}
+
+#[test]
 fn a_client_that_cannot_reach_some_data_nodes_waits_for_nothing_for_ever() {
     for seed in 0..2 {
         let setup = Setup::new(2, 2).seed(seed).configure(|config| {

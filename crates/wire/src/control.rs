@@ -222,6 +222,42 @@ pub enum ControlMessage {
     },
     /// An operator or the node itself asks to leave in good order.
     LeaveRequest,
+    /// Leader to every data member: the write chains of this life's node group are about to
+    /// change. Have your coordinators begin nothing there for a moment, and say when nothing is
+    /// open. A newer one takes the place of an older one.
+    #[codec(since = 2)]
+    Quiesce {
+        /// The leader's term.
+        #[codec(with = raft::term)]
+        term: raftbare::Term,
+        /// Counts the leader's attempts.
+        attempt: u64,
+        /// The node that joins or leaves the chains.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// How long coordinators wait at most; zero ends the attempt.
+        span: stdx::Duration,
+    },
+    /// Member to leader: no transaction of its coordinators is open there.
+    #[codec(since = 2)]
+    Quiet {
+        /// The leader's term.
+        #[codec(with = raft::term)]
+        term: raftbare::Term,
+        /// Of the `Quiesce`.
+        attempt: u64,
+        /// The member's life.
+        incarnation: Incarnation,
+    },
+    /// The coordinator of a worker of this node has nothing open there.
+    #[codec(local)]
+    WorkerQuiet {
+        /// The worker.
+        worker: model::WorkerId,
+        /// Of `CoordinatorMessage::Quiesce`.
+        number: u64,
+    },
 }
 
 impl ControlMessage {
@@ -257,6 +293,9 @@ impl ControlMessage {
             ControlMessage::Schema { .. } => "Schema",
             ControlMessage::SchemaReply { .. } => "SchemaReply",
             ControlMessage::LeaveRequest => "LeaveRequest",
+            ControlMessage::Quiesce { .. } => "Quiesce",
+            ControlMessage::Quiet { .. } => "Quiet",
+            ControlMessage::WorkerQuiet { .. } => "WorkerQuiet",
         }
     }
 }

@@ -589,6 +589,20 @@ pub enum CoordinatorMessage {
         /// What is known there.
         outcome: KnownOutcome,
     },
+    /// From the node's control actor: the write chains of a node's group are about to change.
+    /// Nothing is to be begun there until they have, for `span` at most; answered with
+    /// `WorkerQuiet` when nothing is open there.
+    #[codec(local)]
+    Quiesce {
+        /// Repeated in the answer. A newer one takes the place of an older one.
+        number: u64,
+        /// The node that joins or leaves the chains.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// How long, at most; zero ends it.
+        span: Duration,
+    },
 }
 
 /// What one actor knows of a transaction's end.
@@ -675,6 +689,7 @@ impl CoordinatorMessage {
             CoordinatorMessage::TakeoverReport { .. } => "TakeoverReport",
             CoordinatorMessage::OutcomeQuery { .. } => "OutcomeQuery",
             CoordinatorMessage::OutcomeReport { .. } => "OutcomeReport",
+            CoordinatorMessage::Quiesce { .. } => "CoordinatorQuiesce",
         }
     }
 }

@@ -248,7 +248,7 @@ impl Client {
         match call.work {
             Work::Transaction(_) => self.transaction_lost(ctx, token, call),
             Work::Read(_) => self.reads_lost(ctx, token, call),
-            Work::Scan(_) => self.scan_lost(ctx, token, call),
+            Work::Scan(_) => unreachable!("a scan has no time-out"),
             Work::Schema(_) => self.schema_lost(ctx, token, call),
             Work::Snapshot(_) => self.snapshot_lost(ctx, token, call),
             Work::Durable(_) => self.durable_lost(ctx, token, call),
@@ -291,10 +291,10 @@ impl Client {
             // The end of one call can have ended another.
             if let Some(call) = self.take(token) {
                 probe!(ctx, "client: link lost with a request under way");
-                if matches!(call.work, Work::Inspect(_)) {
-                    self.inspection_lost(ctx, token, call, Some(lost));
-                } else {
-                    self.answer_lost(ctx, token, call);
+                match call.work {
+                    Work::Inspect(_) => self.inspection_lost(ctx, token, call, Some(lost)),
+                    Work::Scan(_) => self.scan_lost(ctx, token, call, lost),
+                    _ => self.answer_lost(ctx, token, call),
                 }
             }
         }

@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub(super) life: Life,
     pub(super) progress: Progress,
     rows: VecDeque<ScanRow>,
+    /// It has brought rows, given out or not.
+    brought: bool,
 }
 
 /// All streams of a scan.
@@ -59,7 +61,8 @@ impl Streams {
 
     /// Adds a stream that was asked for its first batch.
     pub(super) fn open(&mut self, partition: PartitionId, source: Address, life: Life) {
-        let stream = Stream { source, life, progress: Progress::Asked, rows: VecDeque::new() };
+        let (progress, rows) = (Progress::Asked, VecDeque::new());
+        let stream = Stream { source, life, progress, rows, brought: false };
         let replaced = self.streams.insert(partition, stream);
         assert!(replaced.is_none(), "{partition} is scanned once");
     }
@@ -72,8 +75,19 @@ impl Streams {
     /// Adds a batch to a stream.
     pub(super) fn push(&mut self, partition: PartitionId, rows: Vec<ScanRow>, progress: Progress) {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
+        stream.brought |= !rows.is_empty();
         stream.rows.extend(rows);
         stream.progress = progress;
+    }
+
+    /// Takes streams out that have lost their participants, to be opened at others. False, and
+    /// nothing is taken, when one of them has brought rows: another would bring them again.
+    pub(super) fn take_lost(&mut self, lost: &[PartitionId]) -> bool {
+        if lost.iter().any(|partition| self.streams[partition].brought) {
+            return false;
+        }
+        self.streams.retain(|partition, _| !lost.contains(partition));
+        true
     }
 
     /// Streams that may still bring rows.

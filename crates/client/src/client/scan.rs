@@ -1,10 +1,11 @@
 //! Scans over all partitions of a table: opening, flow, and what is opened again.
 //!
-//! A scan of which the application has no row yet can be opened again after a loss; later ones
-//! end with `ScanAborted`. There is no time-out: a filter may look at many rows before one
-//! passes, and a node that is gone is reported by its link or by the cluster state. But a link is
-//! reported to those who have sent something over it: in a transaction the coordinator opens the
-//! scan, so the client asks a participant itself when its batch is late.
+//! A scan of which the application has no row yet can be opened again after a loss. Of others,
+//! those partitions are read elsewhere that have brought nothing yet; a loss in the middle of a
+//! partition ends the scan with `ScanAborted`. There is no time-out: a filter may look at many rows
+//! before one passes, and a node that is gone is reported by its link or by the cluster state. But
+//! a link is reported to those who have sent something over it: in a transaction the coordinator
+//! opens the scan, so the client asks a participant itself when its batch is late.
 
 use std::collections::VecDeque;
 
@@ -19,8 +20,8 @@ use wire::{
 use super::Client;
 use super::call::{Call, Wake, Work, number_on_wire};
 use super::encode::{self, RowDecoder};
-use super::merge::{Progress, Streams};
-use super::route::{Life, life_of};
+use super::merge::{Progress, Stream, Streams};
+use super::route::{Life, life_of, says_not_serving};
 use super::transaction::begin_elsewhere;
 use crate::event::{ClientResult, SessionNumber, Token};
 use crate::request::{ScanRange, ScanSpec};
@@ -300,13 +301,20 @@ impl Client {
             return;
         };
         let scan = work(&mut call);
+        let transactional = scan.opened_in_transaction();
         let stream = scan.streams.stream_mut(partition);
-        let Some(stream) = stream.filter(|stream| stream.progress != Progress::Finished) else {
+        // The coordinator of a transaction knows who is primary; others are asked by this client.
+        let expected = |stream: &&mut Stream| transactional || stream.source == from;
+        let open = |stream: &&mut Stream| stream.progress != Progress::Finished;
+        let Some(stream) = stream.filter(open).filter(expected) else {
             return self.put_back(token, call);
         };
         if let ScanStatus::Failed(refusal) = status {
             stream.progress = Progress::Finished;
             self.avoid_refuser(ctx, from, &refusal);
+            if says_not_serving(&refusal) {
+                return self.read_elsewhere(ctx, token, call, &[partition], refusal);
+            }
             return self.scan_failed(ctx, token, call, refusal);
         }
         stream.source = from;
@@ -317,9 +325,39 @@ impl Client {
     }
 
     /// A node is lost that the scan was reading from.
-    pub(super) fn scan_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
-        let refusal = ErrorCode::ScanAborted.into();
-        self.scan_failed(ctx, token, call, refusal);
+    pub(super) fn scan_lost(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        token: Token,
+        mut call: Call,
+        lost: Life,
+    ) {
+        let scan = work(&mut call);
+        let of_lost = scan.streams.unfinished().filter(|(_, stream)| stream.life.ends_with(lost));
+        let partitions: Vec<PartitionId> = of_lost.map(|(partition, _)| partition).collect();
+        self.read_elsewhere(ctx, token, call, &partitions, ErrorCode::ScanAborted.into());
+    }
+
+    /// Reads partitions at other replicas that can bring no more, if they have brought nothing.
+    fn read_elsewhere(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        token: Token,
+        mut call: Call,
+        partitions: &[PartitionId],
+        refusal: Refusal,
+    ) {
+        let again = self.may_retry(&call);
+        let scan = work(&mut call);
+        // Before the first row all of it is opened again, after a while.
+        let some = scan.delivered > 0 && !scan.opened_in_transaction() && again;
+        if !some || !scan.streams.take_lost(partitions) {
+            return self.scan_failed(ctx, token, call, refusal);
+        }
+        probe!(ctx, "client: part of a scan is read elsewhere");
+        scan.unopened.extend(partitions.iter().copied());
+        call.retries += 1;
+        self.pump(ctx, token, call);
     }
 
     /// A stream cannot go on: the scan is opened again, or ends.

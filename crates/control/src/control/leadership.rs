@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    Address, ClusterId, ClusterState, Command, ControlIndex, Incarnation, Member, MemberStatus,
-    NodeId, NodeRole,
+    Address, ClusterId, ClusterState, Command, Config, ControlIndex, Incarnation, Member,
+    MemberStatus, NodeId, NodeRole,
 };
 use raftbare::{ClusterConfig, NodeId as Voter, Term};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, LeaseRequest};
 
 use super::Control;
+use super::quiesce::Quiescence;
 use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
 
@@ -77,6 +78,8 @@ pub(super) struct Leadership {
     condemned: BTreeSet<NodeId>,
     /// Since when members have been seen to be leaving.
     leaving: BTreeMap<NodeId, Instant>,
+    /// Planned changes of write chains.
+    pub(super) quiescence: Quiescence,
     /// Syncing members that have all their rows.
     complete: BTreeSet<NodeId>,
     /// When a state was last sent to a voter.
@@ -98,6 +101,7 @@ impl Leadership {
             breaks: BTreeMap::new(),
             condemned: BTreeSet::new(),
             leaving: BTreeMap::new(),
+            quiescence: Quiescence::default(),
             complete: BTreeSet::new(),
             snapshots: BTreeMap::new(),
         }
@@ -158,7 +162,7 @@ impl Leadership {
     }
 
     /// Follows the members of a newer state.
-    fn follow(&mut self, now: Instant, state: &ClusterState) {
+    fn follow(&mut self, now: Instant, config: &Config, state: &ClusterState) {
         self.views.retain(|node, view| state.member(*node, view.incarnation).is_some());
         let same = |node: &NodeId, views: &BTreeMap<NodeId, View>| views.contains_key(node);
         self.breaks.retain(|(a, b), _| same(a, &self.views) && same(b, &self.views));
@@ -178,6 +182,7 @@ impl Leadership {
             |node: &NodeId, status| state.members.get(node).is_some_and(|m| m.status == status);
         self.complete.retain(|node| is(node, MemberStatus::Syncing));
         self.leaving.retain(|node, _| is(node, MemberStatus::Leaving));
+        self.quiescence.follow(now, config.quiesce_time, state);
         for (node, member) in &state.members {
             if member.status == MemberStatus::Leaving {
                 self.leaving.entry(*node).or_insert(now);
@@ -201,7 +206,7 @@ impl Control {
         let before = self.leadership.take();
         if self.consensus.is_leader() {
             let mut leadership = Leadership::new(self.consensus.term(), ctx.now());
-            leadership.follow(ctx.now(), &self.state);
+            leadership.follow(ctx.now(), &self.config, &self.state);
             self.leadership = Some(leadership);
             self.leader_heard_at = ctx.now();
             fault_point!(ctx, "control: elected, nobody told");
@@ -264,7 +269,7 @@ impl Control {
         let Some(leadership) = &mut self.leadership else {
             return;
         };
-        leadership.follow(ctx.now(), &self.state);
+        leadership.follow(ctx.now(), &self.config, &self.state);
         if !self.consensus.is_ready() {
             return;
         }
@@ -281,10 +286,29 @@ impl Control {
         if self.own_member().is_none() {
             return self.admit_own_life();
         }
+        // One that has just been elected need not wait for a tick to remove those it knows dead.
+        self.report_links(ctx);
         self.judge_breaks(ctx);
+        self.quiesce_leaving(ctx);
         self.end_lives(ctx);
         self.reconcile_voters(ctx);
         self.advance_members(ctx);
+    }
+
+    /// Finds a quiet moment for the members that leave.
+    fn quiesce_leaving(&mut self, ctx: &mut Ctx<'_>) {
+        let leaves = |(node, member): (&NodeId, &Member)| {
+            let leaves = member.role == NodeRole::Data && member.status == MemberStatus::Leaving;
+            // A vote is taken in good order too.
+            let left = leaves && *node != self.node && self.consensus.config_settled();
+            (left && !self.votes(*node, member.voter)).then_some(*node)
+        };
+        let leaving: Vec<NodeId> = self.state.members.iter().filter_map(leaves).collect();
+        for node in leaving {
+            if self.quiesces_for(ctx, node) {
+                self.ask_doomed_to_stop(ctx);
+            }
+        }
     }
 
     /// Logs a command, unless it is on its way already or would change nothing.
@@ -315,14 +339,14 @@ impl Control {
             return false;
         };
         let grace = match self.state.members.get(&node) {
-            // Long enough for the transactions it has: few wait longer for a lock, though
-            // sessions may say so.
-            Some(member) if member.role == NodeRole::Data => self.config.lock_timeout.times(2),
+            // Longer than all attempts to find a quiet moment.
+            Some(member) if member.role == NodeRole::Data => self.config.lock_timeout.times(4),
             _ => Duration::ZERO,
         };
         let since = leadership.leaving.get(&node);
-        leadership.condemned.contains(&node)
-            || since.is_some_and(|since| self.ticked_at.since(*since) >= grace)
+        let leaves = since.is_some_and(|since| self.ticked_at.since(*since) >= grace);
+        let quiet = since.is_some() && leadership.quiescence.is_ready(node);
+        leaves || quiet || leadership.condemned.contains(&node)
     }
 
     fn ask_doomed_to_stop(&mut self, ctx: &mut Ctx<'_>) {
@@ -560,13 +584,16 @@ impl Control {
             return;
         }
         let mut steps = Vec::new();
-        for (node, member) in &self.state.members {
+        let state = self.state.clone();
+        for (node, member) in &state.members {
             let (node, incarnation) = (*node, member.incarnation);
             let joining = member.status == MemberStatus::Joining && self.has_caught_up(now, node);
             let placed = self.state.groups.iter().any(|group| group.contains(&node));
             match member.role {
                 NodeRole::Data if joining && placed && self.has_restored(node) => {
-                    steps.push(Command::StartSync { node, incarnation });
+                    if self.quiesces_for(ctx, node) {
+                        steps.push(Command::StartSync { node, incarnation });
+                    }
                 }
                 NodeRole::Management if joining => {
                     steps.push(Command::Activate { node, incarnation });

@@ -460,6 +460,26 @@ fn a_node_leaves_in_good_order() {
 }
 
 #[test]
+fn chains_change_in_a_quiet_moment_or_in_the_end_without() {
+    let (quiet, none) =
+        ("control: chains change in a quiet moment", "control: no quiet moment found");
+    let from = Address { actor: ActorKind::Client, ..control_of(CLIENT) };
+    for (busy, seed) in [(false, 1), (true, 2), (false, 3), (true, 4)] {
+        let mut world = World::started(seed, 3, 1, 3);
+        world.busy = busy;
+        let leaver = 1 + (seed % 3) as u16;
+        world.send(from, NodeId(leaver), ControlMessage::LeaveRequest);
+        world.run_until(3_000, "left", |world| !world.is_member(leaver));
+        world.run(500);
+        world.boot(NodeId(leaver));
+        world.await_active();
+        let probes = world.probes_hit();
+        assert_eq!((probes.contains(quiet), probes.contains(none)), (!busy, busy));
+        assert!(world.halts.iter().all(|(_, why)| *why == Halt::Left), "{:?}", world.halts);
+    }
+}
+
+#[test]
 fn all_but_one_leave() {
     let mut world = World::started(6, 3, 0, 3);
     let from = Address { actor: ActorKind::Client, ..control_of(CLIENT) };

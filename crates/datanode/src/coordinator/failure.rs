@@ -72,6 +72,7 @@ impl Coordinator {
         self.sessions.retain(|session, _| !of_client(session));
         self.epochs.client_gone(ctx, of_client);
         self.durable.client_gone(of_client);
+        self.quiescence.client_gone(of_client);
         self.questions.forget(of_client);
     }
 }

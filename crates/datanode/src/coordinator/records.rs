@@ -71,6 +71,11 @@ impl Records {
         records.into_iter()
     }
 
+    /// All records, in no order: for questions to which it does not matter.
+    pub(super) fn unordered(&self) -> impl Iterator<Item = &Record> {
+        self.slots.iter().flatten()
+    }
+
     /// The names of the records that `is_wanted` accepts, in order.
     pub(super) fn ids(&self, is_wanted: impl Fn(&Record) -> bool) -> Vec<TransactionId> {
         self.iter().filter(|record| is_wanted(record)).map(|record| record.id).collect()

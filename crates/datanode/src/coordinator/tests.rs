@@ -1,6 +1,8 @@
 //! The coordinator alone, with participants played by hand: what it sends, in which order, and
 //! what it makes of answers and deaths.
 
+mod quiesce;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

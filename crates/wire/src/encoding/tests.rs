@@ -11,8 +11,8 @@ use generator::Generator;
 
 use super::*;
 use crate::{
-    Continue, ControlMessage, LegId, Operation, OperationKind, ParticipantMessage, REPLICAS_MAX,
-    StagedWrite,
+    Continue, ControlMessage, CoordinatorMessage, LegId, Operation, OperationKind,
+    ParticipantMessage, REPLICAS_MAX, StagedWrite,
 };
 
 mod generator;
@@ -162,6 +162,19 @@ fn what_is_local_stays() {
             "ControlMessage::WorkerSynced",
         ),
         (
+            control(ControlMessage::WorkerQuiet { worker: WorkerId(0), number: 1 }),
+            "ControlMessage::WorkerQuiet",
+        ),
+        (
+            Message::Coordinator(CoordinatorMessage::Quiesce {
+                number: 1,
+                node: NodeId(1),
+                incarnation: Incarnation(1),
+                span: stdx::Duration::ZERO,
+            }),
+            "CoordinatorMessage::Quiesce",
+        ),
+        (
             Message::Participant(ParticipantMessage::Restore { through: Epoch(1) }),
             "ParticipantMessage::Restore",
         ),
@@ -175,7 +188,12 @@ fn what_is_local_stays() {
     // Forged: a valid head, and the tags of every such variant.
     let head = &encoded(&envelope(Message::State(Arc::default())))[..5];
     let format = format();
-    let enums = [("Message", None), ("ControlMessage", Some(3)), ("ParticipantMessage", Some(7))];
+    let enums = [
+        ("Message", None),
+        ("ControlMessage", Some(3)),
+        ("ParticipantMessage", Some(7)),
+        ("CoordinatorMessage", Some(8)),
+    ];
     let mut forged = 0;
     for (name, outer) in enums {
         let Some(Definition::Enum(variants)) = format.definition(name) else { panic!("{name}") };
@@ -187,7 +205,7 @@ fn what_is_local_stays() {
             forged += 1;
         }
     }
-    assert_eq!(forged, 7);
+    assert_eq!(forged, 9);
 }
 
 #[test]

@@ -240,6 +240,52 @@ fn a_scan_reopens_elsewhere_after_the_loss_of_a_node() {
 }
 
 #[test]
+fn a_part_that_has_brought_nothing_is_read_elsewhere() {
+    let mut sim = Sim::new();
+    let (token, opened) = sim.scan(ScanSpec::heap(BASE));
+    sim.batch(&opened[0], &[1, 2], ScanStatus::Finished);
+    assert_eq!(sim.rows(), (vec![1, 2], false));
+    sim.client.scan_next(&mut sim.world.ctx(), token);
+    sim.world.sent();
+    // Its node serves no more; the others go on.
+    sim.batch(&opened[1], &[], ScanStatus::Failed(ErrorCode::NotServing.into()));
+    let again = opens(sim.world.sent());
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].request.partition, opened[1].request.partition);
+    assert_ne!(again[0].to.node, opened[1].to.node);
+    // Nobody listens to the first one any more.
+    sim.batch(&opened[1], &[9], ScanStatus::Finished);
+    sim.batch(&again[0], &[3], ScanStatus::More);
+    assert_eq!(sim.rows(), (vec![3], false));
+    // In the middle there is no way out.
+    sim.batch(&again[0], &[], ScanStatus::Failed(ErrorCode::NotServing.into()));
+    let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+    assert_eq!(refusal.code, ErrorCode::NotServing);
+}
+
+#[test]
+fn parts_of_a_lost_node_are_read_elsewhere() {
+    let mut sim = Sim::new();
+    let (token, opened) = sim.scan(ScanSpec::heap(BASE));
+    let node = opened[1].to.node;
+    let (lost, kept): (Vec<&Open>, Vec<&Open>) =
+        opened.iter().partition(|open| open.to.node == node);
+    assert!(!kept.is_empty(), "both nodes are read from");
+    sim.batch(kept[0], &[1], ScanStatus::Finished);
+    assert_eq!(sim.rows(), (vec![1], false));
+    sim.client.scan_next(&mut sim.world.ctx(), token);
+    sim.world.sent();
+    sim.link_down(node, true);
+    let again = sim.reopened();
+    assert_eq!(again.len(), lost.len());
+    assert!(again.iter().all(|open| open.to.node != node));
+    for open in again.iter().chain(kept.into_iter().skip(1)) {
+        sim.batch(open, &[], ScanStatus::Finished);
+    }
+    assert_eq!(sim.rows(), (vec![], true));
+}
+
+#[test]
 fn an_index_a_replica_has_not_built_yet_is_waited_for() {
     let mut sim = Sim::new();
     let (_, opened) = sim.scan(ordered(ScanOrder::Ascending));

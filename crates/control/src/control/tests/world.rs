@@ -10,7 +10,7 @@ use actor::{
 };
 use model::{ClusterId, Epoch};
 use stdx::Prng;
-use wire::{Envelope, ParticipantMessage};
+use wire::{CoordinatorMessage, Envelope, ParticipantMessage};
 
 use super::*;
 
@@ -87,6 +87,8 @@ pub(super) struct World {
     states: BTreeMap<(ClusterId, ControlIndex), Arc<ClusterState>>,
     /// Messages to the client.
     pub(super) inbox: VecDeque<Message>,
+    /// Coordinators always have transactions open.
+    pub(super) busy: bool,
     /// A life with a lease was removed somewhere.
     pub(super) fence_broken: bool,
     pub(super) probes: BTreeSet<&'static str>,
@@ -102,6 +104,7 @@ impl World {
         config.lease = Duration::from_millis(400);
         config.election_timeout = Duration::from_millis(150);
         config.lock_timeout = Duration::from_millis(200);
+        config.quiesce_time = Duration::from_millis(60);
         Self::with_config(seed, config, 0)
     }
 
@@ -125,6 +128,7 @@ impl World {
             mutation: Mutation::None,
             states: BTreeMap::new(),
             inbox: VecDeque::new(),
+            busy: false,
             fence_broken: false,
             probes: BTreeSet::new(),
             chance,
@@ -230,6 +234,14 @@ impl World {
                     *rows = (id, through);
                 }
                 self.local(node, worker, ControlMessage::WorkerRestored { worker });
+            } else if let Message::Coordinator(CoordinatorMessage::Quiesce {
+                number, span, ..
+            }) = envelope.message
+            {
+                let worker = envelope.to.worker;
+                if span > Duration::ZERO && !self.busy {
+                    self.local(node, worker, ControlMessage::WorkerQuiet { worker, number });
+                }
             } else {
                 let life = host.shared.incarnation;
                 self.post(envelope, life);
@@ -344,13 +356,17 @@ impl World {
         self.events.insert((at, self.sequence), event);
     }
 
+    /// The probes that some life has hit.
+    pub(super) fn probes_hit(&self) -> BTreeSet<&'static str> {
+        let living = self.hosts.values().flat_map(|host| host.shared.probes.counts());
+        living.map(|(probe, _)| probe).chain(self.probes.iter().copied()).collect()
+    }
+
     /// Ends a process; `noticed` when its host closes the connections.
     fn end(&mut self, node: NodeId, noticed: bool) {
         let host = self.hosts.remove(&node).unwrap();
         self.end_disk(node);
-        for (probe, _) in host.shared.probes.counts() {
-            self.probes.insert(probe);
-        }
+        self.probes.extend(host.shared.probes.counts().map(|(probe, _)| probe));
         let incarnation = host.shared.incarnation;
         for peer in self.hosts.keys().copied().collect::<Vec<_>>() {
             let cut = self.cut.contains(&(node, peer));
