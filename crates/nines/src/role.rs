@@ -82,7 +82,8 @@ fn same_host_sockets(own: &Node) -> bool {
 }
 
 fn limits(own: &Node) -> LinkLimits {
-    let mut limits = LinkLimits::default();
+    let compression = own.compresses_links();
+    let mut limits = LinkLimits { compression, ..LinkLimits::default() };
     if let Some(cluster_config::Value::Number(interval)) =
         own.settings().given("HeartbeatIntervalDbDb")
     {

@@ -18,6 +18,7 @@
 
 mod address;
 mod ends;
+mod frame;
 mod greeting;
 mod keeper;
 mod pending;
@@ -73,6 +74,8 @@ pub struct LinkLimits {
     /// Bytes that may wait to be sent on a connection before the peer counts as lost.
     #[doc(alias = "SendBufferMemory")]
     pub send_buffer: usize,
+    /// Whether what is sent over TCP is packed (LZ4).
+    pub compression: bool,
     /// How often something is sent, if only a sign of life.
     pub keepalive: Duration,
     /// How long a peer may be silent, or unreachable, before it counts as lost.
@@ -83,6 +86,7 @@ impl Default for LinkLimits {
     fn default() -> Self {
         Self {
             send_buffer: 256 << 20,
+            compression: false,
             keepalive: Duration::from_millis(100),
             silence: Duration::from_millis(1_000),
         }

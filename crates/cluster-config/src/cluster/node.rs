@@ -116,6 +116,11 @@ impl Node {
         self.settings.flag("AllowInsecure").unwrap_or(false)
     }
 
+    /// Whether it packs what it sends over TCP.
+    pub fn compresses_links(&self) -> bool {
+        self.settings.flag("LinkCompression").unwrap_or(false)
+    }
+
     /// The files of its certificate; `%n` in a name is the node's id.
     pub fn tls(&self) -> Option<Tls> {
         let id = self.id.0.to_string();

@@ -99,6 +99,10 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     NODES, bytes(0, 0, 32 * G), Node, LATER;
     "memory for messages that wait to be sent, beyond what the links have"
 
+    "LinkCompression";
+    CLUSTER | NODES, flag(false), Node, HONOURED;
+    "packs what the node sends over TCP (LZ4): less on the network, more processor time"
+
     "ArbitrationRank";
     MANAGEMENT, count(1, 0, 2), Node,
         none("every management node is a voter, and the first that lives breaks ties");

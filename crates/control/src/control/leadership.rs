@@ -590,10 +590,13 @@ impl Control {
             let joining = member.status == MemberStatus::Joining && self.has_caught_up(now, node);
             let placed = self.state.groups.iter().any(|group| group.contains(&node));
             match member.role {
-                NodeRole::Data if joining && placed && self.has_restored(node) => {
-                    if self.quiesces_for(ctx, node) {
-                        steps.push(Command::StartSync { node, incarnation });
-                    }
+                NodeRole::Data
+                    if joining
+                        && placed
+                        && self.has_restored(node)
+                        && self.quiesces_for(ctx, node) =>
+                {
+                    steps.push(Command::StartSync { node, incarnation });
                 }
                 NodeRole::Management if joining => {
                     steps.push(Command::Activate { node, incarnation });

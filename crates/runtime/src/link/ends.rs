@@ -171,7 +171,10 @@ impl LinkEnds {
         let mut failed = false;
         for (index, socket) in sockets {
             let whose = (node, incarnation, generation);
-            let socket = LinkSocket::new(socket, whose, index, protocol, now);
+            let mut socket = LinkSocket::new(socket, whose, index, protocol, now);
+            if self.limits.compression {
+                socket.pack();
+            }
             let free = self.sockets.iter().position(Option::is_none);
             let at = free.unwrap_or_else(|| {
                 self.sockets.push(None);

@@ -1,22 +1,22 @@
 //! One connection of a link: messages in frames, with checksums.
 //!
 //! # Owns
-//! A frame is a length, a checksum (CRC32C) and messages one after the other: what one turn has to
-//! say is one frame, or a few when it is much. An empty frame is a sign of life.
+//! What one turn has to say is one frame, or a few when it is much.
 //! # Guarantees
 //! A message is handed out only if its frame arrived as it was sent. Input is kept only up to the
 //! length of one frame, output up to the limit.
 
 use std::os::fd::OwnedFd;
 
-use codec::{Reader, Writer};
+use codec::Writer;
 use model::{Incarnation, NodeId};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::{AddressFamily, SendFlags, getsockname, send};
 use stdx::Instant;
 use wire::{Envelope, Link};
 
 use super::Broken;
+use super::frame::{self, HEADER, Packer};
 
 /// A connection on its thread.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct LinkSocket {
     frame: Option<usize>,
     /// The beginning of a frame of which not all has come.
     input: Vec<u8>,
+    /// Packs frames, if that is wanted.
+    packer: Option<Box<Packer>>,
     /// The system takes no more for now.
     pub(super) blocked: bool,
     /// It is of no more use; the keeper knows.
@@ -61,6 +63,7 @@ impl LinkSocket {
             sent: 0,
             frame: None,
             input: Vec::new(),
+            packer: None,
             blocked: false,
             broken: false,
             heard: now,
@@ -111,12 +114,19 @@ impl LinkSocket {
     }
 
     fn close_frame(&mut self) {
-        let Some(at) = self.frame.take() else { return };
-        let bytes = self.out.bytes_mut();
-        let body = &bytes[at + HEADER..];
-        let (len, sum) = (body.len() as u32, crc32c::crc32c(body));
-        bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
-        bytes[at + 4..at + HEADER].copy_from_slice(&sum.to_le_bytes());
+        if let Some(at) = self.frame.take() {
+            frame::close(self.out.bytes_mut(), at, self.packer.as_deref_mut());
+        }
+    }
+
+    /// Packs what is sent from here on, if the peer can unpack it. Within a host that costs more
+    /// than it saves.
+    pub(super) fn pack(&mut self) {
+        let address = getsockname(&self.socket);
+        let far = address.is_ok_and(|address| address.address_family() != AddressFamily::UNIX);
+        if far && self.out.version() >= 2 {
+            self.packer = Some(Box::default());
+        }
     }
 
     /// Sends what the system takes.
@@ -166,12 +176,12 @@ impl LinkSocket {
         let (from, incarnation) = (self.node, self.incarnation);
         let link = Link { from, incarnation, to: own, workers };
         if self.input.is_empty() {
-            let rest = take_frames(&buffer[..count], self.out.version(), &link, messages)?;
+            let rest = frame::take(&buffer[..count], self.out.version(), &link, messages)?;
             self.input.extend(rest);
         } else {
             self.input.extend(&buffer[..count]);
             let input = std::mem::take(&mut self.input);
-            let rest = take_frames(&input, self.out.version(), &link, messages)?;
+            let rest = frame::take(&input, self.out.version(), &link, messages)?;
             if rest.len() == input.len() {
                 self.input = input;
             } else {
@@ -182,37 +192,7 @@ impl LinkSocket {
     }
 }
 
-/// Takes the messages of complete frames; what is left.
-fn take_frames<'a>(
-    mut bytes: &'a [u8],
-    protocol: u16,
-    link: &Link,
-    messages: &mut Vec<Envelope>,
-) -> Result<&'a [u8], Broken> {
-    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() {
-        let [a, b, c, d, e, f, g, h] = *header;
-        let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        if len > FRAME_MAX {
-            return Err(Broken::Corrupt);
-        }
-        let Some((body, rest)) = rest.split_at_checked(len as usize) else { break };
-        if crc32c::crc32c(body) != sum {
-            return Err(Broken::Corrupt);
-        }
-        let mut reader = Reader::new(protocol, body);
-        while reader.remaining() > 0 {
-            messages.push(Envelope::decode(&mut reader, link).map_err(|_| Broken::Corrupt)?);
-        }
-        bytes = rest;
-    }
-    Ok(bytes)
-}
-
-/// Length and checksum.
-const HEADER: usize = 8;
 /// A frame that is so long gets no more messages.
 const FRAME_FULL: usize = 256 << 10;
-/// Longest frame: one message, as long as messages get, after others.
-const FRAME_MAX: u32 = 256 << 20;
 /// Memory that a buffer keeps when it is empty.
 const KEEP_MAX: usize = 1 << 20;

@@ -90,7 +90,7 @@ impl Apart {
                 peers: peers.collect(),
                 listeners,
                 same_host_sockets: same_host,
-                limits: LinkLimits::default(),
+                limits: LinkLimits { compression: !same_host, ..LinkLimits::default() },
                 service: Some(Arc::new(|asked, out| {
                     let _ = out.write_all(asked);
                 })),
