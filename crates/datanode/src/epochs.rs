@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Actor, Ctx, Mutation, Shared, Timer, fault_point, probe};
 use model::{Address, ClusterState, Epoch};
+use stdx::Instant;
 use wire::{EpochMessage, Message};
 
 use save::Saves;
@@ -47,6 +48,10 @@ pub struct Epochs {
     promised: BTreeMap<Epoch, Vec<(Address, u64)>>,
     /// What is on disk.
     saves: Saves,
+    /// When the last switch began.
+    switched_at: Instant,
+    /// The next one comes later than usual, as nothing is committed.
+    slow: bool,
 }
 
 #[derive(Debug, Default)]
@@ -138,8 +143,11 @@ impl Epochs {
 
     /// First step: everyone stops assigning epochs.
     fn begin_switch(&mut self, ctx: &mut Ctx<'_>) {
-        let interval = ctx.config().epoch_interval;
+        self.slow = self.may_be_slow(ctx);
+        let config = ctx.config();
+        let interval = if self.slow { config.epoch_interval_idle } else { config.epoch_interval };
         ctx.set_timer(Timer::EpochTick, interval);
+        self.switched_at = ctx.now();
         let epoch = self.current.next();
         if !self.wanted.is_empty() && self.current > Epoch(0) {
             let asked = std::mem::take(&mut self.wanted);
@@ -159,6 +167,22 @@ impl Epochs {
             fault_point!(ctx, "epochs: after a prepare is sent");
         }
         self.role = Role::Preparing { epoch, waiting, everyone };
+    }
+
+    /// Whether nobody is worse off if the next epoch takes longer.
+    fn may_be_slow(&self, ctx: &Ctx<'_>) -> bool {
+        // A save that is not due yet begins with a completed epoch, and must not wait long for one.
+        let unsaved = ctx.has_disk() && self.saves.is_dirty();
+        self.saves.is_quiet(self.current) && !unsaved
+    }
+
+    /// Something has been committed: the next switch comes at the usual time.
+    fn hasten(&mut self, ctx: &mut Ctx<'_>) {
+        if self.slow && !self.may_be_slow(ctx) {
+            self.slow = false;
+            let due = self.switched_at + ctx.config().epoch_interval;
+            ctx.set_timer(Timer::EpochTick, due.since(ctx.now()));
+        }
     }
 
     fn prepared(&mut self, ctx: &mut Ctx<'_>, from: Address, prepared: Epoch) {
@@ -301,6 +325,7 @@ impl Actor for Epochs {
             EpochMessage::Prepared { epoch } => self.prepared(ctx, from, epoch),
             EpochMessage::Drained { through, committed } => {
                 self.saves.note_committed(committed);
+                self.hasten(ctx);
                 if let Some(drained) = self.drained.get_mut(&from) {
                     *drained = (*drained).max(through);
                     self.try_complete(ctx);
@@ -362,3 +387,6 @@ impl Actor for Epochs {
 fn is_member(cluster: &ClusterState, coordinator: Address) -> bool {
     cluster.members.contains_key(&coordinator.node)
 }
+
+#[cfg(test)]
+mod tests;

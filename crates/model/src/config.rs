@@ -24,6 +24,8 @@ pub struct Config {
     /// Time between epoch switches.
     #[doc(alias = "TimeBetweenEpochs")]
     pub epoch_interval: Duration,
+    /// The same after some epochs in which nothing was committed. The first commit ends that.
+    pub epoch_interval_idle: Duration,
     /// How long a request waits for a lock before its holder is asked for a deadlock.
     pub deadlock_check_after: Duration,
     /// How long a request waits for a lock at all.
@@ -103,6 +105,7 @@ impl Config {
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_millis(500),
             epoch_interval: Duration::from_millis(20),
+            epoch_interval_idle: Duration::from_millis(100),
             deadlock_check_after: Duration::from_millis(10),
             lock_timeout: Duration::from_millis(1_200),
             quiesce_time: Duration::from_millis(250),
@@ -137,6 +140,7 @@ impl Config {
         self.heartbeat_interval = ms(prng, 20, self.lease.as_millis() / 4);
         self.election_timeout = ms(prng, self.heartbeat_interval.as_millis() * 3, 1_000);
         self.epoch_interval = ms(prng, 3, 100);
+        self.epoch_interval_idle = self.epoch_interval.times(*prng.pick(&[1, 3, 10]));
         self.deadlock_check_after = ms(prng, 1, 30);
         self.lock_timeout = ms(prng, 300, 2_000);
         self.quiesce_time = self.lock_timeout.divided_by(4);

@@ -93,11 +93,19 @@ id!(
 
 /// Bits of an epoch below the number of its generation.
 const GENERATION_SHIFT: u32 = 40;
+/// Epochs without a commit after which there is no hurry.
+const QUIET_EPOCHS: u64 = 5;
 
 impl Epoch {
     /// The epoch after this one.
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
+    }
+
+    /// Whether several epochs have passed since this one, in which something was committed: then
+    /// nobody hurries to end the present one.
+    pub fn is_after_quiet(self, committed: Epoch) -> bool {
+        self.0 > committed.0 + QUIET_EPOCHS
     }
 
     /// How often the cluster had been restarted as a whole when this epoch was: its upper 24 bits.

@@ -57,6 +57,19 @@ fn the_last_commits_are_saved_although_a_switch_of_epochs_takes_longer_than_thei
 }
 
 #[test]
+fn the_last_commits_are_saved_although_epochs_are_slow_after_them() {
+    let mut scenario = Scenario::start(setup(2, 1).configure(|config| {
+        config.epoch_interval = Duration::from_millis(2);
+        config.epoch_interval_idle = Duration::from_secs(2);
+    }));
+    scenario.end_load();
+    scenario.save();
+    scenario.power_loss();
+    scenario.restart_all();
+    scenario.finish();
+}
+
+#[test]
 fn a_cluster_whose_processes_are_all_killed_comes_back() {
     let mut scenario = Scenario::start(setup(2, 1));
     scenario.save();

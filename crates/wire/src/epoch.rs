@@ -34,7 +34,8 @@ pub enum EpochMessage {
     Drained {
         /// The newest such epoch.
         through: Epoch,
-        /// The newest epoch in which one of them changed something.
+        /// The newest epoch in which one of them changed something, or the current one when the
+        /// first transaction after some epochs without any does.
         committed: Epoch,
     },
     /// Participant: everything up to this epoch is on this worker's disk. Answer to

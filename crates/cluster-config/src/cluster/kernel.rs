@@ -50,6 +50,7 @@ fn alike(config: &mut Config, settings: &Settings) {
     }
     if let Some(interval) = millis("TimeBetweenEpochs") {
         config.epoch_interval = interval.max(EPOCH_INTERVAL_MIN);
+        config.epoch_interval_idle = config.epoch_interval_idle.max(interval);
     }
     if let Some(interval) = millis("TimeBetweenGlobalCheckpoints") {
         config.save_interval = interval;

@@ -220,7 +220,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     // Epochs.
     "TimeBetweenEpochs";
     DATA | ALIKE, millis(20, 0, 32_000), Node, HONOURED, ndb "100";
-    "time between epochs: how fresh a snapshot is"
+    "time between epochs; at least 100 ms while nothing is committed and no snapshot asked for"
 
     "TimeBetweenEpochsTimeout";
     DATA | ALIKE, millis(0, 0, 256_000), Node, none(STUCK_EPOCHS);

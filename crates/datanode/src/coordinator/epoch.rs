@@ -21,6 +21,8 @@ pub(super) struct EpochSide {
     committed: Epoch,
     /// The last `Drained` sent to the present driver.
     reported: Epoch,
+    /// The newest epoch with a commit that the present driver has been told of.
+    told: Epoch,
     /// The driver's epoch actor, once heard of.
     driver: Option<Address>,
     /// Snapshots asked for: request to session, its address and its own request counter.
@@ -40,6 +42,19 @@ impl EpochSide {
     pub(super) fn begin(&mut self, epoch: Epoch) {
         *self.unfinished.entry(epoch).or_default() += 1;
         self.committed = self.committed.max(epoch);
+    }
+
+    /// Something is committed in this epoch. The driver takes its time while nothing is, and must
+    /// hear of the first commit after that.
+    pub(super) fn end_quiet(&mut self, ctx: &mut Ctx<'_>, epoch: Epoch) {
+        if let Some(driver) = self.driver
+            && epoch.is_after_quiet(self.told)
+        {
+            probe!(ctx, "epochs: first commit after quiet");
+            self.told = epoch;
+            let message = EpochMessage::Drained { through: self.reported, committed: epoch };
+            ctx.send(driver, Message::Epoch(message));
+        }
     }
 
     /// A record of this epoch is over.
@@ -69,6 +84,7 @@ impl EpochSide {
         {
             self.reported = through;
             let committed = self.committed.min(through);
+            self.told = self.told.max(committed);
             ctx.send(driver, Message::Epoch(EpochMessage::Drained { through, committed }));
         }
     }
@@ -197,6 +213,7 @@ impl Coordinator {
                 let view = ctx.view().epochs.clone();
                 let drained = self.epochs.drained(view.current);
                 self.epochs.reported = drained;
+                self.epochs.told = self.epochs.committed;
                 let held = &self.epochs.held;
                 let state = EpochMessage::State {
                     current: view.current,

@@ -87,6 +87,7 @@ impl Coordinator {
         fault_point!(ctx, "coordinator: at the commit point");
         self.release_read_legs(ctx, id);
         self.drive_commit(ctx, id);
+        self.epochs.end_quiet(ctx, epoch);
     }
 
     /// Goes on with the transactions that waited for an epoch.

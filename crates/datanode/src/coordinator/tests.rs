@@ -343,6 +343,21 @@ fn no_epoch_is_given_between_prepare_and_switch() {
 }
 
 #[test]
+fn the_driver_hears_of_the_first_commit_after_quiet_epochs() {
+    for (epoch, told) in [(6, true), (5, false)] {
+        let mut w = World::new();
+        w.shared.epochs.current = Epoch(4);
+        let driver = Address { node: NodeId(1), worker: WorkerId(0), actor: ActorKind::Epochs };
+        w.tell(driver, Message::Epoch(EpochMessage::Switch { epoch: Epoch(epoch) }));
+        w.execute(&[1], true);
+        let sent = w.prepared(2, 0, &[1]);
+        let news = EpochMessage::Drained { through: Epoch(epoch - 1), committed: Epoch(epoch) };
+        let news = format!("{:?}", (driver, Message::Epoch(news)));
+        assert_eq!(sent.iter().any(|sent| format!("{sent:?}") == news), told);
+    }
+}
+
+#[test]
 fn without_a_lease_nothing_commits() {
     let mut w = World::new();
     w.execute(&[1], true);

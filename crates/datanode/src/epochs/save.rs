@@ -42,6 +42,16 @@ impl Saves {
         self.committed = self.committed.max(epoch);
     }
 
+    /// Whether nothing has been committed in the last epochs before this one, as far as told.
+    pub(super) fn is_quiet(&self, current: Epoch) -> bool {
+        current.is_after_quiet(self.committed)
+    }
+
+    /// Whether something was committed, as far as told, that is not on disk.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.committed > self.durable
+    }
+
     /// Whether someone waits for an epoch that has not ended.
     pub(super) fn wants_switch(&self, current: Epoch) -> bool {
         self.wanted >= current && self.under_way.is_none()
@@ -78,7 +88,7 @@ impl Epochs {
         let due = ctx.now().since(saves.last_begun) >= ctx.config().save_interval;
         let everyone = participants(ctx.cluster(), |status| status != MemberStatus::Joining);
         let newcomer = everyone.iter().any(|participant| !saves.savers.contains(participant));
-        let dirty = saves.committed > saves.durable || newcomer;
+        let dirty = saves.is_dirty() || newcomer;
         let awaited = saves.wanted > saves.durable && saves.wanted <= self.completed;
         if !(awaited || (due && dirty)) {
             return;

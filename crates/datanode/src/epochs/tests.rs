@@ -1,0 +1,124 @@
+//! The driver alone, with one coordinator played by hand: when it switches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actor::{EpochView, FaultPlan, FlightRecorder, LeaseCell, Probes, TimerQueue};
+use model::{
+    ActorKind, Config, ControlIndex, Incarnation, Member, MemberStatus, NodeId, NodeRole, WorkerId,
+};
+use stdx::{Duration, Prng};
+
+use super::*;
+
+const COORDINATOR: Address =
+    Address { node: NodeId(1), worker: WorkerId(0), actor: ActorKind::Coordinator };
+
+struct World {
+    epochs: Epochs,
+    shared: Shared,
+}
+
+impl World {
+    /// A driver that has begun its first switch.
+    fn new() -> Self {
+        let member = Member {
+            incarnation: Incarnation(1),
+            voter: Incarnation(1),
+            role: NodeRole::Data,
+            workers: 1,
+            status: MemberStatus::Active,
+            joined_at: ControlIndex(1),
+        };
+        let members = [(NodeId(1), member)].into();
+        let cluster = ClusterState { started: true, members, ..ClusterState::default() };
+        let lease = LeaseCell::default();
+        lease.set(Instant::FAR_FUTURE);
+        let shared = Shared {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+            worker: WorkerId(0),
+            workers: 1,
+            now: Instant::from_nanos(1_000_000_000),
+            cluster: Arc::new(cluster),
+            config: Arc::new(Config::new(vec![NodeId(1)], vec![NodeId(3)], 1)),
+            lease,
+            epochs: EpochView::default(),
+            outbox: VecDeque::new(),
+            disk: None,
+            connections: Default::default(),
+            timers: TimerQueue::default(),
+            prng: Prng::new(1),
+            recorder: FlightRecorder::new(16),
+            messages: Default::default(),
+            probes: Probes::default(),
+            faults: FaultPlan::none(),
+            mutation: Mutation::None,
+            halt: None,
+        };
+        let mut world = Self { epochs: Epochs::new(), shared };
+        let mut ctx = Ctx::new(&mut world.shared, ActorKind::Epochs);
+        world.epochs.cluster_changed(&mut ctx, &ClusterState::default());
+        world.tell(EpochMessage::State {
+            current: Epoch(0),
+            prepared: None,
+            drained: Epoch(0),
+            committed: Epoch(0),
+            completed: Epoch(0),
+            snapshots: vec![],
+        });
+        world
+    }
+
+    fn tell(&mut self, message: EpochMessage) {
+        let mut ctx = Ctx::new(&mut self.shared, ActorKind::Epochs);
+        self.epochs.handle(&mut ctx, COORDINATOR, Message::Epoch(message));
+        self.epochs.check_invariants(&self.shared);
+    }
+
+    /// Lets the switch under way end, with something committed before it or not, and the time come
+    /// for the next one; how long that is.
+    fn switch(&mut self, committed: Epoch) -> Duration {
+        let Role::Preparing { epoch, .. } = self.epochs.role else { panic!("no switch") };
+        self.tell(EpochMessage::Prepared { epoch });
+        let through = Epoch(epoch.0 - 1);
+        self.tell(EpochMessage::Drained { through, committed });
+        self.wait()
+    }
+
+    /// Lets the time of the timer come.
+    fn wait(&mut self) -> Duration {
+        let due = self.shared.timers.next().expect("a driver has a timer");
+        let passed = due.since(self.shared.now);
+        self.shared.now = due;
+        let mut ctx = Ctx::new(&mut self.shared, ActorKind::Epochs);
+        self.epochs.timeout(&mut ctx, Timer::EpochTick);
+        passed
+    }
+}
+
+#[test]
+fn switches_are_slow_while_nothing_is_committed_and_quick_at_once_when_something_is() {
+    let mut world = World::new();
+    let (usual, slow) = (Duration::from_millis(20), Duration::from_millis(100));
+    for _ in 0..10 {
+        world.switch(Epoch(0));
+    }
+    assert_eq!(world.switch(Epoch(0)), slow);
+    // Something is committed 30 ms after the switch: the next one is due.
+    let Role::Preparing { epoch, .. } = world.epochs.role else { panic!("no switch") };
+    world.tell(EpochMessage::Prepared { epoch });
+    world.shared.now = world.shared.now + Duration::from_millis(30);
+    world.tell(EpochMessage::Drained { through: Epoch(epoch.0 - 1), committed: epoch });
+    assert_eq!(world.wait(), Duration::ZERO);
+    // For some epochs there is no telling whether that was the last.
+    let spans: Vec<Duration> = (0..8).map(|_| world.switch(epoch)).collect();
+    assert!(spans[..4].iter().all(|span| *span == usual), "{spans:?}");
+    assert_eq!(spans[7], slow);
+    // Earlier than the usual time, it comes at the usual time.
+    let Role::Preparing { epoch, .. } = world.epochs.role else { panic!("no switch") };
+    world.tell(EpochMessage::Prepared { epoch });
+    world.shared.now = world.shared.now + Duration::from_millis(5);
+    world.tell(EpochMessage::Drained { through: Epoch(epoch.0 - 1), committed: epoch });
+    assert_eq!(world.wait(), Duration::from_millis(15));
+}
