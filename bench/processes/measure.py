@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Figures of a cluster of separate processes on this machine: how long a writer waits when nodes die or
-stand still, what an empty cluster costs, what links cost, and how many nodes can be started.
+stand still, what an empty cluster costs, what links cost, how many nodes can be started, and what
+spinning is worth.
 
 usage: measure.py BINARY [--only PART] [--rounds N]
-parts: gaps, idle, links, many, rejoin
+parts: gaps, idle, links, many, rejoin, spin
 
 Needs PyMySQL and sysbench. CPU time is of all server processes, user and system, from /proc.
 """
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import socket
@@ -315,13 +317,61 @@ def rejoin(binary, _rounds):
     cluster.stop()
 
 
+def spin(binary, rounds):
+    """Each way of waiting: what it costs an idle cluster, and what a client that asks one thing after the other notices."""
+    ways = {
+        "StaticSpinning, 0 us": "SpinMethod=StaticSpinning",
+        "StaticSpinning, 50 us": "SpinMethod=StaticSpinning\nSchedulerSpinTimer=50",
+        "CostBasedSpinning": "SpinMethod=CostBasedSpinning",
+        "LatencyOptimisedSpinning": "SpinMethod=LatencyOptimisedSpinning",
+        "DatabaseMachineSpinning": "SpinMethod=DatabaseMachineSpinning",
+    }
+    print(f"serial point selects, {rounds} times 5 s; idle for 10 s; {os.cpu_count()} CPUs")
+    for name, setting in ways.items():
+        cluster = Cluster(binary, more=f"{setting}\n[mysqld default]\n{setting}\n[ndbd default]")
+        cluster.start()
+        with cluster.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE sb")
+        sysbench(cluster, "oltp_point_select", "prepare")
+        time.sleep(3)
+        before, began = cluster.cpu(), time.monotonic()
+        time.sleep(10)
+        idle_share = (cluster.cpu() - before) / (time.monotonic() - began) * 100
+        found = []
+        for _ in range(rounds):
+            before = cluster.cpu()
+            events, median = serial(cluster, "oltp_point_select")
+            found.append((median, (cluster.cpu() - before) / events * 1e6, events / 5))
+        found.sort()
+        median, cost, rate = found[len(found) // 2]
+        print(f"  {name:<26} idle {idle_share:5.1f} % of a core, p50 {median:5.0f} us, "
+              f"{cost:6.1f} us of CPU, {rate:6.0f} a second", flush=True)
+        cluster.stop()
+
+
+def serial(cluster, script):
+    """One client for five seconds: how much it did, and the median of its waits in microseconds."""
+    output = subprocess.run(
+        ["sysbench", script, f"--mysql-socket={cluster.socket(151)}", "--mysql-user=root", "--mysql-db=sb",
+         "--tables=1", "--table-size=10000", "--threads=1", "--time=5", "--histogram", "run"],
+        capture_output=True, text=True, check=True).stdout
+    buckets = re.findall(r"^ *([0-9.]+) \|\**\s+(\d+)$", output, re.MULTILINE)
+    total = sum(int(count) for _, count in buckets)
+    seen = 0
+    for value, count in buckets:
+        seen += int(count)
+        if seen * 2 >= total:
+            return total, float(value) * 1000
+    raise RuntimeError(f"sysbench has no histogram:\n{output}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--only", choices=["gaps", "idle", "links", "many", "rejoin"])
+    parser.add_argument("--only", choices=["gaps", "idle", "links", "many", "rejoin", "spin"])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    parts = {"idle": idle, "gaps": gaps, "links": links, "many": many, "rejoin": rejoin}
+    parts = {"idle": idle, "gaps": gaps, "links": links, "many": many, "rejoin": rejoin, "spin": spin}
     for name, part in parts.items():
         if options.only in (None, name):
             part(os.path.abspath(options.binary), options.rounds)

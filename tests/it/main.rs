@@ -10,5 +10,6 @@ mod processes;
 mod scripts;
 mod server;
 mod sysbench;
+mod threads;
 mod tls;
 mod workload;

@@ -256,6 +256,11 @@ impl Processes {
         process.is_some_and(|process| matches!(process.child.try_wait(), Ok(None)))
     }
 
+    /// The number of a node's process.
+    pub fn process_id(&self, node: u16) -> u32 {
+        self.processes[&node].child.id()
+    }
+
     /// The Unix socket of an SQL node.
     pub fn socket(&self, node: u16) -> PathBuf {
         self.directory.join(format!("sql-{node}.sock"))

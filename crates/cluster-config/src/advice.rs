@@ -256,12 +256,16 @@ fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     }
 }
 
+impl Machine {
+    /// Whether a host of a configuration is this machine.
+    pub fn is_host(&self, host: &str) -> bool {
+        host::is_loopback(host) || self.names.iter().any(|name| host::is_same(name, host))
+    }
+}
+
 /// More than this machine has.
 fn here(config: &ClusterConfig, machine: &Machine, advice: &mut Vec<Advice>) {
-    let is_here = |node: &&Node| {
-        let host = node.host().unwrap_or_default();
-        host::is_loopback(host) || machine.names.iter().any(|name| host::is_same(name, host))
-    };
+    let is_here = |node: &&Node| machine.is_host(node.host().unwrap_or_default());
     let nodes: Vec<&Node> = config.nodes_of(Role::Data).filter(is_here).collect();
     let total = |name: &str| {
         let given = nodes.iter().filter_map(|node| node.settings().number(name));

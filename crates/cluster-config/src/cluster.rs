@@ -193,6 +193,15 @@ impl ClusterConfig {
         &self.links
     }
 
+    /// Bytes that may wait to be sent on a connection between two nodes, where that is given: for
+    /// their link, or else for all.
+    pub fn send_buffer(&self, one: NodeId, other: NodeId) -> Option<u64> {
+        let ends = (one.min(other), one.max(other));
+        let own = self.links.iter().filter(|link| link.ends == ends).map(|link| &link.settings);
+        let all = [&self.link_defaults.0, &self.link_defaults.1];
+        own.chain(all).find_map(|settings| settings.number("SendBufferMemory"))
+    }
+
     /// What is set for links by TCP, or by shared memory, that have no settings of their own.
     pub fn link_defaults(&self, shared_memory: bool) -> &Settings {
         if shared_memory { &self.link_defaults.1 } else { &self.link_defaults.0 }

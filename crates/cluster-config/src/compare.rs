@@ -269,7 +269,7 @@ mod tests {
             "nodes 1, 2: MaxNoOfTables 128 -> 200: online",
             "nodes 1, 2: TimeBetweenEpochs 20 ms -> 50 ms: node",
             "node 151: HostName ? -> h: node",
-            "links by TCP: SendBufferMemory 2M -> 4M: node",
+            "links by TCP: SendBufferMemory 256M -> 4M: node",
         ];
         assert_eq!(compared(BASE, &new), expected);
         let back = "nodes 1, 2: DataMemory 2G -> ?: node";
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn links_of_their_own() {
         let link = |settings: &str| format!("{BASE}[tcp]\nNodeId1=1\nNodeId2=2\n{settings}\n");
-        let line = "the link between 1 and 2: SendBufferMemory 2M -> 8M: node";
+        let line = "the link between 1 and 2: SendBufferMemory 256M -> 8M: node";
         assert_eq!(compared(&link(""), &link("SendBufferMemory=8M")), [line]);
         assert_eq!(compared(BASE, &link("SendBufferMemory=8M")), [line]);
         assert_eq!(compared(BASE, &link("")), Vec::<String>::new());

@@ -112,7 +112,13 @@ pub(crate) fn run(
                 None => (None, read(file, None, *json, out, err)?),
             };
             let name = file.display().to_string();
-            let report = check::Report::new(&name, &after, before.as_ref(), &this_machine());
+            let report = check::Report::new(
+                &name,
+                &after,
+                before.as_ref(),
+                &this_machine(),
+                &machine::Cpus::of_process(),
+            );
             if *json { report.json() } else { report.text() }
         }
     };
@@ -163,7 +169,7 @@ fn this_machine() -> Machine {
     Machine {
         names: names.into_iter().filter(|name| !name.is_empty()).collect(),
         memory: machine::memory(),
-        cpus: machine::cpus() as u64,
+        cpus: machine::Cpus::of_process().usable() as u64,
     }
 }
 

@@ -17,6 +17,8 @@ use actor::Halt;
 use model::{Config, NodeId};
 use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
 
+use crate::layout::{Layout, WORKERS_MAX};
+use crate::machine::Cpus;
 use crate::place::{Place, PlaceOptions};
 use crate::process::{Happening, crashed, failed, watch_signals};
 use crate::progress::StartProgress;
@@ -65,7 +67,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     // The files of a worker are its own: a directory keeps the number of its first start.
     let kept = storage.as_ref().and_then(|storage| storage.workers);
     let threads = kept.or(options.workers);
-    let threads = threads.unwrap_or_else(|| machine::cpus().min(WORKERS_MAX) as u8);
+    let cpus = Cpus::of_process();
+    let threads = threads.unwrap_or_else(|| cpus.usable().min(WORKERS_MAX) as u8);
     let on_disk = storage.is_some();
     // The directory as a whole stays locked until the end.
     let disk = storage.as_mut().map(|storage| DiskSetup {
@@ -79,6 +82,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let cluster = Cluster::start(Setup {
         config: Arc::new(config(&options, shape, threads, on_disk)),
         threads,
+        scheduling: Layout::plain(threads, &cpus).scheduling,
         nodes: nodes(shape),
         links: None,
         application: Some(application),
@@ -193,8 +197,6 @@ fn config(options: &DevOptions, shape: Shape, threads: u8, disk: bool) -> Config
 
 const MANAGEMENT_NODE: NodeId = NodeId(49);
 const SQL_NODE: NodeId = NodeId(51);
-/// Threads taken without being asked to.
-const WORKERS_MAX: usize = 64;
 /// How long a cluster may take to start on a machine that has other things to do.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a start tells what it is reading.

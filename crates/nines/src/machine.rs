@@ -1,16 +1,14 @@
 //! What the machine gives: CPUs, memory, its name, its time zone.
 
+mod cpus;
+
 use std::fs;
 use std::path::Path;
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sqltype::{DateTime, TimeZone};
 
-/// CPUs this process may use.
-pub(crate) fn cpus() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
-}
+pub(crate) use cpus::{Cpus, cpu_list};
 
 /// Bytes of memory this process may use: the machine's, or the smaller part a container has.
 pub(crate) fn memory() -> u64 {
@@ -74,6 +72,6 @@ mod tests {
 
     #[test]
     fn a_machine_has_something() {
-        assert!(cpus() > 0 && memory() > 0);
+        assert!(Cpus::of_process().usable() > 0 && memory() > 0);
     }
 }

@@ -13,6 +13,7 @@ mod ctl;
 mod demo;
 mod dev;
 mod inspect;
+mod layout;
 mod machine;
 mod place;
 mod process;

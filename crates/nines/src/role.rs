@@ -63,7 +63,8 @@ fn links(
         let address = node.host().zip(node.port());
         let address = address.map(|(host, port)| PeerAddress { host: host.to_string(), port });
         let role = role_of(node);
-        Peer { role, address: address.filter(|_| role != Role::Client) }
+        let send_buffer = config.send_buffer(own.id, node.id).map(send_buffer);
+        Peer { role, address: address.filter(|_| role != Role::Client), send_buffer }
     };
     let others = config.nodes().iter().filter(|node| node.id != own.id);
     LinkSetup {
@@ -84,6 +85,9 @@ fn same_host_sockets(own: &Node) -> bool {
 fn limits(own: &Node) -> LinkLimits {
     let compression = own.compresses_links();
     let mut limits = LinkLimits { compression, ..LinkLimits::default() };
+    if let Some(total) = own.send_buffers() {
+        limits.send_buffers = send_buffer(total);
+    }
     if let Some(cluster_config::Value::Number(interval)) =
         own.settings().given("HeartbeatIntervalDbDb")
     {
@@ -91,6 +95,11 @@ fn limits(own: &Node) -> LinkLimits {
         limits.silence = limits.silence.max(stdx::Duration::from_millis(*interval).times(4));
     }
     limits
+}
+
+/// What may wait to be sent, from what is configured.
+fn send_buffer(configured: u64) -> usize {
+    usize::try_from(configured).unwrap_or(usize::MAX).max(SEND_BUFFER_MIN)
 }
 
 /// The disk of a process that is this node.
@@ -159,3 +168,6 @@ fn is_here(host: Option<&str>) -> bool {
     let Some(host) = host else { return true };
     (host, 0).to_socket_addrs().is_ok_and(|mut found| found.any(|address| is_own(address.ip())))
 }
+
+/// What a turn can have to say to one peer must fit: a copy of rows under way, a batch of a client.
+const SEND_BUFFER_MIN: usize = 64 << 20;

@@ -23,14 +23,19 @@ use model::{Config, Incarnation, NodeId, WorkerId};
 use node::RestoreProgress;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
+use stdx::Duration;
 
 use crate::clock::Clock;
 use crate::crash::CrashSite;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::disk::{Disk, DiskEngine};
 use crate::exchange::{Exchange, Mail};
-use crate::link::{KeeperHandle, LinkEvent, LinkLimits, LinkSetup, start_keeper};
+use crate::link::{
+    KeeperHandle, LinkEvent, LinkLimits, LinkSetup, Peer, SendBuffers, start_keeper,
+};
 use crate::listener::Listeners;
+use crate::scheduling::{Scheduling, ThreadPlace, allowed_cpus};
+use crate::spin::wake;
 use crate::thread::Thread;
 use crate::tls::TlsIdentity;
 
@@ -40,6 +45,8 @@ pub struct Setup {
     pub config: Arc<Config>,
     /// Worker threads. A management node uses the first.
     pub threads: u8,
+    /// Where threads run, and how workers wait for work.
+    pub scheduling: Scheduling,
     /// The nodes of this process, at most one management node and one client node among them.
     pub nodes: Vec<(NodeId, Role)>,
     /// The other nodes and how they are reached; only for a process with one node.
@@ -137,8 +144,10 @@ pub enum Role {
 /// The links of a process, as all threads see them.
 pub(crate) struct Links {
     pub(crate) own: NodeId,
-    pub(crate) peers: BTreeMap<NodeId, Role>,
+    /// What each is, and how much may wait on a connection to it.
+    pub(crate) peers: BTreeMap<NodeId, (Role, usize)>,
     pub(crate) limits: LinkLimits,
+    pub(crate) send_buffers: Arc<SendBuffers>,
     pub(crate) keeper: Arc<KeeperHandle>,
 }
 
@@ -148,6 +157,9 @@ pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) clock_origin: u64,
     pub(crate) exchange: Arc<Exchange>,
+    pub(crate) scheduling: Scheduling,
+    /// What waking a thread takes; measured where that matters.
+    pub(crate) wake_cost: Duration,
     pub(crate) disk: Option<Disk>,
     /// Locked as long as threads may ask the disk.
     _directories: BTreeMap<NodeId, DataDirectory>,
@@ -217,6 +229,8 @@ impl Cluster {
         assert_eq!(config.disk && stateful, disk.is_some(), "all nodes have a disk, or none");
         raise_descriptor_limit();
         let clock = Clock::start();
+        let scheduling = apart(setup.scheduling)?;
+        let wake_cost = wake_cost(&scheduling, usize::from(threads), clock)?;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since_1970 = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(setup.report);
@@ -228,7 +242,8 @@ impl Cluster {
             directories = disk.directories;
             incarnation = begin_lives(&mut directories, incarnation, threads, &config)?;
             let roots = directories.iter().map(|(node, d)| (*node, d.path().to_path_buf()));
-            started = Some(start_disk(disk.engine, roots.collect(), &exchange, &report)?);
+            let place = scheduling.disk.clone();
+            started = Some(start_disk(disk.engine, roots.collect(), place, &exchange, &report)?);
         }
         let life = |(node, role)| {
             let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
@@ -238,11 +253,12 @@ impl Cluster {
         if let Some(setup) = links {
             let (own, role) = nodes[0];
             let workers = workers_of(role, threads);
-            let peers = setup.peers.iter().map(|(node, peer)| (*node, peer.role)).collect();
-            let limits = setup.limits;
+            let (limits, peers) = (setup.limits, peers_of(&setup));
+            let send_buffers = Arc::new(SendBuffers::new(limits.send_buffers));
             let own_life = (own, role, incarnation, workers);
-            let started = start_keeper(setup, own_life, clock, exchange.clone(), report.clone())?;
-            linked = Some(Links { own, peers, limits, keeper: started.0 });
+            let news = (exchange.clone(), report.clone());
+            let started = start_keeper(setup, own_life, scheduling.links.clone(), clock, news)?;
+            linked = Some(Links { own, peers, limits, send_buffers, keeper: started.0 });
             keeper = Some(started.1);
         }
         let common = Arc::new(Common {
@@ -250,6 +266,8 @@ impl Cluster {
             clock,
             clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
             exchange,
+            scheduling,
+            wake_cost,
             disk: started,
             _directories: directories,
             lives: nodes.into_iter().map(life).collect(),
@@ -263,19 +281,22 @@ impl Cluster {
             stopping: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
-        let mut cluster = Cluster { common: common.clone(), threads: Vec::new(), keeper };
+        Cluster { common, threads: Vec::new(), keeper }.start_workers(threads, listeners)
+    }
+
+    fn start_workers(mut self, threads: u8, listeners: Listeners) -> io::Result<Cluster> {
         let mut listeners = Some(listeners);
         for index in 0..threads {
-            let thread = Thread::spawn(index, common.clone(), listeners.take());
+            let thread = Thread::spawn(index, self.common.clone(), listeners.take());
             match thread {
-                Ok(handle) => cluster.threads.push(handle),
+                Ok(handle) => self.threads.push(handle),
                 Err(error) => {
-                    cluster.stop();
+                    self.stop();
                     return Err(error);
                 }
             }
         }
-        Ok(cluster)
+        Ok(self)
     }
 
     /// The life of a node of this process.
@@ -286,6 +307,20 @@ impl Cluster {
     /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.
     pub fn disk_engine(&self) -> Option<&'static str> {
         self.common.disk.as_ref().map(Disk::engine_name)
+    }
+
+    /// How workers wait for work, and what waking one takes, in words.
+    pub fn spinning(&self) -> String {
+        let (common, threads) = (&self.common, self.common.threads());
+        let scheduling = &common.scheduling;
+        let micros = common.wake_cost.as_nanos().div_ceil(1_000);
+        match scheduling.spin {
+            method if method.adapts() && threads > scheduling.cpus => {
+                format!("no spinning, as there are fewer CPUs ({}) than workers", scheduling.cpus)
+            }
+            method if method.adapts() => format!("{method}, as waking takes {micros} µs"),
+            method => method.to_string(),
+        }
     }
 
     /// How far all nodes are with reading their disks back, as of a moment ago. Not followed any
@@ -330,6 +365,33 @@ impl Cluster {
     }
 }
 
+/// What waking a thread takes, if some worker's way of waiting depends on it.
+fn wake_cost(scheduling: &Scheduling, threads: usize, clock: Clock) -> io::Result<Duration> {
+    let adapts = (0..threads).any(|worker| scheduling.spin_of(worker, threads).adapts());
+    if adapts { wake::measure(clock) } else { Ok(Duration::ZERO) }
+}
+
+/// What each peer is, and how much may wait on a connection to it.
+fn peers_of(setup: &LinkSetup) -> BTreeMap<NodeId, (Role, usize)> {
+    let limit = |peer: &Peer| peer.send_buffer.unwrap_or(setup.limits.send_buffer);
+    setup.peers.iter().map(|(node, peer)| (*node, (peer.role, limit(peer)))).collect()
+}
+
+/// Gives the other threads the CPUs of the process by name if any is bound: a thread inherits those
+/// of the one that happens to start it.
+fn apart(mut scheduling: Scheduling) -> io::Result<Scheduling> {
+    let all = allowed_cpus()?;
+    let workers = scheduling.workers.iter_mut().map(|worker| &mut worker.place);
+    let mut places: Vec<&mut ThreadPlace> =
+        workers.chain([&mut scheduling.links, &mut scheduling.disk]).collect();
+    if places.iter().any(|place| !place.cpus.is_empty()) {
+        for place in places.iter_mut().filter(|place| place.cpus.is_empty()) {
+            place.cpus.clone_from(&all);
+        }
+    }
+    Ok(scheduling)
+}
+
 /// Workers of a node in a process with so many threads.
 fn workers_of(role: Role, threads: u8) -> u8 {
     if role == Role::Management { 1 } else { threads }
@@ -357,6 +419,7 @@ fn begin_lives(
 fn start_disk(
     engine: DiskEngine,
     directories: BTreeMap<NodeId, PathBuf>,
+    place: ThreadPlace,
     exchange: &Arc<Exchange>,
     report: &Arc<dyn Fn(Event) + Send + Sync>,
 ) -> io::Result<Disk> {
@@ -366,7 +429,7 @@ fn start_disk(
         exchange.post(exchange.len(), usize::from(worker.0), &mut mail.collect());
     };
     let failed = move |error| report(Event::Failed(error));
-    Disk::start(engine, directories, Arc::new(deliver), Arc::new(failed))
+    Disk::start(engine, directories, place, Arc::new(deliver), Arc::new(failed))
 }
 
 /// A number nobody can guess.

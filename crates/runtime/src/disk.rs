@@ -30,6 +30,7 @@ use std::sync::Arc;
 use actor::{DiskReply, DiskRequest};
 use model::{NodeId, WorkerId};
 
+use crate::scheduling::ThreadPlace;
 use directory::NodeDirectory;
 use pool::PoolEngine;
 use uring::UringEngine;
@@ -74,6 +75,8 @@ enum Engine {
 #[derive(Clone)]
 struct Surroundings {
     directories: Arc<BTreeMap<NodeId, NodeDirectory>>,
+    /// Where the threads run.
+    place: ThreadPlace,
     deliver: Deliver,
     failed: Failed,
 }
@@ -83,13 +86,14 @@ impl Disk {
     pub(crate) fn start(
         engine: DiskEngine,
         directories: BTreeMap<NodeId, PathBuf>,
+        place: ThreadPlace,
         deliver: Deliver,
         failed: Failed,
     ) -> io::Result<Disk> {
         let directories =
             directories.into_iter().map(|(node, root)| (node, NodeDirectory::new(root)));
         let directories = Arc::new(directories.collect());
-        let surroundings = Surroundings { directories, deliver, failed };
+        let surroundings = Surroundings { directories, place, deliver, failed };
         let engine = match engine {
             DiskEngine::Threads => Engine::Threads(PoolEngine::start(surroundings)?),
             DiskEngine::Uring => Engine::Uring(UringEngine::start(surroundings)?),

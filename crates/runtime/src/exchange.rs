@@ -121,11 +121,16 @@ impl Exchange {
         }
     }
 
+    /// Whether there is mail for a thread.
+    pub(crate) fn has_mail(&self, thread: usize) -> bool {
+        self.mailboxes[thread].slots.iter().any(|slot| slot.full.load(Ordering::SeqCst))
+    }
+
     /// Announces that a thread is going to sleep; false if it must not, because there is mail.
     pub(crate) fn doze(&self, thread: usize) -> bool {
         let mailbox = &self.mailboxes[thread];
         mailbox.asleep.store(true, Ordering::SeqCst);
-        let mail = mailbox.slots.iter().any(|slot| slot.full.load(Ordering::SeqCst));
+        let mail = self.has_mail(thread);
         if mail {
             mailbox.asleep.store(false, Ordering::SeqCst);
         }

@@ -20,7 +20,10 @@ mod exchange;
 mod gateway;
 mod link;
 mod listener;
+mod memory;
 mod poller;
+mod scheduling;
+mod spin;
 mod thread;
 mod tls;
 
@@ -34,5 +37,8 @@ pub use link::{
     service_request,
 };
 pub use listener::Listeners;
+pub use memory::{MemoryLock, lock_memory};
 pub use node::{RestoreProgress, StepProgress};
+pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
+pub use spin::SpinMethod;
 pub use tls::{TlsIdentity, TlsIdentityError};

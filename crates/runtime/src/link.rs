@@ -22,6 +22,7 @@ mod frame;
 mod greeting;
 mod keeper;
 mod pending;
+mod send_buffers;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub use address::{PeerAddress, is_own};
 pub(crate) use ends::{Arrival, LinkEnds, Loss};
 pub use greeting::service_request;
 pub(crate) use keeper::{KeeperHandle, start_keeper};
+pub(crate) use send_buffers::SendBuffers;
 
 /// What a process that is one node of a cluster knows of the others.
 pub struct LinkSetup {
@@ -66,6 +68,8 @@ pub struct Peer {
     pub role: Role,
     /// Where it can be reached; none for a node that connects itself.
     pub address: Option<PeerAddress>,
+    /// Bytes that may wait on a connection to it, if not as the limits say.
+    pub send_buffer: Option<usize>,
 }
 
 /// Limits and intervals of links.
@@ -76,6 +80,10 @@ pub struct LinkLimits {
     pub send_buffer: usize,
     /// Whether what is sent over TCP is packed (LZ4).
     pub compression: bool,
+    /// Bytes that may wait to be sent on all connections of the process. Beyond it the peer counts
+    /// as lost for which more waits than for others.
+    #[doc(alias = "TotalSendBufferMemory")]
+    pub send_buffers: usize,
     /// How often something is sent, if only a sign of life.
     pub keepalive: Duration,
     /// How long a peer may be silent, or unreachable, before it counts as lost.
@@ -87,6 +95,7 @@ impl Default for LinkLimits {
         Self {
             send_buffer: 256 << 20,
             compression: false,
+            send_buffers: usize::MAX,
             keepalive: Duration::from_millis(100),
             silence: Duration::from_millis(1_000),
         }
@@ -179,7 +188,9 @@ impl fmt::Display for Broken {
             Broken::Reset => "the connection was reset",
             Broken::Silent => "nothing was heard of it",
             Broken::Corrupt => "what it sent was damaged",
-            Broken::Overfull => "it does not take what is sent to it (SendBufferMemory)",
+            Broken::Overfull => {
+                "it does not take what is sent to it (SendBufferMemory, TotalSendBufferMemory)"
+            }
         })
     }
 }

@@ -71,6 +71,11 @@ impl Poller {
         }
     }
 
+    /// Whether something has happened that has not been told.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// What has happened; each is told once.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Ready> + use<'_> {
         self.events.drain(..).map(|event| {

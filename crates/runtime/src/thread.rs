@@ -31,6 +31,8 @@ use crate::gateway::Gateway;
 use crate::link::{Arrival, LinkEnds, LinkNews, Loss};
 use crate::listener::{Accepted, Acceptor, Listeners};
 use crate::poller::{Interest, Poller, Ready};
+use crate::spin::Spinner;
+use crate::spin::crowd::Crowd;
 
 /// A thread's state.
 pub(crate) struct Thread {
@@ -55,6 +57,9 @@ pub(crate) struct Thread {
     asked: Vec<Asked>,
     ready: Vec<Ready>,
     now: Instant,
+    /// How long to look for work before sleeping.
+    spinner: Spinner,
+    crowd: Crowd,
     /// The cluster is seen to serve.
     serves: bool,
     /// When to look again how far disks have been read back.
@@ -96,13 +101,16 @@ impl Thread {
     }
 
     fn new(index: usize, common: Arc<Common>, listeners: Option<Listeners>) -> io::Result<Thread> {
+        common.scheduling.place_of(index).take()?;
+        let spin = common.scheduling.spin_of(index, common.threads());
         let poller = Poller::new()?;
         let read = Interest { read: true, write: false };
         poller.add(common.exchange.waker(index), TOKEN_WAKE, read)?;
         let links = common.links.as_ref().map(|links| {
             let own = (links.own, common.lives[&links.own].workers(common.threads()));
-            let peers = links.peers.iter().map(|(node, role)| (*node, *role));
-            LinkEnds::new(own, index, peers, links.limits, links.keeper.clone(), TOKEN_LINKS)
+            let peers = links.peers.iter().map(|(node, peer)| (*node, *peer));
+            let shared = (links.keeper.clone(), links.send_buffers.clone());
+            LinkEnds::new(own, index, peers, links.limits, shared, TOKEN_LINKS)
         });
         let mut thread = Thread {
             index,
@@ -119,6 +127,8 @@ impl Thread {
             asked: Vec::new(),
             ready: Vec::new(),
             now: common.clock.now(),
+            spinner: Spinner::new(spin, common.wake_cost),
+            crowd: Crowd::open(),
             serves: false,
             restores_due: Instant::ZERO,
             stopping: None,
@@ -203,18 +213,53 @@ impl Thread {
     /// Sleeps until something is to be done.
     fn wait(&mut self) -> io::Result<()> {
         let due = self.due();
-        let exchange = &self.common.exchange;
-        let busy = due.is_some_and(|due| due <= self.now);
-        if busy || !exchange.doze(self.index) {
+        if due.is_some_and(|due| due <= self.now) || self.common.exchange.has_mail(self.index) {
             self.poller.wait(Some(Duration::ZERO))?;
-        } else {
-            // The time may have changed since the turn began.
-            let now = self.common.clock.now();
-            self.poller.wait(due.map(|due| due.since(now)))?;
-            exchange.rise(self.index);
+            self.now = self.common.clock.now();
+            return Ok(());
         }
-        self.now = self.common.clock.now();
+        // The time may have changed since the turn began.
+        let began = self.common.clock.now();
+        let mut slept = false;
+        let mut found = self.spin(began, due)?;
+        if !found {
+            let exchange = &self.common.exchange;
+            slept = exchange.doze(self.index);
+            if slept {
+                let now = if self.spinner.time() == Duration::ZERO { began } else { self.now };
+                self.poller.wait(due.map(|due| due.since(now)))?;
+                exchange.rise(self.index);
+            } else {
+                self.poller.wait(Some(Duration::ZERO))?;
+            }
+            found = !slept || self.poller.has_news();
+            self.now = self.common.clock.now();
+        }
+        self.spinner.note(self.now.since(began), slept, found);
+        let (now, crowd) = (self.now, &mut self.crowd);
+        self.spinner.decide(now, || crowd.share(now));
         Ok(())
+    }
+
+    /// Looks for work for as long as it may be worth it; whether there is any.
+    fn spin(&mut self, began: Instant, due: Option<Instant>) -> io::Result<bool> {
+        let time = self.spinner.time();
+        if time == Duration::ZERO {
+            return Ok(false);
+        }
+        let end = due.map_or(began + time, |due| due.min(began + time));
+        loop {
+            self.poller.wait(Some(Duration::ZERO))?;
+            self.now = self.common.clock.now();
+            if self.poller.has_news() || self.common.exchange.has_mail(self.index) {
+                return Ok(true);
+            }
+            if self.now >= end {
+                return Ok(false);
+            }
+            // Whoever else has something to do on this CPU goes first.
+            std::thread::yield_now();
+        }
     }
 
     /// When there is something to do even if nothing comes in.

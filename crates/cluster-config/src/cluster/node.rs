@@ -4,7 +4,7 @@ use model::NodeId;
 
 use super::{Role, Settings};
 use crate::host;
-use crate::threads::ThreadConfig;
+use crate::threads::{CpuSet, ThreadConfig};
 use crate::value::Value;
 
 /// A node as it is configured.
@@ -135,6 +135,20 @@ impl Node {
     /// The place that the node is in; 0 for none.
     pub fn location(&self) -> u64 {
         self.settings.number("LocationDomainId").unwrap_or(0)
+    }
+
+    /// Bytes that may wait to be sent to all other nodes, where that is given.
+    pub fn send_buffers(&self) -> Option<u64> {
+        let total = self.settings.number("TotalSendBufferMemory").filter(|total| *total > 0)?;
+        Some(total + self.settings.number("ExtraSendBufferMemory").unwrap_or(0))
+    }
+
+    /// The CPUs of the workers, and of the threads of the disk, where those are given without
+    /// `ThreadConfig`.
+    pub fn locked_cpus(&self) -> (Option<CpuSet>, Option<CpuSet>) {
+        let set = |name: &str| self.settings.text(name).and_then(|text| CpuSet::parse(text).ok());
+        let disk = self.settings.number("LockMaintThreadsToCPU").map(|cpu| cpu.to_string());
+        (set("LockExecuteThreadToCPU"), disk.and_then(|cpu| CpuSet::parse(&cpu).ok()))
     }
 
     /// How its threads are laid out. `AutomaticThreadConfig=1` goes before `ThreadConfig`, and

@@ -89,6 +89,34 @@ fn threads_in_the_order_of_precedence() {
 }
 
 #[test]
+fn what_may_wait_to_be_sent() {
+    let text = "[mgm]\nNodeId=49\n[ndbd default]\nTotalSendBufferMemory=1G\n[ndbd]\nNodeId=1\n\
+        [ndbd]\nNodeId=2\nExtraSendBufferMemory=1M\n[tcp default]\nSendBufferMemory=100M\n\
+        [tcp]\nNodeId1=2\nNodeId2=1\nSendBufferMemory=200M\n";
+    let some = config(text);
+    let between = |one, other| some.send_buffer(NodeId(one), NodeId(other)).map(|size| size >> 20);
+    assert_eq!((between(1, 2), between(2, 1), between(1, 49)), (Some(200), Some(200), Some(100)));
+    let total = |node| some.node(NodeId(node)).unwrap().send_buffers().map(|size| size >> 20);
+    assert_eq!((total(1), total(2), total(49)), (Some(1_024), Some(1_025), None));
+    let none = two_nodes("TotalSendBufferMemory=0");
+    assert_eq!(none.send_buffer(NodeId(1), NodeId(2)), None);
+    assert_eq!(none.nodes()[0].send_buffers(), None);
+    let shared = config("[mgm]\n[ndbd]\n[ndbd]\n[shm default]\nSendBufferMemory=80M\n");
+    assert_eq!(shared.send_buffer(NodeId(1), NodeId(2)), Some(80 << 20));
+}
+
+#[test]
+fn cpus_without_a_thread_config() {
+    let locked = |settings: &str| two_nodes(settings).nodes()[0].locked_cpus();
+    assert_eq!(locked(""), (None, None));
+    let (workers, disk) = locked("LockExecuteThreadToCPU=1,2-3\nLockMaintThreadsToCPU=0");
+    assert_eq!(
+        (workers.unwrap().to_string(), disk.unwrap().to_string()),
+        ("1-3".into(), "0".into())
+    );
+}
+
+#[test]
 fn certificates_carry_the_id() {
     let config = config(
         "[cluster]\nTlsAuthority=/c/ca.pem\nTlsCertificate=/c/%n.pem\nTlsKey=/c/%n.key\n[mgm]\n\

@@ -28,8 +28,9 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how near the ends are to each other; the lower, the nearer"
 
     "SendBufferMemory";
-    LINKS, bytes(2 * M, 256 * K, MOST), Node, LATER;
-    "memory for messages that wait to be sent"
+    LINKS, bytes(256 * M, 256 * K, MOST), Node, HONOURED, ndb "2M";
+    "memory for messages that wait to be sent, on each connection of the link; beyond it the other \
+     end counts as lost. Less than 64M counts as 64M"
 
     "OverloadLimit";
     LINKS, bytes(0, 0, MOST), Node, LATER;

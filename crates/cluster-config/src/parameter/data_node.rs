@@ -97,8 +97,9 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "memory for messages inside a data node"
 
     "LockPagesInMainMemory";
-    DATA, count(0, 0, 2), Node, LATER;
-    "keeps the process out of swap: 1 locks its memory once it has it, 2 before it takes any"
+    DATA, count(0, 0, 2), Node, HONOURED;
+    "keeps the process out of swap: 1 locks memory when it is used, 2 has all that is taken in \
+     place at once; needs a limit (RLIMIT_MEMLOCK) that allows it"
 
     "LateAlloc";
     DATA, count(1, 0, 1), Node, none("memory is taken when it is used");
@@ -347,23 +348,23 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "ThreadConfig";
     DATA, Kind::Threads, System, HONOURED;
-    "threads by role: the number of ldm is that of workers; other roles, CPUs and priorities are \
-     not in effect yet"
+    "threads by role: ldm are the workers, main, rep, recv and send the thread that makes links, \
+     io those of the disk; other roles have no threads of their own"
 
     "MaxNoOfExecutionThreads";
     DATA, count(2, 0, 72), System, HONOURED;
     "threads of the process, where neither of the above is given; 2 at least"
 
     "LockExecuteThreadToCPU";
-    DATA, Kind::Cpus, Node, LATER;
-    "CPUs of the threads that work on data"
+    DATA, Kind::Cpus, Node, HONOURED;
+    "CPUs of the workers, one each if there are enough; without effect beside ThreadConfig"
 
     "LockMaintThreadsToCPU";
-    DATA, count(0, 0, 65_535), Node, LATER;
-    "CPU of the threads that read and write files"
+    DATA, follows(Unit::Count, "any", 0, 65_535), Node, HONOURED;
+    "CPU of the threads that read and write files; without effect beside ThreadConfig"
 
     "RealtimeScheduler";
-    DATA, flag(false), Node, LATER;
+    DATA, flag(false), Node, none(REALTIME);
     "whether threads run with real-time priority"
 
     "SchedulerExecutionTimer";
@@ -371,7 +372,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how long a worker handles messages before it sends what they have produced"
 
     "SchedulerSpinTimer";
-    DATA, micros(0, 0, 500), Node, LATER;
+    DATA | CLIENT, micros(0, 0, 500), Node, HONOURED;
     "how long a worker looks for new messages before it sleeps, with StaticSpinning"
 
     "SchedulerResponsiveness";
@@ -379,8 +380,9 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "10 for answers as soon as possible, 0 for as many as possible"
 
     "SpinMethod";
-    DATA, choice("CostBasedSpinning", &["StaticSpinning", "CostBasedSpinning",
-        "LatencyOptimisedSpinning", "DatabaseMachineSpinning"]), Node, LATER, ndb "StaticSpinning";
+    DATA | CLIENT, choice("CostBasedSpinning", &["StaticSpinning", "CostBasedSpinning",
+        "LatencyOptimisedSpinning", "DatabaseMachineSpinning"]), Node, HONOURED,
+        ndb "StaticSpinning";
     "how a worker decides whether to look for new messages or to sleep"
 
     "BuildIndexThreads";
@@ -393,6 +395,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 };
 
 const BUCKETS: &str = "every table has 3,840 buckets, and partitions follow the workers";
+const REALTIME: &str = "a worker that never sleeps would keep the system itself from its CPU; give \
+    threads CPUs of their own, or the whole service a policy (CPUSchedulingPolicy in systemd)";
 const DISK_DATA: &str = "there are no disk tables";
 const GROWS: &str = "memory is taken as it is needed";
 const SLOW_DISK: &str = "a slow disk slows writers down and refuses none";

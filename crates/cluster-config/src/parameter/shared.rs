@@ -92,12 +92,13 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "TCP port of metrics and health checks over HTTP; 0 for none"
 
     "TotalSendBufferMemory";
-    NODES, follows(Unit::Bytes, "as much as the links need", 0, MOST), Node, LATER;
-    "memory for messages to all other nodes that wait to be sent; 0 for the default, else 256K"
+    NODES, follows(Unit::Bytes, "no limit but that of each connection", 0, MOST), Node, HONOURED;
+    "memory for messages to all other nodes that wait to be sent; beyond it the node counts as \
+     lost that has most of it. 0 for the default; less than 64M counts as 64M"
 
     "ExtraSendBufferMemory";
-    NODES, bytes(0, 0, 32 * G), Node, LATER;
-    "memory for messages that wait to be sent, beyond what the links have"
+    NODES, bytes(0, 0, 32 * G), Node, HONOURED;
+    "memory for messages that wait to be sent, beyond TotalSendBufferMemory where that is given"
 
     "LinkCompression";
     CLUSTER | NODES, flag(false), Node, HONOURED;

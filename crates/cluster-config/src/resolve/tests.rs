@@ -162,14 +162,15 @@ fn node_groups_follow_ids_or_are_given() {
 
 #[test]
 fn notices_name_the_line_and_the_reason() {
-    let text = "[mgm]\nId=49\nArbitrationRank=1\n[ndbd]\nSchedulerSpinTimer=400\nDataMemory=1G\n";
+    let text =
+        "[mgm]\nId=49\nArbitrationRank=1\n[ndbd]\nSchedulerResponsiveness=4\nDataMemory=1G\n";
     let notices = ClusterConfig::parse(text.as_bytes()).unwrap().notices;
     let said: Vec<_> = notices.iter().map(|notice| notice.at("f").to_string()).collect();
     let expected = [
         "f:2: Id is called NodeId now",
         "f:3: ArbitrationRank has no effect: every management node is a voter, and the first that \
          lives breaks ties",
-        "f:5: SchedulerSpinTimer is not in effect yet",
+        "f:5: SchedulerResponsiveness is not in effect yet",
     ];
     assert_eq!(said, expected);
 }

@@ -9,6 +9,8 @@ use cluster_config::{
 use serde_json::{Value, json};
 
 use super::parameters::columns;
+use crate::layout::Layout;
+use crate::machine::Cpus;
 
 /// A configuration with all that is said about it.
 pub(super) struct Report<'a> {
@@ -18,6 +20,7 @@ pub(super) struct Report<'a> {
     losses: Vec<Loss>,
     advice: Vec<Advice>,
     changes: Option<Comparison>,
+    layouts: Vec<(u16, Result<Layout, String>)>,
 }
 
 impl<'a> Report<'a> {
@@ -26,8 +29,12 @@ impl<'a> Report<'a> {
         parsed: &'a Parsed,
         before: Option<&ClusterConfig>,
         machine: &Machine,
+        cpus: &Cpus,
     ) -> Report<'a> {
         let Parsed { config, notices } = parsed;
+        let here = |node: &&Node| machine.is_host(node.host().unwrap_or_default());
+        let layouts = config.nodes_of(Role::Data).filter(here);
+        let layouts = layouts.map(|node| (node.id.0, Layout::new(node, None, cpus))).collect();
         Report {
             file,
             config,
@@ -35,6 +42,7 @@ impl<'a> Report<'a> {
             losses: config.losses(),
             advice: config.advice(machine),
             changes: before.map(|before| config.compare(before)),
+            layouts,
         }
     }
 
@@ -49,6 +57,7 @@ impl<'a> Report<'a> {
         ];
         rows.extend(self.config.nodes().iter().map(|node| self.row(node)));
         text.push_str(&columns(&rows, &[0, 2, 4, 5]));
+        self.threads_here(&mut text);
         text.push_str("\nWhen these are lost, the cluster\n");
         for Loss { what, outcome, .. } in &self.losses {
             let verdict = if outcome.goes_on() { "goes on" } else { "STOPS" };
@@ -61,6 +70,26 @@ impl<'a> Report<'a> {
         }
         self.warnings(&mut text);
         text
+    }
+
+    /// The threads of the data nodes that would run on this machine.
+    fn threads_here(&self, text: &mut String) {
+        if !self.layouts.is_empty() {
+            text.push_str("\nThreads on this machine\n");
+        }
+        for (node, layout) in &self.layouts {
+            match layout {
+                Ok(layout) => {
+                    let _ = writeln!(text, "  node {node}: {}", layout.line);
+                    for note in &layout.notes {
+                        let _ = writeln!(text, "    {note}");
+                    }
+                }
+                Err(why) => {
+                    let _ = writeln!(text, "  node {node} WILL NOT START here: {why}");
+                }
+            }
+        }
     }
 
     fn summary(&self) -> String {
@@ -173,6 +202,16 @@ impl<'a> Report<'a> {
             "warnings": warnings.collect::<Vec<_>>(),
             "notices": notices.collect::<Vec<_>>(),
         });
+        let threads = self.layouts.iter().map(|(node, layout)| match layout {
+            Ok(layout) => json!({
+                "node": node,
+                "workers": layout.workers,
+                "layout": layout.line,
+                "notes": layout.notes,
+            }),
+            Err(why) => json!({"node": node, "problem": why}),
+        });
+        value["threads_here"] = threads.collect();
         if let Some(changes) = &self.changes {
             value["changes"] = changes_json(changes);
         }

@@ -4,12 +4,17 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::machine::Cpus;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster-config/tests/files");
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/golden");
 
 fn machine() -> Machine {
     Machine { names: vec!["db9.example.com".into()], memory: 64 << 30, cpus: 16 }
+}
+
+fn cpus() -> Cpus {
+    Cpus { present: (0..16).collect(), allowed: (0..16).collect(), quota: None }
 }
 
 fn parsed(file: &str) -> Parsed {
@@ -64,7 +69,7 @@ fn checked_for_people() {
     for name in ["one-box", "three-hosts", "cluster-in-a-box"] {
         let file = format!("{name}.ini");
         let parsed = parsed(&file);
-        let text = check::Report::new(&file, &parsed, None, &machine()).text();
+        let text = check::Report::new(&file, &parsed, None, &machine(), &cpus()).text();
         golden(&format!("{name}.txt"), &text);
     }
 }
@@ -72,7 +77,7 @@ fn checked_for_people() {
 #[test]
 fn checked_for_programs() {
     let parsed = parsed("three-hosts.ini");
-    let json = check::Report::new("three-hosts.ini", &parsed, None, &machine()).json();
+    let json = check::Report::new("three-hosts.ini", &parsed, None, &machine(), &cpus()).json();
     golden("three-hosts.json", &json);
 }
 
@@ -83,11 +88,11 @@ fn what_has_changed() {
     let text = text.replace("DataMemory=24G", "DataMemory=32G\nTimeBetweenEpochs=50");
     let text = text.replace("[mysqld]\nNodeId=52", "[mysqld]\nNodeId=53");
     let after = ClusterConfig::parse(text.as_bytes()).unwrap();
-    let report = check::Report::new("new.ini", &after, Some(&before.config), &machine());
+    let report = check::Report::new("new.ini", &after, Some(&before.config), &machine(), &cpus());
     golden("changes.txt", &report.text());
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(json["changes"]["restart"], "node");
-    let same = check::Report::new("new.ini", &before, Some(&before.config), &machine());
+    let same = check::Report::new("new.ini", &before, Some(&before.config), &machine(), &cpus());
     assert!(same.text().contains("\nNothing has changed\n"));
 }
 

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use cluster_config::{ClusterConfig, Node, ThreadRole, Threads};
+use cluster_config::{ClusterConfig, Node, Value};
 use model::NodeId;
-use runtime::{Cluster, DataDirectory, Listeners, Role, Service, Setup};
+use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setup};
 
 use super::client::{Connect, Given};
 use super::process::{Life, after, live, log_of, report};
 use super::request::{Request, answer, value};
 use super::{ask_to_leave, disk_of, links, listen};
-use crate::machine;
+use crate::layout::Layout;
+use crate::machine::{self, Cpus};
 use crate::process::{Happening, watch_signals};
 
 /// The options of `nines data`.
@@ -33,8 +34,12 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let base = own.directory().unwrap_or_else(|| ".".into());
     let directory = take_directory(Path::new(&base), node, options.initial)?;
+    lock_memory(own)?;
     // The files of a worker are its own: a directory keeps the number of its first start.
-    let threads = directory.workers().unwrap_or_else(|| workers(own));
+    let layout = Layout::new(own, directory.workers(), &Cpus::of_process());
+    let layout = layout.map_err(|why| format!("node {}: {why}", node.0))?;
+    layout.others.take().map_err(|error| error.to_string())?;
+    let threads = layout.workers;
     let kernel = config.kernel(node, threads, default_memory(&config, own));
     let disk = kernel.disk.then(|| disk_of(node, directory));
     let on_disk = disk.is_some();
@@ -44,6 +49,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let cluster = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads,
+        scheduling: layout.scheduling,
         nodes: vec![(node, Role::Data)],
         links: Some(links(&config, own, listeners, Some(service(send.clone())))),
         application: None,
@@ -54,6 +60,8 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
+    layout.notes.iter().for_each(|note| log(note));
     let engine = cluster.disk_engine().map(|engine| format!("on disk in {base} ({engine})"));
     let ready = format!(
         "ready: data node {} of cluster {}, {threads} workers, {memory} MB, {}",
@@ -95,16 +103,16 @@ fn take_directory(path: &Path, node: NodeId, initial: bool) -> Result<DataDirect
     open()
 }
 
-/// Worker threads by the configuration, else one for each CPU.
-pub(super) fn workers(own: &Node) -> u8 {
-    let cpus = machine::cpus();
-    let wanted = match own.threads() {
-        Threads::Automatic { cpus: Some(given) } => usize::from(given),
-        Threads::Automatic { cpus: None } => cpus,
-        Threads::Number(number) => usize::from(number),
-        Threads::Manual(threads) => threads.count(ThreadRole::Rows) as usize,
+/// Keeps the process out of swap, if it is to.
+fn lock_memory(own: &Node) -> Result<(), String> {
+    let which = match own.settings().given("LockPagesInMainMemory") {
+        Some(Value::Number(1)) => MemoryLock::AsUsed,
+        Some(Value::Number(2)) => MemoryLock::AsTaken,
+        _ => return Ok(()),
     };
-    wanted.clamp(1, WORKERS_MAX) as u8
+    let node = own.id.0;
+    runtime::lock_memory(which)
+        .map_err(|why| format!("LockPagesInMainMemory of node {node}: {why}"))
 }
 
 /// The memory of a data node where the configuration does not say: half of the machine's for all
@@ -113,6 +121,3 @@ fn default_memory(config: &ClusterConfig, own: &Node) -> u64 {
     let here = config.nodes_of(cluster_config::Role::Data).filter(|n| n.host() == own.host());
     machine::memory() / 2 / here.count().max(1) as u64
 }
-
-/// Most workers of a node.
-const WORKERS_MAX: usize = 64;

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Incarnation, NodeId};
-use runtime::{Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Service, Setup};
+use runtime::{
+    Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Scheduling, Service, Setup,
+};
 
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live};
@@ -86,6 +88,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let cluster = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
+        scheduling: Scheduling::default(),
         nodes: vec![(node, Role::Management)],
         links: Some(links(&config, own, listeners, Some(desk.clone().service()))),
         application: Some(Arc::new(move |_| {

@@ -70,6 +70,8 @@ pub(super) struct Operator {
     open: BTreeMap<u64, Question>,
     /// Counts questions.
     asked: u64,
+    /// When somebody asked last.
+    asked_at: Instant,
 }
 
 /// A question under way.
@@ -83,7 +85,14 @@ struct Question {
 
 impl Operator {
     pub(super) fn new(board: Board, watcher: Watcher) -> Self {
-        Self { board, watcher, told: None, open: BTreeMap::new(), asked: 0 }
+        Self {
+            board,
+            watcher,
+            told: None,
+            open: BTreeMap::new(),
+            asked: 0,
+            asked_at: Instant::ZERO,
+        }
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_>, at: Subject, answer: Sender<Sight>) {
@@ -128,11 +137,15 @@ impl Actor for Operator {
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, _: Timer) {
         let questions = std::mem::take(&mut self.board.notes().questions);
+        if !questions.is_empty() {
+            self.asked_at = ctx.now();
+        }
         for (at, answer) in questions {
             self.ask(ctx, at, answer);
         }
         self.settle(ctx.now());
-        ctx.set_timer(Timer::Application(0), TICK);
+        let lately = ctx.now().since(self.asked_at) < ATTENTION;
+        ctx.set_timer(Timer::Application(0), if lately { TICK } else { TICK_IDLE });
     }
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, _: &ClusterState) {
@@ -189,8 +202,12 @@ fn plain(value: &Value) -> serde_json::Value {
     }
 }
 
-/// How often the actor looks for questions.
+/// How often the actor looks for questions while there are some, and when there have been none for
+/// a while: each look wakes a thread.
 const TICK: stdx::Duration = stdx::Duration::from_millis(50);
+const TICK_IDLE: stdx::Duration = stdx::Duration::from_millis(200);
+/// How long after a question the next one is expected.
+const ATTENTION: stdx::Duration = stdx::Duration::from_secs(10);
 /// How long data nodes may take to answer.
 const ANSWER_TIMEOUT: stdx::Duration = stdx::Duration::from_millis(2_000);
 /// How long a thread waits for the actor.

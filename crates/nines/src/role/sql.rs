@@ -7,10 +7,11 @@ use model::NodeId;
 use runtime::{Cluster, LinkListeners, Role, Setup};
 
 use super::client::{Connect, Given};
-use super::data::workers;
 use super::links;
 use super::process::{Life, after, live, log_of, report};
 use crate::application;
+use crate::layout::Layout;
+use crate::machine::Cpus;
 use crate::place::{Place, PlaceOptions};
 use crate::process::watch_signals;
 
@@ -32,13 +33,15 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let place = Place::take(&options.place)?;
     let Given { config, node } = options.connect.begin("sql", options.node)?;
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
-    let threads = options.workers.unwrap_or_else(|| workers(own));
+    let layout = Layout::new(own, options.workers, &Cpus::of_process())?;
+    let threads = layout.workers;
     let connect = place.how_to_connect(&options.place.bind);
     let application =
         application::sql_node(place.server_address(), place.tls.is_some(), options.durable);
     let cluster = Cluster::start(Setup {
         config: Arc::new(config.kernel(node, threads, 0)),
         threads,
+        scheduling: layout.scheduling,
         nodes: vec![(node, Role::Client)],
         links: Some(links(&config, own, LinkListeners::default(), None)),
         application: Some(application),
@@ -51,6 +54,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
     let ready = format!("ready: SQL node {} of cluster {}; {connect}", node.0, config.name());
     let log = log_of(node);
+    log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     let life = Life { ready, leaves: false, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)
 }

@@ -14,6 +14,7 @@ use actor::{DiskReply, DiskRequest};
 
 use super::lanes::{LaneKey, Lanes};
 use super::{Asked, Failed, Surroundings};
+use crate::scheduling::ThreadPlace;
 
 /// Something that may take its time.
 type Job = Box<dyn FnOnce() + Send>;
@@ -27,6 +28,7 @@ pub(super) struct Pool {
 struct PoolState {
     queue: Mutex<Queue>,
     work: Condvar,
+    place: ThreadPlace,
     failed: Failed,
 }
 
@@ -40,8 +42,8 @@ struct Queue {
 
 impl Pool {
     /// A pool with one thread; more come as they are needed.
-    pub(super) fn start(failed: Failed) -> io::Result<Pool> {
-        let state = PoolState { queue: Mutex::default(), work: Condvar::new(), failed };
+    pub(super) fn start(place: ThreadPlace, failed: Failed) -> io::Result<Pool> {
+        let state = PoolState { queue: Mutex::default(), work: Condvar::new(), place, failed };
         let pool = Pool { state: Arc::new(state), threads: Mutex::default() };
         pool.grow()?;
         Ok(pool)
@@ -73,6 +75,9 @@ impl Pool {
 
 impl PoolState {
     fn live(&self) {
+        if let Err(error) = self.place.take() {
+            (self.failed)(error);
+        }
         while let Some(job) = self.next() {
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 (self.failed)(io::Error::other("a rule was broken in a thread for the disk"));
@@ -125,7 +130,7 @@ struct Work {
 
 impl PoolEngine {
     pub(super) fn start(surroundings: Surroundings) -> io::Result<PoolEngine> {
-        let pool = Pool::start(surroundings.failed.clone())?;
+        let pool = Pool::start(surroundings.place.clone(), surroundings.failed.clone())?;
         let work = Work { surroundings, lanes: Mutex::default() };
         Ok(PoolEngine { work: Arc::new(work), pool })
     }

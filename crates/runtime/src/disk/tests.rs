@@ -45,7 +45,14 @@ impl Bench {
         };
         let failed = |error| panic!("{error}");
         let directories = [1, 2].map(directory).into_iter().collect();
-        let disk = Disk::start(engine, directories, Arc::new(deliver), Arc::new(failed)).unwrap();
+        let disk = Disk::start(
+            engine,
+            directories,
+            crate::ThreadPlace::default(),
+            Arc::new(deliver),
+            Arc::new(failed),
+        )
+        .unwrap();
         Bench { disk: Some(disk), answers, root }
     }
 

@@ -54,8 +54,8 @@ impl UringEngine {
         let ring = Ring::new()?;
         let wake: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let inbox = Arc::new(Inbox { mail: Mutex::default(), wake: Arc::new(wake.into()) });
-        let helpers = Pool::start(surroundings.failed.clone())?;
-        let failed = surroundings.failed.clone();
+        let helpers = Pool::start(surroundings.place.clone(), surroundings.failed.clone())?;
+        let (failed, place) = (surroundings.failed.clone(), surroundings.place.clone());
         let mut driver = Driver {
             inbox: inbox.clone(),
             ring,
@@ -65,7 +65,8 @@ impl UringEngine {
             answers: BTreeMap::new(),
             surroundings,
         };
-        let live = move || match catch_unwind(AssertUnwindSafe(|| driver.live())) {
+        let run = move || place.take().and_then(|()| driver.live());
+        let live = move || match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => failed(error),
             Err(_) => failed(io::Error::other("a rule was broken in the thread for the disk")),

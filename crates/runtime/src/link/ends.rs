@@ -16,7 +16,7 @@ use stdx::Instant;
 use wire::Envelope;
 
 use super::socket::LinkSocket;
-use super::{Broken, KeeperHandle, LinkLimits, NewLink, Notice};
+use super::{Broken, KeeperHandle, LinkLimits, NewLink, Notice, SendBuffers};
 use crate::cluster::Role;
 use crate::poller::{Interest, Poller, Ready};
 
@@ -43,6 +43,7 @@ pub(crate) struct LinkEnds {
     thread: usize,
     limits: LinkLimits,
     keeper: Arc<KeeperHandle>,
+    send_buffers: Arc<SendBuffers>,
     tokens_from: u64,
     ends: BTreeMap<NodeId, End>,
     sockets: Vec<Option<LinkSocket>>,
@@ -58,6 +59,8 @@ pub(crate) struct LinkEnds {
 /// The end of the link to one peer.
 struct End {
     role: Role,
+    /// Bytes that may wait on a connection.
+    send_buffer: usize,
     /// The link that stands, as far as this thread knows.
     up: Option<Up>,
     /// The newest link that is gone.
@@ -78,14 +81,14 @@ impl LinkEnds {
     pub(crate) fn new(
         (own, workers): (NodeId, u8),
         thread: usize,
-        peers: impl Iterator<Item = (NodeId, Role)>,
+        peers: impl Iterator<Item = (NodeId, (Role, usize))>,
         limits: LinkLimits,
-        keeper: Arc<KeeperHandle>,
+        (keeper, send_buffers): (Arc<KeeperHandle>, Arc<SendBuffers>),
         tokens_from: u64,
     ) -> Self {
-        let end = |(node, role)| {
+        let end = |(node, (role, send_buffer))| {
             let parked = VecDeque::new();
-            (node, End { role, up: None, gone: 0, parked, parked_until: None })
+            (node, End { role, send_buffer, up: None, gone: 0, parked, parked_until: None })
         };
         Self {
             own,
@@ -93,6 +96,7 @@ impl LinkEnds {
             thread,
             limits,
             keeper,
+            send_buffers,
             tokens_from,
             ends: peers.map(end).collect(),
             sockets: Vec::new(),
@@ -128,8 +132,24 @@ impl LinkEnds {
         if clean && socket.wants_flush() {
             self.dirty.push(at);
         }
-        if socket.pending() > self.limits.send_buffer {
-            self.lose(at, Broken::Overfull);
+        if socket.blocked {
+            let limit = end.send_buffer;
+            self.watch_waiting(at, limit);
+        }
+    }
+
+    /// Gives a peer up that does not take what is sent to it: the one of this connection if more
+    /// waits on it than may, or the one for which most waits if it is too much for all together.
+    fn watch_waiting(&mut self, at: usize, limit: usize) {
+        let Some(socket) = &mut self.sockets[at] else { return };
+        if socket.count_waiting() > limit {
+            return self.lose(at, Broken::Overfull);
+        }
+        let sockets = self.sockets.iter().enumerate();
+        let sockets = sockets.filter_map(|(at, socket)| Some((at, socket.as_ref()?)));
+        let exceeding = sockets.filter(|(_, socket)| !socket.broken && socket.exceeds_share());
+        if let Some((most, _)) = exceeding.max_by_key(|(_, socket)| socket.pending()) {
+            self.lose(most, Broken::Overfull);
         }
     }
 
@@ -171,7 +191,8 @@ impl LinkEnds {
         let mut failed = false;
         for (index, socket) in sockets {
             let whose = (node, incarnation, generation);
-            let mut socket = LinkSocket::new(socket, whose, index, protocol, now);
+            let waiting = SendBuffers::waiting(&self.send_buffers);
+            let mut socket = LinkSocket::new(socket, whose, (index, protocol), waiting, now);
             if self.limits.compression {
                 socket.pack();
             }
@@ -284,8 +305,12 @@ impl LinkEnds {
                 let both = Interest { read: true, write: true };
                 let _ = poller.modify(&socket.socket, self.tokens_from + at as u64, both);
             }
+            let (node, blocked) = (socket.node, socket.count_waiting() > 0);
             if let Err(why) = outcome {
                 self.lose(at, why);
+            } else if blocked && let Some(end) = self.ends.get(&node) {
+                let limit = end.send_buffer;
+                self.watch_waiting(at, limit);
             }
         }
     }
@@ -294,7 +319,7 @@ impl LinkEnds {
     fn lose(&mut self, at: usize, why: Broken) {
         let Some(socket) = &mut self.sockets[at] else { return };
         if !socket.broken {
-            socket.broken = true;
+            socket.give_up();
             let (node, generation) = (socket.node, socket.generation);
             self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
         }
@@ -327,6 +352,9 @@ impl LinkEnds {
         // A thread that was held up has not had the time to hear anybody.
         let held_up = now.since(self.looked_at) > self.limits.silence.divided_by(2);
         self.looked_at = now;
+        // Who is awake anyway does not wait for the last moment: so one thread's signs of life, and
+        // those of its peers, come together instead of waking everybody one by one.
+        let early = self.limits.keepalive.times(3).divided_by(4);
         let mut silent = Vec::new();
         for (at, socket) in self.sockets.iter_mut().enumerate() {
             let Some(socket) = socket else { continue };
@@ -338,7 +366,7 @@ impl LinkEnds {
             }
             if now.since(socket.heard) >= self.limits.silence {
                 silent.push(at);
-            } else if !socket.blocked && socket.spoke + self.limits.keepalive <= now {
+            } else if !socket.blocked && socket.spoke + early <= now {
                 socket.keep_alive();
                 self.dirty.push(at);
             }
@@ -353,3 +381,6 @@ impl LinkEnds {
 const READ_MAX: usize = 64 << 10;
 /// Messages that wait for a link to a peer, on one thread.
 const PARKED_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests;

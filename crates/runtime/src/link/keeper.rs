@@ -37,6 +37,7 @@ use crate::clock::Clock;
 use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
 use crate::poller::{Interest, Poller, Ready};
+use crate::scheduling::ThreadPlace;
 use peer::{Doubt, Making, PeerState, RETRY_FIRST, State};
 
 /// How threads reach the keeper.
@@ -57,6 +58,26 @@ enum Word {
 }
 
 impl KeeperHandle {
+    /// A way to a keeper that nobody has told anything yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            notices: Mutex::default(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// What threads have told.
+    #[cfg(test)]
+    pub(super) fn take_notices(&self) -> Vec<Notice> {
+        let words = std::mem::take(&mut *self.notices.lock().unwrap());
+        let notice = |word| match word {
+            Word::Notice(_, notice) => Some(notice),
+            Word::Ways(..) => None,
+        };
+        words.into_iter().filter_map(notice).collect()
+    }
+
     /// Tells the keeper something in the name of a thread.
     pub(crate) fn tell(&self, thread: usize, notice: Notice) {
         self.word(Word::Notice(thread, notice));
@@ -83,22 +104,19 @@ impl KeeperHandle {
 pub(crate) fn start_keeper(
     setup: LinkSetup,
     own: (NodeId, super::Role, Incarnation, u8),
+    place: ThreadPlace,
     clock: Clock,
-    exchange: Arc<Exchange>,
-    report: Arc<dyn Fn(Event) + Send + Sync>,
+    (exchange, report): (Arc<Exchange>, Arc<dyn Fn(Event) + Send + Sync>),
 ) -> io::Result<(Arc<KeeperHandle>, JoinHandle<()>)> {
-    let handle = Arc::new(KeeperHandle {
-        notices: Mutex::default(),
-        wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        stop: AtomicBool::new(false),
-    });
+    let handle = Arc::new(KeeperHandle::new()?);
     let (node, role, incarnation, workers) = own;
     let own = Identity { node, role, incarnation, workers };
     let (reached, failed) = (handle.clone(), report.clone());
     let builder = std::thread::Builder::new().name("links".into());
     let thread = builder.spawn(move || {
         // A poller stays on its thread.
-        let outcome = Keeper::new(setup, own, reached, clock, exchange, report);
+        let keeper = || Keeper::new(setup, own, reached, clock, exchange, report);
+        let outcome = place.take().and_then(|()| keeper());
         if let Err(error) = outcome.and_then(|mut keeper| keeper.run()) {
             failed(Event::Failed(error));
         }

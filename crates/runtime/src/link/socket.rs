@@ -17,6 +17,7 @@ use wire::{Envelope, Link};
 
 use super::Broken;
 use super::frame::{self, HEADER, Packer};
+use super::send_buffers::Waiting;
 
 /// A connection on its thread.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(super) struct LinkSocket {
     pub(super) blocked: bool,
     /// It is of no more use; the keeper knows.
     pub(super) broken: bool,
+    /// Its share of what waits in the process.
+    waiting: Waiting,
     /// When something came last, and was sent last.
     pub(super) heard: Instant,
     pub(super) spoke: Instant,
@@ -49,8 +52,8 @@ impl LinkSocket {
     pub(super) fn new(
         socket: OwnedFd,
         (node, incarnation, generation): (NodeId, Incarnation, u64),
-        index: u8,
-        protocol: u16,
+        (index, protocol): (u8, u16),
+        waiting: Waiting,
         now: Instant,
     ) -> Self {
         Self {
@@ -66,6 +69,7 @@ impl LinkSocket {
             packer: None,
             blocked: false,
             broken: false,
+            waiting,
             heard: now,
             spoke: now,
         }
@@ -91,6 +95,27 @@ impl LinkSocket {
     /// Bytes that wait to be sent.
     pub(super) fn pending(&self) -> usize {
         self.out.bytes().len() - self.sent
+    }
+
+    /// Counts what the system has not taken; how much that is.
+    pub(super) fn count_waiting(&mut self) -> usize {
+        let bytes = if self.blocked { self.pending() } else { 0 };
+        self.waiting.set(bytes);
+        bytes
+    }
+
+    /// Whether more waits here than on other connections, if that is more than there may be.
+    pub(super) fn exceeds_share(&self) -> bool {
+        self.waiting.exceeds_share()
+    }
+
+    /// Nothing is sent any more, and what waits is lost.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
+        self.frame = None;
+        self.sent = 0;
+        *self.out.bytes_mut() = Vec::new();
+        self.waiting.set(0);
     }
 
     /// Whether there is something to send that the system has not refused.

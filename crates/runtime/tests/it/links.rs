@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{Config, NodeId};
 use runtime::{
     Cluster, Event, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Listeners, Peer, PeerAddress,
-    Role, Setup,
+    Role, Scheduling, Setup,
 };
 
 use super::application::{Application, Board};
@@ -71,7 +71,7 @@ impl Apart {
         let peers = NODES.iter().filter(|(id, _)| *id != node).map(|(id, role)| {
             let address = PeerAddress { host: "127.0.0.1".into(), port: self.ports[id] };
             let address = (*role != Role::Client).then_some(address);
-            (NodeId(*id), Peer { role: *role, address })
+            (NodeId(*id), Peer { role: *role, address, send_buffer: None })
         });
         let same_host = self.same_host_sockets;
         let listeners = match role {
@@ -84,6 +84,7 @@ impl Apart {
         let cluster = Cluster::start(Setup {
             config: Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![NodeId(49)], 2)),
             threads: self.threads[&node],
+            scheduling: Scheduling::default(),
             nodes: vec![(NodeId(node), role)],
             links: Some(LinkSetup {
                 cluster: cluster.into(),

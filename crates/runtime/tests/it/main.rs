@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::{Config, NodeId};
-use runtime::{Cluster, Event, Listeners, Role, Setup, TlsIdentity};
+use runtime::{Cluster, Event, Listeners, Role, Scheduling, Setup, TlsIdentity};
 
 use application::{Application, Board};
 
@@ -78,6 +78,7 @@ impl Running {
         let cluster = Cluster::start(Setup {
             config: Arc::new(Config::new(data_nodes, vec![NodeId(49)], 2)),
             threads,
+            scheduling: Scheduling::default(),
             nodes: vec![
                 (NodeId(1), Role::Data),
                 (NodeId(2), Role::Data),

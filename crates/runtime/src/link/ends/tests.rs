@@ -1,0 +1,109 @@
+//! A thread's ends of links whose peers take nothing.
+
+use std::os::unix::net::UnixStream;
+
+use model::{Address, ControlIndex, WorkerId};
+use wire::{EpochMessage, Message};
+
+use super::*;
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+/// Links to data nodes, and the other ends of their connections.
+struct Ends {
+    ends: LinkEnds,
+    poller: Poller,
+    keeper: Arc<KeeperHandle>,
+    peers: Vec<UnixStream>,
+}
+
+impl Ends {
+    fn new(peers: u16, limits: LinkLimits) -> Self {
+        let keeper = Arc::new(KeeperHandle::new().unwrap());
+        let shared = (keeper.clone(), Arc::new(SendBuffers::new(limits.send_buffers)));
+        let others = (2..2 + peers).map(|node| (NodeId(node), (Role::Data, limits.send_buffer)));
+        let mut ends = LinkEnds::new((NodeId(1), 1), 0, others, limits, shared, 0);
+        let (poller, mut peers) = (Poller::new().unwrap(), Vec::new());
+        for node in ends.ends.keys().copied().collect::<Vec<_>>() {
+            let (own, other) = UnixStream::pair().unwrap();
+            own.set_nonblocking(true).unwrap();
+            peers.push(other);
+            let (incarnation, protocol) = (Incarnation(7), wire::PROTOCOL_VERSION);
+            let sockets = vec![(1, own.into())];
+            let link = NewLink { node, incarnation, generation: 1, protocol, sockets };
+            ends.open(&poller, link, NOW);
+        }
+        Self { ends, poller, keeper, peers }
+    }
+
+    /// Sends some 30 KB to a node, and says who was given up.
+    fn send(&mut self, node: u16) -> Vec<u16> {
+        let address = |node| Address {
+            node: NodeId(node),
+            worker: WorkerId(0),
+            actor: ActorKind::Coordinator,
+        };
+        let retained = vec![model::Epoch(1 << 40); 5_000];
+        let message = EpochMessage::Prepare { epoch: model::Epoch(1), retained };
+        let envelope = Envelope {
+            from: address(1),
+            incarnation: Incarnation(1),
+            to: address(node),
+            reached: ControlIndex(1),
+            message: Message::Epoch(message),
+        };
+        self.ends.send(Outgoing { envelope, life: None }, NOW);
+        self.ends.flush(&self.poller, NOW);
+        let lost = |notice| match notice {
+            Notice::Broken { node, why: Broken::Overfull, .. } => node.0,
+            other => panic!("{other:?}"),
+        };
+        self.keeper.take_notices().into_iter().map(lost).collect()
+    }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_lost_at_the_limit() {
+    let limits = LinkLimits { send_buffer: 1 << 20, ..LinkLimits::default() };
+    let mut ends = Ends::new(2, limits);
+    let lost: Vec<u16> = (0..200).flat_map(|_| ends.send(2)).collect();
+    assert_eq!(lost, [2], "once");
+    let waiting = |ends: &Ends| ends.ends.sockets[0].as_ref().map(LinkSocket::pending);
+    assert_eq!(waiting(&ends), Some(0), "what waited is lost with it");
+    // One that takes what comes may be sent any amount.
+    let mut reader = ends.peers[1].try_clone().unwrap();
+    let reads = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    for _ in 0..200 {
+        let mut patience = 0;
+        while ends.ends.sockets[1].as_ref().is_some_and(|socket| socket.blocked) {
+            ends.poller.wait(Some(stdx::Duration::from_secs(60))).unwrap();
+            let ready: Vec<Ready> = ends.poller.take().collect();
+            ready.into_iter().for_each(|r| ends.ends.ready(&ends.poller, r, NOW, &mut Vec::new()));
+            ends.ends.flush(&ends.poller, NOW);
+            patience += 1;
+            assert!(patience < 100_000);
+        }
+        assert_eq!(ends.send(3), [0; 0]);
+    }
+    drop(ends);
+    assert!(reads.join().unwrap().unwrap() > 4 << 20);
+}
+
+#[test]
+fn all_peers_together_have_a_limit_too() {
+    let limits = LinkLimits { send_buffers: 2 << 20, ..LinkLimits::default() };
+    let mut ends = Ends::new(3, limits);
+    // Two are slow, one of them more so; a third one has hardly anything to take.
+    let mut lost = Vec::new();
+    for round in 0..200 {
+        lost.extend(ends.send(2));
+        lost.extend((round % 2 == 0).then(|| ends.send(3)).into_iter().flatten());
+        if round == 0 {
+            lost.extend(ends.send(4));
+        }
+        if !lost.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(lost, [2], "the one for which most waits");
+}
