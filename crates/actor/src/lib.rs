@@ -7,13 +7,14 @@
 //!
 //! # Owns
 //! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client
-//! connections as seen from inside, the flight recorder, counts of messages, probes and fault
-//! points.
+//! connections as seen from inside, the flight recorder, counts of messages, metrics, probes and
+//! fault points.
 //! # Architecture Invariant
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
 
 mod connection;
 mod disk;
+mod figures;
 mod message_counts;
 mod probe;
 mod recorder;
@@ -26,6 +27,10 @@ pub use connection::{
 };
 pub use disk::{
     DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskQueue, DiskReply, DiskRequest,
+};
+pub use figures::{
+    Figure, FigureValue, Figures, LATENCY_STEPS, Latency, Metric, MetricKind, MetricUnit, Tallies,
+    Tally,
 };
 pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
@@ -66,6 +71,9 @@ pub trait Actor {
     ) {
         panic!("answer {token} of the disk for an actor that asks nothing of it");
     }
+
+    /// Tells what it has counted and how it stands. Asked now and then, between messages.
+    fn figures(&self, _shared: &Shared, _figures: &mut Figures) {}
 
     /// Panics when a rule that holds between messages is broken. The simulation calls it often.
     fn check_invariants(&self, _shared: &Shared) {}

@@ -13,6 +13,7 @@ use wire::{Envelope, Message};
 
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
+use crate::figures::{Tallies, Tally};
 use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
@@ -79,8 +80,12 @@ impl LeaseCell {
 pub struct EpochView {
     /// The epoch commits get now; zero before the first switch.
     pub current: Epoch,
-    /// The newest complete epoch heard of.
+    /// The newest complete epoch heard of, and when.
     pub completed: Epoch,
+    /// See `completed`.
+    pub completed_at: Instant,
+    /// When it was heard last that a newer epoch is on all disks.
+    pub durable_at: Instant,
     /// Epochs whose versions must be kept, ascending.
     pub retained: Vec<Epoch>,
 }
@@ -160,6 +165,8 @@ pub struct Shared {
     pub recorder: FlightRecorder,
     /// Messages sent and handled.
     pub messages: MessageCounts,
+    /// What else is counted.
+    pub tallies: Tallies,
     /// Rare situations reached.
     pub probes: Probes,
     /// Where to die (simulation only).
@@ -293,6 +300,12 @@ impl<'a> Ctx<'a> {
         if self.shared.halt.is_none() {
             self.shared.halt = Some(why);
         }
+    }
+
+    /// Counts one more of something.
+    #[inline]
+    pub fn count(&mut self, what: Tally) {
+        self.shared.tallies.count(what);
     }
 
     /// Leaves a mark in the flight recorder.

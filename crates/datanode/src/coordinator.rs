@@ -38,7 +38,7 @@ mod unique;
 
 use std::collections::VecDeque;
 
-use actor::{Actor, Ctx, Shared, Timer};
+use actor::{Actor, Ctx, Figures, Metric, Shared, Timer};
 use model::{Address, ClusterState, Epoch, SessionId, TransactionId};
 use stdx::HashMap;
 use wire::{ClientRequest, CoordinatorMessage, InspectMessage, Message};
@@ -219,6 +219,11 @@ impl Actor for Coordinator {
         self.takeovers_changed(ctx);
         self.chains_changed(ctx);
         self.report_quiet(ctx);
+    }
+
+    fn figures(&self, _: &Shared, figures: &mut Figures) {
+        figures.add(Metric::TransactionsOpen, &[], self.open_transactions() as u64);
+        figures.add(Metric::SnapshotsOpen, &[], self.open_snapshots() as u64);
     }
 
     fn check_invariants(&self, shared: &Shared) {

@@ -27,6 +27,7 @@
 mod copy;
 mod disk;
 mod evaluate;
+mod figures;
 mod finish;
 mod inspect;
 mod leg;
@@ -44,7 +45,7 @@ mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Actor, Ctx, DiskAnswer, DiskError, Shared, Timer};
+use actor::{Actor, Ctx, DiskAnswer, DiskError, Figures, Shared, Timer};
 use model::{Address, ClusterState, Epoch, PartitionId};
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
@@ -338,6 +339,10 @@ impl Actor for Participant {
         self.begin_turn(ctx);
         self.follow(ctx, before);
         self.end_turn(ctx);
+    }
+
+    fn figures(&self, shared: &Shared, figures: &mut Figures) {
+        self.tell_figures(shared, figures);
     }
 
     fn check_invariants(&self, shared: &Shared) {

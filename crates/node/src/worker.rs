@@ -15,6 +15,7 @@
 //! Order between workers and latency: the host's.
 
 mod actors;
+mod figures;
 mod inbox;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -130,6 +131,7 @@ impl Worker {
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
             messages: Default::default(),
+            tallies: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,

@@ -24,7 +24,7 @@ impl Clock {
 }
 
 /// The clock's first reading. Not the origin, which actors take for "never".
-const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
+pub(crate) const BEGINNING: Instant = Instant::from_nanos(1_000_000_000);
 
 #[cfg(test)]
 mod tests {

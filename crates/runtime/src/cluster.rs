@@ -34,6 +34,7 @@ use crate::link::{
     KeeperHandle, LinkEvent, LinkLimits, LinkSetup, Peer, SendBuffers, start_keeper,
 };
 use crate::listener::Listeners;
+use crate::observer::Observer;
 use crate::scheduling::{Scheduling, ThreadPlace, allowed_cpus};
 use crate::spin::wake;
 use crate::thread::Thread;
@@ -162,7 +163,7 @@ pub(crate) struct Common {
     pub(crate) wake_cost: Duration,
     pub(crate) disk: Option<Disk>,
     /// Locked as long as threads may ask the disk.
-    _directories: BTreeMap<NodeId, DataDirectory>,
+    pub(crate) directories: BTreeMap<NodeId, DataDirectory>,
     pub(crate) lives: BTreeMap<NodeId, Life>,
     pub(crate) application: Option<ApplicationFactory>,
     pub(crate) links: Option<Links>,
@@ -269,7 +270,7 @@ impl Cluster {
             scheduling,
             wake_cost,
             disk: started,
-            _directories: directories,
+            directories,
             lives: nodes.into_iter().map(life).collect(),
             application,
             links: linked,
@@ -302,6 +303,11 @@ impl Cluster {
     /// The life of a node of this process.
     pub fn incarnation(&self, node: NodeId) -> Incarnation {
         self.common.lives[&node].incarnation
+    }
+
+    /// Looks at the running nodes from any thread; it keeps nothing of them alive.
+    pub fn observer(&self) -> Observer {
+        Observer::new(&self.common)
     }
 
     /// How the disks are worked: `io_uring` or `threads`; none for a cluster in memory.

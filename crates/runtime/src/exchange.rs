@@ -9,6 +9,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use actor::DiskReply;
@@ -18,6 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::link::{Arrival, LinkNews};
 use crate::listener::Accepted;
+use crate::observer::ThreadReport;
 
 /// Something for a thread.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) enum Mail {
     Disk(NodeId, DiskReply),
     /// A client has connected.
     Connection(Accepted),
+    /// Somebody asks how it goes, and waits for the answer.
+    Figures(Sender<ThreadReport>),
     /// Something that all threads share has changed.
     LookAround,
 }

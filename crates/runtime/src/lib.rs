@@ -21,6 +21,7 @@ mod gateway;
 mod link;
 mod listener;
 mod memory;
+mod observer;
 mod poller;
 mod scheduling;
 mod spin;
@@ -39,6 +40,7 @@ pub use link::{
 pub use listener::Listeners;
 pub use memory::{MemoryLock, lock_memory};
 pub use node::{RestoreProgress, StepProgress};
+pub use observer::{NodeReport, Observer, ProcessReport};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
 pub use tls::{TlsIdentity, TlsIdentityError};

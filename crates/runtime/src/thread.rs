@@ -10,6 +10,8 @@
 //! # Failure
 //! A panic ends the whole process: see `crash`. What the system refuses to the loop ends it too.
 
+mod figures;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +35,7 @@ use crate::listener::{Accepted, Acceptor, Listeners};
 use crate::poller::{Interest, Poller, Ready};
 use crate::spin::Spinner;
 use crate::spin::crowd::Crowd;
+use figures::Turns;
 
 /// A thread's state.
 pub(crate) struct Thread {
@@ -60,6 +63,7 @@ pub(crate) struct Thread {
     /// How long to look for work before sleeping.
     spinner: Spinner,
     crowd: Crowd,
+    turns: Turns,
     /// The cluster is seen to serve.
     serves: bool,
     /// When to look again how far disks have been read back.
@@ -129,6 +133,7 @@ impl Thread {
             now: common.clock.now(),
             spinner: Spinner::new(spin, common.wake_cost),
             crowd: Crowd::open(),
+            turns: Turns::default(),
             serves: false,
             restores_due: Instant::ZERO,
             stopping: None,
@@ -216,26 +221,31 @@ impl Thread {
         if due.is_some_and(|due| due <= self.now) || self.common.exchange.has_mail(self.index) {
             self.poller.wait(Some(Duration::ZERO))?;
             self.now = self.common.clock.now();
+            self.turns.went_on();
             return Ok(());
         }
         // The time may have changed since the turn began.
         let began = self.common.clock.now();
-        let mut slept = false;
+        let mut slept = None;
         let mut found = self.spin(began, due)?;
         if !found {
             let exchange = &self.common.exchange;
-            slept = exchange.doze(self.index);
-            if slept {
+            if exchange.doze(self.index) {
                 let now = if self.spinner.time() == Duration::ZERO { began } else { self.now };
                 self.poller.wait(due.map(|due| due.since(now)))?;
                 exchange.rise(self.index);
+                slept = Some(now);
             } else {
                 self.poller.wait(Some(Duration::ZERO))?;
             }
-            found = !slept || self.poller.has_news();
+            found = slept.is_none() || self.poller.has_news();
             self.now = self.common.clock.now();
         }
-        self.spinner.note(self.now.since(began), slept, found);
+        match slept {
+            Some(from) => self.turns.slept(self.now.since(from)),
+            None => self.turns.went_on(),
+        }
+        self.spinner.note(self.now.since(began), slept.is_some(), found);
         let (now, crowd) = (self.now, &mut self.crowd);
         self.spinner.decide(now, || crowd.share(now));
         Ok(())
@@ -288,6 +298,8 @@ impl Thread {
                 Mail::NodeDown(node) => self.node_down(node),
                 Mail::Disk(node, reply) => self.deliver_disk(node, reply),
                 Mail::Connection(accepted) => self.open(accepted),
+                // Who asked may have lost patience.
+                Mail::Figures(answer) => drop(answer.send(self.report())),
                 Mail::LookAround => {}
             }
         }
@@ -455,6 +467,9 @@ impl Thread {
         let Outgoing { envelope, life } = outgoing;
         if self.down.contains(&envelope.from.node) {
             return;
+        }
+        if let Some(question) = figures::question(&envelope) {
+            return self.answer(&envelope, question);
         }
         let to = envelope.to.node;
         let hosted = self.hosted.iter_mut().find(|hosted| hosted.node == to);

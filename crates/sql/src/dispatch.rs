@@ -155,6 +155,7 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
 }
 
 fn begin(session: &mut Session, statement: &Statement) {
+    session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
     let most = session.variables.max_execution_time;
     let limited = most > 0 && matches!(statement, Statement::Query(_));
@@ -169,6 +170,9 @@ fn begin(session: &mut Session, statement: &Statement) {
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
     session.kernel.limit_statement(None);
+    let took = session.kernel.now().since(session.statement_began);
+    let code = result.as_ref().err().map(SqlError::code);
+    session.shared.measures.borrow_mut().ended(took, code);
     match result {
         Ok(Outcome::Rows) => session.row_count = -1,
         Ok(Outcome::Done { affected, last_insert_id, .. }) => {

@@ -38,6 +38,7 @@ impl Shared {
             tls_offered: options.tls_offered,
             address: options.address.clone(),
             plans: Default::default(),
+            measures: Default::default(),
         }
     }
 }
@@ -63,6 +64,7 @@ impl Session {
             released: false,
             count_matched: false,
             statement_time: greeting.clock_base,
+            statement_began: Default::default(),
             interactive: false,
             prepared: BTreeMap::new(),
             tls: None,
@@ -235,6 +237,7 @@ impl Session {
     pub(crate) fn busy(&mut self, command: &'static str, clock_base: &i64) {
         let now = self.kernel.now();
         self.statement_time = clock_base + (now.as_nanos() / 1000) as i64;
+        self.statement_began = now;
         self.show_process(|process, _| {
             (process.command, process.since, process.state) = (command, now, "executing");
         });

@@ -28,6 +28,7 @@ mod facts;
 mod information;
 mod kernel;
 mod link;
+mod measures;
 mod node;
 mod plan;
 mod prepared;

@@ -21,7 +21,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use actor::{Actor, Closing, ConnectionEvent, ConnectionId, Ctx, Shared as WorkerShared, Timer};
+use actor::{
+    Actor, Closing, ConnectionEvent, ConnectionId, Ctx, Figures, Shared as WorkerShared, Timer,
+};
 use client::{Client, ClientOptions, ClientResult, Token};
 use model::{Address, ClusterState, WorkerId};
 use stdx::Instant;
@@ -31,6 +33,7 @@ use crate::connection::{self, Greeting};
 use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
+use crate::measures::tell_registry;
 use crate::sequences::Sequences;
 use crate::session::Shared;
 
@@ -407,6 +410,13 @@ impl Actor for SqlNode {
         }
         self.run(ctx, id);
         self.pass_events(ctx);
+    }
+
+    fn figures(&self, worker: &WorkerShared, figures: &mut Figures) {
+        self.shared.measures.borrow().tell(figures);
+        if worker.worker == WorkerId(0) {
+            tell_registry(&self.shared.directory.lock(), figures);
+        }
     }
 
     fn check_invariants(&self, _shared: &WorkerShared) {

@@ -17,12 +17,13 @@ use std::sync::Arc;
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::{SessionFacts, SqlError, UserVariable};
-use stdx::Prng;
+use stdx::{Instant, Prng};
 use wire::Inspection;
 
 use crate::catalog::Definitions;
 use crate::directory::Directory;
 use crate::kernel::Kernel;
+use crate::measures::Measures;
 use crate::node::ServerAddress;
 use crate::plan::PlanCache;
 use crate::prepared::Prepared;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub address: ServerAddress,
     /// Statements seen before, by digest.
     pub(crate) plans: PlanCache,
+    /// What statements took, and how they failed.
+    pub(crate) measures: RefCell<Measures>,
 }
 
 /// Facts for expressions, with the version of variables and the database they are of.
@@ -98,6 +101,8 @@ pub(crate) struct Session {
     pub(crate) facts: RefCell<Option<KeptFacts>>,
     /// When the statement began: microseconds since 1970 UTC. NOW() of the whole statement.
     pub statement_time: i64,
+    /// The same on the clock of the worker.
+    pub(crate) statement_began: Instant,
 }
 
 /// The transaction as the user sees it; the kernel's begins with its first request.

@@ -49,6 +49,10 @@ pub enum Inspection {
         /// The last slot that was looked at.
         after: Option<RowId>,
     },
+    /// Of any actor: what its worker and thread have counted, and how they stand. Name of the
+    /// metric, values of its labels with commas between them, number; the host answers.
+    #[codec(since = 2)]
+    Figures,
 }
 
 /// A question or its answer.

@@ -30,6 +30,7 @@ fn shared() -> Shared {
         prng: Prng::new(1),
         recorder: FlightRecorder::new(4),
         messages: Default::default(),
+        tallies: Default::default(),
         probes: Probes::default(),
         faults: FaultPlan::none(),
         mutation: Mutation::None,

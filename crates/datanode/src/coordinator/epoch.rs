@@ -201,8 +201,11 @@ impl Coordinator {
                 }
             }
             EpochMessage::Completed { epoch, retained } => {
+                let now = ctx.now();
                 let view = &mut ctx.shared().epochs;
-                view.completed = view.completed.max(epoch);
+                if epoch > view.completed {
+                    (view.completed, view.completed_at) = (epoch, now);
+                }
                 view.retained = retained;
             }
             EpochMessage::StateQuery => {

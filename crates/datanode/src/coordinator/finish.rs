@@ -1,7 +1,7 @@
 //! Commit, complete and abort: from the commit point to the last answer.
 
-use actor::{Ctx, Mutation, Timer, fault_point, probe};
-use model::{Address, Epoch, ErrorCode, Refusal, TransactionId};
+use actor::{Ctx, Mutation, Tally, Timer, fault_point, probe};
+use model::{Address, Epoch, ErrorClass, ErrorCode, Refusal, TransactionId};
 use wire::{
     Chain, ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState,
 };
@@ -37,7 +37,7 @@ impl Coordinator {
     ) {
         if self.open_record(ctx, from, id, request).is_some() {
             // What the client asked for is no error; the code only fills the reply.
-            let refusal = Refusal::new(ErrorCode::UnknownTransaction, "aborted on request");
+            let refusal = Refusal::new(ErrorCode::UnknownTransaction, ON_REQUEST);
             self.abort_with(ctx, id, refusal, Some(request));
         }
     }
@@ -66,6 +66,7 @@ impl Coordinator {
     /// All operations are prepared: reaches the commit point, or waits for it.
     pub(super) fn decide(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
         let record = self.records.get_mut(&id).expect("a record that decides");
+        record.commit_since.get_or_insert(ctx.now());
         if !record.legs.iter().any(|leg| leg.replicated) {
             self.release_read_legs(ctx, id);
             return self.finished(ctx, id, TransactionState::Committed(NO_EPOCH));
@@ -265,6 +266,7 @@ impl Coordinator {
     /// Tells the client the end of its transaction, once.
     fn tell_end(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, state: TransactionState) {
         let record = self.records.get_mut(&id).expect("a record that ends");
+        count_end(ctx, record, &state);
         let (request, results) = match record.batch.take() {
             Some(Batch::End { request, results }) => (request, results),
             Some(Batch::Execute { request, .. } | Batch::Rollback { request, .. }) => {
@@ -335,6 +337,45 @@ fn send_abort(ctx: &mut Ctx<'_>, transaction: TransactionId, at: LegId, leg: &mu
     ctx.send(*first, Message::Participant(message));
     fault_point!(ctx, "coordinator: after an abort is sent");
 }
+
+/// Counts a transaction that ends.
+fn count_end(ctx: &mut Ctx<'_>, record: &Record, state: &TransactionState) {
+    let now = ctx.now();
+    match state {
+        TransactionState::Open => {}
+        TransactionState::Committed(NO_EPOCH) => ctx.count(Tally::CommittedReading),
+        TransactionState::Committed(_) => {
+            ctx.count(Tally::Committed);
+            if let Some(since) = record.commit_since {
+                ctx.shared().tallies.commits.record(now.since(since));
+            }
+        }
+        TransactionState::Aborted(refusal) => {
+            ctx.count(Tally::Aborted);
+            ctx.count(abort_tally(refusal));
+            if refusal.code == ErrorCode::Deadlock {
+                ctx.count(Tally::Deadlock);
+            }
+        }
+    }
+}
+
+/// As what an abort is counted.
+fn abort_tally(refusal: &Refusal) -> Tally {
+    match refusal.code {
+        ErrorCode::UnknownTransaction if refusal.detail == ON_REQUEST => Tally::AbortRequested,
+        ErrorCode::UnknownTransaction => Tally::AbortUnknown,
+        ErrorCode::Deadlock => Tally::AbortDeadlock,
+        ErrorCode::NodeFailed => Tally::AbortNodeFailed,
+        ErrorCode::NotServing | ErrorCode::ShuttingDown => Tally::AbortNotServing,
+        ErrorCode::MembershipChanged => Tally::AbortMembershipChanged,
+        code if code.class() == ErrorClass::Overload => Tally::AbortOverload,
+        _ => Tally::AbortOther,
+    }
+}
+
+/// What fills the reply to a client that wanted the abort.
+const ON_REQUEST: &str = "aborted on request";
 
 /// The epoch of a decided phase.
 pub(super) fn epoch_of(phase: Phase) -> Option<Epoch> {

@@ -182,6 +182,8 @@ pub(super) struct Record {
     /// Whose probes were passed on of late, and when.
     pub(super) probed: Vec<(TransactionId, Instant)>,
     pub(super) last_active: Instant,
+    /// When its commit was asked for.
+    pub(super) commit_since: Option<Instant>,
 }
 
 impl Record {
@@ -203,6 +205,7 @@ impl Record {
             waits: BTreeMap::new(),
             probed: Vec::new(),
             last_active: now,
+            commit_since: None,
         }
     }
 

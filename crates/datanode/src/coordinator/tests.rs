@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use actor::TimerQueue;
 use actor::{
-    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
+    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, Tally,
 };
 use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
@@ -17,7 +17,7 @@ use model::{
     PartitionIndex, Row, RowLayout, SessionId, Table, TableId, TransactionId, UniqueIndexDef,
     Value, WorkerId,
 };
-use stdx::{Instant, Prng};
+use stdx::{Duration, Instant, Prng};
 use wire::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
     Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation, ReportedLeg,
@@ -119,6 +119,7 @@ impl World {
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
             messages: Default::default(),
+            tallies: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,
@@ -623,4 +624,34 @@ fn keys_of_another_kind_are_not_needed_here() {
         }),
     );
     assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
+}
+
+#[test]
+fn transactions_are_counted_once_by_how_they_end() {
+    let mut w = World::new();
+    w.execute(&[1], true);
+    w.prepared(2, 0, &[1]);
+    w.shared.now = w.shared.now + Duration::from_millis(3);
+    w.tell(participant(1), committed(0, 1));
+    w.tell(participant(2), completed(0, 2));
+    let counts = &w.shared.tallies;
+    let of = |tallies: &[Tally]| tallies.iter().map(|t| counts.of(*t)).collect::<Vec<u64>>();
+    assert_eq!(of(&[Tally::Committed, Tally::CommittedReading, Tally::Aborted]), [1, 0, 0]);
+    assert_eq!((counts.commits.count(), counts.commits.sum), (1, Duration::from_millis(3)));
+
+    let mut w = World::new();
+    w.execute(&[1], false);
+    w.prepared(2, 0, &[1]);
+    let abort = ClientRequest::Abort { transaction: transaction(), request: 2 };
+    w.tell(CLIENT, Message::Request(abort));
+    assert_eq!(w.shared.tallies.of(Tally::Aborted), 1);
+    assert_eq!(w.shared.tallies.of(Tally::AbortRequested), 1);
+
+    let mut w = World::new();
+    w.execute(&[1], false);
+    w.prepared(2, 0, &[1]);
+    w.kill(2);
+    assert_eq!(w.shared.tallies.of(Tally::Aborted), 1);
+    assert_eq!(w.shared.tallies.of(Tally::AbortNodeFailed), 1);
+    assert_eq!(w.shared.tallies.commits.count(), 0);
 }

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use actor::{Ctx, Mutation, fault_point, probe};
+use actor::{Ctx, Mutation, Tally, fault_point, probe};
 use model::{
     ActorKind, Address, Epoch, Incarnation, MemberStatus, NodeId, PartitionId, Row, RowId,
     TransactionId, WorkerId,
@@ -323,7 +323,9 @@ impl Participant {
             if epoch > source.from {
                 let row = replica.partition.row(row_id).map(|bytes| Row(bytes.into()));
                 source.sent.changed += 1;
-                source.sent.bytes += row.as_ref().map_or(0, |row| row.0.len() as u64);
+                let size = row.as_ref().map_or(0, |row| row.0.len() as u64);
+                source.sent.bytes += size;
+                ctx.shared().tallies.add(Tally::CopyBytes, size);
                 rows.push((row_id, epoch, row));
             }
             source.next += 1;

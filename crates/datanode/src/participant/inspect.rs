@@ -41,8 +41,8 @@ impl Participant {
             Inspection::Digest { partition, epoch, after } => {
                 self.digest_rows(ctx, partition, epoch, after).into_iter().collect()
             }
-            // A coordinator is asked for these.
-            Inspection::Transactions => Rows::new(),
+            // A coordinator is asked for these, or the host.
+            Inspection::Transactions | Inspection::Figures => Rows::new(),
         };
         rows.truncate(ROWS_MAX);
         let answer = InspectMessage::Answer { session, request, rows };

@@ -1,7 +1,7 @@
 //! Prepare at the primary: checks, locks, evaluates and stages operations; sends changes down the
 //! chain and answers to the coordinator.
 
-use actor::{Ctx, Mutation, fault_point, probe};
+use actor::{Ctx, Mutation, Tally, fault_point, probe};
 use model::{
     Address, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId, TransactionId,
 };
@@ -47,6 +47,17 @@ enum Executed {
     Written { existed: bool, write: StagedWrite, images: Option<Box<UniqueImages>> },
 }
 
+/// As what an operation is counted.
+fn tally_of(kind: &OperationKind) -> Tally {
+    match kind {
+        OperationKind::Read { .. } => Tally::LockedRead,
+        OperationKind::Insert { .. } => Tally::Insert,
+        OperationKind::Update { .. } => Tally::Update,
+        OperationKind::Upsert { .. } => Tally::Upsert,
+        OperationKind::Delete { .. } => Tally::Delete,
+    }
+}
+
 impl Participant {
     /// Runs operations as the primary of their partitions.
     pub(super) fn prepare(
@@ -65,7 +76,11 @@ impl Participant {
         let mut leg = None;
         for operation in operations {
             let number = operation.number;
+            ctx.count(tally_of(&operation.kind));
             if let Err(refusal) = self.admit(ctx, &chain, &operation) {
+                if refusal.code == ErrorCode::DiskFull {
+                    ctx.count(Tally::DiskFull);
+                }
                 refused.push(refused_at_once(operation, refusal));
                 continue;
             }
@@ -154,6 +169,7 @@ impl Participant {
                     let answer = replica.locks.request(lock, owner, mode, ticket);
                     if answer == LockAnswer::Waiting {
                         probe!(ctx, "participant: operation waits for a lock");
+                        ctx.count(Tally::LockWait);
                         let (ticket, what) = parked(operation);
                         let wait = Wait::new(ctx, (partition, hash), what, true, deadline);
                         return self.waits.insert(handle, ticket, wait);
@@ -163,6 +179,7 @@ impl Participant {
                     if !replica.locks.try_request(lock, owner, mode) {
                         let holder = self.holder_name(partition, lock);
                         let refusal = Refusal::new(ErrorCode::LockUnavailable, holder);
+                        ctx.count(Tally::LockUnavailable);
                         return self.answers(handle).refuse(number, refusal);
                     }
                 }
@@ -295,6 +312,7 @@ impl Participant {
         let size = after.as_ref().map_or(0, |row| row.0.len());
         if size > before && !self.has_room(ctx, size as u64) {
             probe!(ctx, "participant: memory full at the primary");
+            ctx.count(Tally::MemoryFull);
             return Err(Refusal::new(ErrorCode::MemoryFull, ctx.me().to_string()));
         }
         let images =

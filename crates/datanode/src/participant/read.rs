@@ -1,6 +1,6 @@
 //! Committed reads straight from a client: no transaction, no locks, newest rows or a snapshot.
 
-use actor::{Ctx, probe};
+use actor::{Ctx, Tally, probe};
 use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, Row, key};
 use wire::{ClientReply, KeyRead, Message, ReadRequest};
 
@@ -11,6 +11,7 @@ use super::replica::Replica;
 impl Participant {
     /// Answers a client's reads, all of them or none.
     pub(super) fn read(&mut self, ctx: &mut Ctx<'_>, from: Address, request: &ReadRequest) {
+        ctx.shared().tallies.add(Tally::Read, request.reads.len() as u64);
         let result = self.read_rows(ctx, request);
         let (session, request) = (request.session, request.request);
         ctx.send(from, Message::Reply(ClientReply::Read { session, request, result }));

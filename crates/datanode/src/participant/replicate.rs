@@ -3,7 +3,7 @@
 //! The primary has serialised the writers, so there is no lock queue here: the exclusive lock of a
 //! staged row is taken at once, so that a promoted backup already holds it.
 
-use actor::{Ctx, fault_point, probe};
+use actor::{Ctx, Tally, fault_point, probe};
 use model::{ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
 use stdx::Few;
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
@@ -47,6 +47,7 @@ impl Participant {
         if disk_full || !self.room_for(ctx, &writes) {
             let code = if disk_full { ErrorCode::DiskFull } else { ErrorCode::MemoryFull };
             probe!(ctx, "participant: memory or disk full at a backup");
+            ctx.count(if disk_full { Tally::DiskFull } else { Tally::MemoryFull });
             let refusal = Refusal::new(code, ctx.me().to_string());
             let refused = CoordinatorMessage::PrepareRefused { transaction: name.0, refusal };
             return ctx.send(coordinator.address, Message::Coordinator(refused));

@@ -13,7 +13,7 @@ mod cursor;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use actor::{Ctx, probe};
+use actor::{Ctx, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
     Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, TransactionId,
@@ -148,6 +148,7 @@ impl Participant {
 
     fn open_scan(&mut self, ctx: &mut Ctx<'_>, request: Box<ScanRequest>) {
         let key = (request.scan, request.partition);
+        ctx.count(Tally::Scan);
         if self.scans.records.contains_key(&key) {
             probe!(ctx, "scan: opened anew");
             self.close_scan(ctx, key);
@@ -354,6 +355,7 @@ impl Participant {
             }
             Step::Locked(hash) => {
                 probe!(ctx, "scan: waits for a lock");
+                ctx.count(Tally::LockWait);
                 let (handle, _) = scan.locking.expect("only locking scans meet locks");
                 scan.waits = true;
                 let deadline = lock_deadline(ctx, scan.request.lock_wait);

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use actor::{
-    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, Timer,
-    TimerQueue,
+    Actor, Ctx, EpochView, FaultPlan, Figures, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
+    Timer, TimerQueue,
 };
 use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
@@ -215,6 +215,7 @@ impl World {
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
             messages: Default::default(),
+            tallies: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Ctx, Timer, probe};
+use actor::{Ctx, Tally, Timer, probe};
 use model::{ErrorCode, PartitionId, Refusal};
 use stdx::{Duration, Instant};
 use store::lock_table::{Grant, LockKey, LockOwner};
@@ -46,6 +46,7 @@ pub(super) struct Wait {
     pub(super) queued: bool,
     /// How often its coordinator has been told.
     reports: u32,
+    since: Instant,
     /// The operation is refused then.
     pub(super) deadline: Instant,
     /// When it is looked at next.
@@ -61,7 +62,8 @@ impl Wait {
         queued: bool,
         deadline: Instant,
     ) -> Self {
-        let mut wait = Self { partition, hash, what, queued, reports: 0, deadline, due: deadline };
+        let (since, due) = (ctx.now(), deadline);
+        let mut wait = Self { partition, hash, what, queued, reports: 0, since, deadline, due };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         wait
     }
@@ -211,6 +213,7 @@ impl Participant {
 
     fn wait_timed_out(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
         probe!(ctx, "participant: lock wait timed out");
+        ctx.count(Tally::LockTimeout);
         let wait = &self.waits.records[&(handle, ticket)];
         let (partition, lock) = (wait.partition, LockKey(wait.hash));
         let detail = match self.replicas.contains_key(&partition) {
@@ -282,6 +285,8 @@ impl Participant {
         let Some(wait) = self.waits.remove(handle, grant.ticket) else { return };
         assert_eq!(wait.partition, partition, "a grant comes from the partition waited in");
         self.wait_over(ctx, handle, grant.ticket, &wait);
+        let waited = ctx.now().since(wait.since);
+        ctx.shared().tallies.lock_waits.record(waited);
         match wait.what {
             Waiting::Operation(operation) => {
                 self.resume_operation(ctx, handle, *operation, wait.deadline);

@@ -95,9 +95,15 @@ pub(super) fn is_request(message: &Message) -> bool {
     }
 }
 
-/// Whether a process that only uses the cluster may send this to one of its nodes.
+/// Whether a process that only uses the cluster may send this to one of its nodes: a request, or
+/// what it was asked.
 pub fn may_come_from_client(envelope: &Envelope) -> bool {
-    envelope.from.actor == ActorKind::Client && is_request(&envelope.message)
+    let answers = |message: &Message| match message {
+        Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
+        _ => false,
+    };
+    let told = envelope.to.actor == ActorKind::Client && answers(&envelope.message);
+    envelope.from.actor == ActorKind::Client && (told || is_request(&envelope.message))
 }
 
 /// Whether actors of this kind take such messages.
@@ -144,6 +150,26 @@ mod tests {
             reached: ControlIndex(reached),
             message: Message::Continue(Continue::Scans),
         }
+    }
+
+    #[test]
+    fn clients_answer_what_clients_asked_and_nobody_else() {
+        let of = |actor, node| Address { node: NodeId(node), worker: WorkerId(0), actor };
+        let session = model::SessionId { node: NodeId(49), incarnation: Incarnation(1), number: 0 };
+        let answer = |from, to| Envelope {
+            from: of(from, 51),
+            incarnation: Incarnation(1),
+            to: of(to, 49),
+            reached: ControlIndex(1),
+            message: Message::Inspect(Box::new(InspectMessage::Answer {
+                session,
+                request: 1,
+                rows: Vec::new(),
+            })),
+        };
+        assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
+        assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));
+        assert!(!may_come_from_client(&answer(ActorKind::Participant, ActorKind::Client)));
     }
 
     #[test]

@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use actor::{Figures, Metric};
 use model::{ActorKind, Incarnation, NodeId};
 use node::{Outgoing, may_come_from_client};
 use stdx::Instant;
 use wire::Envelope;
 
-use super::socket::LinkSocket;
+use super::socket::{LinkSocket, Traffic};
 use super::{Broken, KeeperHandle, LinkLimits, NewLink, Notice, SendBuffers};
 use crate::cluster::Role;
 use crate::poller::{Interest, Poller, Ready};
@@ -67,6 +68,9 @@ struct End {
     gone: u64,
     parked: VecDeque<Outgoing>,
     parked_until: Option<Instant>,
+    /// How often there was a link, and what has passed over those that are gone.
+    made: u64,
+    traffic: Traffic,
 }
 
 struct Up {
@@ -88,7 +92,8 @@ impl LinkEnds {
     ) -> Self {
         let end = |(node, (role, send_buffer))| {
             let parked = VecDeque::new();
-            (node, End { role, send_buffer, up: None, gone: 0, parked, parked_until: None })
+            let (up, parked_until, traffic) = (None, None, Traffic::default());
+            (node, End { role, send_buffer, up, gone: 0, parked, parked_until, made: 0, traffic })
         };
         Self {
             own,
@@ -212,6 +217,7 @@ impl LinkEnds {
             self.sockets[at] = Some(socket);
         }
         end.up = Some(Up { generation, incarnation, data, control });
+        end.made += 1;
         end.parked_until = None;
         let parked = std::mem::take(&mut end.parked);
         for outgoing in parked {
@@ -224,12 +230,13 @@ impl LinkEnds {
 
     /// A link is gone: its sockets go. Workers are to be told before [`LinkEnds::told`].
     pub(crate) fn close(&mut self, node: NodeId, generation: u64) {
+        let mut traffic = Traffic::default();
         for socket in &mut self.sockets {
-            if socket.as_ref().is_some_and(|s| s.node == node && s.generation == generation) {
-                *socket = None;
-            }
+            let of_link = |s: &mut LinkSocket| s.node == node && s.generation == generation;
+            traffic.add(socket.take_if(of_link).map(|socket| socket.traffic).unwrap_or_default());
         }
         if let Some(end) = self.ends.get_mut(&node) {
+            end.traffic.add(traffic);
             end.gone = end.gone.max(generation);
             if end.up.as_ref().is_some_and(|up| up.generation == generation) {
                 end.up = None;
@@ -252,6 +259,33 @@ impl LinkEnds {
     /// Whether what came over a link may not be handled any more.
     pub(crate) fn is_over(&self, node: NodeId, generation: u64) -> bool {
         self.ends.get(&node).is_none_or(|end| generation <= end.gone)
+    }
+
+    /// Whether there is a link to a node, as far as this thread knows.
+    pub(crate) fn is_up(&self, node: NodeId) -> bool {
+        self.ends.get(&node).is_some_and(|end| end.up.is_some())
+    }
+
+    /// Adds this thread's share of what has passed and waits; the first thread tells of links.
+    pub(crate) fn tell_figures(&self, figures: &mut Figures) {
+        figures.of_node(self.own);
+        for (node, end) in &self.ends {
+            let peer = node.0.to_string();
+            let (mut traffic, mut waiting) = (end.traffic, 0);
+            for socket in self.sockets.iter().flatten().filter(|socket| socket.node == *node) {
+                traffic.add(socket.traffic);
+                waiting += socket.pending() as u64;
+            }
+            if self.thread == 0 {
+                figures.add(Metric::LinkUp, &[&peer], end.up.is_some().into());
+                figures.add(Metric::LinksMade, &[&peer], end.made);
+            }
+            figures.add(Metric::LinkReceived, &[&peer], traffic.bytes_received);
+            figures.add(Metric::LinkSent, &[&peer], traffic.bytes_sent);
+            figures.add(Metric::LinkFramesReceived, &[&peer], traffic.frames_received);
+            figures.add(Metric::LinkFramesSent, &[&peer], traffic.frames_sent);
+            figures.add(Metric::LinkWaiting, &[&peer], waiting);
+        }
     }
 
     /// Something has happened to a socket.

@@ -70,13 +70,14 @@ pub(super) fn close(bytes: &mut Vec<u8>, at: usize, packer: Option<&mut Packer>)
     bytes[at + 4..at + HEADER].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Takes the messages of complete frames; what is left.
+/// Takes the messages of complete frames; what is left, and how many frames there were.
 pub(super) fn take<'a>(
     mut bytes: &'a [u8],
     protocol: u16,
     link: &Link,
     messages: &mut Vec<Envelope>,
-) -> Result<&'a [u8], Broken> {
+) -> Result<(&'a [u8], u64), Broken> {
+    let mut frames = 0;
     while let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() {
         let [a, b, c, d, e, f, g, h] = *header;
         let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
@@ -93,8 +94,9 @@ pub(super) fn take<'a>(
             false => take_messages(body, protocol, link, messages)?,
         }
         bytes = rest;
+        frames += 1;
     }
-    Ok(bytes)
+    Ok((bytes, frames))
 }
 
 fn take_messages(
@@ -166,7 +168,7 @@ mod tests {
 
     fn attempts(bytes: &[u8]) -> Result<Vec<u32>, Broken> {
         let mut messages = Vec::new();
-        let rest = take(bytes, PROTOCOL_VERSION, &LINK, &mut messages)?;
+        let (rest, _) = take(bytes, PROTOCOL_VERSION, &LINK, &mut messages)?;
         assert!(rest.is_empty());
         let attempt = |envelope: Envelope| match envelope.message {
             Message::Participant(ParticipantMessage::Complete { attempt, .. }) => attempt,

@@ -46,6 +46,26 @@ pub(super) struct LinkSocket {
     /// When something came last, and was sent last.
     pub(super) heard: Instant,
     pub(super) spoke: Instant,
+    pub(super) traffic: Traffic,
+}
+
+/// What has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) bytes_received: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) frames_received: u64,
+    pub(super) frames_sent: u64,
+}
+
+impl Traffic {
+    /// Adds that of another connection.
+    pub(super) fn add(&mut self, other: Traffic) {
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+        self.frames_received += other.frames_received;
+        self.frames_sent += other.frames_sent;
+    }
 }
 
 impl LinkSocket {
@@ -72,6 +92,7 @@ impl LinkSocket {
             waiting,
             heard: now,
             spoke: now,
+            traffic: Traffic::default(),
         }
     }
 
@@ -141,6 +162,7 @@ impl LinkSocket {
     fn close_frame(&mut self) {
         if let Some(at) = self.frame.take() {
             frame::close(self.out.bytes_mut(), at, self.packer.as_deref_mut());
+            self.traffic.frames_sent += 1;
         }
     }
 
@@ -161,6 +183,7 @@ impl LinkSocket {
             match send(&self.socket, &self.out.bytes()[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     self.sent += count;
+                    self.traffic.bytes_sent += count as u64;
                     self.spoke = now;
                 }
                 Err(Errno::AGAIN) => {
@@ -198,15 +221,19 @@ impl LinkSocket {
             Err(_) => return Err(Broken::Reset),
         };
         self.heard = now;
+        self.traffic.bytes_received += count as u64;
         let (from, incarnation) = (self.node, self.incarnation);
         let link = Link { from, incarnation, to: own, workers };
         if self.input.is_empty() {
-            let rest = frame::take(&buffer[..count], self.out.version(), &link, messages)?;
+            let (rest, frames) =
+                frame::take(&buffer[..count], self.out.version(), &link, messages)?;
+            self.traffic.frames_received += frames;
             self.input.extend(rest);
         } else {
             self.input.extend(&buffer[..count]);
             let input = std::mem::take(&mut self.input);
-            let rest = frame::take(&input, self.out.version(), &link, messages)?;
+            let (rest, frames) = frame::take(&input, self.out.version(), &link, messages)?;
+            self.traffic.frames_received += frames;
             if rest.len() == input.len() {
                 self.input = input;
             } else {

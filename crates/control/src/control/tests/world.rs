@@ -186,6 +186,7 @@ impl World {
             prng: self.prng.fork(),
             recorder: FlightRecorder::new(16),
             messages: Default::default(),
+            tallies: Default::default(),
             probes: Probes::default(),
             faults,
             mutation: self.mutation,

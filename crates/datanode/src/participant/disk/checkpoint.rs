@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 
 use actor::{
-    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
+    Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, Tally, fault_point,
+    probe,
 };
 use model::{Epoch, PartitionId, RowId};
 use ondisk::FileName;
@@ -256,6 +257,7 @@ impl Participant {
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");
         let written = scan.go_on(replica, !ctx.mutated(Mutation::CheckpointsForgetDeletes));
         disk.checkpoints.budget -= written as i64;
+        ctx.shared().tallies.add(Tally::CheckpointBytes, written);
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");
         if scan.ended.is_some() || scan.writer.pending() >= WRITE_SIZE {
             fault_point!(ctx, "checkpoint: piece encoded, before it is written");
@@ -356,7 +358,10 @@ impl Participant {
             let gone = scan.abandoned;
             disk.checkpoints.scan = None;
             match self.replicas.get_mut(&partition).filter(|_| !gone) {
-                Some(replica) => replica.stored.end_draft(newest),
+                Some(replica) => {
+                    replica.stored.end_draft(newest);
+                    ctx.count(Tally::Checkpoint);
+                }
                 None => disk.requests.remove(ctx, [FileName::Checkpoint { partition, sequence }]),
             }
         }

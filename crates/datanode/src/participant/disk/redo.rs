@@ -476,7 +476,11 @@ impl Participant {
         }
         let Some(disk) = &mut self.disk else { return };
         let Some(log) = &mut disk.log else { return };
-        log.durable = log.durable.max(epoch);
+        if epoch > log.durable {
+            log.durable = epoch;
+            let now = ctx.now();
+            ctx.shared().epochs.durable_at = now;
+        }
         let trimmable = log.trimmable();
         let mut files = Vec::new();
         for (partition, replica) in &mut self.replicas {

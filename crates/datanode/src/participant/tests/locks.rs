@@ -188,3 +188,43 @@ fn an_operation_that_waited_for_an_older_chain_is_refused() {
     assert_eq!(world.rows(3), [(1, 11)], "the copy has waited for the older transaction");
     world.check_quiet();
 }
+
+#[test]
+fn operations_and_waits_are_counted() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 1)]);
+    world.prepare(txn(3), vec![operation(1, add(1, 10))]);
+    world.run();
+    let waiting = world.execute(txn(4), vec![read(1, LockMode::Exclusive, WaitPolicy::Refuse)]);
+    assert_eq!(waiting, [Err(ErrorCode::LockUnavailable)]);
+    let figures = |world: &World| {
+        let Node { participant, shared } = &world.nodes[&1];
+        let mut figures = Figures::default();
+        figures.of_node(NodeId(1));
+        shared.tallies.tell(&mut figures);
+        participant.figures(shared, &mut figures);
+        figures.rows()
+    };
+    let number = |rows: &[(String, String, u64)], name: &str, labels: &str| {
+        let found = rows.iter().find(|(n, l, _)| n == name && l == labels);
+        found.unwrap_or_else(|| panic!("{name} {labels}")).2
+    };
+    let rows = figures(&world);
+    assert_eq!(number(&rows, "nines_operations", "1,insert"), 1);
+    assert_eq!(number(&rows, "nines_operations", "1,update"), 2);
+    assert_eq!(number(&rows, "nines_operations", "1,locked_read"), 1);
+    assert_eq!(number(&rows, "nines_operations_refused", "1,lock_unavailable"), 1);
+    assert_eq!(number(&rows, "nines_lock_waits", "1"), 1);
+    assert_eq!(number(&rows, "nines_lock_waits_open", "1"), 1);
+    assert_eq!(number(&rows, "nines_lock_wait_seconds_count", "1"), 0);
+    assert_eq!(number(&rows, "nines_rows", "1"), 1);
+    assert!(number(&rows, "nines_data_memory_used_bytes", "1") > 0);
+    world.commit(txn(2));
+    let rows = figures(&world);
+    assert_eq!(number(&rows, "nines_lock_waits_open", "1"), 0);
+    assert_eq!(number(&rows, "nines_lock_wait_seconds_count", "1"), 1);
+    world.commit(txn(3));
+    world.abort(txn(4));
+    world.check_quiet();
+}

@@ -1,0 +1,84 @@
+//! What a participant tells of its replicas, locks, copies and disk when figures are asked for.
+//!
+//! # Guarantees
+//! Nothing changes. The cost is a few additions for each replica.
+
+use actor::{Figures, Metric, Shared};
+
+use super::Participant;
+use super::replica::Replica;
+
+impl Participant {
+    /// Adds what is held and under way at this moment.
+    pub(super) fn tell_figures(&self, shared: &Shared, figures: &mut Figures) {
+        figures.add(Metric::ScansOpen, &[], self.scans.len() as u64);
+        figures.add(Metric::LockedRows, &[], self.locked_rows() as u64);
+        figures.add(Metric::LockWaitsOpen, &[], self.waits.iter().count() as u64);
+        figures.add(Metric::Copies, &[], self.copies.source_count() as u64);
+        let left = self.copies.sent().filter(|(_, _, sent)| sent.ended.is_none());
+        let left = left.map(|(_, _, sent)| u64::from(sent.slots.saturating_sub(sent.looked_at)));
+        figures.add(Metric::CopySlots, &[], left.sum());
+        self.tell_memory(shared, figures);
+        self.tell_replicas(shared, figures);
+        self.tell_disk(shared, figures);
+    }
+
+    fn tell_memory(&self, shared: &Shared, figures: &mut Figures) {
+        let sum = |of: &dyn Fn(&Replica) -> u64| self.replicas.values().map(of).sum::<u64>();
+        let staged = self.legs.staged_bytes();
+        let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
+        let limit = shared.config.data_memory;
+        figures.add(Metric::DataMemoryUsed, &[], used);
+        figures.add(Metric::DataMemoryLimit, &[], limit);
+        let percent = used.saturating_mul(100) / limit.max(1);
+        figures.add(Metric::DataMemoryFullest, &[], percent);
+        for (kind, bytes) in [
+            ("rows", sum(&|replica| replica.partition.heap_bytes())),
+            ("hash_indexes", sum(&|replica| replica.partition.hash_index_bytes())),
+            ("ordered_indexes", sum(&|replica| replica.partition.ordered_index_bytes())),
+            ("old_images", sum(&|replica| replica.partition.version_bytes())),
+            ("staged_changes", staged),
+            ("locks", sum(&|replica| replica.locks.memory_bytes() as u64)),
+        ] {
+            figures.add(Metric::Memory, &[kind], bytes);
+        }
+    }
+
+    fn tell_replicas(&self, shared: &Shared, figures: &mut Figures) {
+        let rows = self.replicas.values().map(|replica| replica.partition.row_count()).sum();
+        figures.add(Metric::Rows, &[], rows);
+        let (mut primaries, mut backups, mut copying) = (0, 0, 0);
+        for replica in self.replicas.values() {
+            let first = replica.chain.first();
+            let own =
+                |first: &model::Address| first.node == shared.node && first.worker == shared.worker;
+            match (replica.syncing, first.is_some_and(own)) {
+                (true, _) => copying += 1,
+                (false, true) => primaries += 1,
+                (false, false) => backups += 1,
+            }
+        }
+        for (state, count) in [("primary", primaries), ("backup", backups), ("copying", copying)] {
+            figures.add(Metric::Replicas, &[state], count);
+        }
+    }
+
+    fn tell_disk(&self, shared: &Shared, figures: &mut Figures) {
+        let Some(disk) = &self.disk else { return };
+        let (done, total) = disk.reading().map_or((0, 0), |(step, _)| (step.done, step.total));
+        figures.add(Metric::RestoreDone, &[], done);
+        figures.add(Metric::RestoreTotal, &[], total);
+        figures.add(Metric::DamagedFiles, &[], disk.damaged_files());
+        figures.add(Metric::DiskRefusesWrites, &[], disk.is_full().into());
+        let Some(log) = disk.log_state() else { return };
+        figures.add(Metric::EpochSaved, &[], log.saved.0);
+        figures.add(Metric::EpochDurable, &[], log.durable.0);
+        figures.add(Metric::RedoBytes, &[], log.logged);
+        figures.add(Metric::RedoWaiting, &[], log.unwritten);
+        figures.add(Metric::RedoSegments, &[], log.segments);
+        if shared.worker == model::WorkerId(0) && shared.epochs.durable_at > stdx::Instant::ZERO {
+            let age = shared.now.since(shared.epochs.durable_at);
+            figures.add_time(Metric::EpochDurableAge, &[], age);
+        }
+    }
+}
