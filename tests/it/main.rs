@@ -12,4 +12,5 @@ mod server;
 mod sysbench;
 mod threads;
 mod tls;
+mod watch;
 mod workload;

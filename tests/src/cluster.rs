@@ -43,6 +43,8 @@ pub struct Processes {
     layout: Layout,
     directory: PathBuf,
     ports: BTreeMap<u16, u16>,
+    /// Ports of metrics and health checks, where there are any.
+    http_ports: BTreeMap<u16, u16>,
     processes: BTreeMap<u16, Process>,
     /// The program, by node, where it is not the one that was just built.
     pub programs: BTreeMap<u16, PathBuf>,
@@ -61,6 +63,15 @@ impl Processes {
         cluster
     }
 
+    /// Writes a configuration with metrics and health checks for each node, and starts nothing.
+    pub fn prepare_watched(layout: Layout) -> Self {
+        let mut cluster = Self::prepare(layout, "");
+        cluster.http_ports = cluster.nodes().map(|node| (node, free_port())).collect();
+        std::fs::write(cluster.config_file(), cluster.config(""))
+            .expect("the directory is writable");
+        cluster
+    }
+
     /// Writes a configuration, with more lines for data nodes, and starts nothing.
     pub fn prepare(layout: Layout, more: &str) -> Self {
         let directory = temporary_directory();
@@ -68,6 +79,7 @@ impl Processes {
             layout,
             directory,
             ports: BTreeMap::new(),
+            http_ports: BTreeMap::new(),
             processes: BTreeMap::new(),
             programs: BTreeMap::new(),
         };
@@ -96,6 +108,9 @@ impl Processes {
                 }
                 _ => format!("[ndbd]\nNodeId={node}\nHostName=127.0.0.1\nServerPort={port}\n"),
             });
+            if let Some(port) = self.http_ports.get(&node) {
+                text.push_str(&format!("HttpPort={port}\n"));
+            }
         }
         text
     }
@@ -269,6 +284,11 @@ impl Processes {
     /// The port of a node.
     pub fn port(&self, node: u16) -> u16 {
         self.ports[&node]
+    }
+
+    /// The port of a node's metrics and health checks.
+    pub fn http_port(&self, node: u16) -> u16 {
+        self.http_ports[&node]
     }
 
     /// A connection to an SQL node.

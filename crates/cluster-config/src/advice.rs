@@ -51,6 +51,7 @@ impl ClusterConfig {
         management(self, &mut advice);
         network(self, &mut advice);
         certificates(self, &mut advice);
+        http(self, &mut advice);
         here(self, machine, &mut advice);
         memory(self, &mut advice);
         threads(self, &mut advice);
@@ -253,6 +254,21 @@ fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
             numbers(&open)
         );
         add(advice, "insecure", open, what);
+    }
+}
+
+/// Metrics where anybody can read them.
+fn http(config: &ClusterConfig, advice: &mut Vec<Advice>) {
+    let serves = config.nodes().iter().filter(|node| node.http_port().is_some());
+    let open = serves.filter(|node| !host::is_loopback(node.http_address()));
+    let refused = ids(open.filter(|node| !node.allow_insecure()));
+    if !refused.is_empty() {
+        let what = format!(
+            "{} would serve HTTP on the network without encryption and will not start: leave \
+             HttpAddress out, or set AllowInsecure=1 if you trust the network",
+            numbers(&refused)
+        );
+        add(advice, "http", refused, what);
     }
 }
 

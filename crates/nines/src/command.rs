@@ -18,6 +18,7 @@ use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
 use crate::place::PlaceOptions;
 use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
+use crate::top::TopOptions;
 
 /// What a command line asks for.
 pub(crate) enum Parsed {
@@ -33,6 +34,8 @@ pub(crate) enum Parsed {
     Demo(DemoOptions),
     /// `nines ctl`.
     Ctl(CtlOptions),
+    /// `nines top`.
+    Top(TopOptions),
     /// `nines inspect`.
     Inspect(InspectOptions),
     /// `nines config`.
@@ -78,14 +81,18 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             json: matches.get_flag("json"),
             words: matches.get_many("order").into_iter().flatten().cloned().collect(),
         }),
+        Some(("top", matches)) => Parsed::Top(TopOptions {
+            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            once: matches.get_flag("once"),
+            json: matches.get_flag("json"),
+            interval: matches.get_one::<u64>("interval").copied().expect("it has a default"),
+        }),
         Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
         }),
         Some(("config", matches)) => Parsed::Config(config::options(matches)),
-        Some((name, _)) => Parsed::Wrong(format!(
-            "`nines {name}` is not available yet; `nines dev` runs a whole cluster in one process"
-        )),
+        Some((name, _)) => Parsed::Wrong(format!("there is no `nines {name}`; see `nines --help`")),
         None => Parsed::Text(program().render_help().to_string().trim_end().to_string()),
     }
 }
@@ -108,7 +115,7 @@ fn explain(error: &clap::Error) -> Parsed {
 }
 
 fn program() -> Command {
-    let program = Command::new("nines")
+    Command::new("nines")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A distributed in-memory SQL database that speaks MySQL's protocol")
         .subcommand(dev())
@@ -117,13 +124,9 @@ fn program() -> Command {
         .subcommand(data())
         .subcommand(sql())
         .subcommand(ctl())
+        .subcommand(top())
         .subcommand(inspect())
-        .subcommand(config::command());
-    LATER.iter().fold(program, |program, (name, about)| {
-        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
-        let about = format!("{about} (not available yet)");
-        program.subcommand(Command::new(*name).about(about).arg(rest.hide(true)))
-    })
+        .subcommand(config::command())
 }
 
 fn dev() -> Command {
@@ -140,6 +143,10 @@ fn dev() -> Command {
                 .value_parser(value_parser!(u8).range(1..=4)),
         )
         .arg(worker_threads())
+        .arg(
+            option("http-port", "PORT", "Port of metrics and health checks; 0 takes a free one")
+                .value_parser(value_parser!(u16)),
+        )
         .arg(
             option("data-memory", "SIZE", "Memory of each data node, as in 512M or 2G")
                 .value_parser(size),
@@ -215,6 +222,30 @@ fn ctl() -> Command {
                 .num_args(0..)
                 .trailing_var_arg(true)
                 .allow_hyphen_values(true),
+        )
+}
+
+fn top() -> Command {
+    Command::new("top")
+        .about("Watches a cluster: processor time, operations, memory, links, and what is full")
+        .arg(connect())
+        .arg(
+            Arg::new("once")
+                .long("once")
+                .action(ArgAction::SetTrue)
+                .help("Look for one interval, print that, and end"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print a line of JSON for each interval"),
+        )
+        .arg(
+            option("interval", "SECONDS", "How long rates are taken over")
+                .short('i')
+                .value_parser(value_parser!(u64).range(1..=3_600))
+                .default_value("2"),
         )
 }
 
@@ -341,6 +372,7 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
             Some("threads") => DiskEngine::Threads,
             _ => DiskEngine::Auto,
         },
+        http_port: matches.get_one::<u16>("http-port").copied(),
         tuning: matches.get_many::<Tuning>("tune").into_iter().flatten().copied().collect(),
     })
 }
@@ -411,9 +443,6 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 /// Below this not even the records of a node without rows fit well.
 const DATA_MEMORY_MIN: u64 = 16 << 20;
-
-/// Sub-commands that are named already, so that nobody looks for them in vain.
-const LATER: [(&str, &str); 1] = [("top", "Watches a cluster")];
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ mod end;
 mod events;
 mod look;
 mod show;
-mod table;
+pub(crate) mod table;
 mod terminal;
 mod words;
 

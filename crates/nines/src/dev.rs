@@ -17,6 +17,7 @@ use actor::Halt;
 use model::{Config, NodeId};
 use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
 
+use crate::http::Endpoint;
 use crate::layout::{Layout, WORKERS_MAX};
 use crate::machine::Cpus;
 use crate::place::{Place, PlaceOptions};
@@ -41,6 +42,8 @@ pub(crate) struct DevOptions {
     pub(crate) durable: bool,
     pub(crate) disk_engine: DiskEngine,
     pub(crate) tuning: Vec<Tuning>,
+    /// Where metrics and health checks are, on loopback.
+    pub(crate) http_port: Option<u16>,
 }
 
 /// A limit of the disk's side that is not the usual one.
@@ -78,6 +81,9 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
     let Place { directory, listeners, tls, .. } = place;
     let application = application::sql_node(address, tls.is_some(), options.durable);
+    let endpoint = Endpoint::new(nodes(shape));
+    let http_port = options.http_port;
+    let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let report = Mutex::new(send);
     let cluster = Cluster::start(Setup {
         config: Arc::new(config(&options, shape, threads, on_disk)),
@@ -97,6 +103,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    endpoint.attach(cluster.observer());
+    serves_http.iter().for_each(|line| tell(line));
     tell(&match (data, cluster.disk_engine()) {
         (Some(data), Some(engine)) => {
             format!("data is on disk in {} ({engine})", data.display())

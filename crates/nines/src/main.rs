@@ -4,7 +4,8 @@
 //! The command line, and how an outcome is told: what a user asked for on standard output, an error
 //! as one line on standard error with an exit code that is not 0.
 //! # Not here
-//! What a role does: `dev`. What is in files: `inspect`. What a configuration says: `config`.
+//! What a role does: `role`, `dev`. What is in files: `inspect`. What a configuration says:
+//! `config`.
 
 mod application;
 mod command;
@@ -12,13 +13,16 @@ mod config;
 mod ctl;
 mod demo;
 mod dev;
+mod http;
 mod inspect;
 mod layout;
 mod machine;
+mod metrics;
 mod place;
 mod process;
 mod progress;
 mod role;
+mod top;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         command::Parsed::Sql(options) => role::run_sql(&options),
         command::Parsed::Demo(options) => demo::run(&options),
         command::Parsed::Ctl(options) => return ctl::run(options),
+        command::Parsed::Top(options) => top::run(&options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }

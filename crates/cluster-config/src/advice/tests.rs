@@ -88,6 +88,20 @@ fn certificates_or_trust() {
 }
 
 #[test]
+fn metrics_are_for_this_host_unless_the_network_is_trusted() {
+    let serving = |more: &str| {
+        let section = format!("[ndbd default]\nHttpPort=9600\n{more}");
+        topics(&GOOD.replace("[ndbd default]\n", &section))
+    };
+    assert_eq!(serving(""), Vec::<&str>::new());
+    assert_eq!(serving("HttpAddress=127.0.0.1\n"), Vec::<&str>::new());
+    assert_eq!(serving("HttpAddress=0.0.0.0\n"), ["http"]);
+    assert!(!serving("HttpAddress=::\nAllowInsecure=1\n").contains(&"http"));
+    let off = GOOD.replace("[ndbd default]\n", "[ndbd default]\nHttpAddress=0.0.0.0\n");
+    assert_eq!(topics(&off), Vec::<&str>::new());
+}
+
+#[test]
 fn certificates_without_effect_are_no_reassurance() {
     let config = ClusterConfig::parse(GOOD.as_bytes()).unwrap().config;
     let list = config.advice(&machine());

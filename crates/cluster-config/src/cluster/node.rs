@@ -92,6 +92,11 @@ impl Node {
         u16::try_from(port).ok()
     }
 
+    /// The address of metrics and health checks.
+    pub fn http_address(&self) -> &str {
+        self.settings.text("HttpAddress").unwrap_or("localhost")
+    }
+
     /// The directory of the node's files. That of a data node is its own: two data nodes may have
     /// the same `DataDir`. None where a client node has none.
     pub fn directory(&self) -> Option<String> {

@@ -88,8 +88,12 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether NDB's node refuses connections without TLS"
 
     "HttpPort";
-    CLUSTER | NODES, count(0, 0, 65_535), Node, LATER;
+    CLUSTER | NODES, count(0, 0, 65_535), Node, HONOURED;
     "TCP port of metrics and health checks over HTTP; 0 for none"
+
+    "HttpAddress";
+    CLUSTER | NODES, Kind::Host { default: "localhost" }, Node, HONOURED;
+    "address that HttpPort is on; one that other hosts can reach needs AllowInsecure"
 
     "TotalSendBufferMemory";
     NODES, follows(Unit::Bytes, "no limit but that of each connection", 0, MOST), Node, HONOURED;

@@ -93,8 +93,10 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines config", "subcommand"),
         ("nines config check", "<FILE>"),
         ("nines config parameters --json --markdown", "--markdown"),
-        ("nines top -c localhost", "`nines top` is not available yet"),
         ("nines ctl -c a:b show", "a:b"),
+        ("nines top -c a:b", "a:b"),
+        ("nines top --interval 0", "0"),
+        ("nines dev --http-port 70000", "70000"),
     ];
     for (line, part) in cases {
         let why = wrong(line);
@@ -136,4 +138,16 @@ fn sizes() {
     for (text, bytes) in cases {
         assert_eq!(size(text), Ok(bytes), "{text}");
     }
+}
+
+#[test]
+fn a_cluster_is_watched() {
+    let Parsed::Top(options) = parsed("nines top") else { panic!("top is known") };
+    assert_eq!((options.once, options.json, options.interval), (false, false, 2));
+    let Parsed::Top(options) = parsed("nines top -c m1:1186,m2 --once --json -i 5") else {
+        panic!("top is known");
+    };
+    assert_eq!((options.once, options.json, options.interval), (true, true, 5));
+    assert_eq!(self::options("nines dev").http_port, None);
+    assert_eq!(self::options("nines dev --http-port=0").http_port, Some(0));
 }

@@ -2,23 +2,23 @@
 
 /// A table under construction.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     /// Columns of numbers, which stand to the right.
     right: &'static [usize],
 }
 
 impl Table {
-    pub(super) fn new(head: &[&str], right: &'static [usize]) -> Self {
+    pub(crate) fn new(head: &[&str], right: &'static [usize]) -> Self {
         Self { rows: vec![head.iter().map(|name| (*name).to_string()).collect()], right }
     }
 
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// The lines, each after `indent` spaces.
-    pub(super) fn text(&self, indent: usize) -> String {
+    pub(crate) fn text(&self, indent: usize) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -43,7 +43,7 @@ impl Table {
 }
 
 /// A number of bytes for people.
-pub(super) fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     let units = [(1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     for (unit, name) in units {
         if number >= unit {
@@ -55,7 +55,7 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// A time in microseconds for people.
-pub(super) fn micros(number: u64) -> String {
+pub(crate) fn micros(number: u64) -> String {
     match number {
         0..1_000 => format!("{number} µs"),
         1_000..1_000_000 => format!("{} ms", number / 1_000),

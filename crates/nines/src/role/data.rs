@@ -13,6 +13,7 @@ use super::client::{Connect, Given};
 use super::process::{Life, after, live, log_of, report};
 use super::request::{Request, answer, value};
 use super::{ask_to_leave, disk_of, links, listen};
+use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::{self, Cpus};
 use crate::process::{Happening, watch_signals};
@@ -40,6 +41,8 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let layout = layout.map_err(|why| format!("node {}: {why}", node.0))?;
     layout.others.take().map_err(|error| error.to_string())?;
     let threads = layout.workers;
+    let endpoint = Endpoint::new(vec![(node, Role::Data)]);
+    let serves_http = endpoint.serve_node(own)?;
     let kernel = config.kernel(node, threads, default_memory(&config, own));
     let disk = kernel.disk.then(|| disk_of(node, directory));
     let on_disk = disk.is_some();
@@ -60,8 +63,10 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    endpoint.attach(cluster.observer());
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     layout.notes.iter().for_each(|note| log(note));
+    serves_http.iter().for_each(|line| log(line));
     let engine = cluster.disk_engine().map(|engine| format!("on disk in {base} ({engine})"));
     let ready = format!(
         "ready: data node {} of cluster {}, {threads} workers, {memory} MB, {}",

@@ -19,11 +19,14 @@ use runtime::{
 
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live};
-use super::request::{AskError, Configuration, NodeVersion, Request, answer, ask, value};
+use super::request::{
+    AskError, Configuration, NodeVersion, Request, Sight, Subject, WorkerSight, answer, ask, value,
+};
 use super::status::ClusterStatus;
 use super::survivability::Survivability;
 use super::{ask_to_leave, disk_of, is_here, limits, links, listen, news};
 use crate::complain;
+use crate::http::Endpoint;
 use crate::process::{Happening, watch_signals};
 use cluster_log::{ClusterLog, Input, LogSetup};
 
@@ -39,6 +42,7 @@ struct Desk {
     config: ClusterConfig,
     own: NodeId,
     board: Board,
+    endpoint: Endpoint,
     log: ClusterLog,
     send: Mutex<Sender<Happening>>,
     books: Mutex<Books>,
@@ -76,10 +80,13 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         file: on_disk.then(|| Path::new(&base).join(format!("nines_{}_cluster.log", node.0))),
     })?;
     let board = Board::default();
+    let endpoint = Endpoint::new(vec![(node, Role::Management)]);
+    let serves_http = endpoint.serve_node(own)?;
     let desk = Arc::new(Desk {
         config: config.clone(),
         own: node,
         board: board.clone(),
+        endpoint: endpoint.clone(),
         log: log.clone(),
         send: Mutex::new(send.clone()),
         books: Mutex::default(),
@@ -109,6 +116,8 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         report: desk.clone().report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    endpoint.attach(cluster.observer());
+    serves_http.iter().for_each(|line| log.tell(Input::Note(line.clone())));
     desk.books().incarnation = cluster.incarnation(node);
     let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
     let ready = format!(
@@ -212,7 +221,8 @@ impl Desk {
                 heard.insert(self.own);
                 value(&Survivability::of(&self.config, &self.board.state(), &heard))
             }
-            Request::Look { at } => value(&self.board.look(at)?),
+            Request::Look { at: Subject::Figures } => value(&self.figures()?),
+            Request::Look { at } => value(&self.board.look(at, Vec::new())?),
             Request::Versions => value(&self.versions()),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
@@ -267,6 +277,24 @@ impl Desk {
             AskError::Unreachable(why) => format!("node {}: {why}", node.0),
         })?;
         value(&true)
+    }
+
+    /// The figures of all nodes that can be asked, this one's among them.
+    fn figures(&self) -> Result<Sight, String> {
+        let connected: Vec<NodeId> = self.books().connected.keys().copied().collect();
+        let is_data = |node: &NodeId| {
+            self.config.node(*node).is_some_and(|node| node.role == ConfiguredRole::Data)
+        };
+        let others = connected.into_iter().filter(|node| !is_data(node)).collect();
+        let mut sight = self.board.look(Subject::Figures, others)?;
+        let Some(own) = self.endpoint.figures() else { return Ok(sight) };
+        let row = |(name, labels, number): (String, String, u64)| {
+            vec![name.into(), labels.into(), number.into()]
+        };
+        let rows = own.rows().into_iter().map(row).collect();
+        sight.workers.push(WorkerSight { node: self.own.0, worker: 0, rows });
+        sight.workers.sort_by_key(|worker| (worker.node, worker.worker));
+        Ok(sight)
     }
 
     /// Asks all nodes that can be asked.

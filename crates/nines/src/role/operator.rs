@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use actor::{Actor, Ctx, Timer};
-use model::{ActorKind, Address, ClusterState, NodeRole, SessionId, Value, WorkerId};
+use actor::{Actor, Ctx, Metric, Timer};
+use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, SessionId, Value, WorkerId};
 use stdx::Instant;
 use wire::{InspectMessage, Inspection, Message};
 
@@ -31,7 +31,15 @@ struct Notes {
     /// The newest state of the cluster.
     state: Arc<ClusterState>,
     /// Questions that the actor has not taken yet.
-    questions: Vec<(Subject, Sender<Sight>)>,
+    questions: Vec<NewQuestion>,
+}
+
+#[derive(Debug)]
+struct NewQuestion {
+    at: Subject,
+    /// Nodes to be asked beside the data nodes.
+    others: Vec<NodeId>,
+    answer: Sender<Sight>,
 }
 
 /// Is told of each new state, with the one before if it has been told of one.
@@ -46,14 +54,14 @@ impl Board {
         self.notes().state.clone()
     }
 
-    /// Asks the workers of all data nodes, and waits for the answers.
-    pub(super) fn look(&self, at: Subject) -> Result<Sight, String> {
+    /// Asks the workers of all data nodes and of some others, and waits for the answers.
+    pub(super) fn look(&self, at: Subject, others: Vec<NodeId>) -> Result<Sight, String> {
         let (send, answer): (_, Receiver<Sight>) = channel();
         let mut notes = self.notes();
         if notes.questions.len() >= QUESTIONS_MAX {
             return Err(format!("{QUESTIONS_MAX} questions wait for an answer already; try again"));
         }
-        notes.questions.push((at, send));
+        notes.questions.push(NewQuestion { at, others, answer: send });
         drop(notes);
         let answer = answer.recv_timeout(PATIENCE);
         answer.map_err(|_| "this management node is busy, or ending".to_string())
@@ -76,7 +84,10 @@ pub(super) struct Operator {
 
 /// A question under way.
 struct Question {
+    what: Inspection,
     answer: Sender<Sight>,
+    /// Nodes that are asked beside the data nodes: how many workers they have they tell themselves.
+    others: Vec<NodeId>,
     /// Who has not answered yet.
     awaited: BTreeSet<Address>,
     workers: Vec<WorkerSight>,
@@ -95,17 +106,18 @@ impl Operator {
         }
     }
 
-    fn ask(&mut self, ctx: &mut Ctx<'_>, at: Subject, answer: Sender<Sight>) {
+    fn ask(&mut self, ctx: &mut Ctx<'_>, new: NewQuestion) {
         self.asked += 1;
+        let NewQuestion { at, others, answer } = new;
         let what = inspection(at);
-        let awaited = addressees(ctx.cluster(), what);
+        let mut awaited = addressees(ctx.cluster(), what);
+        awaited.extend(others.iter().map(|node| client(*node, 0)));
         for to in &awaited {
-            let session = session(ctx);
-            let ask = InspectMessage::Ask { session, request: self.asked, what };
-            ctx.send(*to, Message::Inspect(Box::new(ask)));
+            send(ctx, *to, self.asked, what);
         }
         let due = ctx.now() + ANSWER_TIMEOUT;
-        self.open.insert(self.asked, Question { answer, awaited, workers: Vec::new(), due });
+        let question = Question { what, answer, others, awaited, workers: Vec::new(), due };
+        self.open.insert(self.asked, question);
     }
 
     /// Ends questions that all have answered, or that have waited long enough.
@@ -128,6 +140,13 @@ impl Actor for Operator {
         let InspectMessage::Answer { session: of, request, rows } = *message else { return };
         let Some(question) = self.open.get_mut(&request) else { return };
         if of == session(ctx) && question.awaited.remove(&from) {
+            if from.worker == WorkerId(0) && question.others.contains(&from.node) {
+                for worker in 1..workers_told(&rows) {
+                    let to = client(from.node, worker);
+                    question.awaited.insert(to);
+                    send(ctx, to, request, question.what);
+                }
+            }
             let rows = rows.iter().map(|row| row.iter().map(plain).collect()).collect();
             let worker = from.worker.0;
             question.workers.push(WorkerSight { node: from.node.0, worker, rows });
@@ -140,8 +159,8 @@ impl Actor for Operator {
         if !questions.is_empty() {
             self.asked_at = ctx.now();
         }
-        for (at, answer) in questions {
-            self.ask(ctx, at, answer);
+        for question in questions {
+            self.ask(ctx, question);
         }
         self.settle(ctx.now());
         let lately = ctx.now().since(self.asked_at) < ATTENTION;
@@ -151,7 +170,8 @@ impl Actor for Operator {
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, _: &ClusterState) {
         let state = ctx.cluster().clone();
         for question in self.open.values_mut() {
-            question.awaited.retain(|to| state.members.contains_key(&to.node));
+            let Question { awaited, others, .. } = question;
+            awaited.retain(|to| state.members.contains_key(&to.node) || others.contains(&to.node));
         }
         if self.told.is_some() || state.member(ctx.node(), ctx.incarnation()).is_some() {
             (self.watcher)(&state, self.told.as_deref());
@@ -160,6 +180,28 @@ impl Actor for Operator {
         self.board.notes().state = state;
         self.settle(ctx.now());
     }
+}
+
+/// Asks a worker.
+fn send(ctx: &mut Ctx<'_>, to: Address, request: u64, what: Inspection) {
+    let session = session(ctx);
+    let ask = InspectMessage::Ask { session, request, what };
+    ctx.send(to, Message::Inspect(Box::new(ask)));
+}
+
+/// The application's actor on a worker.
+fn client(node: NodeId, worker: u8) -> Address {
+    Address { node, worker: WorkerId(worker), actor: ActorKind::Client }
+}
+
+/// How many workers a node says that it has.
+fn workers_told(rows: &[Vec<Value>]) -> u8 {
+    let name = Value::text(Metric::Workers.name());
+    let told = rows.iter().find_map(|row| match &row[..] {
+        [of, _, Value::UInt(number)] if *of == name => Some(*number),
+        _ => None,
+    });
+    told.and_then(|number| u8::try_from(number).ok()).unwrap_or(1).min(WORKERS_MAX)
 }
 
 /// As whom questions are asked; there is nobody else in this life of the node.
@@ -173,6 +215,7 @@ fn inspection(at: Subject) -> Inspection {
         Subject::Transactions => Inspection::Transactions,
         Subject::Locks => Inspection::Locks,
         Subject::Copies => Inspection::Copies,
+        Subject::Figures => Inspection::Figures,
     }
 }
 
@@ -212,5 +255,7 @@ const ATTENTION: stdx::Duration = stdx::Duration::from_secs(10);
 const ANSWER_TIMEOUT: stdx::Duration = stdx::Duration::from_millis(2_000);
 /// How long a thread waits for the actor.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Most workers of a node.
+const WORKERS_MAX: u8 = 64;
 /// Most questions that wait.
 const QUESTIONS_MAX: usize = 16;

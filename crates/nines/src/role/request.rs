@@ -37,7 +37,7 @@ pub(crate) enum Request {
     },
     /// A management node: which losses the cluster would survive now.
     Survivability,
-    /// A management node: what goes on in the workers of the data nodes.
+    /// A management node: what goes on in the workers of the data nodes, or of all nodes.
     Look {
         /// At what.
         at: Subject,
@@ -72,13 +72,15 @@ pub(crate) enum Subject {
     Locks,
     /// Copies of rows to nodes that return.
     Copies,
+    /// What the workers of all nodes have counted.
+    Figures,
 }
 
 /// The answer to [`Request::Look`]: what the workers of the data nodes told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) workers: Vec<WorkerSight>,
-    /// Data nodes of which some worker did not answer in time.
+    /// Nodes of which some worker did not answer in time.
     pub(crate) silent: Vec<u16>,
 }
 

@@ -10,6 +10,7 @@ use super::client::{Connect, Given};
 use super::links;
 use super::process::{Life, after, live, log_of, report};
 use crate::application;
+use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::Cpus;
 use crate::place::{Place, PlaceOptions};
@@ -35,6 +36,8 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let layout = Layout::new(own, options.workers, &Cpus::of_process())?;
     let threads = layout.workers;
+    let endpoint = Endpoint::new(vec![(node, Role::Client)]);
+    let serves_http = endpoint.serve_node(own)?;
     let connect = place.how_to_connect(&options.place.bind);
     let application =
         application::sql_node(place.server_address(), place.tls.is_some(), options.durable);
@@ -52,9 +55,11 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    endpoint.attach(cluster.observer());
     let ready = format!("ready: SQL node {} of cluster {}; {connect}", node.0, config.name());
     let log = log_of(node);
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
+    serves_http.iter().for_each(|line| log(line));
     let life = Life { ready, leaves: false, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)
 }

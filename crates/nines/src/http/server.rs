@@ -1,0 +1,312 @@
+//! A server of small answers: one request for each connection, each on a thread of its own.
+//!
+//! # Guarantees
+//! A bounded number of connections at a time, of bytes in a request, of time for a request and for
+//! its answer; more clients wait in the system's queue. Nothing that is sent here ends the process
+//! or takes it more than that.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::request::{HEAD_MAX, Parsed, Path, Refusal, parse};
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: Status,
+    content_type: &'static str,
+    pub(super) body: String,
+}
+
+/// The status of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Ok,
+    NotFound,
+    Unavailable,
+    Refused(Refusal),
+    /// The request did not come in time.
+    TooSlow,
+    /// Something of ours is broken.
+    Internal,
+}
+
+impl Status {
+    fn line(self) -> &'static str {
+        match self {
+            Status::Ok => "200 OK",
+            Status::NotFound => "404 Not Found",
+            Status::Unavailable => "503 Service Unavailable",
+            Status::Refused(Refusal::Malformed) => "400 Bad Request",
+            Status::Refused(Refusal::Method) => "405 Method Not Allowed",
+            Status::Refused(Refusal::TargetTooLong) => "414 URI Too Long",
+            Status::Refused(Refusal::HeadTooLong) => "431 Request Header Fields Too Large",
+            Status::Refused(Refusal::Body) => "413 Content Too Large",
+            Status::Refused(Refusal::Version) => "505 HTTP Version Not Supported",
+            Status::TooSlow => "408 Request Timeout",
+            Status::Internal => "500 Internal Server Error",
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn new(status: Status, content_type: &'static str, body: String) -> Self {
+        Self { status, content_type, body }
+    }
+
+    /// Text for people.
+    pub(super) fn text(status: Status, body: &str) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", body.to_string())
+    }
+
+    fn of_status(status: Status) -> Self {
+        Self::text(status, &format!("{}\n", status.line()))
+    }
+
+    fn bytes(&self, head: bool) -> Vec<u8> {
+        let allow = match self.status {
+            Status::Refused(Refusal::Method) => "Allow: GET, HEAD\r\n",
+            _ => "",
+        };
+        let mut bytes = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}Cache-Control: \
+             no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            self.status.line(),
+            self.content_type,
+            self.body.len()
+        )
+        .into_bytes();
+        if !head {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}
+
+/// Says what is at a path.
+pub(super) type Decide = Arc<dyn Fn(Path) -> Answer + Send + Sync>;
+
+/// Limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Connections at a time.
+    connections: usize,
+    /// How long a request may take to come.
+    request: Duration,
+    /// How long a client may take to accept an answer.
+    answer: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let time = Duration::from_secs(5);
+        Self { connections: 16, request: time, answer: time }
+    }
+}
+
+/// Connections that are being served.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Places {
+    /// Waits for a free place and takes it.
+    fn take(&self, most: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken >= most {
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += 1;
+    }
+
+    fn free(&self) {
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.freed.notify_one();
+    }
+}
+
+/// Serves connections of these listeners until the process ends.
+pub(super) fn start(listeners: Vec<TcpListener>, limits: Limits, decide: Decide) -> io::Result<()> {
+    let places = Arc::new(Places::default());
+    for listener in listeners {
+        let (decide, places) = (decide.clone(), places.clone());
+        let accept = move || accept(&listener, limits, &decide, &places);
+        thread::Builder::new().name("http".into()).spawn(accept)?;
+    }
+    Ok(())
+}
+
+fn accept(listener: &TcpListener, limits: Limits, decide: &Decide, places: &Arc<Places>) {
+    loop {
+        places.take(limits.connections);
+        let Ok((stream, _)) = listener.accept() else {
+            // The system has no descriptor left, or the client has gone again.
+            places.free();
+            thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        let (decide, freed) = (decide.clone(), places.clone());
+        let serve = move || {
+            // The client may have gone, and what is broken here harms this answer alone.
+            let _ = catch_unwind(AssertUnwindSafe(|| serve(stream, limits, &*decide)));
+            freed.free();
+        };
+        if thread::Builder::new().name("http-answer".into()).spawn(serve).is_err() {
+            places.free();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, limits: Limits, decide: &dyn Fn(Path) -> Answer) -> io::Result<()> {
+    let (answer, head) = match read(&mut stream, Instant::now() + limits.request)? {
+        Ok((path, head)) => {
+            let answer = catch_unwind(AssertUnwindSafe(|| decide(path)));
+            (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
+        }
+        Err(status) => (Answer::of_status(status), false),
+    };
+    write(&mut stream, &answer.bytes(head), Instant::now() + limits.answer)?;
+    // Closing with unread input would reset the connection, and destroy what was just sent.
+    stream.shutdown(Shutdown::Write)?;
+    let until = Instant::now() + DRAIN_TIMEOUT;
+    let mut rest = [0; 4 << 10];
+    for _ in 0..DRAIN_READS_MAX {
+        stream.set_read_timeout(Some(left(until)?))?;
+        if stream.read(&mut rest)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a request, or finds out why there is none to answer.
+fn read(stream: &mut TcpStream, until: Instant) -> io::Result<Result<(Path, bool), Status>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 2 << 10];
+    loop {
+        match parse(&bytes) {
+            Parsed::Request { path, head } => return Ok(Ok((path, head))),
+            Parsed::Refused(refusal) => return Ok(Err(Status::Refused(refusal))),
+            Parsed::Incomplete => assert!(bytes.len() <= HEAD_MAX, "a long head is refused"),
+        }
+        let Ok(left) = left(until) else { return Ok(Err(Status::TooSlow)) };
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if is_time_out(&error) => return Ok(Err(Status::TooSlow)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes all of it, in the time that an answer may take as a whole.
+fn write(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The time that is left, which is not nothing.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn is_time_out(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// How long, and for how many reads, what a client still sends is thrown away.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const DRAIN_READS_MAX: usize = 64;
+/// How long to wait when the system accepts nothing.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    fn server(limits: Limits) -> SocketAddr {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let decide = |path| match path {
+            Path::Live => Answer::text(Status::Ok, "alive\n"),
+            Path::Ready => panic!("something is broken"),
+            _ => Answer::of_status(Status::NotFound),
+        };
+        start(vec![listener], limits, Arc::new(decide)).unwrap();
+        address
+    }
+
+    fn said(address: SocketAddr, pieces: &[&[u8]]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        for piece in pieces {
+            // The server may have refused already.
+            let _ = stream.write_all(piece);
+        }
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn answers_are_whole_and_close_the_connection() {
+        let address = server(Limits::default());
+        let answer = said(address, &[b"GET /live HT", b"TP/1.1\r\nHost: a\r", b"\n\r\n"]);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("Content-Length: 6\r\n"), "{answer}");
+        assert!(answer.contains("Connection: close\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nalive\n"), "{answer}");
+        let head = said(address, &[b"HEAD /live HTTP/1.0\r\n\r\n"]);
+        assert!(head.contains("Content-Length: 6\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn hostile_clients_are_told_no_and_others_are_served() {
+        let address = server(Limits::default());
+        for (bytes, status) in [
+            (&[0x16, 0x03, 0x01, 0x00][..], "400 "),
+            (b"DELETE / HTTP/1.1\r\n\r\n", "405 "),
+            (b"GET / HTTP/1.0\r\nContent-Length: 9\r\n\r\n", "413 "),
+            (b"GET / HTTP/3\r\n\r\n", "505 "),
+            (b"GET /ready HTTP/1.0\r\n\r\n", "500 "),
+        ] {
+            let answer = said(address, &[bytes]);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        }
+        let long = vec![b'a'; 1 << 20];
+        let answer = said(address, &[b"GET / HTTP/1.0\r\nX: ", &long]);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+
+    #[test]
+    fn silent_clients_are_told_to_go_and_hold_up_nobody_for_long() {
+        let limits =
+            Limits { connections: 2, request: Duration::from_millis(50), ..Limits::default() };
+        let address = server(limits);
+        let mut silent: Vec<TcpStream> =
+            (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+        silent[0].write_all(b"GET /live HT").unwrap();
+        assert!(said(address, &[b"GET /live HTTP/1.0\r\n\r\n"]).contains("alive"));
+        let mut told = String::new();
+        silent[0].read_to_string(&mut told).unwrap();
+        assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
+    }
+}
