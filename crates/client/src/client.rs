@@ -115,6 +115,8 @@ pub struct Client {
     agenda: BTreeSet<(Instant, Token)>,
     armed: Option<Instant>,
     tokens: u64,
+    /// When a node was heard last.
+    heard: Instant,
     events: VecDeque<ClientEvent>,
     avoided: Avoided,
     follower: Follower,
@@ -169,6 +171,7 @@ impl Client {
             agenda: BTreeSet::new(),
             armed: None,
             tokens: 0,
+            heard: Instant::ZERO,
             events: VecDeque::new(),
             avoided: Avoided::default(),
             follower: Follower::default(),
@@ -295,6 +298,9 @@ impl Client {
         from: Address,
         message: Message,
     ) -> Option<Message> {
+        if !matches!(message, Message::LinkDown { .. }) {
+            self.heard = ctx.now();
+        }
         match message {
             Message::Reply(reply) => self.handle_reply(ctx, from, reply),
             Message::Scan(ScanMessage::Batch(batch)) => self.scan_batch(ctx, from, *batch),

@@ -25,6 +25,9 @@ use crate::{administration, ddl, execute, show, variables};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
+/// How long attempts may have taken before a statement is not run again: one that has failed so
+/// slowly finds nobody, as the statement of a node that is cut off.
+const RERUN_TIME: Duration = Duration::from_secs(10);
 /// The pause before a statement is run again; it doubles.
 const RERUN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -38,12 +41,15 @@ pub(crate) async fn run(
     let statement = prepared.statement();
     begin(session, statement);
     let mut attempt = 0;
+    let mut at_work = Duration::ZERO;
     let mut caught_up = false;
     let result = loop {
         let mark = session.mark();
         let autocommit = session.autocommits();
+        let began = session.kernel.now();
         let result = attempt_once(session, prepared, parameters, out).await;
         let Err(error) = result else { break result };
+        at_work = at_work + session.kernel.now().since(began);
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
             // A request of it may be under way in the kernel: the whole transaction goes.
             session.abandon();
@@ -58,7 +64,7 @@ pub(crate) async fn run(
             }
         }
         let again = autocommit && !mark.is_in_transaction() && !out.is_started();
-        if !(again && is_temporary(&error) && attempt < RERUNS_MAX) {
+        if !(again && is_temporary(&error) && attempt < RERUNS_MAX && at_work < RERUN_TIME) {
             break Err(error);
         }
         attempt += 1;

@@ -24,6 +24,8 @@ pub(super) struct Call {
     pub(super) attempt: u16,
     /// Times it was tried again.
     pub(super) retries: u32,
+    /// When it was first to be tried again.
+    pub(super) troubled: Option<Instant>,
     /// When it is looked at again; set by [`Client::put`] and its kin.
     pub(super) due: Option<Instant>,
     /// What the time at `due` is for.
@@ -65,7 +67,7 @@ const BACKOFF_DOUBLINGS_MAX: u32 = 7;
 
 impl Call {
     pub(super) fn new(session: SessionNumber, work: Work) -> Self {
-        Self { session, attempt: 1, retries: 0, due: None, wake: Wake::Never, work }
+        Self { session, attempt: 1, retries: 0, troubled: None, due: None, wake: Wake::Never, work }
     }
 
     /// The request counter of this attempt on the wire.
@@ -166,6 +168,7 @@ impl Client {
     /// Files a call to be sent again after a while, with a new number.
     pub(super) fn put_retry(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
         call.retries += 1;
+        call.troubled.get_or_insert(ctx.now());
         let retries = call.retries;
         self.put_again(ctx, token, call, retries);
     }
@@ -183,9 +186,12 @@ impl Client {
         self.put_until(token, call, Wake::Retry, ctx.now() + delay);
     }
 
-    /// Whether a call may be tried once more.
-    pub(super) fn may_retry(&self, call: &Call) -> bool {
-        call.retries < self.options.retries_max
+    /// Whether a call may be tried once more: not too often, and not when it has been in trouble
+    /// for the time of a request in which no node was heard. Whoever is cut off is to say so.
+    pub(super) fn may_retry(&self, ctx: &Ctx<'_>, call: &Call) -> bool {
+        let silent = call.troubled.map(|troubled| ctx.now().since(troubled.max(self.heard)));
+        let cut_off = silent.is_some_and(|silent| silent >= ctx.config().request_timeout);
+        call.retries < self.options.retries_max && !cut_off
     }
 
     /// The time of a call has come; it was taken out.

@@ -98,7 +98,7 @@ impl Client {
     /// The answer will not come: asks another coordinator. What waits does so as long as it takes,
     /// a look gives up when nobody can be asked.
     pub(super) fn durable_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
-        let may_retry = self.may_retry(&call);
+        let may_retry = self.may_retry(ctx, &call);
         let Work::Durable(work) = &mut call.work else { panic!("{token:?} awaits an epoch") };
         work.asked = None;
         if !work.peek || may_retry {

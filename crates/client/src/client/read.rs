@@ -214,7 +214,7 @@ impl Client {
     }
 
     fn retry_read(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call, refusal: Refusal) {
-        if !self.may_retry(&call) {
+        if !self.may_retry(ctx, &call) {
             return self.finish(token, call.session, ClientResult::Failed(refusal));
         }
         probe!(ctx, "client: read tried again");

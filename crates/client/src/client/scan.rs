@@ -347,7 +347,7 @@ impl Client {
         partitions: &[PartitionId],
         refusal: Refusal,
     ) {
-        let again = self.may_retry(&call);
+        let again = self.may_retry(ctx, &call);
         let scan = work(&mut call);
         // Before the first row all of it is opened again, after a while.
         let some = scan.delivered > 0 && !scan.opened_in_transaction() && again;
@@ -357,6 +357,7 @@ impl Client {
         probe!(ctx, "client: part of a scan is read elsewhere");
         scan.unopened.extend(partitions.iter().copied());
         call.retries += 1;
+        call.troubled.get_or_insert(ctx.now());
         self.pump(ctx, token, call);
     }
 
@@ -368,7 +369,7 @@ impl Client {
         scan.close_streams(ctx, id);
         let again = scan.delivered == 0 && open_again(ctx.cluster(), &scan.spec, refusal.code);
         let (began, transactional) = (scan.began, scan.opened_in_transaction());
-        if !again || !self.may_retry(&call) {
+        if !again || !self.may_retry(ctx, &call) {
             return self.finish(token, session, ClientResult::Failed(refusal));
         }
         if transactional {
@@ -420,7 +421,7 @@ impl Client {
         let call = self.calls.get_mut(&token).expect("listed above");
         let fresh = work(call).began && work(call).delivered == 0;
         let call = self.calls.get(&token).expect("listed above");
-        if !fresh || !begin_elsewhere(refusal.code) || !self.may_retry(call) {
+        if !fresh || !begin_elsewhere(refusal.code) || !self.may_retry(ctx, call) {
             return false;
         }
         probe!(ctx, "client: scan begins its transaction anew");

@@ -207,7 +207,7 @@ impl Client {
     pub(super) fn schema_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
         let schema = work(&mut call);
         schema.stage = Stage::Asking(None);
-        if self.may_retry(&call) {
+        if self.may_retry(ctx, &call) {
             probe!(ctx, "client: schema change asked for again");
             return self.put_retry(ctx, token, call);
         }

@@ -91,7 +91,7 @@ impl Client {
             }
             Err(refusal) => {
                 self.avoid_refuser(ctx, from, &refusal);
-                if refusal.code.class() == ErrorClass::Temporary && self.may_retry(&call) {
+                if refusal.code.class() == ErrorClass::Temporary && self.may_retry(ctx, &call) {
                     return self.put_retry(ctx, token, call);
                 }
                 self.finish(token, session, ClientResult::Failed(refusal));
@@ -101,7 +101,7 @@ impl Client {
 
     /// The answer will not come: asks another coordinator.
     pub(super) fn snapshot_lost(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
-        if self.may_retry(&call) {
+        if self.may_retry(ctx, &call) {
             let Work::Snapshot(work) = &mut call.work else { panic!("{token:?} opens a snapshot") };
             work.asked = None;
             return self.put_retry(ctx, token, call);

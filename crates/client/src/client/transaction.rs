@@ -278,7 +278,7 @@ impl Client {
         let ((operations, answers), coordinator) = match encoded {
             Ok(encoded) => encoded,
             Err(refusal) if *whole && refusal.code == ErrorCode::NotServing => {
-                if self.may_retry(&call) {
+                if self.may_retry(ctx, &call) {
                     return self.put_retry(ctx, token, call);
                 }
                 return self.finish(token, session, ClientResult::Failed(refusal));
@@ -357,7 +357,7 @@ impl Client {
             matches!(code, Some(ErrorCode::SchemaChanged | ErrorCode::StaleRoute))
         });
         let whole = work(&mut call).whole();
-        if stale && whole && !self.answered(session) && self.may_retry(&call) {
+        if stale && whole && !self.answered(session) && self.may_retry(ctx, &call) {
             probe!(ctx, "client: first batch met a stale definition or route");
             self.abandon_transaction(ctx, session);
             return self.put_retry(ctx, token, call);
@@ -408,7 +408,7 @@ impl Client {
             || refusal.code == ErrorCode::LockTimeout && waited;
         let temporary = refusal.code.class() == ErrorClass::Temporary && !impatient;
         let again = begin_elsewhere(refusal.code) || (commits && temporary);
-        if whole && again && !self.answered(session) && self.may_retry(&call) {
+        if whole && again && !self.answered(session) && self.may_retry(ctx, &call) {
             probe!(ctx, "client: transaction begun anew");
             work(&mut call).question = None;
             self.end_transaction(ctx, session);

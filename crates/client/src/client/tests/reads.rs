@@ -1,6 +1,7 @@
 //! Committed reads and snapshots: replicas, rounds, repetition.
 
-use model::{Address, Epoch, ErrorCode, Refusal, Row, TableId, Value};
+use model::{Address, Config, Epoch, ErrorCode, Refusal, Row, TableId, Value};
+use stdx::Duration;
 use wire::{ClientReply, ClientRequest, Message, ParticipantMessage, Projection, ReadRequest};
 
 use super::Sim;
@@ -92,6 +93,34 @@ fn another_replica_is_read_when_one_is_lost_or_refuses() {
     assert_eq!(asked[0].1.snapshot, Some(Epoch(4)));
     sim.answer_read(&asked[0], Err(ErrorCode::SnapshotTooOld.into()));
     assert!(matches!(sim.event(), ClientResult::Failed(_)));
+}
+
+#[test]
+fn a_client_that_hears_of_nobody_gives_up_and_one_that_hears_of_somebody_goes_on() {
+    let given_up_after = |somebody: bool| {
+        let mut sim = Sim::new();
+        let begun = sim.world.shared.now;
+        let read = vec![ClientRead::primary(BASE, ints(&[1]))];
+        let mut asked = sim.read(read, None).remove(0);
+        loop {
+            // As when nothing comes over a link, and none can be made.
+            sim.world.shared.now = sim.world.shared.now + Duration::from_secs(1);
+            if somebody {
+                let (other, state) = (asked.0, sim.world.ctx().cluster().clone());
+                sim.deliver(other, Message::State(state));
+            }
+            sim.link_down(asked.0.node, false);
+            if let Some(event) = sim.client.next_event() {
+                let ClientResult::Failed(refusal) = event.result else { panic!("{event:?}") };
+                assert_eq!(refusal.code, ErrorCode::NodeFailed);
+                return sim.world.shared.now.since(begun);
+            }
+            asked = sim.next_read();
+        }
+    };
+    let patience = Config::new(vec![], vec![], 1).request_timeout;
+    assert!(given_up_after(false) < patience.times(2));
+    assert!(given_up_after(true) > patience.times(3), "there is somebody to ask");
 }
 
 #[test]
