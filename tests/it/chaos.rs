@@ -1,47 +1,30 @@
 //! Faults at random moments on a cluster of separate processes, while clients move money and append
 //! to lists. `cargo xtask chaos --minutes N` runs it for as long as one likes.
 //!
-//! What was acknowledged is there at the end, in its place; what was refused is not; what nobody
-//! knows is there once or not at all. The longest time without an answer is told for each kind of
-//! fault.
+//! Processes are killed, frozen and stopped; where the machine permits, each node has a host of its
+//! own, networks are cut and slow, and a disk fills up. The longest time without an acknowledged
+//! commit is told for each kind of fault.
 //!
 //! `NINES_CHAOS_SECONDS` says how long it takes, `NINES_SEED` repeats the choice of faults.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use tests::cluster::{MANAGEMENT, Processes, SMALL, SQL};
-use tests::{QueryError, Session};
+use tests::cluster::{MANAGEMENT, Processes, SMALL, SQL, host_of};
+use tests::network::{Family, Network};
 
-use super::workload::{AppendError, Random, append, read, setup, tag};
+use super::hosts::say;
+use super::load::Load;
+use super::workload::Random;
 
 /// Writers on each SQL node.
 const WRITERS: u16 = 3;
-
-/// What a writer has seen.
-#[derive(Default)]
-struct Seen {
-    /// Acknowledged, with their places.
-    acknowledged: BTreeMap<i64, (i64, i64)>,
-    /// Refused: they did nothing.
-    refused: BTreeSet<i64>,
-    /// Nobody knows.
-    unknown: BTreeSet<i64>,
-    errors: BTreeMap<String, u64>,
-}
-
-/// Between the writers and whoever makes the faults.
-struct Shared {
-    stop: AtomicBool,
-    origin: Instant,
-    /// Longest pause between two answers since it was last asked, in microseconds.
-    longest: AtomicU64,
-    seen: Mutex<Seen>,
-}
+/// Size of the disk that fills up, in megabytes.
+const DISK: u32 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
@@ -53,6 +36,14 @@ enum Fault {
     KillSql,
     StopInOrder,
     KillAll,
+    CutDataNodesApart,
+    CutOneWay,
+    IsolateData,
+    IsolateManagement,
+    IsolateSql,
+    Unplug,
+    SlowLine,
+    FillDisk,
 }
 
 const FAULTS: [Fault; 8] = [
@@ -66,81 +57,86 @@ const FAULTS: [Fault; 8] = [
     Fault::KillAll,
 ];
 
+/// Those that need hosts.
+const FAULTS_OF_HOSTS: [Fault; 8] = [
+    Fault::CutDataNodesApart,
+    Fault::CutOneWay,
+    Fault::IsolateData,
+    Fault::IsolateManagement,
+    Fault::IsolateSql,
+    Fault::Unplug,
+    Fault::SlowLine,
+    Fault::FillDisk,
+];
+
 fn duration() -> Duration {
     let given = std::env::var("NINES_CHAOS_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(given.unwrap_or(60))
 }
 
+/// The cluster, and what can happen to it.
+struct World {
+    cluster: Processes,
+    /// The disk that can be filled.
+    disk: Option<PathBuf>,
+    faults: Vec<Fault>,
+}
+
+impl World {
+    fn start() -> World {
+        match Processes::prepare_on_hosts(SMALL, |_| Family::V4) {
+            Ok(mut cluster) => {
+                let disk = cluster.mount_disk(FULL, DISK);
+                cluster.start_all();
+                World { cluster, disk, faults: [FAULTS, FAULTS_OF_HOSTS].concat() }
+            }
+            Err(why) => {
+                say(&format!("chaos goes without cuts and full disks: {why}"));
+                World { cluster: Processes::start(SMALL), disk: None, faults: FAULTS.to_vec() }
+            }
+        }
+    }
+}
+
+/// The node with the small disk.
+const FULL: u16 = 2;
+
 #[test]
 fn no_commit_is_lost_or_invented() {
     let mut random = Random::new();
-    let mut cluster = Processes::start(SMALL);
-    setup(&mut cluster.session(SQL).unwrap_or_else(|error| panic!("{error}")));
-    let shared = Arc::new(Shared {
-        stop: AtomicBool::new(false),
-        origin: Instant::now(),
-        longest: AtomicU64::new(0),
-        seen: Mutex::default(),
-    });
-    let sql_nodes = [SQL, SQL + 1];
-    let writers: Vec<JoinHandle<()>> = sql_nodes
-        .iter()
-        .flat_map(|node| (0..WRITERS).map(move |number| (*node, number)))
-        .map(|(node, number)| {
-            let (shared, socket) = (shared.clone(), cluster.socket(node));
-            let writer = i64::from((node - SQL) * WRITERS + number);
-            thread::spawn(move || write(&shared, &socket, writer))
-        })
-        .collect();
-    let mut gaps: BTreeMap<Fault, (u64, Vec<Duration>)> = BTreeMap::new();
+    let mut world = World::start();
+    let nodes = [SQL, SQL + 1];
+    let load = Load::start(&world.cluster, &nodes, WRITERS);
+    let mut gaps: BTreeMap<Fault, Vec<Duration>> = BTreeMap::new();
     let until = Instant::now() + duration();
+    let kinds = world.faults.len() as u64;
+    // Each kind once, beginning anywhere, then whatever comes.
+    let first = random.below(kinds);
     let mut round = 0;
     while Instant::now() < until {
-        // Each kind once, then whatever comes.
-        let fault = match FAULTS.get(round) {
-            Some(fault) => *fault,
-            None => FAULTS[random.below(FAULTS.len() as u64) as usize],
-        };
+        let number = if round < kinds { (first + round) % kinds } else { random.below(kinds) };
+        let fault = world.faults[number as usize];
         round += 1;
-        cluster.wait_until_complete(SQL);
         thread::sleep(Duration::from_millis(200 + random.below(800)));
-        shared.longest.store(0, Ordering::SeqCst);
-        happen(&mut cluster, fault, &mut random);
+        load.forget_pauses();
+        happen(&mut world, fault, &mut random);
         thread::sleep(Duration::from_millis(300));
-        cluster.wait_until_complete(SQL);
-        let gap = Duration::from_micros(shared.longest.load(Ordering::SeqCst));
-        let of_kind = gaps.entry(fault).or_default();
-        of_kind.0 += 1;
-        of_kind.1.push(gap);
+        world.cluster.wait_until_complete(SQL);
+        gaps.entry(fault).or_default().push(load.progress(&nodes));
     }
-    cluster.wait_until_complete(SQL);
-    thread::sleep(Duration::from_millis(500));
-    shared.stop.store(true, Ordering::SeqCst);
-    for writer in writers {
-        writer.join().expect("no writer fails");
-    }
-    let mut session = cluster.session(SQL).unwrap_or_else(|error| panic!("{error}"));
-    let seen = shared.seen.lock().expect("nobody panics while holding it");
-    check(&mut session, &seen);
-    println!(
-        "{round} faults: {} commits, {} refused, {} unknown",
-        seen.acknowledged.len(),
-        seen.refused.len(),
-        seen.unknown.len()
-    );
-    for (error, count) in &seen.errors {
-        println!("  {count:>6} x {error}");
-    }
-    for (fault, (count, gaps)) in gaps {
-        let mut gaps: Vec<u128> = gaps.iter().map(Duration::as_millis).collect();
+    println!("{round} faults:");
+    load.end(&world.cluster, SQL);
+    for (fault, mut gaps) in gaps {
         gaps.sort_unstable();
-        let (middle, longest) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
+        let count = gaps.len();
+        let (middle, longest) = (gaps[count / 2].as_millis(), gaps[count - 1].as_millis());
         println!("  {fault:?}: {count} times, gap {middle} ms, longest {longest} ms");
     }
 }
 
 /// Makes a fault, and mends it.
-fn happen(cluster: &mut Processes, fault: Fault, random: &mut Random) {
+fn happen(world: &mut World, fault: Fault, random: &mut Random) {
+    let cluster = &mut world.cluster;
     let data = 1 + random.below(2) as u16;
     let pause = Duration::from_millis(random.below(1_500));
     match fault {
@@ -178,7 +174,60 @@ fn happen(cluster: &mut Processes, fault: Fault, random: &mut Random) {
             all.iter().for_each(|node| cluster.launch(*node));
             all.iter().for_each(|node| cluster.wait_until_ready(*node));
         }
+        Fault::FillDisk => {
+            let disk = world.disk.as_ref().expect("it comes with hosts");
+            fill(disk, pause + Duration::from_secs(1));
+        }
+        _ => {
+            let network = cluster.network().expect("these need hosts");
+            disturb(network, fault, data, random);
+            // From a hiccup to more than anybody waits for.
+            thread::sleep(Duration::from_millis(random.below(4_000)));
+            cluster.network().expect("it is still there").heal();
+        }
     }
+}
+
+/// Something happens to the network.
+fn disturb(network: &mut Network, fault: Fault, data: u16, random: &mut Random) {
+    let data = host_of(data);
+    let [management, sql] = [MANAGEMENT, SQL + 1].map(host_of);
+    match fault {
+        Fault::CutDataNodesApart => network.cut(&[1], &[2]),
+        Fault::CutOneWay => {
+            let others = [3 - data, management, sql];
+            let other = others[random.below(3) as usize];
+            let (from, to) = if random.below(2) == 0 { (data, other) } else { (other, data) };
+            network.cut_one_way(from, to);
+        }
+        Fault::IsolateData => network.isolate(&[data]),
+        Fault::IsolateManagement => network.isolate(&[management]),
+        Fault::IsolateSql => network.isolate(&[sql]),
+        Fault::Unplug => network.unplug(data),
+        Fault::SlowLine => {
+            let kilobits = [200, 2_000, 20_000][random.below(3) as usize];
+            network.slow_down(data, kilobits, Duration::from_millis(400));
+        }
+        other => panic!("{other:?} is none of a network"),
+    }
+}
+
+/// Leaves no space on a disk for so long.
+fn fill(disk: &Path, long: Duration) {
+    let ballast = disk.join("ballast");
+    let mut file = File::create(&ballast).expect("the directory is there");
+    let began = Instant::now();
+    while began.elapsed() < long {
+        // What the node has freed meanwhile is taken as well.
+        match file.write_all(&[0; 1 << 16]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("{}: {error}", ballast.display()),
+        }
+    }
+    std::fs::remove_file(&ballast).expect("it is ours");
 }
 
 /// The oldest data node, which drives epochs.
@@ -187,85 +236,3 @@ fn driver(cluster: &Processes) -> u16 {
     let found = cluster.session(SQL).and_then(|mut session| session.number(oldest));
     found.map_or(1, |node| node as u16)
 }
-
-fn write(shared: &Shared, socket: &Path, writer: i64) {
-    let mut random = Random(writer as u64);
-    let mut session: Option<Session> = None;
-    let mut last = Instant::now();
-    for number in 1.. {
-        if shared.stop.load(Ordering::SeqCst) {
-            return;
-        }
-        let Some(open) = &mut session else {
-            session = connect(socket);
-            continue;
-        };
-        let tag = tag(0, writer, number);
-        let outcome = append(open, &mut random, tag);
-        let answered = Instant::now();
-        let mut seen = shared.seen.lock().expect("nobody panics while holding it");
-        match outcome {
-            Ok(place) => {
-                seen.acknowledged.insert(tag, place);
-                let gap = answered.duration_since(last).as_micros() as u64;
-                shared.longest.fetch_max(gap, Ordering::SeqCst);
-                last = answered;
-                continue;
-            }
-            Err(AppendError::Before(ref error)) => {
-                *seen.errors.entry(name(error)).or_default() += 1;
-                seen.refused.insert(tag);
-            }
-            // The whole is undone, and the server says so.
-            Err(AppendError::AtCommit(QueryError::Refused(1205 | 1213 | 1297, ref text))) => {
-                *seen.errors.entry(format!("at commit, undone: {text}")).or_default() += 1;
-                seen.refused.insert(tag);
-            }
-            Err(AppendError::AtCommit(ref error)) => {
-                *seen.errors.entry(format!("at commit: {}", name(error))).or_default() += 1;
-                seen.unknown.insert(tag);
-            }
-        }
-        drop(seen);
-        let error = outcome.map_err(AppendError::query);
-        let lost = matches!(error, Err(QueryError::Lost(_)));
-        if lost || open.query("ROLLBACK").is_err() {
-            session = None;
-        }
-        assert!(shared.origin.elapsed() < LIFE_MAX, "the writer is never told to stop");
-    }
-}
-
-fn connect(socket: &Path) -> Option<Session> {
-    let mut session = Session::connect(socket).ok();
-    let durable = session.as_mut().is_some_and(|s| s.query("SET nines_durability = disk").is_ok());
-    if !durable {
-        thread::sleep(Duration::from_millis(10));
-        return None;
-    }
-    session
-}
-
-/// An error without what differs from time to time.
-fn name(error: &QueryError) -> String {
-    let text: String = error.to_string();
-    text.chars().filter(|c| !c.is_ascii_digit()).take(90).collect()
-}
-
-fn check(session: &mut Session, seen: &Seen) {
-    let found: BTreeMap<i64, (i64, i64)> =
-        read(session).into_iter().map(|(place, tag)| (tag, place)).collect();
-    for (tag, place) in &seen.acknowledged {
-        assert_eq!(found.get(tag), Some(place), "{tag:x} was acknowledged");
-    }
-    for tag in &seen.refused {
-        assert!(!found.contains_key(tag), "{tag:x} was refused, and is there");
-    }
-    for tag in found.keys() {
-        let known = seen.acknowledged.contains_key(tag) || seen.unknown.contains(tag);
-        assert!(known, "nobody has written {tag:x}");
-    }
-}
-
-/// Longer than any run.
-const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);

@@ -6,6 +6,8 @@ mod connectors;
 mod differential;
 mod dump;
 mod durability;
+mod hosts;
+mod load;
 mod processes;
 mod scripts;
 mod server;

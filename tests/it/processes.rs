@@ -28,13 +28,13 @@ fn number(session: &mut Session, statement: &str) -> i64 {
 
 /// Adds rows with autocommit until it is told to stop; how many were acknowledged. No statement may
 /// fail.
-struct Counter {
+pub(crate) struct Counter {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<i64>,
 }
 
 impl Counter {
-    fn start(cluster: &Processes, sql: u16) -> Self {
+    pub(crate) fn start(cluster: &Processes, sql: u16) -> Self {
         let mut session = open(cluster, sql);
         all(
             &mut session,
@@ -60,7 +60,7 @@ impl Counter {
     }
 
     /// Ends it, and checks the sum.
-    fn check(self, cluster: &Processes, sql: u16) {
+    pub(crate) fn check(self, cluster: &Processes, sql: u16) {
         self.stop.store(true, Ordering::SeqCst);
         let done = self.thread.join().expect("no statement fails");
         assert!(done > 0);

@@ -1,17 +1,20 @@
 //! A cluster of separate processes on this machine.
 //!
 //! # Owns
-//! [`Processes`]: its configuration, its processes, the faults that happen to them. All are killed
-//! when it is dropped, and its directory goes, unless the test has failed.
+//! [`Processes`]: its configuration, its processes, the faults that happen to them, and the network
+//! between its nodes where each has a host of its own. All processes are killed when it is dropped,
+//! and its directory goes, unless the test has failed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::network::{Family, Network};
 use crate::{PATIENCE, QueryError, Session, binary, free_port, run, temporary_directory};
 
 /// What kinds of nodes there are to be, and how many.
@@ -29,6 +32,14 @@ pub struct Layout {
     pub disk: bool,
 }
 
+impl Layout {
+    /// All ids.
+    fn nodes(self) -> impl Iterator<Item = u16> + use<> {
+        let Layout { data, management, sql, .. } = self;
+        (1..=data).chain(MANAGEMENT..MANAGEMENT + management).chain(SQL..SQL + sql)
+    }
+}
+
 /// Two data nodes with a copy each, on disk, and two SQL nodes.
 pub const SMALL: Layout = Layout { data: 2, replicas: 2, management: 1, sql: 2, disk: true };
 
@@ -42,10 +53,12 @@ struct Process {
 pub struct Processes {
     layout: Layout,
     directory: PathBuf,
-    ports: BTreeMap<u16, u16>,
+    addresses: BTreeMap<u16, SocketAddr>,
     /// Ports of metrics and health checks, where there are any.
     http_ports: BTreeMap<u16, u16>,
     processes: BTreeMap<u16, Process>,
+    /// Between the nodes, if each has a host of its own.
+    network: Option<Network>,
     /// The program, by node, where it is not the one that was just built.
     pub programs: BTreeMap<u16, PathBuf>,
 }
@@ -54,6 +67,13 @@ pub struct Processes {
 pub const MANAGEMENT: u16 = 49;
 /// The first SQL node.
 pub const SQL: u16 = 51;
+/// Where a node listens that is alone on its host.
+const PORT: u16 = 4_000;
+
+/// The number of the host of a node that has one of its own.
+pub fn host_of(node: u16) -> u8 {
+    u8::try_from(node).expect("small clusters have small numbers")
+}
 
 impl Processes {
     /// Writes a configuration and starts all nodes; returns when all are ready.
@@ -74,16 +94,51 @@ impl Processes {
 
     /// Writes a configuration, with more lines for data nodes, and starts nothing.
     pub fn prepare(layout: Layout, more: &str) -> Self {
-        let directory = temporary_directory();
-        let mut cluster = Self {
+        let nodes = layout.nodes().map(|node| (node, (Ipv4Addr::LOCALHOST, free_port()).into()));
+        Self::prepare_at(layout, nodes.collect(), None, more)
+    }
+
+    /// As `start`, but each node has a host of its own, whose number is the node's, and an address
+    /// of the family that it is given.
+    ///
+    /// # Errors
+    /// What keeps this machine from having such hosts.
+    pub fn start_on_hosts(layout: Layout, family: impl Fn(u16) -> Family) -> Result<Self, String> {
+        let mut cluster = Self::prepare_on_hosts(layout, family)?;
+        cluster.start_all();
+        Ok(cluster)
+    }
+
+    /// As `start_on_hosts`, but starts nothing.
+    ///
+    /// # Errors
+    /// What keeps this machine from having such hosts.
+    pub fn prepare_on_hosts(
+        layout: Layout,
+        family: impl Fn(u16) -> Family,
+    ) -> Result<Self, String> {
+        let network = Network::start(layout.nodes().map(host_of))?;
+        let address = |node| (Network::address(host_of(node), family(node)), PORT).into();
+        let addresses = layout.nodes().map(|node| (node, address(node))).collect();
+        // Nobody else is in that network.
+        Ok(Self::prepare_at(layout, addresses, Some(network), "AllowInsecure=1"))
+    }
+
+    fn prepare_at(
+        layout: Layout,
+        addresses: BTreeMap<u16, SocketAddr>,
+        network: Option<Network>,
+        more: &str,
+    ) -> Self {
+        let cluster = Self {
             layout,
-            directory,
-            ports: BTreeMap::new(),
+            directory: temporary_directory(),
+            addresses,
             http_ports: BTreeMap::new(),
             processes: BTreeMap::new(),
+            network,
             programs: BTreeMap::new(),
         };
-        cluster.ports = cluster.nodes().map(|node| (node, free_port())).collect();
         let config = cluster.config(more);
         std::fs::write(cluster.config_file(), config).expect("the directory is writable");
         cluster
@@ -94,19 +149,20 @@ impl Processes {
         let data = self.directory.join("data");
         let mut text = format!(
             "[ndbd default]\nNoOfReplicas={replicas}\nDataMemory=128M\nDataDir={}\nNumCPUs=2\n\
-             Diskless={}\n{more}\n[ndb_mgmd default]\nDataDir={}\n",
+             Diskless={}\n{more}\n[ndb_mgmd default]\nDataDir={}\n{}\n",
             data.display(),
             u8::from(!disk),
             data.display(),
+            if self.network.is_some() { "AllowInsecure=1" } else { "" },
         );
         for node in self.nodes() {
-            let port = self.ports[&node];
+            let (host, port) = (self.addresses[&node].ip(), self.port(node));
             text.push_str(&match node {
                 SQL.. => format!("[mysqld]\nNodeId={node}\n"),
                 MANAGEMENT.. => {
-                    format!("[ndb_mgmd]\nNodeId={node}\nHostName=127.0.0.1\nPortNumber={port}\n")
+                    format!("[ndb_mgmd]\nNodeId={node}\nHostName={host}\nPortNumber={port}\n")
                 }
-                _ => format!("[ndbd]\nNodeId={node}\nHostName=127.0.0.1\nServerPort={port}\n"),
+                _ => format!("[ndbd]\nNodeId={node}\nHostName={host}\nServerPort={port}\n"),
             });
             if let Some(port) = self.http_ports.get(&node) {
                 text.push_str(&format!("HttpPort={port}\n"));
@@ -121,8 +177,7 @@ impl Processes {
 
     /// All ids.
     pub fn nodes(&self) -> impl Iterator<Item = u16> + use<> {
-        let Layout { data, management, sql, .. } = self.layout;
-        (1..=data).chain(MANAGEMENT..MANAGEMENT + management).chain(SQL..SQL + sql)
+        self.layout.nodes()
     }
 
     /// The data nodes.
@@ -156,14 +211,17 @@ impl Processes {
     /// Starts a node with more options.
     pub fn launch_with(&mut self, node: u16, options: &[&str]) {
         let program = self.programs.get(&node).cloned().unwrap_or_else(binary);
-        let mut command = Command::new(program);
+        let mut command = match &self.network {
+            Some(network) => network.command(host_of(node), program),
+            None => Command::new(program),
+        };
         let management: Vec<String> = (MANAGEMENT..MANAGEMENT + self.layout.management)
-            .map(|node| format!("127.0.0.1:{}", self.ports[&node]))
+            .map(|node| self.addresses[&node].to_string())
             .collect();
         let connect = management.join(",");
         match node {
             SQL.. => {
-                let port = self.ports[&node];
+                let port = self.port(node);
                 command.args(["sql", "-c", &connect]).arg(format!("--port={port}"));
                 command.arg(format!("--socket={}", self.socket(node).display()));
                 command.arg("--workers=2");
@@ -283,7 +341,27 @@ impl Processes {
 
     /// The port of a node.
     pub fn port(&self, node: u16) -> u16 {
-        self.ports[&node]
+        self.addresses[&node].port()
+    }
+
+    /// The address of a node.
+    pub fn address(&self, node: u16) -> IpAddr {
+        self.addresses[&node].ip()
+    }
+
+    /// The network between the nodes, if each has a host of its own.
+    pub fn network(&mut self) -> Option<&mut Network> {
+        self.network.as_mut()
+    }
+
+    /// Gives a node that has not been started yet a disk of so many megabytes, if it has a host of
+    /// its own; the directory as this process reaches it.
+    pub fn mount_disk(&self, node: u16, megabytes: u32) -> Option<PathBuf> {
+        let network = self.network.as_ref()?;
+        let at = self.directory.join(format!("data/node-{node}"));
+        std::fs::create_dir_all(&at).expect("the directory is writable");
+        network.mount_disk(host_of(node), &at, megabytes);
+        Some(network.file_of_host(host_of(node), &at))
     }
 
     /// The port of a node's metrics and health checks.
@@ -301,16 +379,21 @@ impl Processes {
         &self.directory
     }
 
+    /// The data nodes that an SQL node sees complete; none if it cannot say.
+    pub fn complete(&self, sql: u16) -> Option<Vec<u16>> {
+        let active = "SELECT node_id FROM nines.nodes WHERE role = 'data' AND status = 'active'";
+        let rows = self.session(sql).and_then(|mut session| session.query(active)).ok()?;
+        let number = |row: crate::TextRow| row.into_iter().next()??.parse().ok();
+        let mut nodes: Vec<u16> = rows.into_iter().filter_map(number).collect();
+        nodes.sort_unstable();
+        Some(nodes)
+    }
+
     /// Waits until an SQL node sees every data node complete.
     pub fn wait_until_complete(&self, sql: u16) {
         let began = Instant::now();
-        let all = i64::from(self.layout.data);
-        let active = "SELECT COUNT(*) FROM nines.nodes WHERE role = 'data' AND status = 'active'";
-        loop {
-            let found = self.session(sql).and_then(|mut session| session.number(active));
-            if found.is_ok_and(|found| found == all) {
-                return;
-            }
+        let all: Vec<u16> = self.data_nodes().collect();
+        while self.complete(sql).is_none_or(|complete| complete != all) {
             assert!(began.elapsed() < PATIENCE, "the cluster is not complete again");
             thread::sleep(Duration::from_millis(20));
         }

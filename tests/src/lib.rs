@@ -2,8 +2,8 @@
 //!
 //! # Owns
 //! [`Server`], a running `nines dev`, ended when dropped; [`cluster::Processes`], a cluster of
-//! separate processes; [`Session`], a connection to either; running outside programs with their
-//! output in the failure's text.
+//! separate processes; [`network::Network`], hosts of its own for it; [`Session`], a connection to
+//! either; running outside programs with their output in the failure's text.
 //! # Guarantees
 //! Nothing is left behind: no process, no directory. A test that misses a program fails and names
 //! the package; `cargo xtask test` installs it beforehand.
@@ -11,6 +11,7 @@
 //! What is tested (`it/`).
 
 pub mod cluster;
+pub mod network;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
