@@ -14,5 +14,6 @@ mod server;
 mod sysbench;
 mod threads;
 mod tls;
+mod versions;
 mod watch;
 mod workload;

@@ -1,4 +1,5 @@
-//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `clients`, `fmt`.
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `previous`, `clients`,
+//! `fmt`.
 //!
 //! # Owns
 //! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
@@ -9,6 +10,7 @@
 #![expect(clippy::print_stderr, reason = "a command-line tool complains on standard error")]
 
 mod clients;
+mod previous;
 mod steps;
 mod tidy;
 mod workspace;
@@ -28,8 +30,10 @@ usage: cargo xtask COMMAND [OPTIONS]
   tidy [--write]                    the project's own rules; --write refreshes generated tables
   sim [ARGS...]                     build and run the simulator: --seeds N, --seed S, --mutation M;
                                     a sub-command of the simulator may come first (default: run)
-  chaos [--minutes N]               kill, freeze and stop the processes of a real cluster under load
-                                    (default: 10)
+  chaos [--minutes N]               kill, freeze and stop the processes of a real cluster under
+                                    load, cut and slow its network, fill its disk (default: 10)
+  previous                          find or build an earlier version of the program, for the tests
+                                    of two versions in one cluster
   clients                           install what the tests with real clients need
   fmt [--check]                     format every crate
 ";
@@ -66,6 +70,7 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
             clients::install(&Workspace::load()?.root)?;
             Ok(ExitCode::SUCCESS)
         }
+        "previous" if rest.is_empty() => steps::previous(&Workspace::load()?),
         "fmt" => steps::fmt(&Workspace::load()?, flag(rest, "--check")?),
         other => Err(format!("unknown command `{other}`; try `cargo xtask --help`")),
     }

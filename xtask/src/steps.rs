@@ -7,12 +7,12 @@
 //! 2. The output of a step goes to the terminal untouched; the summary only follows it.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Workspace, cargo};
-use crate::{clients, tidy};
+use crate::{clients, previous, tidy};
 
 const PROFILE: [&str; 2] = ["--profile", "ci"];
 
@@ -42,6 +42,8 @@ enum Action {
     Tidy,
     /// Installs what the tests with real clients need.
     Clients,
+    /// Looks for an earlier version of the program.
+    Previous,
     Skip(&'static str),
 }
 
@@ -56,13 +58,14 @@ pub(crate) fn test(workspace: &Workspace, options: &TestOptions) -> Result<ExitC
     let started = Instant::now();
     let mut summary: Vec<(&str, Duration, Outcome)> = Vec::new();
     let mut failed = false;
+    let mut found = None;
     for step in plan(workspace, options.seeds) {
         let step_started = Instant::now();
         let outcome = if failed && !options.keep_going {
             Outcome::Skipped("an earlier step failed")
         } else {
             println!("\n== {}", step.name);
-            perform(workspace, &step.action)?
+            perform(workspace, &step.action, &mut found)?
         };
         failed |= matches!(outcome, Outcome::Failed(_));
         let elapsed = step_started.elapsed();
@@ -110,6 +113,14 @@ pub(crate) fn chaos(workspace: &Workspace, minutes: u32) -> Result<ExitCode, Str
     Ok(ExitCode::SUCCESS)
 }
 
+/// Finds or builds an earlier version of the program, and says where it is.
+pub(crate) fn previous(workspace: &Workspace) -> Result<ExitCode, String> {
+    let environment = environment(|key| env::var(key).ok());
+    let program = previous::program(&workspace.root, &environment)?;
+    println!("{}={}", previous::VARIABLE, program.display());
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Formats every crate, or says what is not formatted.
 pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<ExitCode, String> {
     check_tools(&workspace.root)?;
@@ -131,6 +142,7 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
     let mut unit = vec!["test", "--workspace"];
     let mut installed = Action::Skip("there is no crate `tests` yet");
     let mut server = Action::Skip("there is no crate `tests` yet");
+    let mut earlier = Action::Skip("there is no crate `tests` yet");
     let mut processes = Action::Skip("there is no crate `tests` yet");
     if workspace.package("tests").is_some() {
         // The process tests are the slowest and say least about where a fault is: they go last.
@@ -138,6 +150,7 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         unit.extend(["--exclude", "tests"]);
         installed = Action::Clients;
         server = Action::Cargo(words(&[&["build", "-p", "nines"][..], &PROFILE].concat()));
+        earlier = Action::Previous;
         processes = Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()));
     }
     let simulation = if has_simulator(workspace) {
@@ -160,13 +173,24 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         Step { name: "simulation", action: simulation },
         Step { name: "mutations", action: mutations },
         Step { name: "server", action: server },
+        Step { name: "previous", action: earlier },
         Step { name: "processes", action: processes },
     ]
 }
 
-fn perform(workspace: &Workspace, action: &Action) -> Result<Outcome, String> {
+/// Does what a step says. `found` is the earlier version of the program, once it has been found.
+fn perform(
+    workspace: &Workspace,
+    action: &Action,
+    found: &mut Option<PathBuf>,
+) -> Result<Outcome, String> {
     match action {
-        Action::Cargo(args) => execute(workspace, args),
+        Action::Cargo(args) => {
+            let program = found.as_ref().map(|program| program.display().to_string());
+            let program: Vec<(&str, String)> =
+                program.into_iter().map(|program| (previous::VARIABLE, program)).collect();
+            execute_with(workspace, args, &program)
+        }
         Action::Tidy if tidy::run(workspace, false)? => Ok(Outcome::Passed),
         Action::Tidy => Ok(Outcome::Failed("cargo xtask tidy".to_string())),
         Action::Clients => Ok(match clients::install(&workspace.root) {
@@ -176,6 +200,22 @@ fn perform(workspace: &Workspace, action: &Action) -> Result<Outcome, String> {
                 Outcome::Failed("something that the tests need is missing, see above".to_string())
             }
         }),
+        Action::Previous => {
+            let environment = environment(|key| env::var(key).ok());
+            if let Err(why) = previous::keep(&workspace.root, &environment) {
+                println!("this program is not kept for later commits: {why}");
+            }
+            match previous::program(&workspace.root, &environment) {
+                Ok(program) => {
+                    *found = Some(program);
+                    Ok(Outcome::Passed)
+                }
+                Err(why) => {
+                    println!("skipped: two versions in one cluster are not tested: {why}");
+                    Ok(Outcome::Skipped("no earlier program, see above"))
+                }
+            }
+        }
         Action::Skip(reason) => {
             println!("skipped: {reason}");
             Ok(Outcome::Skipped(reason))
@@ -287,7 +327,7 @@ mod tests {
         let step = plan(workspace, 7).into_iter().find(|step| step.name == name).unwrap();
         match step.action {
             Action::Cargo(args) => Some(args.join(" ")),
-            Action::Tidy | Action::Clients | Action::Skip(_) => None,
+            Action::Tidy | Action::Clients | Action::Previous | Action::Skip(_) => None,
         }
     }
 
