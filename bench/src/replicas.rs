@@ -187,6 +187,7 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
         prng: Prng::new(1),
         recorder: FlightRecorder::new(16),
         messages: Default::default(),
+        tallies: Default::default(),
         probes: Probes::default(),
         faults: FaultPlan::none(),
         mutation: Mutation::None,

@@ -169,7 +169,8 @@ fn what_is_counted(cluster: &Processes) {
 fn who_asks_wrongly(cluster: &Processes) {
     for node in cluster.nodes() {
         let port = cluster.http_port(node);
-        let (status, head, _) = said(port, "POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let (status, head, _) =
+            said(port, "POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("it answers");
         assert_eq!(status, 405);
         assert!(head.contains("Allow: GET, HEAD"), "{head}");
         assert_eq!(said(port, "\u{1}\u{2}").map(|answer| answer.0), Some(400));
@@ -177,10 +178,10 @@ fn who_asks_wrongly(cluster: &Processes) {
         let head = said(port, "HEAD /ready HTTP/1.0\r\n\r\n");
         assert_eq!(head.map(|(status, _, body)| (status, body)), Some((200, String::new())));
         // Noise, and connections that nobody speaks on.
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let mut stream = connect();
         let _ = stream.write_all(&[0xA5; 100_000]);
-        let _silent: Vec<TcpStream> =
-            (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        let _silent: Vec<TcpStream> = (0..8).map(|_| connect()).collect();
         assert_eq!(get(port, "/live").map(|answer| answer.0), Some(200));
     }
 }

@@ -51,6 +51,7 @@ impl World {
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
             messages: Default::default(),
+            tallies: Default::default(),
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,
