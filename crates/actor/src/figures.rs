@@ -161,8 +161,9 @@ metrics! {
         "The newest epoch on the node's own disk, of the worker that is furthest behind."),
     (EpochDurable, Gauge, None, "nines_epoch_durable", ["node"],
         "The newest epoch known to be on all disks."),
-    (EpochDurableAge, Gauge, Seconds, "nines_epoch_durable_age_seconds", ["node"],
-        "Time since a data node heard last that an epoch is on all disks."),
+    (Exposed, Gauge, Seconds, "nines_undurable_seconds", ["node"],
+        "For how long there have been changes that are not known to be on all disks, since a newer \
+         epoch was last; 0 when there are none. Of the worker for which that is longest."),
     (DataMemoryUsed, Gauge, Bytes, "nines_data_memory_used_bytes", ["node"],
         "Memory of rows, indexes, old images and staged changes."),
     (DataMemoryLimit, Gauge, Bytes, "nines_data_memory_limit_bytes", ["node"],
@@ -488,7 +489,9 @@ impl Figure {
                 *own = match self.metric {
                     // Of the worker that is furthest behind.
                     Metric::EpochSaved => (*own).min(other),
-                    Metric::EpochDurable | Metric::DataMemoryFullest => (*own).max(other),
+                    Metric::EpochDurable | Metric::Exposed | Metric::DataMemoryFullest => {
+                        (*own).max(other)
+                    }
                     _ => own.saturating_add(other),
                 };
             }

@@ -84,8 +84,6 @@ pub struct EpochView {
     pub completed: Epoch,
     /// See `completed`.
     pub completed_at: Instant,
-    /// When it was heard last that a newer epoch is on all disks.
-    pub durable_at: Instant,
     /// Epochs whose versions must be kept, ascending.
     pub retained: Vec<Epoch>,
 }

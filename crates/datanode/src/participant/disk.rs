@@ -184,6 +184,7 @@ impl Disk {
         };
         let log = self.log.as_mut().expect("rows change when the log is open");
         stored.changed(log.append(&record, epoch));
+        log.note_change(epoch);
     }
 
     /// Notes that a copy has ended with so many slots. What came with it has no images of before.
@@ -304,6 +305,9 @@ impl Participant {
         self.write_log(ctx);
         self.release_held(ctx);
         self.arm_disk(ctx);
+        if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
+            log.note_exposure(ctx.now());
+        }
     }
 
     /// Goes on with what has waited for its time.

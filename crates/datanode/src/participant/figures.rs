@@ -76,9 +76,7 @@ impl Participant {
         figures.add(Metric::RedoBytes, &[], log.logged);
         figures.add(Metric::RedoWaiting, &[], log.unwritten);
         figures.add(Metric::RedoSegments, &[], log.segments);
-        if shared.worker == model::WorkerId(0) && shared.epochs.durable_at > stdx::Instant::ZERO {
-            let age = shared.now.since(shared.epochs.durable_at);
-            figures.add_time(Metric::EpochDurableAge, &[], age);
-        }
+        let exposed = log.exposed_since.map(|since| shared.now.since(since));
+        figures.add_time(Metric::Exposed, &[], exposed.unwrap_or_default());
     }
 }

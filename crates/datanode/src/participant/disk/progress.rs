@@ -36,6 +36,8 @@ pub(in crate::participant) struct LogState {
     pub(in crate::participant) saved: Epoch,
     /// The newest epoch that this worker knows to be on all disks.
     pub(in crate::participant) durable: Epoch,
+    /// Since when there are changes that are not known to be on all disks.
+    pub(in crate::participant) exposed_since: Option<Instant>,
     /// Bytes logged by this life, and replayed at its beginning.
     pub(in crate::participant) logged: u64,
     /// Bytes that wait to be written.
@@ -109,6 +111,7 @@ impl Disk {
         self.log.as_ref().map(|log| LogState {
             saved: log.saved(),
             durable: log.durable(),
+            exposed_since: log.exposed_since(),
             logged: log.logged(),
             unwritten: log.waiting(),
             segments: log.segment_count(),

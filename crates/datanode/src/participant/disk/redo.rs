@@ -64,6 +64,10 @@ pub(super) struct Redo {
     saved: Epoch,
     /// The newest epoch of a record.
     newest: Epoch,
+    /// The newest epoch of a changed slot, and since when there are some that are not known to be
+    /// on all disks.
+    changed: Epoch,
+    exposed_since: Option<Instant>,
     /// Bytes of segments that have ended, and of those that were replayed at the restart.
     logged_before: u64,
     /// Segments on the disk.
@@ -165,6 +169,8 @@ impl Redo {
             marked: through,
             saved: through,
             newest: through,
+            changed: Epoch(0),
+            exposed_since: None,
             logged_before: opening.replayed,
             segments,
             obsolete: VecDeque::new(),
@@ -177,6 +183,27 @@ impl Redo {
     pub(super) fn append(&mut self, record: &Record<'_>, epoch: Epoch) -> Position {
         self.newest = self.newest.max(epoch);
         Position { segment: self.writer.segment(), offset: self.writer.append(record) }
+    }
+
+    /// Notes that a slot has changed in this epoch.
+    #[inline]
+    pub(super) fn note_change(&mut self, epoch: Epoch) {
+        self.changed = self.changed.max(epoch);
+    }
+
+    /// Takes note, at the end of a turn, of whether there are changes that a loss of all nodes
+    /// would undo.
+    pub(super) fn note_exposure(&mut self, now: Instant) {
+        if self.changed <= self.durable {
+            self.exposed_since = None;
+        } else if self.exposed_since.is_none() {
+            self.exposed_since = Some(now);
+        }
+    }
+
+    /// Since when there are changes that are not known to be on all disks.
+    pub(super) fn exposed_since(&self) -> Option<Instant> {
+        self.exposed_since
     }
 
     /// Where the next record will be.
@@ -478,8 +505,8 @@ impl Participant {
         let Some(log) = &mut disk.log else { return };
         if epoch > log.durable {
             log.durable = epoch;
-            let now = ctx.now();
-            ctx.shared().epochs.durable_at = now;
+            // Those that came since then count from here.
+            log.exposed_since = None;
         }
         let trimmable = log.trimmable();
         let mut files = Vec::new();

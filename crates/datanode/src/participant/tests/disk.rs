@@ -419,6 +419,39 @@ fn what_is_saved_survives() {
 }
 
 #[test]
+fn it_is_told_for_how_long_changes_have_not_been_on_all_disks() {
+    let mut disks = Disks::new(1, |_| {});
+    let exposed = |disks: &Disks| {
+        let Node { participant, shared } = &disks.world.nodes[&1];
+        let mut figures = Figures::default();
+        participant.figures(shared, &mut figures);
+        let rows = figures.rows();
+        rows.iter().find(|(name, ..)| name == "nines_undurable_seconds").expect("it is told").2
+    };
+    let second = Duration::from_secs(1);
+    disks.save();
+    disks.pass(second);
+    assert_eq!(exposed(&disks), 0, "nobody has changed anything");
+    disks.write(vec![insert(1, 10)]);
+    disks.pass(second);
+    assert_eq!(exposed(&disks), second.as_nanos());
+    disks.save();
+    assert_eq!(exposed(&disks), 0);
+    disks.pass(second.times(100));
+    assert_eq!(exposed(&disks), 0, "however long nobody writes");
+    // What comes while a save is under way counts from the end of that on.
+    disks.write(vec![insert(2, 20)]);
+    let epoch = disks.end_epoch();
+    disks.write(vec![insert(3, 30)]);
+    disks.pass(second);
+    disks.order_save(epoch);
+    disks.settle();
+    disks.order_durable(epoch);
+    disks.pass(second);
+    assert_eq!(exposed(&disks), second.as_nanos());
+}
+
+#[test]
 fn a_restart_tells_how_far_it_is() {
     let mut disks = Disks::new(1, |config| config.scan_step_rows = 7);
     for key in 0..50 {
