@@ -51,20 +51,20 @@ const FAILURE_SHOWN_MAX: usize = 160;
 const MUTATIONS: [(Mutation, u64); 16] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 238),
+    (Mutation::TakeoverForgetsCommits, 28),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
     (Mutation::CopyIgnoresLocks, 2),
     (Mutation::ServeWithoutLease, 11),
-    (Mutation::RemoveBeforeLeaseEnds, 27),
+    (Mutation::RemoveBeforeLeaseEnds, 11),
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
-    (Mutation::SavedBeforeSync, 2),
+    (Mutation::SavedBeforeSync, 1),
     (Mutation::VotesNotSynced, 1),
     (Mutation::NoFence, 1),
-    (Mutation::RestartTakesNewest, 7),
-    (Mutation::CheckpointsForgetDeletes, 2),
+    (Mutation::RestartTakesNewest, 2),
+    (Mutation::CheckpointsForgetDeletes, 4),
 ];
 
 /// Whether the rule is one of durability, which means nothing without disks.
