@@ -177,6 +177,10 @@ fn happen(world: &mut World, fault: Fault, random: &mut Random) {
         Fault::FillDisk => {
             let disk = world.disk.as_ref().expect("it comes with hosts");
             fill(disk, pause + Duration::from_secs(1));
+            // Put out meanwhile, it could not begin anew: what supervises it tries again.
+            if !cluster.runs(FULL) {
+                cluster.start_node(FULL);
+            }
         }
         _ => {
             let network = cluster.network().expect("these need hosts");

@@ -442,6 +442,12 @@ impl Consensus {
         true
     }
 
+    /// The same for a sole voter that nobody follows, as one is when a change of voters has just
+    /// ended with it: no answer can come that would commit anything, so nothing is waited for.
+    pub(crate) fn stand_again_if_deserted(&mut self) -> bool {
+        self.node.config().non_voters.is_empty() && self.stand_again_if_alone()
+    }
+
     /// The next committed entry: its index and its command, if it is one.
     pub(crate) fn next_committed(&mut self) -> Option<(u64, Option<Arc<Command>>)> {
         if self.applied >= self.node.commit_index().get().min(self.kept) {

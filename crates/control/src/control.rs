@@ -239,6 +239,10 @@ impl Control {
         loop {
             self.follow_role(ctx);
             self.perform(ctx);
+            if self.consensus.stand_again_if_deserted() {
+                probe!(ctx, "control: sole voter without followers elected anew");
+                continue;
+            }
             if self.consensus.has_news() {
                 // Followers need not wait for the next heartbeat to learn what is committed.
                 self.consensus.heartbeat();

@@ -271,6 +271,29 @@ fn nodes_leave_and_come_back_in_turn_and_no_transaction_is_refused() {
 }
 
 #[test]
+fn the_last_data_node_settles_what_the_other_left_without_waiting_for_a_tick() {
+    for seed in 0..12 {
+        let tick = Duration::from_millis(200);
+        let setup = Setup::new(2, 1).seed(seed).configure(|config| {
+            config.heartbeat_interval = tick;
+            config.lease = tick.times(5);
+            config.election_timeout = tick.times(4);
+        });
+        let mut scenario = Scenario::start(setup);
+        let dead = data(1);
+        scenario.world.crash(dead);
+        // Whoever is elected: it changes the voters meanwhile, to one or to two.
+        scenario
+            .within(5, "it is removed", |world| !world.newest_state().members.contains_key(&dead));
+        let settled = |world: &World| world.newest_state().takeovers.is_empty();
+        let at_once = scenario.world.run_until(tick.divided_by(4), settled);
+        assert!(at_once, "seed {seed}: {}", scenario.world.describe());
+        scenario.bring_back(&[dead]);
+        scenario.finish();
+    }
+}
+
+#[test]
 fn a_coordinator_that_stood_still_commits_nothing_without_a_lease() {
     let reached = (0..20).any(|seed| {
         let mut scenario = Scenario::start(Setup::new(3, 1).seed(seed));
