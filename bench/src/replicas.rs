@@ -10,10 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::{
-    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
-    TimerQueue,
-};
+use actor::{Actor, Ctx, EpochView, LeaseCell, Shared};
 use datanode::coordinator::Coordinator;
 use datanode::participant::Participant;
 use model::cluster::{PlacementSlot, Replica};
@@ -22,7 +19,7 @@ use model::{
     Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId, Row,
     SessionId, Table, TransactionId, Value, WorkerId,
 };
-use stdx::{Instant, Prng};
+use stdx::Instant;
 use wire::{
     ClientReply, ClientRequest, Envelope, KeyRead, Message, Operation, OperationKind,
     ParticipantMessage, Projection, ReadRequest, TransactionState,
@@ -171,27 +168,10 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
     let lease = LeaseCell::default();
     lease.set(Instant::FAR_FUTURE);
     let shared = Shared {
-        node: NodeId(number),
-        incarnation: Incarnation(1),
-        worker: WorkerId(0),
-        workers: 1,
         now: Instant::from_nanos(1),
-        cluster: Arc::default(),
-        config: Arc::clone(config),
         lease,
         epochs: EpochView { current: Epoch(1), ..EpochView::default() },
-        outbox: VecDeque::new(),
-        disk: None,
-        connections: Default::default(),
-        timers: TimerQueue::default(),
-        prng: Prng::new(1),
-        recorder: FlightRecorder::new(16),
-        messages: Default::default(),
-        tallies: Default::default(),
-        probes: Probes::default(),
-        faults: FaultPlan::none(),
-        mutation: Mutation::None,
-        halt: None,
+        ..Shared::new((NodeId(number), Incarnation(1)), (WorkerId(0), 1), Arc::clone(config))
     };
     Node { shared, coordinator: Coordinator::new(), participant: Participant::new() }
 }

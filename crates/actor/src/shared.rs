@@ -176,6 +176,38 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// A worker at the beginning of a life: it knows of no cluster, has no lease and no disk, and
+    /// breaks no rule. Its draws and the length of its memory are for its host to set.
+    pub fn new(
+        (node, incarnation): (NodeId, Incarnation),
+        (worker, workers): (WorkerId, u8),
+        config: Arc<Config>,
+    ) -> Self {
+        Self {
+            node,
+            incarnation,
+            worker,
+            workers,
+            now: Instant::ZERO,
+            cluster: Arc::default(),
+            config,
+            lease: LeaseCell::default(),
+            epochs: EpochView::default(),
+            outbox: VecDeque::new(),
+            connections: Connections::default(),
+            disk: None,
+            timers: TimerQueue::default(),
+            prng: Prng::new(1),
+            recorder: FlightRecorder::new(16),
+            messages: MessageCounts::default(),
+            tallies: Tallies::default(),
+            probes: Probes::default(),
+            faults: FaultPlan::none(),
+            mutation: Mutation::None,
+            halt: None,
+        }
+    }
+
     /// Host: what is drawn from here on cannot be told from earlier draws without `entropy`. The
     /// simulation does without it, so that its seed decides all.
     pub fn stir(&mut self, entropy: u64) {

@@ -1,18 +1,15 @@
 //! For tests: a client or builder alone on its worker, with the cluster played by hand.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::{
-    Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
-};
+use actor::{Ctx, FlightRecorder, LeaseCell, Shared};
 use model::cluster::{PlacementSlot, Replica};
 use model::{
     ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex,
     Incarnation, IndexId, IndexState, Member, MemberStatus, NodeId, NodeRole, OrderedIndexDef,
     PartitionId, PartitionIndex, RowLayout, Table, TableId, UniqueIndexDef, Value, WorkerId,
 };
-use stdx::{Instant, Prng};
+use stdx::Instant;
 use wire::{Envelope, Message};
 
 /// The base table `d.t (id, u, v)` with unique index `u` and ordered index `v`.
@@ -99,27 +96,11 @@ impl World {
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            node: NodeId(node),
-            incarnation: Incarnation(1),
-            worker: WorkerId(0),
-            workers: 2,
             now: Instant::from_nanos(1),
             cluster: Arc::new(cluster()),
-            config: Arc::new(config),
             lease,
-            epochs: EpochView::default(),
-            outbox: VecDeque::new(),
-            disk: None,
-            connections: Default::default(),
-            timers: TimerQueue::default(),
-            prng: Prng::new(1),
             recorder: FlightRecorder::new(64),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
-            faults: FaultPlan::none(),
-            mutation: Mutation::None,
-            halt: None,
+            ..Shared::new((NodeId(node), Incarnation(1)), (WorkerId(0), 2), Arc::new(config))
         };
         Self { shared, actor }
     }

@@ -299,10 +299,9 @@ impl Control {
         }
     }
 
-    /// Sends to the participants of all workers of this node.
-    fn tell_participants(&self, ctx: &mut Ctx<'_>, message: &Message) {
+    /// Sends to an actor of all workers of this node.
+    fn tell_workers(&self, ctx: &mut Ctx<'_>, actor: ActorKind, message: &Message) {
         for worker in 0..self.workers {
-            let actor = ActorKind::Participant;
             let to = Address { node: self.node, worker: WorkerId(worker), actor };
             ctx.send(to, message.clone());
         }

@@ -23,8 +23,7 @@ use std::sync::Arc;
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FaultPlan, FlightRecorder, Halt, LeaseCell, Mutation, Probes, Recorded, Shared,
-    Timer, TimerQueue,
+    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, Timer, TimerQueue,
 };
 use client::IndexBuilder;
 use control::Control;
@@ -115,27 +114,15 @@ impl Worker {
 
     fn with(place: Place, actors: Actors) -> Self {
         let shared = Shared {
-            node: place.node,
-            incarnation: place.incarnation,
-            worker: place.worker,
-            workers: place.workers,
-            now: Instant::ZERO,
-            cluster: Arc::default(),
-            config: place.config,
             lease: place.lease,
-            epochs: EpochView::default(),
-            outbox: VecDeque::new(),
-            connections: Connections::default(),
             disk: place.disk.then(DiskQueue::new),
-            timers: TimerQueue::default(),
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
-            faults: FaultPlan::none(),
-            mutation: Mutation::None,
-            halt: None,
+            ..Shared::new(
+                (place.node, place.incarnation),
+                (place.worker, place.workers),
+                place.config,
+            )
         };
         Self {
             shared,

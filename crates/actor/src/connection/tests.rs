@@ -3,39 +3,15 @@
 use std::sync::Arc;
 
 use model::{ActorKind, Config, Incarnation, NodeId, WorkerId};
-use stdx::{Instant, Prng};
 
 use super::*;
-use crate::{
-    EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
-};
+use crate::Shared;
 
 const ID: ConnectionId = ConnectionId(7);
 
 fn shared() -> Shared {
-    let mut shared = Shared {
-        node: NodeId(1),
-        incarnation: Incarnation(1),
-        worker: WorkerId(0),
-        workers: 1,
-        now: Instant::ZERO,
-        cluster: Arc::default(),
-        config: Arc::new(Config::new(vec![NodeId(1)], vec![], 1)),
-        lease: LeaseCell::default(),
-        epochs: EpochView::default(),
-        outbox: Default::default(),
-        disk: None,
-        connections: Connections::default(),
-        timers: TimerQueue::default(),
-        prng: Prng::new(1),
-        recorder: FlightRecorder::new(4),
-        messages: Default::default(),
-        tallies: Default::default(),
-        probes: Probes::default(),
-        faults: FaultPlan::none(),
-        mutation: Mutation::None,
-        halt: None,
-    };
+    let config = Config::new(vec![NodeId(1)], vec![], 1);
+    let mut shared = Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config));
     shared.connections.open(ID);
     shared
 }

@@ -25,7 +25,7 @@ pub(super) struct Call {
     /// Times it was tried again.
     pub(super) retries: u32,
     /// When it was first to be tried again.
-    pub(super) troubled: Option<Instant>,
+    troubled: Option<Instant>,
     /// When it is looked at again; set by [`Client::put`] and its kin.
     pub(super) due: Option<Instant>,
     /// What the time at `due` is for.
@@ -68,6 +68,12 @@ const BACKOFF_DOUBLINGS_MAX: u32 = 7;
 impl Call {
     pub(super) fn new(session: SessionNumber, work: Work) -> Self {
         Self { session, attempt: 1, retries: 0, troubled: None, due: None, wake: Wake::Never, work }
+    }
+
+    /// It is tried once more.
+    pub(super) fn note_retry(&mut self, now: Instant) {
+        self.retries += 1;
+        self.troubled.get_or_insert(now);
     }
 
     /// The request counter of this attempt on the wire.
@@ -167,8 +173,7 @@ impl Client {
 
     /// Files a call to be sent again after a while, with a new number.
     pub(super) fn put_retry(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
-        call.retries += 1;
-        call.troubled.get_or_insert(ctx.now());
+        call.note_retry(ctx.now());
         let retries = call.retries;
         self.put_again(ctx, token, call, retries);
     }

@@ -356,8 +356,7 @@ impl Client {
         }
         probe!(ctx, "client: part of a scan is read elsewhere");
         scan.unopened.extend(partitions.iter().copied());
-        call.retries += 1;
-        call.troubled.get_or_insert(ctx.now());
+        call.note_retry(ctx.now());
         self.pump(ctx, token, call);
     }
 

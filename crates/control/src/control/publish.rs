@@ -52,7 +52,8 @@ impl Control {
     fn take_state(&mut self, ctx: &mut Ctx<'_>, state: Arc<ClusterState>) {
         assert!(state.index > self.state.index, "states go forward");
         let before = std::mem::replace(&mut self.state, state);
-        self.tell_participants(ctx, &Message::State(self.state.clone()));
+        let state = Message::State(self.state.clone());
+        self.tell_workers(ctx, ActorKind::Participant, &state);
         fault_point!(ctx, "control: state applied, followers not told");
         if self.shows_state() {
             for follower in &self.followers {

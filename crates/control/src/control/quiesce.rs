@@ -174,22 +174,15 @@ impl Control {
         span: Duration,
     ) {
         // It may be the first that is heard of a new leader.
-        if term < self.consensus.term() {
+        if term < self.consensus.term() || self.role != NodeRole::Data {
             return;
         }
         self.quieting.number += 1;
         self.quieting.asked = Some((from.node, term, attempt));
         self.quieting.quiet.clear();
-        if self.role != NodeRole::Data {
-            return;
-        }
         let number = self.quieting.number;
-        for worker in 0..self.workers {
-            let worker = WorkerId(worker);
-            let to = Address { node: self.node, worker, actor: ActorKind::Coordinator };
-            let quiesce = CoordinatorMessage::Quiesce { number, node, incarnation, span };
-            ctx.send(to, Message::Coordinator(quiesce));
-        }
+        let quiesce = CoordinatorMessage::Quiesce { number, node, incarnation, span };
+        self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
     }
 
     /// Member: a worker's coordinator has nothing open there.

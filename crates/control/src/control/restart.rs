@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, Mutation, probe};
 use model::{
-    Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId, NodeRole,
-    Returned, WorkerId,
+    ActorKind, Address, ClusterId, Command, Epoch, Incarnation, Member, MemberStatus, NodeId,
+    NodeRole, Returned, WorkerId,
 };
 use stdx::Instant;
 use wire::{Message, NodeLife, ParticipantMessage};
@@ -85,7 +85,7 @@ impl Control {
                 .map_or(Epoch(0), |(_, saved)| self.state.restorable(saved)),
         };
         let restore = Message::Participant(ParticipantMessage::Restore { through });
-        self.tell_participants(ctx, &restore);
+        self.tell_workers(ctx, ActorKind::Participant, &restore);
     }
 
     /// A worker has read its rows back.

@@ -3,13 +3,9 @@
 
 mod quiesce;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::TimerQueue;
-use actor::{
-    Actor, Ctx, EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, Tally,
-};
+use actor::{Actor, Ctx, EpochView, LeaseCell, Shared, Tally};
 use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
     ActorKind, Address, ClusterState, Column, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
@@ -17,7 +13,7 @@ use model::{
     PartitionIndex, Row, RowLayout, SessionId, Table, TableId, TransactionId, UniqueIndexDef,
     Value, WorkerId,
 };
-use stdx::{Duration, Instant, Prng};
+use stdx::{Duration, Instant};
 use wire::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
     Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation, ReportedLeg,
@@ -103,27 +99,11 @@ impl World {
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            node: NodeId(1),
-            incarnation: Incarnation(1),
-            worker: WorkerId(0),
-            workers: 1,
             now: Instant::from_nanos(1),
             cluster: Arc::new(cluster()),
-            config: Arc::new(config),
             lease,
             epochs: EpochView { current: Epoch(5), ..EpochView::default() },
-            outbox: VecDeque::new(),
-            disk: None,
-            connections: Default::default(),
-            timers: TimerQueue::default(),
-            prng: Prng::new(1),
-            recorder: FlightRecorder::new(16),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
-            faults: FaultPlan::none(),
-            mutation: Mutation::None,
-            halt: None,
+            ..Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config))
         };
         Self { coordinator: Coordinator::new(), shared }
     }
@@ -141,18 +121,22 @@ impl World {
 
     /// Removes a member, listing its coordinators for takeover.
     fn kill(&mut self, node: u16) -> Vec<(Address, Message)> {
+        let (node, incarnation) = (NodeId(node), Incarnation(1));
+        self.change(|cluster| {
+            cluster.members.remove(&node);
+            for slot in &mut cluster.slots {
+                slot.replicas.retain(|replica| replica.node != node);
+            }
+            cluster.takeovers.push(Takeover { node, incarnation, workers: 1 });
+        })
+    }
+
+    /// Lets it reach a newer state.
+    fn change(&mut self, change: impl FnOnce(&mut ClusterState)) -> Vec<(Address, Message)> {
         let before = Arc::clone(&self.shared.cluster);
         let mut after = (*before).clone();
         after.index = ControlIndex(after.index.0 + 1);
-        after.members.remove(&NodeId(node));
-        for slot in &mut after.slots {
-            slot.replicas.retain(|replica| replica.node != NodeId(node));
-        }
-        after.takeovers.push(Takeover {
-            node: NodeId(node),
-            incarnation: Incarnation(1),
-            workers: 1,
-        });
+        change(&mut after);
         self.shared.cluster = Arc::new(after);
         let mut ctx = Ctx::new(&mut self.shared, ActorKind::Coordinator);
         self.coordinator.cluster_changed(&mut ctx, &before);

@@ -1,13 +1,12 @@
 //! The driver alone, with one coordinator played by hand: when it switches.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::{EpochView, FaultPlan, FlightRecorder, LeaseCell, Probes, TimerQueue};
+use actor::LeaseCell;
 use model::{
     ActorKind, Config, ControlIndex, Incarnation, Member, MemberStatus, NodeId, NodeRole, WorkerId,
 };
-use stdx::{Duration, Prng};
+use stdx::Duration;
 
 use super::*;
 
@@ -32,30 +31,14 @@ impl World {
         };
         let members = [(NodeId(1), member)].into();
         let cluster = ClusterState { started: true, members, ..ClusterState::default() };
+        let config = Config::new(vec![NodeId(1)], vec![NodeId(3)], 1);
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            node: NodeId(1),
-            incarnation: Incarnation(1),
-            worker: WorkerId(0),
-            workers: 1,
             now: Instant::from_nanos(1_000_000_000),
             cluster: Arc::new(cluster),
-            config: Arc::new(Config::new(vec![NodeId(1)], vec![NodeId(3)], 1)),
             lease,
-            epochs: EpochView::default(),
-            outbox: VecDeque::new(),
-            disk: None,
-            connections: Default::default(),
-            timers: TimerQueue::default(),
-            prng: Prng::new(1),
-            recorder: FlightRecorder::new(16),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
-            faults: FaultPlan::none(),
-            mutation: Mutation::None,
-            halt: None,
+            ..Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config))
         };
         let mut world = Self { epochs: Epochs::new(), shared };
         let mut ctx = Ctx::new(&mut world.shared, ActorKind::Epochs);

@@ -11,10 +11,7 @@ mod scans;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use actor::{
-    Actor, Ctx, EpochView, FaultPlan, Figures, FlightRecorder, LeaseCell, Mutation, Probes, Shared,
-    Timer, TimerQueue,
-};
+use actor::{Actor, Ctx, EpochView, Figures, LeaseCell, Mutation, Shared, Timer};
 use model::cluster::{PlacementSlot, Replica, Takeover};
 use model::{
     ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex, Epoch,
@@ -196,30 +193,16 @@ impl World {
 
     fn start(&mut self, node: u16, incarnation: u64, config: Config) {
         let disk = config.disk.then(VecDeque::new);
+        let life = (NodeId(node), Incarnation(incarnation));
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            node: NodeId(node),
-            incarnation: Incarnation(incarnation),
-            worker: WorkerId(0),
-            workers: 1,
             now: Instant::from_nanos(1),
             cluster: self.cluster.clone(),
-            config: Arc::new(config),
             lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
-            outbox: VecDeque::new(),
             disk,
-            connections: Default::default(),
-            timers: TimerQueue::default(),
-            prng: Prng::new(1),
-            recorder: FlightRecorder::new(16),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
-            faults: FaultPlan::none(),
-            mutation: Mutation::None,
-            halt: None,
+            ..Shared::new(life, (WorkerId(0), 1), Arc::new(config))
         };
         self.nodes.insert(node, Node { participant: Participant::new(), shared });
         self.turn(node, |participant, ctx| {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use actor::{
     Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FaultPlan, FlightRecorder, LeaseCell, Mutation, Probes, Shared, TimerQueue,
+    FaultPlan, Mutation, Shared,
 };
 use model::{ClusterId, Epoch};
 use stdx::Prng;
@@ -170,27 +170,11 @@ impl World {
         let workers = if data { 2 } else { 1 };
         let faults = FaultPlan::random(self.prng.next_u64(), self.chance);
         let shared = Shared {
-            node,
-            incarnation,
-            worker: WorkerId(0),
-            workers,
-            now: Instant::ZERO,
-            cluster: Arc::default(),
-            config: self.config.clone(),
-            lease: LeaseCell::default(),
-            epochs: EpochView::default(),
-            outbox: VecDeque::new(),
             disk: self.config.disk.then(DiskQueue::new),
-            connections: Default::default(),
-            timers: TimerQueue::default(),
             prng: self.prng.fork(),
-            recorder: FlightRecorder::new(16),
-            messages: Default::default(),
-            tallies: Default::default(),
-            probes: Probes::default(),
             faults,
             mutation: self.mutation,
-            halt: None,
+            ..Shared::new((node, incarnation), (WorkerId(0), workers), self.config.clone())
         };
         let control = Control::new(self.config.clone(), node, incarnation, role, workers);
         let (offset, rate) = (self.prng.below(1 << 40), self.prng.between(965, 1_035));

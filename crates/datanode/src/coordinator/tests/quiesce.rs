@@ -46,17 +46,6 @@ impl World {
         names(&self.tell(CONTROL, Message::Coordinator(message)))
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut ClusterState)) -> Vec<(Address, Message)> {
-        let before = Arc::clone(&self.shared.cluster);
-        let mut after = (*before).clone();
-        after.index = ControlIndex(after.index.0 + 1);
-        change(&mut after);
-        self.shared.cluster = Arc::new(after);
-        let mut ctx = Ctx::new(&mut self.shared, ActorKind::Coordinator);
-        self.coordinator.cluster_changed(&mut ctx, &before);
-        self.sent()
-    }
-
     /// Begins the transaction of a session with an insert into a partition.
     fn begin(&mut self, session: u32, partition: u16) -> Vec<(Address, Message)> {
         let mut operation = insert(1);
