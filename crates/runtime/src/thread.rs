@@ -200,18 +200,18 @@ impl Thread {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        // What workers have asked for when they were started.
-        self.run_workers();
         loop {
+            // The first turn has what workers have asked for when they were started, and may be the
+            // last for long.
+            self.run_workers();
+            self.flush();
+            self.look_around()?;
             self.wait()?;
             if self.common.crash.has_crashed() || self.has_stopped() {
                 return Ok(());
             }
             self.collect_mail();
             self.handle_ready()?;
-            self.run_workers();
-            self.flush();
-            self.look_around()?;
         }
     }
 

@@ -9,6 +9,7 @@ mod connections;
 mod data;
 mod encryption;
 mod links;
+mod ready;
 mod stop;
 
 use std::net::{Ipv4Addr, SocketAddr};
