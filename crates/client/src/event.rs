@@ -1,6 +1,7 @@
 //! What a client tells the actor that embeds it.
 
 use model::{Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Value, WorkerId};
+use vector::Block;
 use wire::{CoordinatorRef, TransactionState};
 
 /// Names an open session of one [`Client`](crate::Client).
@@ -80,6 +81,8 @@ pub enum ClientResult {
     ScanRows {
         /// Projected columns of each row, in scan order.
         rows: Vec<Vec<Value>>,
+        /// What the scan's program has made of other rows.
+        blocks: Vec<Block>,
         /// That was all. Otherwise ask with `scan_next` or end with `scan_close`.
         finished: bool,
     },

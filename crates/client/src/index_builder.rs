@@ -174,7 +174,7 @@ impl IndexBuilder {
                 _ => self.begin_later(ctx),
             },
             Stage::Filling(filling) if filling.scan == token => match event.result {
-                ClientResult::ScanRows { rows, finished } => {
+                ClientResult::ScanRows { rows, finished, .. } => {
                     filling.keys.extend(rows);
                     filling.scanned = finished;
                     self.fill(ctx);

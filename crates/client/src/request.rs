@@ -1,6 +1,9 @@
 //! What a client can be asked for, in terms of tables and values.
 
+use std::sync::Arc;
+
 use model::{ColumnId, Epoch, Expression, IndexId, TableId, Value};
+use vector::Program;
 use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
 
 /// One operation of a batch.
@@ -203,6 +206,10 @@ pub struct ScanSpec {
     pub snapshot: Option<Epoch>,
     /// See the session's own changes, and lock in its transaction; begins one if none is open.
     pub in_transaction: bool,
+    /// What the data nodes are to make of the rows. They then bring blocks of its result, and rows
+    /// only where they cannot: those are as without a program, and nothing of it is done to them.
+    /// Not with locks, an order or a limit.
+    pub program: Option<Arc<Program>>,
 }
 
 impl ScanSpec {
@@ -219,6 +226,7 @@ impl ScanSpec {
             partition_key: None,
             snapshot: None,
             in_transaction: false,
+            program: None,
         }
     }
 

@@ -349,7 +349,7 @@ impl Session {
         let mut result = self.result(Ask::Scan(Box::new(spec))).await;
         loop {
             match result {
-                ClientResult::ScanRows { rows, finished } => {
+                ClientResult::ScanRows { rows, finished, .. } => {
                     all.extend(rows);
                     if finished {
                         return Ok(all);

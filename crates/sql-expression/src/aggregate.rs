@@ -182,6 +182,14 @@ impl Accumulator {
         Self { state: State::new(call), seen: call.distinct.then(BTreeMap::new) }
     }
 
+    /// The state after rows that somebody else has looked at: so many values that count, and what
+    /// they come to, which is their sum for SUM and AVG, the smallest or largest for MIN and MAX.
+    /// `None` for other aggregates, and with DISTINCT.
+    pub fn of_part(call: &AggregateCall, count: u64, value: Datum) -> Option<Self> {
+        let state = State::of_part(call, count, value).filter(|_| !call.distinct)?;
+        Some(Self { state, seen: None })
+    }
+
     /// Takes a row.
     pub fn update(
         &mut self,

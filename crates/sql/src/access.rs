@@ -17,6 +17,7 @@ use client::{
 use model::{
     ColumnId, Epoch, ErrorCode, Expression, IndexId, Refusal, Table, UniqueIndexDef, Value,
 };
+use vector::Program;
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel, Scan};
@@ -99,13 +100,13 @@ impl Reader {
         }
     }
 
-    /// Scans a range of an index, or the heap.
+    /// Scans a range of an index, or the heap. With a program there is no limit and no lock.
     pub(crate) fn scan(
         &self,
         range: ScanRange,
         filter: Option<Expression>,
         limit: Option<u64>,
-        partition_key: Option<Values>,
+        program: Option<Arc<Program>>,
     ) -> Scan {
         let (lock, wait, in_transaction, snapshot) = match self.mode {
             ReadMode::Committed => (LockMode::Committed, WaitPolicy::Wait, false, None),
@@ -121,9 +122,10 @@ impl Reader {
             limit,
             lock,
             wait,
-            partition_key,
+            partition_key: None,
             snapshot,
             in_transaction,
+            program,
         })
     }
 

@@ -25,6 +25,7 @@ use model::{
     ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
 };
 use stdx::{Duration, Instant};
+use vector::Block;
 use wire::Inspection;
 
 /// Names an ask of one connection.
@@ -518,18 +519,23 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The next rows, never none; nothing when the scan has ended.
+    /// The next rows, never none; nothing when the scan has ended. Of a scan without a program.
     pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>, Failure> {
+        Ok(self.next_part().await?.map(|(rows, _)| rows))
+    }
+
+    /// The next rows, and what the scan's program has made of others; never none of both.
+    pub async fn next_part(&mut self) -> Result<Option<(Vec<Vec<Value>>, Vec<Block>)>, Failure> {
         while !self.finished {
             if !std::mem::replace(&mut self.asked, false) {
                 let ask = Ask::ScanNext(self.waiting.ticket);
                 self.waiting.exchange.borrow_mut().ask(self.waiting.lane, ask);
             }
             match self.waiting.next(true).await? {
-                ClientResult::ScanRows { rows, finished } => {
+                ClientResult::ScanRows { rows, blocks, finished } => {
                     self.finished = finished;
-                    if !rows.is_empty() {
-                        return Ok(Some(rows));
+                    if !rows.is_empty() || !blocks.is_empty() {
+                        return Ok(Some((rows, blocks)));
                     }
                 }
                 other => {

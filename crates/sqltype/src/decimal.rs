@@ -76,6 +76,12 @@ impl Decimal {
         valid.then(|| Self::new(value < 0, Wide::from(value.unsigned_abs()), scale))
     }
 
+    /// The number without its point: `value * 10^scale`; `None` when 127 bits are not enough.
+    pub fn to_unscaled(self) -> Option<i128> {
+        let magnitude = i128::try_from(self.magnitude.low()?).ok()?;
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
     /// Digits after the point.
     pub fn scale(&self) -> u8 {
         self.scale

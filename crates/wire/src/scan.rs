@@ -4,6 +4,8 @@
 //! memory at the data node. A scan that meets a locked row after it has rows to send, sends them
 //! first: it never sleeps on a lock while it sits on results.
 
+use std::sync::Arc;
+
 use codec::Codec;
 use model::{
     Address, Epoch, Expression, IndexId, OperationNumber, PartitionId, Refusal, Row, ScanNumber,
@@ -11,6 +13,7 @@ use model::{
 };
 
 use stdx::Duration;
+use vector::{Block, Program};
 
 use crate::chain::Chain;
 use crate::operation::{LockMode, Projection, WaitPolicy};
@@ -99,6 +102,10 @@ pub struct ScanRequest {
     pub limit: Option<u64>,
     /// The chain the client routed a locking scan by; empty for others.
     pub chain: Chain,
+    /// What to make of the rows, instead of `filter` and `projection`. A participant that does not
+    /// know of programs goes by those, so they are given too.
+    #[codec(since = 3)]
+    pub program: Option<Arc<Program>>,
 }
 
 /// One row of a scan.
@@ -128,10 +135,14 @@ pub struct ScanBatch {
     pub scan: ScanId,
     /// Which partition.
     pub partition: PartitionId,
-    /// Rows in scan order; possibly none.
+    /// Rows in scan order; possibly none. Of a scan with a program: rows of its inputs of which
+    /// something cannot be computed, or all that pass `filter` if the participant knows no programs.
     pub rows: Vec<ScanRow>,
     /// What comes after.
     pub status: ScanStatus,
+    /// What the program has made of the other rows.
+    #[codec(since = 3)]
+    pub blocks: Vec<Block>,
 }
 
 /// Between clients and participants.

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use model::{Address, PartitionId, Row};
+use vector::Block;
 use wire::{ScanOrder, ScanRow};
 
 use super::route::Life;
@@ -30,8 +31,16 @@ pub(super) struct Stream {
     pub(super) life: Life,
     pub(super) progress: Progress,
     rows: VecDeque<ScanRow>,
-    /// It has brought rows, given out or not.
+    blocks: Vec<Block>,
+    /// It has brought rows or blocks, given out or not.
     brought: bool,
+}
+
+impl Stream {
+    /// Whether something is at hand.
+    fn has_some(&self) -> bool {
+        !self.rows.is_empty() || !self.blocks.is_empty()
+    }
 }
 
 /// All streams of a scan.
@@ -61,8 +70,8 @@ impl Streams {
 
     /// Adds a stream that was asked for its first batch.
     pub(super) fn open(&mut self, partition: PartitionId, source: Address, life: Life) {
-        let (progress, rows) = (Progress::Asked, VecDeque::new());
-        let stream = Stream { source, life, progress, rows, brought: false };
+        let (progress, rows, blocks) = (Progress::Asked, VecDeque::new(), Vec::new());
+        let stream = Stream { source, life, progress, rows, blocks, brought: false };
         let replaced = self.streams.insert(partition, stream);
         assert!(replaced.is_none(), "{partition} is scanned once");
     }
@@ -73,10 +82,16 @@ impl Streams {
     }
 
     /// Adds a batch to a stream.
-    pub(super) fn push(&mut self, partition: PartitionId, rows: Vec<ScanRow>, progress: Progress) {
+    pub(super) fn push(
+        &mut self,
+        partition: PartitionId,
+        (rows, blocks): (Vec<ScanRow>, Vec<Block>),
+        progress: Progress,
+    ) {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
-        stream.brought |= !rows.is_empty();
+        stream.brought |= !rows.is_empty() || !blocks.is_empty();
         stream.rows.extend(rows);
+        stream.blocks.extend(blocks);
         stream.progress = progress;
     }
 
@@ -104,13 +119,13 @@ impl Streams {
 
     /// Streams that may bring rows or have some at hand.
     pub(super) fn busy(&self) -> usize {
-        let busy = |s: &&Stream| s.progress != Progress::Finished || !s.rows.is_empty();
+        let busy = |s: &&Stream| s.progress != Progress::Finished || s.has_some();
         self.streams.values().filter(busy).count()
     }
 
     /// Whether all streams have ended and all rows are given out.
     pub(super) fn exhausted(&self) -> bool {
-        self.streams.values().all(|s| s.progress == Progress::Finished && s.rows.is_empty())
+        self.streams.values().all(|s| s.progress == Progress::Finished && !s.has_some())
     }
 
     /// Streams to ask for their next batch: nothing at hand, and more to come. They count as
@@ -118,12 +133,17 @@ impl Streams {
     pub(super) fn ask_empty(&mut self) -> Vec<(PartitionId, Address)> {
         let mut asked = Vec::new();
         for (partition, stream) in &mut self.streams {
-            if stream.progress == Progress::More && stream.rows.is_empty() {
+            if stream.progress == Progress::More && !stream.has_some() {
                 stream.progress = Progress::Asked;
                 asked.push((*partition, stream.source));
             }
         }
         asked
+    }
+
+    /// Takes out all blocks.
+    pub(super) fn take_blocks(&mut self) -> Vec<Block> {
+        self.streams.values_mut().flat_map(|stream| std::mem::take(&mut stream.blocks)).collect()
     }
 
     /// Takes out the rows that can be given out now, at most `limit`.
@@ -254,7 +274,7 @@ mod tests {
             let rows = input
                 .drain(..count)
                 .map(|v| ScanRow { key: Box::new([v]), row: Row(Box::new([v])) });
-            let rows = rows.collect();
+            let rows = (rows.collect(), Vec::new());
             let progress = if input.is_empty() { Progress::Finished } else { Progress::More };
             streams.push(partition, rows, progress);
             let taken = streams.take_ready(prng.between(1, 9));

@@ -35,7 +35,7 @@ pub(super) struct ScanCall {
     unopened: VecDeque<PartitionId>,
     /// The application waits for rows.
     wanted: bool,
-    /// Rows given to the application.
+    /// Rows and blocks given to the application.
     delivered: u64,
     /// The transaction was begun by this scan.
     began: bool,
@@ -92,8 +92,11 @@ impl Client {
             return token;
         }
         let locks = spec.lock != LockMode::Committed;
+        let ordered = matches!(spec.range, ScanRange::Index { order: Some(_), .. });
+        let computes = spec.program.is_some() && (locks || ordered || spec.limit.is_some());
         let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
-        if (locks && !spec.in_transaction) || (spec.in_transaction && spec.snapshot.is_some()) {
+        let holds = spec.in_transaction && spec.snapshot.is_some();
+        if (locks && !spec.in_transaction) || holds || computes {
             let refusal = Refusal::new(ErrorCode::BadRequest, "scan of contrary kinds");
             self.emit(session, token, ClientResult::Failed(refusal));
         } else if spec.in_transaction && self.session_mut(session).call.is_some() {
@@ -233,7 +236,8 @@ impl Client {
         let scan = work(&mut call);
         if scan.wanted {
             let rows = scan.streams.take_ready(scan.room());
-            scan.delivered += rows.len() as u64;
+            let blocks = scan.streams.take_blocks();
+            scan.delivered += (rows.len() + blocks.len()) as u64;
             let finished = scan.done();
             let decoder = &scan.opened.as_ref().expect("an opened scan").decoder;
             let decoded: Result<Vec<_>, Refusal> =
@@ -242,18 +246,20 @@ impl Client {
                 Ok(rows) => rows,
                 Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
             };
-            let told = scan.spec.in_transaction && (finished || !rows.is_empty());
+            let some = !rows.is_empty() || !blocks.is_empty();
+            let told = scan.spec.in_transaction && (finished || some);
             if told && let Some(open) = self.session_mut(session).transaction.as_mut() {
                 open.answered = true;
             }
             let scan = work(&mut call);
             if finished {
                 scan.close_streams(ctx, id);
-                return self.finish(token, session, ClientResult::ScanRows { rows, finished });
+                let result = ClientResult::ScanRows { rows, blocks, finished };
+                return self.finish(token, session, result);
             }
-            if !rows.is_empty() {
+            if some {
                 scan.wanted = false;
-                self.emit(session, token, ClientResult::ScanRows { rows, finished });
+                self.emit(session, token, ClientResult::ScanRows { rows, blocks, finished });
             }
         }
         // The next batches of a scan that takes no locks are fetched while the application works.
@@ -289,7 +295,7 @@ impl Client {
 
     /// Takes a batch.
     pub(super) fn scan_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, batch: ScanBatch) {
-        let ScanBatch { scan: id, partition, rows, status } = batch;
+        let ScanBatch { scan: id, partition, rows, blocks, status } = batch;
         let session = self.session_named(id.session);
         let call = session.and_then(|session| self.take_numbered(id.number.0, session));
         let Some((token, mut call)) = call else {
@@ -320,7 +326,7 @@ impl Client {
         stream.source = from;
         let more = status == ScanStatus::More;
         let progress = if more { Progress::More } else { Progress::Finished };
-        scan.streams.push(partition, rows, progress);
+        scan.streams.push(partition, (rows, blocks), progress);
         self.pump(ctx, token, call);
     }
 
@@ -496,6 +502,7 @@ fn request(
         lock_wait,
         limit: spec.limit,
         chain: wire::Chain::EMPTY,
+        program: spec.program.clone(),
     }
 }
 

@@ -405,6 +405,7 @@ impl Coordinator {
                 partition: scan.partition,
                 rows: vec![],
                 status: wire::ScanStatus::Failed(refusal),
+                blocks: vec![],
             };
             return ctx.send(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
         }

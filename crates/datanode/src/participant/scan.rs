@@ -19,6 +19,7 @@ use model::{
     Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
+use vector::{Bad, Block, Machine, Output};
 use wire::{
     Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRow, ScanSource,
     ScanStatus, WaitPolicy,
@@ -55,7 +56,14 @@ struct Scan {
     /// Rows still wanted; none for all.
     remaining: Option<u64>,
     rows: Vec<ScanRow>,
+    /// What its program has made of other rows.
+    blocks: Vec<Block>,
+    /// Bytes of rows and blocks.
     row_bytes: usize,
+    /// Runs its program.
+    machine: Option<Box<Machine>>,
+    /// The walk has ended; the machine may have something left.
+    walked: bool,
     /// The client awaits a batch.
     asked: bool,
     /// Waits for a lock under `ticket`.
@@ -157,10 +165,18 @@ impl Participant {
         let locking = match admitted {
             Ok(locking) => locking,
             Err(refusal) => {
-                return send_batch(ctx, request.reply_to, key, vec![], ScanStatus::Failed(refusal));
+                return send_failure(ctx, request.reply_to, key, refusal);
             }
         };
         let table = self.replicas[&request.partition].partition.table();
+        let machine = match request.program.as_ref().map(|program| Machine::new(program, table)) {
+            None => None,
+            Some(Ok(machine)) => Some(Box::new(machine)),
+            Some(Err(Bad(why))) => {
+                let refusal = Refusal::new(ErrorCode::BadRequest, why);
+                return send_failure(ctx, request.reply_to, key, refusal);
+            }
+        };
         let own = request.transaction.filter(|_| request.snapshot.is_none());
         self.scans.tickets += 1;
         let scan = Scan {
@@ -171,7 +187,10 @@ impl Participant {
             own: own.map(|own| (own.transaction, own.leg, own.seen_to)),
             remaining: request.limit,
             rows: Vec::new(),
+            blocks: Vec::new(),
             row_bytes: 0,
+            machine,
+            walked: false,
             asked: true,
             waits: false,
             queued: false,
@@ -185,6 +204,12 @@ impl Participant {
 
     /// Whether the scan may run here and makes sense.
     fn admit_scan(&self, ctx: &mut Ctx<'_>, request: &ScanRequest) -> Result<(), Refusal> {
+        let computes =
+            request.lock != wire::LockMode::Committed || request.keys || request.limit.is_some();
+        if request.program.is_some() && computes {
+            let detail = "a scan with a program takes no locks, and has no order and no limit";
+            return Err(Refusal::new(ErrorCode::BadRequest, detail));
+        }
         if request.transaction.is_none() && !ctx.may_serve() {
             return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
         }
@@ -248,8 +273,7 @@ impl Participant {
     fn next_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, key: ScanKey) {
         let Some(scan) = self.scans.records.get_mut(&key) else {
             probe!(ctx, "scan: next batch of an unknown scan");
-            let status = ScanStatus::Failed(ErrorCode::ScanAborted.into());
-            return send_batch(ctx, from, key, vec![], status);
+            return send_failure(ctx, from, key, ErrorCode::ScanAborted.into());
         };
         scan.asked = true;
         if let Some(refusal) = scan.failed.take() {
@@ -282,7 +306,7 @@ impl Participant {
         if scan.asked {
             let reply_to = scan.request.reply_to;
             self.scans.records.remove(&key);
-            return send_batch(ctx, reply_to, key, vec![], ScanStatus::Failed(refusal));
+            return send_failure(ctx, reply_to, key, refusal);
         }
         if refusal.code == ErrorCode::ScanAborted {
             // What a client is told that asks for an unknown scan.
@@ -345,14 +369,12 @@ impl Participant {
                 self.keep_scanning(ctx);
             }
             Step::Full => {
-                let rows = scan.take_rows();
+                let some = scan.take_some();
                 self.scans.records.insert(key, scan);
-                send_batch(ctx, reply_to, key, rows, ScanStatus::More);
+                send_batch(ctx, reply_to, key, some, ScanStatus::More);
             }
-            Step::End => send_batch(ctx, reply_to, key, scan.rows, ScanStatus::Finished),
-            Step::Failed(refusal) => {
-                send_batch(ctx, reply_to, key, vec![], ScanStatus::Failed(refusal));
-            }
+            Step::End => send_batch(ctx, reply_to, key, scan.take_some(), ScanStatus::Finished),
+            Step::Failed(refusal) => send_failure(ctx, reply_to, key, refusal),
             Step::Locked(hash) => {
                 probe!(ctx, "scan: waits for a lock");
                 ctx.count(Tally::LockWait);
@@ -362,8 +384,8 @@ impl Participant {
                 let wait = Wait::new(ctx, (key.1, hash), Waiting::Scan(key.0), true, deadline);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
-                    let rows = scan.take_rows();
-                    send_batch(ctx, reply_to, key, rows, ScanStatus::More);
+                    let some = scan.take_some();
+                    send_batch(ctx, reply_to, key, some, ScanStatus::More);
                 }
                 self.scans.records.insert(key, scan);
             }
@@ -407,6 +429,9 @@ impl Participant {
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
         let mut left = ctx.config().scan_step_rows.max(1);
         let step = loop {
+            if scan.walked {
+                break scan.give_rest();
+            }
             if scan.remaining == Some(0) {
                 break Step::End;
             }
@@ -414,7 +439,17 @@ impl Participant {
                 break Step::Again;
             }
             left -= 1;
-            let Some((_, row)) = walk.next() else { break Step::End };
+            let Some((_, row)) = walk.next() else {
+                scan.walked = true;
+                break scan.give_rest();
+            };
+            if let Some(machine) = &mut scan.machine {
+                machine.take(table, row);
+                if machine.has_output() && scan.collect() {
+                    break Step::Full;
+                }
+                continue;
+            }
             match evaluate::passes(table, row, scan.request.filter.as_ref()) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -468,11 +503,40 @@ impl Scan {
         }
     }
 
-    /// The rows of a batch; the client must ask for the next.
-    fn take_rows(&mut self) -> Vec<ScanRow> {
+    /// The walk has ended: what the machine has left is given out, a batch at a time.
+    fn give_rest(&mut self) -> Step {
+        if let Some(machine) = &mut self.machine {
+            machine.finish();
+        }
+        if self.collect() { Step::Full } else { Step::End }
+    }
+
+    /// Moves what the machine has made into the batch; true when that is full.
+    fn collect(&mut self) -> bool {
+        let Some(machine) = &mut self.machine else { return false };
+        while self.row_bytes < BATCH_BYTES_MAX {
+            match machine.pop_output() {
+                None => return false,
+                Some(Output::Block(block)) => {
+                    self.row_bytes += block.memory_bytes();
+                    self.blocks.push(block);
+                }
+                Some(Output::Rows(rows)) => {
+                    for row in rows {
+                        self.row_bytes += row.0.len();
+                        self.rows.push(ScanRow { key: Box::default(), row });
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// What a batch has; the client must ask for the next.
+    fn take_some(&mut self) -> (Vec<ScanRow>, Vec<Block>) {
         self.asked = false;
         self.row_bytes = 0;
-        std::mem::take(&mut self.rows)
+        (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks))
     }
 }
 
@@ -480,9 +544,13 @@ fn send_batch(
     ctx: &mut Ctx<'_>,
     to: Address,
     key: ScanKey,
-    rows: Vec<ScanRow>,
+    (rows, blocks): (Vec<ScanRow>, Vec<Block>),
     status: ScanStatus,
 ) {
-    let batch = ScanBatch { scan: key.0, partition: key.1, rows, status };
+    let batch = ScanBatch { scan: key.0, partition: key.1, rows, status, blocks };
     ctx.send(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
+}
+
+fn send_failure(ctx: &mut Ctx<'_>, to: Address, key: ScanKey, refusal: Refusal) {
+    send_batch(ctx, to, key, (vec![], vec![]), ScanStatus::Failed(refusal));
 }

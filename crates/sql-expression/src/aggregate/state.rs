@@ -90,6 +90,22 @@ impl State {
         }
     }
 
+    /// See [`Accumulator::of_part`](super::Accumulator::of_part).
+    pub(super) fn of_part(call: &AggregateCall, count: u64, value: Datum) -> Option<Self> {
+        Some(match (Self::new(call), value) {
+            (Self::Count(_), _) => Self::Count(count),
+            (Self::Sum(sum), Datum::Null) => Self::Sum(sum),
+            (Self::Sum(_), Datum::Decimal(total)) => {
+                Self::Sum(Sum { total: Total::Decimal(total), count })
+            }
+            (Self::Sum(_), Datum::Double(total)) => {
+                Self::Sum(Sum { total: Total::Double(total), count })
+            }
+            (Self::Extreme(_), value) => Self::Extreme(Some(value).filter(|v| !v.is_null())),
+            _ => return None,
+        })
+    }
+
     /// Takes a row of `COUNT(*)`.
     pub(super) fn count(&mut self) {
         if let Self::Count(count) = self {

@@ -6,18 +6,17 @@
 //! # Guarantees
 //! What a client does not read is not computed far ahead: a batch is asked for when it is wanted.
 
+mod group;
 mod join;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sql_expression::{Accumulator, SqlError, compare_values, group_key, push_group_key};
+use sql_expression::{SqlError, compare_values, group_key};
 use sqltype::{Datum, SqlType};
 
 use crate::execute::run::{Boxed, Row, Run};
 use crate::execute::scan::{TableCursor, limits, look_up};
-use crate::plan::operator::{
-    Aggregate, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan,
-};
+use crate::plan::operator::{DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan};
 
 /// Rows given at a time by operators that have collected them all.
 const BATCH: usize = 256;
@@ -276,7 +275,7 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
-        Operator::Aggregate(aggregate) => grouped(run, aggregate).await,
+        Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
         Operator::Edges { width, edges } => {
             let mut row = vec![Datum::Null; *width];
             for Edge { scan, place } in edges {
@@ -377,94 +376,6 @@ fn compare_keys<'v>(
         }
     }
     std::cmp::Ordering::Equal
-}
-
-/// A group under way: its first row and its aggregates.
-struct Group {
-    first: Row,
-    values: Vec<Datum>,
-    accumulators: Vec<Accumulator>,
-}
-
-/// Adds a row to a group. `waits` says which aggregates have to be prepared for each row.
-async fn add(
-    run: &mut Run<'_>,
-    group: &mut Group,
-    aggregate: &Aggregate,
-    waits: &[bool],
-    row: &Row,
-) -> Result<(), SqlError> {
-    let calls = aggregate.calls.iter().zip(waits);
-    for (accumulator, (call, waits)) in group.accumulators.iter_mut().zip(calls) {
-        if *waits {
-            for argument in call.arguments() {
-                run.prepare(argument, row).await?;
-            }
-        }
-        accumulator.update(call, row, &mut run.context)?;
-    }
-    Ok(())
-}
-
-async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Vec<Row>, SqlError> {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut by_key: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    let accumulators = || aggregate.calls.iter().map(Accumulator::new).collect::<Vec<_>>();
-    let waits = |call: &sql_expression::AggregateCall| {
-        call.arguments().any(|argument| argument.needs() != Default::default())
-    };
-    let waits: Vec<bool> = aggregate.calls.iter().map(waits).collect();
-    let mut cursor = open(&aggregate.input);
-    while let Some(rows) = cursor.next(run).await? {
-        for row in rows {
-            let values = evaluate(run, &aggregate.group, &row).await?;
-            let levels = if aggregate.rollup { values.len() } else { 0 };
-            for level in 0..=levels {
-                // The n-th super-aggregate groups by all but the last n expressions.
-                let kept = values.len() - level;
-                if aggregate.whole && !groups.is_empty() {
-                    add(run, &mut groups[0], aggregate, &waits, &row).await?;
-                    continue;
-                }
-                let mut key = vec![level as u8];
-                let types = aggregate.group.iter().map(|formula| formula.expression.sql_type());
-                for (value, sql_type) in values[..kept].iter().zip(types) {
-                    push_group_key(value, sql_type, &mut key);
-                }
-                let at = *by_key.entry(key).or_insert_with(|| {
-                    let mut values = values.clone();
-                    values[kept..].fill(Datum::Null);
-                    groups.push(Group { first: row.clone(), values, accumulators: accumulators() });
-                    groups.len() - 1
-                });
-                add(run, &mut groups[at], aggregate, &waits, &row).await?;
-            }
-        }
-        run.worked(BATCH).await?;
-    }
-    if groups.is_empty() && aggregate.whole {
-        let first = vec![Datum::Null; aggregate.width];
-        groups.push(Group { first, values: Vec::new(), accumulators: accumulators() });
-    }
-    let mut rows = Vec::with_capacity(groups.len());
-    for group in groups {
-        let Group { first: mut row, values, accumulators } = group;
-        row.truncate(aggregate.width);
-        row.resize(aggregate.width, Datum::Null);
-        for (accumulator, call) in accumulators.into_iter().zip(&aggregate.calls) {
-            row.push(accumulator.finish(call, &mut run.context)?);
-        }
-        if aggregate.rollup {
-            // Columns that are grouped by show NULL in super-aggregate rows.
-            for (formula, value) in aggregate.group.iter().zip(values) {
-                if let Some(place) = formula.expression.as_column() {
-                    row[place as usize] = value;
-                }
-            }
-        }
-        rows.push(row);
-    }
-    Ok(rows)
 }
 
 async fn combined(

@@ -7,18 +7,19 @@
 //! Every condition is checked here: a path that cannot be used with the values at hand (a text that
 //! is no number) becomes a scan of all rows, and the answer is the same.
 
-use std::collections::BTreeSet;
-
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use client::{IndexBound, ScanRange};
 use model::{IndexId, Value};
-use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
+use sql_expression::{Expression, Form, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind, storage};
+use vector::{Block, Program, ScalarRef};
 use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
 use crate::execute::key::{KeyValue, key_value};
+use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, IndexRange, Pattern, TableScan};
@@ -32,11 +33,23 @@ pub(crate) enum TableCursor<'p> {
     New(&'p TableScan),
     /// Rows by key.
     Keys { scan: &'p TableScan, reader: Box<Reader>, keys: VecDeque<Values>, unique: bool },
-    /// Rows of scans, one after the other; whether conditions are still to be checked.
-    Scans { scan: &'p TableScan, open: VecDeque<Scan>, checks: bool },
+    /// Rows of scans, one after the other.
+    Scans { scan: &'p TableScan, open: VecDeque<Scan>, checks: Checks },
     /// Nothing more.
     Done,
 }
+
+/// What conditions are still to be checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checks {
+    /// Of rows that come as they are stored.
+    rows: bool,
+    /// Of rows that a program has let through.
+    blocks: bool,
+}
+
+/// Some rows, and blocks of what a program has made of groups.
+pub(crate) type Mixed = (Vec<Row>, Vec<Block>);
 
 /// The keys or the range that a path stands for, with the values of this execution.
 pub(crate) enum Located {
@@ -51,15 +64,43 @@ pub(crate) enum Located {
 }
 
 impl<'p> TableCursor<'p> {
+    /// Begins a scan for a program that groups rows. What it has made of them comes as blocks, and
+    /// other rows, which may be all, as they are without it.
+    pub(crate) async fn grouping(
+        run: &mut Run<'_>,
+        scan: &'p TableScan,
+        program: Arc<Program>,
+    ) -> Result<Self, SqlError> {
+        begin(run, scan, Some(program)).await
+    }
+
     /// The next rows, in the shape of the block.
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         loop {
-            let mut checks = true;
+            let Some((mut rows, blocks)) = self.next_mixed(run).await? else { return Ok(None) };
+            if let Self::Scans { scan, checks, .. } = self {
+                for block in &blocks {
+                    rows_of(run, scan, block, checks.blocks, &mut rows).await?;
+                }
+            }
+            if !rows.is_empty() {
+                return Ok(Some(rows));
+            }
+        }
+    }
+
+    /// The next rows and blocks; perhaps none of both.
+    pub(crate) async fn next_mixed(
+        &mut self,
+        run: &mut Run<'_>,
+    ) -> Result<Option<Mixed>, SqlError> {
+        loop {
+            let (mut checks, mut blocks) = (true, Vec::new());
             let (scan, found) = match self {
                 Self::Done => return Ok(None),
                 Self::New(scan) => {
                     let scan = *scan;
-                    *self = begin(run, scan).await?;
+                    *self = begin(run, scan, None).await?;
                     continue;
                 }
                 Self::Keys { scan, reader, keys, unique } => {
@@ -77,9 +118,9 @@ impl<'p> TableCursor<'p> {
                     (*scan, rows.into_iter().flatten().collect::<Vec<_>>())
                 }
                 Self::Scans { scan, open, checks: check } => match open.front_mut() {
-                    Some(first) => match first.next().await? {
-                        Some(rows) => {
-                            checks = *check;
+                    Some(first) => match first.next_part().await? {
+                        Some((rows, made)) => {
+                            (checks, blocks) = (check.rows, made);
                             (*scan, rows)
                         }
                         None => {
@@ -102,14 +143,49 @@ impl<'p> TableCursor<'p> {
                 }
             }
             run.worked(rows.len()).await?;
-            if !rows.is_empty() {
-                return Ok(Some(rows));
-            }
+            return Ok(Some((rows, blocks)));
         }
     }
 }
 
-async fn begin<'p>(run: &mut Run<'_>, scan: &'p TableScan) -> Result<TableCursor<'p>, SqlError> {
+/// The rows of a block of the columns that a scan wants, in the shape of the query's block; those
+/// for which the conditions hold, if they are to be checked.
+async fn rows_of(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    block: &Block,
+    checks: bool,
+    rows: &mut Vec<Row>,
+) -> Result<(), SqlError> {
+    rows.reserve(block.rows());
+    for at in 0..block.rows() {
+        let mut row = vec![Datum::Null; scan.width];
+        for (column, vector) in scan.wanted.iter().zip(block.columns()) {
+            let sql_type = &scan.definition.columns[*column].sql_type;
+            row[scan.offset + column] = given_datum(vector.get(at), sql_type, run);
+        }
+        if !checks || run.all_hold(&scan.conditions, &row).await? {
+            rows.push(row);
+        }
+    }
+    run.worked(block.rows()).await
+}
+
+/// The value of a column that a program gives as it is stored.
+pub(crate) fn given_datum(value: ScalarRef<'_>, sql_type: &SqlType, run: &Run<'_>) -> Datum {
+    if let Some(datum) = sql_expression::datum_of(value, Form::of(sql_type)) {
+        return datum;
+    }
+    let stored = sql_expression::stored_of(value, sql_type);
+    stored.map_or(Datum::Null, |stored| datum_of(stored, sql_type, run))
+}
+
+/// Begins a scan; `grouping` is a program for all of its rows, which groups them.
+async fn begin<'p>(
+    run: &mut Run<'_>,
+    scan: &'p TableScan,
+    grouping: Option<Arc<Program>>,
+) -> Result<TableCursor<'p>, SqlError> {
     let located = locate(run, scan, &[])?;
     let reader = Box::new(reader_of(run, scan).await?);
     let (ranges, exact) = match located {
@@ -128,8 +204,20 @@ async fn begin<'p>(run: &mut Run<'_>, scan: &'p TableScan) -> Result<TableCursor
         Some(bounds) if all_pushed => most_rows(run, bounds).await?,
         _ => None,
     };
-    let scans = ranges.into_iter().map(|range| reader.scan(range, filter.clone(), limit, None));
-    Ok(TableCursor::Scans { scan, open: scans.collect(), checks: !implied })
+    let mut checks = Checks { rows: !implied, blocks: false };
+    let computes = limit.is_none() && scan.ordered.is_none() && scan.lock.is_none();
+    let program = match grouping {
+        Some(program) => Some(program),
+        None if computes && !implied && !all_pushed => {
+            let (program, all) = pushdown::conditions(run, scan).unzip();
+            checks.blocks = all == Some(false);
+            program
+        }
+        None => None,
+    };
+    let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
+    let open = ranges.into_iter().map(scan_of).collect();
+    Ok(TableCursor::Scans { scan, open, checks })
 }
 
 /// The same key twice finds the same row once.

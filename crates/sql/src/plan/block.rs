@@ -657,12 +657,14 @@ fn operators(
             })
         };
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
-        let alone = whole && !values.iter().chain(&having).chain(sorts).any(uses_rows);
+        let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
+        let alone = whole && !above.iter().any(|expression| uses_rows(expression));
+        let shown = shown(&above, width);
         root = match edge::edges(tables, &root, &aggregates).filter(|_| alone) {
             Some(edges) => Operator::Edges { width, edges },
             None => {
                 let (input, calls, rollup) = (root, aggregates, select.rollup);
-                let aggregate = Aggregate { input, group, calls, width, rollup, whole };
+                let aggregate = Aggregate { input, group, calls, width, shown, rollup, whole };
                 Operator::Aggregate(Box::new(aggregate))
             }
         };
@@ -679,6 +681,22 @@ fn operators(
         }
     }
     Ok(finished(root, values, order_by, bounds, select.distinct))
+}
+
+/// The columns of the row that expressions above the groups use.
+fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
+    let mut places = std::collections::BTreeSet::new();
+    for expression in above {
+        expression.visit(&mut |part| match &part.node {
+            Node::Column { index, .. } => {
+                places.insert(*index as usize);
+            }
+            // What it uses of the row is in its own plan.
+            Node::Subquery(subquery) if subquery.correlated => places.extend(0..width),
+            _ => {}
+        });
+    }
+    places.into_iter().filter(|place| *place < width).collect()
 }
 
 /// ORDER BY, LIMIT, the select list, DISTINCT, in the order that evaluates least.

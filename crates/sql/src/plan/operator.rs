@@ -168,6 +168,8 @@ pub(crate) struct Aggregate {
     pub(crate) calls: Vec<AggregateCall>,
     /// Columns of the row before the aggregates.
     pub(crate) width: usize,
+    /// Which of them something uses beside the aggregates.
+    pub(crate) shown: Vec<usize>,
     /// WITH ROLLUP.
     pub(crate) rollup: bool,
     /// No GROUP BY: there is a row even of nothing.

@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codec::{Definition, Describe, Encode, EncodeError, Format, Problem, Reader, Writer};
-use model::{ClusterState, Expression, TableId, Value};
+use model::{
+    ClusterState, Expression, PartitionId, PartitionIndex, ScanNumber, SessionId, TableId, Value,
+};
 use stdx::{Instant, Prng};
+use vector::{Block, Decimals, Texts, Values, Vector};
 
 use generator::Generator;
 
 use super::*;
 use crate::{
     Continue, ControlMessage, CoordinatorMessage, LegId, Operation, OperationKind,
-    ParticipantMessage, REPLICAS_MAX, StagedWrite,
+    ParticipantMessage, REPLICAS_MAX, ScanBatch, ScanId, ScanMessage, ScanStatus, StagedWrite,
 };
 
 mod generator;
@@ -66,7 +69,34 @@ fn samples(count: usize) -> (Vec<Vec<u8>>, BTreeSet<(&'static str, &'static str)
             break;
         }
     }
+    samples.push(blocks(&mut made));
     (samples, made)
+}
+
+/// A batch with columns of all kinds: random ones are hardly ever of one length.
+fn blocks(made: &mut BTreeSet<(&'static str, &'static str)>) -> Vec<u8> {
+    let large = Decimals(vec![i128::MIN, 1]);
+    let mut texts = Texts::default();
+    [&b"one"[..], b""].into_iter().for_each(|text| texts.push(text));
+    let columns = [
+        ("Int", Values::Int(vec![-1, i64::MAX])),
+        ("UInt", Values::UInt(vec![1, u64::MAX])),
+        ("Float", Values::Float(vec![0.5, -1.0])),
+        ("Decimal", Values::Decimal(large)),
+        ("Bytes", Values::Bytes(texts)),
+    ];
+    made.extend(columns.iter().map(|(name, _)| ("Values", *name)));
+    let nulls = || vec![false, true];
+    let columns = columns.map(|(_, values)| Vector { values, nulls: nulls() });
+    let session = SessionId { node: LINK.from, incarnation: LINK.incarnation, number: 1 };
+    let batch = ScanBatch {
+        scan: ScanId { session, number: ScanNumber(1) },
+        partition: PartitionId { table: TableId(1), index: PartitionIndex(0) },
+        rows: Vec::new(),
+        status: ScanStatus::Finished,
+        blocks: vec![Block::new(2, columns.into())],
+    };
+    encoded(&envelope(Message::Scan(ScanMessage::Batch(Box::new(batch)))))
 }
 
 #[test]

@@ -43,14 +43,14 @@ impl Sim {
         };
         let rows = values.iter().map(row).collect();
         let (scan, partition) = (open.request.scan, open.request.partition);
-        let batch = ScanBatch { scan, partition, rows, status };
+        let batch = ScanBatch { scan, partition, rows, status, blocks: Vec::new() };
         let from = self.world.shared.cluster.primary(partition).expect("a primary");
         let from = if open.to.actor == model::ActorKind::Coordinator { from } else { open.to };
         self.deliver(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
     }
 
     fn rows(&mut self) -> (Vec<i64>, bool) {
-        let ClientResult::ScanRows { rows, finished } = self.event() else { panic!() };
+        let ClientResult::ScanRows { rows, finished, .. } = self.event() else { panic!() };
         let values = rows.iter().map(|row| match row[2] {
             Value::Int(v) => v,
             _ => panic!("{row:?}"),

@@ -27,6 +27,7 @@ fn heap(number: u64) -> ScanRequest {
         wait: WaitPolicy::Wait,
         lock_wait: None,
         limit: None,
+        program: None,
         chain: Chain::EMPTY,
     }
 }

@@ -1,0 +1,725 @@
+//! Expressions as programs over columns, which data nodes run where the rows are.
+//!
+//! # Owns
+//! [`ProgramBuilder`]: the translation of conditions, values and aggregates into nodes of a
+//! [`vector::Program`], and what its results mean in SQL ([`Form`]).
+//! # Guarantees
+//! What is translated has the value there that evaluation gives here, for every row for which the
+//! program computes one; where evaluation would be an error or leave a warning, the program computes
+//! nothing. When in doubt there is no translation.
+//! # Not here
+//! Which part of a query becomes a program (`sql`); the simpler conditions that come with reads and
+//! changes by key (`kernel`).
+
+use collation::CollationId;
+use model::{ColumnId, ColumnType};
+use sql_parser::ast::{AggregateFunction, Truth};
+use sqltype::storage::{self, storage_type};
+use sqltype::{Datum, Decimal, SqlType, TypeKind};
+use vector::{
+    Aggregate, DatePart, GroupKey, Input, Kind, Node as Step, NodeNumber, Order, Program, Scalar,
+    ScalarRef, Whole, Yield,
+};
+
+use crate::aggregate::AggregateCall;
+use crate::comparison::Comparison;
+use crate::context::EvalContext;
+use crate::expression::{
+    Arithmetic, BinaryOp, Branch, Call, Case, Compare, Constancy, Expression, InList, Needs, Node,
+};
+
+/// What the values of a node mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Signed integers.
+    Int,
+    /// Unsigned integers.
+    UInt,
+    /// Decimals with so many digits after the point.
+    Decimal(u8),
+    /// Floating-point numbers.
+    Float,
+    /// DATE as it is stored.
+    Date,
+    /// DATETIME as it is stored.
+    DateTime,
+    /// TIME as it is stored.
+    Time,
+    /// Texts under a collation.
+    Text(CollationId),
+    /// A column as it is stored, good for nothing but to be given out and grouped by.
+    Stored,
+}
+
+/// A column of the row that programs can read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramColumn {
+    /// Its number in the kernel's table.
+    pub column: ColumnId,
+    /// Its type.
+    pub sql_type: SqlType,
+}
+
+/// A node with its meaning.
+type Value = (NodeNumber, Form);
+
+/// Makes a program, part by part. A part that has no translation leaves nothing behind that counts.
+pub struct ProgramBuilder<'c> {
+    columns: &'c [Option<ProgramColumn>],
+    context: &'c EvalContext,
+    program: Program,
+}
+
+impl<'c> ProgramBuilder<'c> {
+    /// An empty program over rows whose places these columns are, which are its inputs in this
+    /// order. Parameters must have been replaced by their values.
+    pub fn new(columns: &'c [Option<ProgramColumn>], context: &'c EvalContext) -> Self {
+        let inputs = columns
+            .iter()
+            .flatten()
+            .map(|column| Input { column: column.column, kind: kind_of(&column.sql_type) });
+        let yields = Yield::Rows(Vec::new());
+        let (nodes, filter) = (Vec::new(), Vec::new());
+        let program = Program { inputs: inputs.collect(), nodes, filter, yields };
+        Self { columns, context, program }
+    }
+
+    /// Adds a condition that rows must meet; false if it has no translation.
+    pub fn filter(&mut self, condition: &Expression) -> bool {
+        let Some(node) = self.truth(condition) else { return false };
+        self.program.filter.push(node);
+        true
+    }
+
+    /// Adds a column of the result: the values of a column as they are stored.
+    pub fn give_column(&mut self, place: usize) -> Option<()> {
+        let (node, _) = self.column(place)?;
+        let Yield::Rows(nodes) = &mut self.program.yields else { return None };
+        nodes.push(node);
+        Some(())
+    }
+
+    /// Has rows grouped by these values, from now on. The forms of the keys, which are the first
+    /// columns of the result.
+    pub fn group(&mut self, keys: &[&Expression]) -> Option<Vec<Form>> {
+        let (mut group, mut forms) = (Vec::with_capacity(keys.len()), Vec::new());
+        for key in keys {
+            let (node, form) = self.value(key)?;
+            let collation = match form {
+                Form::Text(id) => id,
+                _ => CollationId::BINARY,
+            };
+            group.push(GroupKey { node, collation: collation.0 });
+            forms.push(form);
+        }
+        self.program.yields = Yield::Groups { keys: group, aggregates: Vec::new() };
+        Some(forms)
+    }
+
+    /// Adds a column of the result of groups: the value of a column in some row of the group.
+    pub fn give_first(&mut self, place: usize) -> Option<()> {
+        let (node, _) = self.column(place)?;
+        self.aggregate(vector::AggregateFunction::First, Some(node), CollationId::BINARY)
+    }
+
+    /// Adds the columns of the result that an aggregate takes: the count of its values, and for all
+    /// but COUNT the form of the second column. Its parts are put together by
+    /// [`Accumulator::of_part`](crate::Accumulator::of_part).
+    pub fn give_aggregate(&mut self, call: &AggregateCall) -> Option<Option<Form>> {
+        use vector::AggregateFunction as A;
+        if call.distinct || !call.order_by.is_empty() {
+            return None;
+        }
+        let value = match call.values.as_slice() {
+            [] => None,
+            [value] => Some(self.value(value)?),
+            _ => return None,
+        };
+        let node = value.map(|(node, _)| node);
+        let (function, collation) = match (call.function, value) {
+            (AggregateFunction::Count, _) => {
+                self.aggregate(A::Count, node, CollationId::BINARY)?;
+                return Some(None);
+            }
+            (AggregateFunction::Sum | AggregateFunction::Avg, Some((_, form))) => {
+                let is_double = call.result.sql_type.kind == TypeKind::Double;
+                let fits = match form {
+                    Form::Float => is_double,
+                    Form::Int | Form::UInt | Form::Decimal(_) => !is_double,
+                    _ => false,
+                };
+                if !fits {
+                    return None;
+                }
+                (A::Sum, CollationId::BINARY)
+            }
+            (AggregateFunction::Min | AggregateFunction::Max, Some((_, form))) => {
+                let collation = match form {
+                    Form::Stored => return None,
+                    Form::Text(_) => call.result.sql_type.collation,
+                    _ => CollationId::BINARY,
+                };
+                let is_min = call.function == AggregateFunction::Min;
+                (if is_min { A::Min } else { A::Max }, collation)
+            }
+            _ => return None,
+        };
+        self.aggregate(A::Count, node, CollationId::BINARY)?;
+        self.aggregate(function, node, collation)?;
+        Some(value.map(|(_, form)| form))
+    }
+
+    /// The program; nothing if it is larger than data nodes take.
+    pub fn finish(self) -> Option<Program> {
+        (self.program.nodes.len() <= vector::program::NODES_MAX).then_some(self.program)
+    }
+
+    fn aggregate(
+        &mut self,
+        function: vector::AggregateFunction,
+        node: Option<NodeNumber>,
+        collation: CollationId,
+    ) -> Option<()> {
+        let Yield::Groups { aggregates, .. } = &mut self.program.yields else { return None };
+        aggregates.push(Aggregate { function, node, collation: collation.0 });
+        Some(())
+    }
+
+    /// The number of a node, which is added if there is none like it.
+    fn add(&mut self, step: Step) -> Option<NodeNumber> {
+        let known = self.program.nodes.iter().position(|node| *node == step);
+        let at = known.unwrap_or_else(|| {
+            self.program.nodes.push(step);
+            self.program.nodes.len() - 1
+        });
+        NodeNumber::try_from(at).ok()
+    }
+
+    fn column(&mut self, place: usize) -> Option<Value> {
+        let column = self.columns.get(place)?.as_ref()?;
+        let input = self.columns[..place].iter().flatten().count();
+        let node = self.add(Step::Input(u16::try_from(input).ok()?))?;
+        Some((node, form_of(&column.sql_type)))
+    }
+
+    fn value(&mut self, expression: &Expression) -> Option<Value> {
+        if expression.constancy() < Constancy::Row {
+            return self.constant(expression);
+        }
+        match &expression.node {
+            Node::Column { index, .. } => self.column(*index as usize),
+            Node::Arithmetic(both) => self.arithmetic(expression, both),
+            Node::Negate(operand) => self.negate(expression, operand),
+            Node::Case(case) => self.case(expression, case),
+            Node::Call(call) => self.call(call),
+            Node::And(_)
+            | Node::Or(_)
+            | Node::Not(_)
+            | Node::IsNull(_)
+            | Node::IsTruth { .. }
+            | Node::Compare(_)
+            | Node::Between(_)
+            | Node::InList(_)
+            | Node::Like(_) => Some((self.truth(expression)?, Form::Int)),
+            _ => None,
+        }
+    }
+
+    /// The value of an expression that is the same for all rows.
+    fn constant(&mut self, expression: &Expression) -> Option<Value> {
+        let (scalar, form) = self.scalar(expression)?;
+        let step = match scalar {
+            Some(scalar) => Step::Constant(scalar),
+            None => Step::Null(kind_of_form(form)),
+        };
+        Some((self.add(step)?, form))
+    }
+
+    /// Likewise, as a value; nothing inside for NULL.
+    fn scalar(&self, expression: &Expression) -> Option<(Option<Scalar>, Form)> {
+        if expression.needs() != Needs::default() {
+            return None;
+        }
+        let datum = match &expression.node {
+            Node::Constant(value) => value.clone(),
+            _ => {
+                let mut context = self.context.clone();
+                let before = context.warnings.count;
+                let value = expression.eval(&[], &mut context).ok()?;
+                // A warning is for each row.
+                if context.warnings.count != before {
+                    return None;
+                }
+                value
+            }
+        };
+        let sql_type = expression.sql_type();
+        let stored = |kind| match storage::to_value(&datum, &SqlType::new(kind, 0)) {
+            model::Value::UInt(number) => Some(Scalar::UInt(number)),
+            _ => None,
+        };
+        let (scalar, form) = match &datum {
+            Datum::Null => return Some((None, form_of(sql_type))),
+            Datum::Int(number) => (Scalar::Int(*number), Form::Int),
+            Datum::UInt(number) => (Scalar::UInt(*number), Form::UInt),
+            Datum::Double(number) => (Scalar::Float(*number), Form::Float),
+            Datum::Decimal(number) => {
+                let whole = Whole(number.to_unscaled()?);
+                (Scalar::Decimal(whole), Form::Decimal(number.scale()))
+            }
+            Datum::Bytes(text) if expression.result.is_text() => {
+                (Scalar::Bytes(text.clone()), Form::Text(sql_type.collation))
+            }
+            Datum::Date(_) => (stored(TypeKind::Date)?, Form::Date),
+            Datum::DateTime(_) => (stored(TypeKind::DateTime)?, Form::DateTime),
+            Datum::Time(time) => (Scalar::Int(time.micros), Form::Time),
+            Datum::Bytes(_) | Datum::Json(_) => return None,
+        };
+        Some((Some(scalar), form))
+    }
+
+    /// A whole number or decimal as decimal of this scale.
+    fn scaled(&mut self, (node, form): Value, scale: u8) -> Option<NodeNumber> {
+        let has = match form {
+            Form::Int | Form::UInt => 0,
+            Form::Decimal(has) if has == scale => return Some(node),
+            Form::Decimal(has) => has,
+            _ => return None,
+        };
+        let by = scale.checked_sub(has)?;
+        if let Step::Constant(constant) = &self.program.nodes[usize::from(node)] {
+            let number = match constant {
+                Scalar::Int(number) => i128::from(*number),
+                Scalar::UInt(number) => i128::from(*number),
+                Scalar::Decimal(number) => number.0,
+                _ => return None,
+            };
+            let number = number.checked_mul(10_i128.checked_pow(by.into())?)?;
+            return self.add(Step::Constant(Scalar::Decimal(Whole(number))));
+        }
+        self.add(Step::Scale { operand: node, by })
+    }
+
+    /// A number as floating-point number; a decimal is not rounded here as it is there.
+    fn float(&mut self, (node, form): Value) -> Option<NodeNumber> {
+        match form {
+            Form::Float => Some(node),
+            Form::Int | Form::UInt => self.add(Step::Float(node)),
+            _ => None,
+        }
+    }
+
+    /// Two whole numbers in a kind that both have.
+    fn whole(&mut self, a: Value, b: Value) -> Option<(NodeNumber, NodeNumber)> {
+        let (a, b) = match (a.1, b.1) {
+            (Form::Int, Form::UInt) => (self.without_sign(a), b),
+            (Form::UInt, Form::Int) => (a, self.without_sign(b)),
+            _ => (a, b),
+        };
+        match (a.1, b.1) {
+            (Form::Int, Form::Int) | (Form::UInt, Form::UInt) => Some((a.0, b.0)),
+            _ => Some((self.scaled(a, 0)?, self.scaled(b, 0)?)),
+        }
+    }
+
+    /// A constant that is not negative as unsigned integer; everything else as it is.
+    fn without_sign(&mut self, (node, form): Value) -> Value {
+        if let Step::Constant(Scalar::Int(number)) = self.program.nodes[usize::from(node)]
+            && let Ok(number) = u64::try_from(number)
+            && let Some(node) = self.add(Step::Constant(Scalar::UInt(number)))
+        {
+            return (node, Form::UInt);
+        }
+        (node, form)
+    }
+
+    fn arithmetic(&mut self, whole: &Expression, both: &Arithmetic) -> Option<Value> {
+        let (left, right) = (self.value(&both.left)?, self.value(&both.right)?);
+        let step = |left, right| match both.op {
+            BinaryOp::Add => Some(Step::Add(left, right)),
+            BinaryOp::Subtract => Some(Step::Subtract(left, right)),
+            BinaryOp::Multiply => Some(Step::Multiply(left, right)),
+            _ => None,
+        };
+        let sql_type = &whole.result.sql_type;
+        let (step, form) = match sql_type.kind {
+            TypeKind::Double => (step(self.float(left)?, self.float(right)?)?, Form::Float),
+            TypeKind::Decimal => {
+                let scale_of = |form| match form {
+                    Form::Int | Form::UInt => Some(0),
+                    Form::Decimal(scale) => Some(scale),
+                    _ => None,
+                };
+                let (a, b) = (scale_of(left.1)?, scale_of(right.1)?);
+                let (scale, to) = match both.op {
+                    BinaryOp::Multiply => (a.checked_add(b)?, (a, b)),
+                    _ => (a.max(b), (a.max(b), a.max(b))),
+                };
+                // Otherwise the result is rounded.
+                if scale != sql_type.decimals {
+                    return None;
+                }
+                (step(self.scaled(left, to.0)?, self.scaled(right, to.1)?)?, Form::Decimal(scale))
+            }
+            TypeKind::BigInt | TypeKind::Int | TypeKind::MediumInt => {
+                let (form, kind) = match sql_type.unsigned {
+                    true => (Form::UInt, Form::UInt),
+                    false => (Form::Int, Form::Int),
+                };
+                let (left, right) = match sql_type.unsigned {
+                    true => (self.without_sign(left), self.without_sign(right)),
+                    false => (left, right),
+                };
+                if left.1 != kind || right.1 != kind {
+                    return None;
+                }
+                (step(left.0, right.0)?, form)
+            }
+            _ => return None,
+        };
+        Some((self.add(step)?, form))
+    }
+
+    fn negate(&mut self, whole: &Expression, operand: &Expression) -> Option<Value> {
+        let (node, form) = self.value(operand)?;
+        let zero = match (form, &whole.result.sql_type.kind) {
+            (Form::Int, TypeKind::BigInt) if !whole.result.sql_type.unsigned => Scalar::Int(0),
+            (Form::Decimal(_), TypeKind::Decimal) => Scalar::Decimal(Whole(0)),
+            _ => return None,
+        };
+        let zero = self.add(Step::Constant(zero))?;
+        Some((self.add(Step::Subtract(zero, node))?, form))
+    }
+
+    fn call(&mut self, call: &Call) -> Option<Value> {
+        let (part, date) = match (call.function.name, &call.arguments[..]) {
+            ("year", [date]) => (DatePart::Year, date),
+            ("month", [date]) => (DatePart::Month, date),
+            ("day" | "dayofmonth", [date]) => (DatePart::Day, date),
+            ("extract", [unit, date]) => {
+                let Some(Datum::Bytes(unit)) = unit.as_constant() else { return None };
+                let part = match unit.to_ascii_lowercase().as_slice() {
+                    b"year" => DatePart::Year,
+                    b"month" => DatePart::Month,
+                    b"day" => DatePart::Day,
+                    _ => return None,
+                };
+                (part, date)
+            }
+            _ => return None,
+        };
+        let (operand, form) = self.value(date)?;
+        let timed = match form {
+            Form::Date => false,
+            Form::DateTime => true,
+            _ => return None,
+        };
+        Some((self.add(Step::Part { operand, part, timed })?, Form::Int))
+    }
+
+    fn case(&mut self, whole: &Expression, case: &Case) -> Option<Value> {
+        let form = form_of(&whole.result.sql_type);
+        let mut branches = Vec::with_capacity(case.branches.len());
+        for Branch { when, comparison, then } in &case.branches {
+            let condition = match &case.operand {
+                None => self.truth(when)?,
+                Some(operand) => self.compare(BinaryOp::Equal, *comparison, operand, when)?,
+            };
+            branches.push((condition, self.value_as(then, form)?));
+        }
+        let otherwise = match &case.otherwise {
+            Some(value) => self.value_as(value, form)?,
+            None => self.add(Step::Null(kind_of_form(form)))?,
+        };
+        Some((self.add(Step::Case { branches, otherwise })?, form))
+    }
+
+    /// A value in the form of another that it is a case of.
+    fn value_as(&mut self, expression: &Expression, form: Form) -> Option<NodeNumber> {
+        let is_null = matches!(expression.node, Node::Constant(Datum::Null));
+        if is_null {
+            return self.add(Step::Null(kind_of_form(form)));
+        }
+        let value = self.value(expression)?;
+        match form {
+            Form::Decimal(scale) => self.scaled(value, scale),
+            Form::Float => self.float(value),
+            Form::Text(_) if matches!(value.1, Form::Text(_)) => Some(value.0),
+            Form::Int | Form::UInt | Form::Date | Form::DateTime | Form::Time
+                if value.1 == form =>
+            {
+                Some(value.0)
+            }
+            _ => None,
+        }
+    }
+
+    /// A condition: a node whose values are truth values.
+    fn truth(&mut self, expression: &Expression) -> Option<NodeNumber> {
+        let all = |builder: &mut Self, list: &[Expression]| {
+            list.iter().map(|part| builder.truth(part)).collect::<Option<Vec<_>>>()
+        };
+        if expression.constancy() < Constancy::Row {
+            return self.nonzero(expression);
+        }
+        let (step, negated) = match &expression.node {
+            Node::And(list) => (Step::And(all(self, list)?), false),
+            Node::Or(list) => (Step::Or(all(self, list)?), false),
+            Node::Not(operand) => (Step::Not(self.truth(operand)?), false),
+            Node::IsNull(operand) => (Step::IsNull(self.value(operand)?.0), false),
+            Node::IsTruth { operand, value, negated } => {
+                let mut truth = self.truth(operand)?;
+                let null = self.add(Step::IsNull(truth))?;
+                let known = self.add(Step::Not(null))?;
+                if *value == Truth::False {
+                    truth = self.add(Step::Not(truth))?;
+                }
+                (Step::And(vec![known, truth]), *negated)
+            }
+            Node::Compare(compare) => {
+                let Compare { op, comparison, left, right } = &**compare;
+                return self.compare(*op, *comparison, left, right);
+            }
+            Node::Between(between) => {
+                let [first, second] = between.comparisons;
+                let (operand, low, high) = (&between.operand, &between.low, &between.high);
+                let above = self.compare(BinaryOp::GreaterOrEqual, first, operand, low)?;
+                let below = self.compare(BinaryOp::LessOrEqual, second, operand, high)?;
+                (Step::And(vec![above, below]), between.negated)
+            }
+            Node::InList(list) => (self.in_list(list)?, list.negated),
+            Node::Like(like) => {
+                let (operand, form) = self.value(&like.operand)?;
+                let (pattern, of) = self.scalar(&like.pattern)?;
+                let (Form::Text(_), Form::Text(_), Some(Scalar::Bytes(pattern))) =
+                    (form, of, pattern)
+                else {
+                    return None;
+                };
+                let (escape, collation) = (like.escape.map(u32::from), like.collation.0);
+                (Step::Like { operand, pattern, escape, collation }, like.negated)
+            }
+            _ => return self.nonzero(expression),
+        };
+        let node = self.add(step)?;
+        if negated { self.add(Step::Not(node)) } else { Some(node) }
+    }
+
+    /// Whether a number is not zero.
+    fn nonzero(&mut self, expression: &Expression) -> Option<NodeNumber> {
+        let (left, form) = self.value(expression)?;
+        let zero = match form {
+            Form::Int => Scalar::Int(0),
+            Form::UInt => Scalar::UInt(0),
+            Form::Decimal(_) => Scalar::Decimal(Whole(0)),
+            Form::Float => Scalar::Float(0.0),
+            _ => return None,
+        };
+        let right = self.add(Step::Constant(zero))?;
+        let (order, collation) = (Order::NotEqual, CollationId::BINARY.0);
+        self.add(Step::Compare { order, left, right, collation })
+    }
+
+    fn compare(
+        &mut self,
+        op: BinaryOp,
+        comparison: Comparison,
+        left: &Expression,
+        right: &Expression,
+    ) -> Option<NodeNumber> {
+        let order = match op {
+            BinaryOp::Equal | BinaryOp::NullSafeEqual => Order::Equal,
+            BinaryOp::NotEqual => Order::NotEqual,
+            BinaryOp::Less => Order::Less,
+            BinaryOp::LessOrEqual => Order::LessOrEqual,
+            BinaryOp::Greater => Order::Greater,
+            BinaryOp::GreaterOrEqual => Order::GreaterOrEqual,
+            _ => return None,
+        };
+        let (a, b) = (self.value(left)?, self.value(right)?);
+        let (left, right, collation) = self.comparable(comparison, a, b)?;
+        let compared = self.add(Step::Compare { order, left, right, collation })?;
+        if op != BinaryOp::NullSafeEqual {
+            return Some(compared);
+        }
+        let nulls = [self.add(Step::IsNull(left))?, self.add(Step::IsNull(right))?];
+        let known = [self.add(Step::Not(nulls[0]))?, self.add(Step::Not(nulls[1]))?];
+        let both_null = self.add(Step::And(nulls.to_vec()))?;
+        let equal = self.add(Step::And(vec![known[0], known[1], compared]))?;
+        self.add(Step::Or(vec![both_null, equal]))
+    }
+
+    /// Two values in one kind in which they compare as SQL compares them, and the collation.
+    fn comparable(
+        &mut self,
+        comparison: Comparison,
+        a: Value,
+        b: Value,
+    ) -> Option<(NodeNumber, NodeNumber, u16)> {
+        let binary = CollationId::BINARY.0;
+        let scale_of = |form| match form {
+            Form::Int | Form::UInt => Some(0),
+            Form::Decimal(scale) => Some(scale),
+            _ => None,
+        };
+        let (a, b) = match comparison {
+            Comparison::Int => self.whole(a, b)?,
+            Comparison::Decimal => {
+                let scale = scale_of(a.1)?.max(scale_of(b.1)?);
+                (self.scaled(a, scale)?, self.scaled(b, scale)?)
+            }
+            Comparison::Double => (self.float(a)?, self.float(b)?),
+            Comparison::Text(id) => match (a.1, b.1) {
+                (Form::Text(_), Form::Text(_)) => return Some((a.0, b.0, id.0)),
+                _ => return None,
+            },
+            Comparison::DateTime => match (a.1, b.1) {
+                (Form::Date, Form::Date) | (Form::DateTime, Form::DateTime) => (a.0, b.0),
+                (Form::Date, Form::DateTime) => (self.add(Step::Midnight(a.0))?, b.0),
+                (Form::DateTime, Form::Date) => (a.0, self.add(Step::Midnight(b.0))?),
+                _ => return None,
+            },
+            Comparison::Time => match (a.1, b.1) {
+                (Form::Time, Form::Time) => (a.0, b.0),
+                _ => return None,
+            },
+            Comparison::Json => return None,
+        };
+        Some((a, b, binary))
+    }
+
+    fn in_list(&mut self, list: &InList) -> Option<Step> {
+        if let Some(step) = self.in_constants(list) {
+            return Some(step);
+        }
+        let mut parts = Vec::with_capacity(list.list.len());
+        for (element, comparison) in &list.list {
+            parts.push(self.compare(BinaryOp::Equal, *comparison, &list.operand, element)?);
+        }
+        Some(Step::Or(parts))
+    }
+
+    /// A list of constants that are of the operand's kind as they are.
+    fn in_constants(&mut self, list: &InList) -> Option<Step> {
+        let (operand, form) = self.value(&list.operand)?;
+        let mut collation = CollationId::BINARY;
+        let (mut scalars, mut with_null) = (Vec::with_capacity(list.list.len()), false);
+        for (element, comparison) in &list.list {
+            if element.constancy() == Constancy::Row {
+                return None;
+            }
+            let same = match (comparison, form) {
+                (Comparison::Int, Form::Int | Form::UInt)
+                | (Comparison::DateTime, Form::Date | Form::DateTime)
+                | (Comparison::Time, Form::Time) => true,
+                (Comparison::Text(id), Form::Text(_)) => {
+                    let first = scalars.is_empty() && !with_null;
+                    let same = first || collation == *id;
+                    collation = *id;
+                    same
+                }
+                _ => false,
+            };
+            let (scalar, of) = self.scalar(element)?;
+            let both_texts = matches!((of, form), (Form::Text(_), Form::Text(_)));
+            match scalar {
+                None => with_null = true,
+                Some(scalar) if same && (of == form || both_texts) => scalars.push(scalar),
+                Some(_) => return None,
+            }
+        }
+        Some(Step::In { operand, list: scalars, with_null, collation: collation.0 })
+    }
+}
+
+/// How a column of a type lies in a vector.
+fn kind_of(sql_type: &SqlType) -> Kind {
+    match storage_type(sql_type) {
+        ColumnType::Int(_) => Kind::Int,
+        ColumnType::UInt(_) => Kind::UInt,
+        ColumnType::Float => Kind::Float,
+        ColumnType::Fixed(size) if size <= 16 && sql_type.kind == TypeKind::Decimal => {
+            Kind::Decimal
+        }
+        ColumnType::Fixed(_) | ColumnType::Variable(_) | ColumnType::Text { .. } => Kind::Bytes,
+    }
+}
+
+fn kind_of_form(form: Form) -> Kind {
+    match form {
+        Form::Int | Form::Time => Kind::Int,
+        Form::UInt | Form::Date | Form::DateTime => Kind::UInt,
+        Form::Decimal(_) => Kind::Decimal,
+        Form::Float => Kind::Float,
+        Form::Text(_) | Form::Stored => Kind::Bytes,
+    }
+}
+
+impl Form {
+    /// What the stored values of a type mean.
+    pub fn of(sql_type: &SqlType) -> Self {
+        form_of(sql_type)
+    }
+}
+
+fn form_of(sql_type: &SqlType) -> Form {
+    match &sql_type.kind {
+        TypeKind::TinyInt
+        | TypeKind::SmallInt
+        | TypeKind::MediumInt
+        | TypeKind::Int
+        | TypeKind::BigInt => match sql_type.unsigned {
+            true => Form::UInt,
+            false => Form::Int,
+        },
+        TypeKind::Decimal if kind_of(sql_type) == Kind::Decimal => Form::Decimal(sql_type.decimals),
+        // FLOAT is shown, and so compared by users, with fewer digits; its values are the same.
+        TypeKind::Float | TypeKind::Double => Form::Float,
+        TypeKind::Date => Form::Date,
+        TypeKind::DateTime => Form::DateTime,
+        TypeKind::Time => Form::Time,
+        TypeKind::Char
+        | TypeKind::VarChar
+        | TypeKind::TinyText
+        | TypeKind::Text
+        | TypeKind::MediumText
+        | TypeKind::LongText => Form::Text(sql_type.collation),
+        _ => Form::Stored,
+    }
+}
+
+/// The SQL value of what a program gives; nothing for a form that only its column can tell.
+pub fn datum_of(value: ScalarRef<'_>, form: Form) -> Option<Datum> {
+    let stored = |number: u64, kind| {
+        storage::from_value(model::ValueRef::UInt(number), &SqlType::new(kind, 0))
+    };
+    Some(match (value, form) {
+        (ScalarRef::Null, _) => Datum::Null,
+        (ScalarRef::Int(number), Form::Int) => Datum::Int(number),
+        (ScalarRef::UInt(number), Form::UInt) => Datum::UInt(number),
+        (ScalarRef::Float(number), Form::Float) => Datum::Double(number),
+        (ScalarRef::Decimal(number), Form::Decimal(scale)) => {
+            Datum::Decimal(Decimal::from_unscaled(number, scale)?)
+        }
+        (ScalarRef::UInt(number), Form::Date) => stored(number, TypeKind::Date),
+        (ScalarRef::UInt(number), Form::DateTime) => stored(number, TypeKind::DateTime),
+        (ScalarRef::Int(micros), Form::Time) => Datum::Time(sqltype::Time { micros }),
+        (ScalarRef::Bytes(text), Form::Text(_)) => Datum::Bytes(text.into()),
+        _ => return None,
+    })
+}
+
+/// The stored value of a column that a program gives as it is.
+pub fn stored_of(value: ScalarRef<'_>, sql_type: &SqlType) -> Option<model::Value> {
+    Some(match value {
+        ScalarRef::Null => model::Value::Null,
+        ScalarRef::Int(number) => model::Value::Int(number),
+        ScalarRef::UInt(number) => model::Value::UInt(number),
+        ScalarRef::Float(number) => model::Value::Float(number),
+        ScalarRef::Bytes(bytes) => model::Value::Bytes(bytes.into()),
+        ScalarRef::Decimal(number) => {
+            let decimal = Decimal::from_unscaled(number, sql_type.decimals)?;
+            model::Value::Bytes(decimal.encode(sql_type.length, sql_type.decimals)?)
+        }
+    })
+}

@@ -1,0 +1,160 @@
+//! What data nodes do for a query where the rows are: conditions and groups as programs.
+//!
+//! # Owns
+//! Which part of a scan, and of the groups over it, becomes a program, with the parameters of this
+//! execution; what the columns of its result are.
+//! # Guarantees
+//! A query gives the same answer with and without. Rows that a data node cannot compute with come
+//! as they are, and go through the operators that run here.
+//! # Not here
+//! The translation of expressions (`sql_expression::ProgramBuilder`).
+
+use std::sync::Arc;
+
+use sql_expression::{Accumulator, Expression, Form, ProgramBuilder, ProgramColumn, SqlError};
+use sqltype::Datum;
+use vector::{Block, Program};
+
+use crate::execute::run::{Row, Run};
+use crate::execute::scan::given_datum;
+use crate::plan::operator::{Aggregate, TableScan};
+
+/// A program that lets rows through for which the conditions hold that it knows; whether these are
+/// all. None if it knows none.
+pub(crate) fn conditions(run: &Run<'_>, scan: &TableScan) -> Option<(Arc<Program>, bool)> {
+    let columns = columns(scan);
+    let mut builder = ProgramBuilder::new(&columns, &run.context);
+    let known = filter(run, scan, &mut builder);
+    if known == 0 {
+        return None;
+    }
+    for at in &scan.wanted {
+        builder.give_column(scan.offset + at)?;
+    }
+    Some((Arc::new(builder.finish()?), known == scan.conditions.len()))
+}
+
+/// Adds the conditions of a scan; how many of them have a translation.
+fn filter(run: &Run<'_>, scan: &TableScan, builder: &mut ProgramBuilder<'_>) -> usize {
+    let translated = |condition: &&crate::plan::operator::Formula| {
+        condition.is_ready() && builder.filter(&run.with_parameters(&condition.expression))
+    };
+    scan.conditions.iter().filter(translated).count()
+}
+
+/// The columns that are fetched, by their places in the row.
+fn columns(scan: &TableScan) -> Vec<Option<ProgramColumn>> {
+    let mut columns = vec![None; scan.width];
+    for at in &scan.wanted {
+        let column = &scan.definition.columns[*at];
+        let sql_type = column.sql_type.clone();
+        columns[scan.offset + at] = Some(ProgramColumn { column: column.column, sql_type });
+    }
+    columns
+}
+
+/// A program for the groups over a scan.
+#[derive(Debug)]
+pub(crate) struct GroupProgram {
+    pub(crate) program: Arc<Program>,
+    /// The columns of its result: first the keys, each in this form; then columns of some row of the
+    /// group, by their positions in the definition; then, for each aggregate, the count of its values
+    /// and, where there is a form, what they come to.
+    keys: Vec<Form>,
+    shown: Vec<usize>,
+    parts: Vec<Option<Form>>,
+}
+
+/// The program for the groups over a scan; none if something of it has no translation.
+pub(crate) fn groups(
+    run: &Run<'_>,
+    aggregate: &Aggregate,
+    scan: &TableScan,
+) -> Option<GroupProgram> {
+    if scan.lock.is_some() || scan.ordered.is_some() || scan.limit.is_some() {
+        return None;
+    }
+    let columns = columns(scan);
+    let mut builder = ProgramBuilder::new(&columns, &run.context);
+    if filter(run, scan, &mut builder) < scan.conditions.len() {
+        return None;
+    }
+    let by: Vec<Expression> =
+        aggregate.group.iter().map(|key| run.with_parameters(&key.expression)).collect();
+    let keys = builder.group(&by.iter().collect::<Vec<_>>())?;
+    let is_shown = |at: &&usize| aggregate.shown.contains(&(scan.offset + **at));
+    let shown: Vec<usize> = scan.wanted.iter().filter(is_shown).copied().collect();
+    for at in &shown {
+        builder.give_first(scan.offset + at)?;
+    }
+    let mut parts = Vec::with_capacity(aggregate.calls.len());
+    for call in &aggregate.calls {
+        let mut call = call.clone();
+        for argument in call.arguments_mut() {
+            *argument = run.with_parameters(argument);
+        }
+        parts.push(builder.give_aggregate(&call)?);
+    }
+    Some(GroupProgram { program: Arc::new(builder.finish()?), keys, shown, parts })
+}
+
+/// A group as a data node knows it.
+pub(crate) struct Part {
+    /// The values it is grouped by.
+    pub(crate) keys: Vec<Datum>,
+    /// A row of it, as far as anything shows it.
+    pub(crate) row: Row,
+    pub(crate) accumulators: Vec<Accumulator>,
+}
+
+impl GroupProgram {
+    /// A group of a block.
+    pub(crate) fn part(
+        &self,
+        run: &Run<'_>,
+        aggregate: &Aggregate,
+        scan: &TableScan,
+        (block, at): (&Block, usize),
+    ) -> Result<Part, SqlError> {
+        let broken = || SqlError::internal("a group of another shape");
+        let mut columns = block.columns().iter().map(|column| column.get(at));
+        let mut next = || columns.next().ok_or_else(broken);
+        let mut keys = Vec::with_capacity(self.keys.len());
+        for (form, formula) in self.keys.iter().zip(&aggregate.group) {
+            let value = next()?;
+            keys.push(match sql_expression::datum_of(value, *form) {
+                Some(datum) => datum,
+                None => given_datum(value, formula.expression.sql_type(), run),
+            });
+        }
+        let mut row = vec![Datum::Null; aggregate.width];
+        for at in &self.shown {
+            let sql_type = &scan.definition.columns[*at].sql_type;
+            row[scan.offset + at] = given_datum(next()?, sql_type, run);
+        }
+        let mut accumulators = Vec::with_capacity(self.parts.len());
+        for (form, call) in self.parts.iter().zip(&aggregate.calls) {
+            let vector::ScalarRef::Int(count) = next()? else { return Err(broken()) };
+            let count = u64::try_from(count).map_err(|_| broken())?;
+            let value = match form {
+                Some(Form::Int | Form::UInt) if is_sum(call) => total(next()?, 0),
+                Some(Form::Decimal(scale)) if is_sum(call) => total(next()?, *scale),
+                Some(form) => sql_expression::datum_of(next()?, *form),
+                None => Some(Datum::Null),
+            };
+            let part = value.and_then(|value| Accumulator::of_part(call, count, value));
+            accumulators.push(part.ok_or_else(broken)?);
+        }
+        Ok(Part { keys, row, accumulators })
+    }
+}
+
+fn is_sum(call: &sql_expression::AggregateCall) -> bool {
+    use sql_parser::ast::AggregateFunction as A;
+    matches!(call.function, A::Sum | A::Avg)
+}
+
+/// A sum of whole numbers or decimals, which is a decimal without its point.
+fn total(value: vector::ScalarRef<'_>, scale: u8) -> Option<Datum> {
+    sql_expression::datum_of(value, Form::Decimal(scale))
+}

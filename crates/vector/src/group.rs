@@ -1,0 +1,374 @@
+//! Groups and their aggregates.
+
+use std::rc::Rc;
+
+use collation::CollationId;
+use stdx::HashMap;
+
+use crate::block::Block;
+use crate::evaluate::{Batch, Inexact};
+use crate::program::{Aggregate, AggregateFunction, GroupKey};
+use crate::vector::{Decimals, Kind, ScalarRef, Values, Vector};
+
+/// The groups met so far.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// By key. The key of a group of all rows is empty.
+    by_key: HashMap<Box<[u8]>, u32>,
+    /// The values they are grouped by, those of the first row of each.
+    keys: Vec<Vector>,
+    count: usize,
+    /// Bytes of keys.
+    key_bytes: usize,
+    states: Vec<State>,
+    /// The key of a row under way, and which group each row of a batch belongs to.
+    key: Vec<u8>,
+    of_row: Vec<u32>,
+}
+
+/// An aggregate of all groups.
+#[derive(Debug)]
+enum State {
+    Count(Vec<i64>),
+    Whole {
+        sums: Vec<i128>,
+        any: Vec<bool>,
+    },
+    Float {
+        sums: Vec<f64>,
+        any: Vec<bool>,
+    },
+    /// MIN and MAX of numbers.
+    Extreme {
+        values: Vector,
+        largest: bool,
+    },
+    /// MIN and MAX of texts.
+    Text {
+        values: Vec<Option<Box<[u8]>>>,
+        largest: bool,
+        id: CollationId,
+        bytes: usize,
+    },
+    First(Vector),
+}
+
+impl State {
+    /// Of an aggregate over a node of this kind.
+    fn new(aggregate: &Aggregate, kind: Option<Kind>) -> Self {
+        let largest = aggregate.function == AggregateFunction::Max;
+        match (aggregate.function, kind) {
+            (AggregateFunction::Count, _) | (_, None) => State::Count(Vec::new()),
+            (AggregateFunction::Sum, Some(Kind::Float)) => {
+                State::Float { sums: Vec::new(), any: Vec::new() }
+            }
+            (AggregateFunction::Sum, _) => State::Whole { sums: Vec::new(), any: Vec::new() },
+            (AggregateFunction::Min | AggregateFunction::Max, Some(Kind::Bytes)) => {
+                let (values, id) = (Vec::new(), CollationId(aggregate.collation));
+                State::Text { values, largest, id, bytes: 0 }
+            }
+            (AggregateFunction::Min | AggregateFunction::Max, Some(kind)) => {
+                State::Extreme { values: Vector::new(kind), largest }
+            }
+            (AggregateFunction::First, Some(kind)) => State::First(Vector::new(kind)),
+        }
+    }
+
+    /// Makes room for groups up to this number of them.
+    fn grow(&mut self, groups: usize) {
+        match self {
+            State::Count(counts) => counts.resize(groups, 0),
+            State::Whole { sums, any } => {
+                sums.resize(groups, 0);
+                any.resize(groups, false);
+            }
+            State::Float { sums, any } => {
+                sums.resize(groups, 0.0);
+                any.resize(groups, false);
+            }
+            State::Extreme { values, .. } => {
+                (values.len()..groups).for_each(|_| values.push_null());
+            }
+            State::Text { values, .. } => values.resize(groups, None),
+            // Filled by the first row of a group, which is met in the order of the groups.
+            State::First(_) => {}
+        }
+    }
+
+    /// Takes the rows of a batch: the value of each, and its group. Sums are known to fit.
+    fn take(&mut self, values: Option<&Vector>, of_row: &[u32]) {
+        let Some(vector) = values else {
+            if let State::Count(counts) = self {
+                of_row.iter().for_each(|group| counts[*group as usize] += 1);
+            }
+            return;
+        };
+        let rows = of_row.iter().map(|group| *group as usize).enumerate();
+        let rows = rows.filter(|(at, _)| !vector.is_null(*at));
+        match self {
+            State::Count(counts) => rows.for_each(|(_, group)| counts[group] += 1),
+            State::Whole { sums, any } => {
+                let mut add = |group: usize, value: i128| {
+                    any[group] = true;
+                    sums[group] += value;
+                };
+                match &vector.values {
+                    Values::Int(list) => rows.for_each(|(at, group)| add(group, list[at].into())),
+                    Values::UInt(list) => rows.for_each(|(at, group)| add(group, list[at].into())),
+                    Values::Decimal(list) => rows.for_each(|(at, group)| add(group, list.0[at])),
+                    _ => unreachable!("checked to be whole"),
+                }
+            }
+            State::Float { sums, any } => {
+                let Values::Float(list) = &vector.values else { unreachable!("checked") };
+                for (at, group) in rows {
+                    any[group] = true;
+                    sums[group] += list[at];
+                }
+            }
+            State::Extreme { values, largest } => {
+                for (at, group) in rows {
+                    values.improve(group, vector.get(at), *largest);
+                }
+            }
+            State::Text { values, largest, id, bytes } => {
+                let Values::Bytes(list) = &vector.values else { unreachable!("checked") };
+                for (at, group) in rows {
+                    let text = list.get(at);
+                    let better = values[group].as_deref().is_none_or(|best| {
+                        let order = collation::compare(*id, text, best);
+                        if *largest { order.is_gt() } else { order.is_lt() }
+                    });
+                    if better {
+                        *bytes += text.len();
+                        values[group] = Some(text.into());
+                    }
+                }
+            }
+            State::First(_) => {}
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            State::Count(counts) => 8 * counts.len(),
+            State::Whole { sums, .. } => 17 * sums.len(),
+            State::Float { sums, .. } => 9 * sums.len(),
+            State::Extreme { values, .. } | State::First(values) => values.memory_bytes(),
+            State::Text { values, bytes, .. } => 16 * values.len() + bytes,
+        }
+    }
+
+    /// The results, group by group.
+    fn finish(self) -> Vector {
+        let missing = |any: Vec<bool>| match any.contains(&false) {
+            true => any.into_iter().map(|any| !any).collect(),
+            false => Vec::new(),
+        };
+        match self {
+            State::Count(counts) => Vector { values: Values::Int(counts), nulls: Vec::new() },
+            State::Whole { sums, any } => {
+                Vector { values: Values::Decimal(Decimals(sums)), nulls: missing(any) }
+            }
+            State::Float { sums, any } => {
+                Vector { values: Values::Float(sums), nulls: missing(any) }
+            }
+            State::Extreme { values, .. } | State::First(values) => values,
+            State::Text { values, .. } => {
+                let mut vector = Vector::new(Kind::Bytes);
+                let scalar = |text: &Option<Box<[u8]>>| match text {
+                    Some(text) => vector.push(ScalarRef::Bytes(text)),
+                    None => vector.push_null(),
+                };
+                values.iter().for_each(scalar);
+                vector
+            }
+        }
+    }
+}
+
+impl Vector {
+    /// Puts a number in the place of another if that is NULL or worse.
+    fn improve(&mut self, at: usize, value: ScalarRef<'_>, largest: bool) {
+        let was_null = self.is_null(at);
+        fn better<T: PartialOrd>(new: &T, old: &T, largest: bool) -> bool {
+            if largest { new > old } else { new < old }
+        }
+        macro_rules! improve {
+            ($list:expr, $new:expr) => {
+                if was_null || better(&$new, &$list[at], largest) {
+                    $list[at] = $new;
+                }
+            };
+        }
+        match (&mut self.values, value) {
+            (Values::Int(list), ScalarRef::Int(v)) => improve!(list, v),
+            (Values::UInt(list), ScalarRef::UInt(v)) => improve!(list, v),
+            (Values::Float(list), ScalarRef::Float(v)) => improve!(list, v),
+            (Values::Decimal(list), ScalarRef::Decimal(v)) => improve!(list.0, v),
+            _ => unreachable!("a number of the vector's kind"),
+        }
+        if was_null {
+            self.nulls[at] = false;
+        }
+    }
+}
+
+impl Groups {
+    /// No groups by these keys, for aggregates over nodes of these kinds.
+    pub(crate) fn new(keys: &[GroupKey], aggregates: &[Aggregate], kinds: &[Kind]) -> Self {
+        let kind = |aggregate: &Aggregate| aggregate.node.map(|node| kinds[usize::from(node)]);
+        Self {
+            by_key: HashMap::default(),
+            keys: keys.iter().map(|key| Vector::new(kinds[usize::from(key.node)])).collect(),
+            count: 0,
+            key_bytes: 0,
+            states: aggregates.iter().map(|a| State::new(a, kind(a))).collect(),
+            key: Vec::new(),
+            of_row: Vec::new(),
+        }
+    }
+
+    /// Adds the rows of a batch. When something cannot be computed, none has been added.
+    pub(crate) fn take(
+        &mut self,
+        batch: &mut Batch<'_>,
+        keys: &[GroupKey],
+        aggregates: &[Aggregate],
+    ) -> Result<(), Inexact> {
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        let mut values: Vec<Option<Rc<Vector>>> = Vec::with_capacity(aggregates.len());
+        for aggregate in aggregates {
+            values.push(aggregate.node.map(|node| batch.value(node)).transpose()?);
+        }
+        let mut by: Vec<(Rc<Vector>, CollationId)> = Vec::with_capacity(keys.len());
+        for key in keys {
+            by.push((batch.value(key.node)?, CollationId(key.collation)));
+        }
+        if !self.sums_fit(&values, batch.rows()) {
+            return Err(Inexact);
+        }
+        self.find_groups(&by, batch.rows(), &values);
+        let groups = self.count;
+        for (state, values) in self.states.iter_mut().zip(&values) {
+            state.grow(groups);
+            state.take(values.as_deref(), &self.of_row);
+        }
+        Ok(())
+    }
+
+    /// Whether no sum can leave its range by these rows, whatever their groups.
+    fn sums_fit(&self, values: &[Option<Rc<Vector>>], rows: usize) -> bool {
+        let rows = rows as u128;
+        self.states.iter().zip(values).all(|(state, vector)| match (state, vector.as_deref()) {
+            (State::Whole { sums, .. }, Some(vector)) => {
+                let largest = match &vector.values {
+                    Values::Int(_) | Values::UInt(_) => u128::from(u64::MAX),
+                    Values::Decimal(list) => largest_of(&list.0),
+                    _ => 0,
+                };
+                let reach = largest.checked_mul(rows);
+                let reach = reach.and_then(|reach| reach.checked_add(largest_of(sums)));
+                reach.is_some_and(|reach| reach <= i128::MAX as u128)
+            }
+            (State::Float { sums, .. }, Some(vector)) => {
+                let Values::Float(list) = &vector.values else { return true };
+                let largest = |list: &[f64]| list.iter().fold(0.0_f64, |max, v| max.max(v.abs()));
+                (largest(list) * rows as f64 + largest(sums)).is_finite()
+            }
+            _ => true,
+        })
+    }
+
+    /// Finds the group of each row, making those that are new.
+    fn find_groups(
+        &mut self,
+        by: &[(Rc<Vector>, CollationId)],
+        rows: usize,
+        values: &[Option<Rc<Vector>>],
+    ) {
+        self.of_row.clear();
+        let mut last: Option<u32> = None;
+        let mut last_key: Vec<u8> = Vec::new();
+        for at in 0..rows {
+            self.key.clear();
+            for (vector, id) in by {
+                push_key(&mut self.key, vector.get(at), *id);
+            }
+            // Rows of a group often come one after the other.
+            if let Some(group) = last
+                && last_key == self.key
+            {
+                self.of_row.push(group);
+                continue;
+            }
+            let group = match self.by_key.get(self.key.as_slice()) {
+                Some(group) => *group,
+                None => {
+                    let group = self.count as u32;
+                    self.count += 1;
+                    self.by_key.insert(self.key.as_slice().into(), group);
+                    self.key_bytes += self.key.len();
+                    for (values, (vector, _)) in self.keys.iter_mut().zip(by) {
+                        values.push(vector.get(at));
+                    }
+                    for (state, values) in self.states.iter_mut().zip(values) {
+                        if let (State::First(firsts), Some(values)) = (state, values) {
+                            firsts.push(values.get(at));
+                        }
+                    }
+                    group
+                }
+            };
+            self.of_row.push(group);
+            last = Some(group);
+            std::mem::swap(&mut last_key, &mut self.key);
+        }
+    }
+
+    /// About how many bytes the groups take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys: usize = self.keys.iter().map(Vector::memory_bytes).sum();
+        let states: usize = self.states.iter().map(State::memory_bytes).sum();
+        // A key of its own, and its place in the table.
+        self.count * 40 + self.key_bytes + keys + states
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A row for each group: what it is grouped by, then the aggregates.
+    pub(crate) fn finish(self) -> Block {
+        let states = self.states.into_iter().map(State::finish);
+        Block::new(self.count, self.keys.into_iter().chain(states).collect())
+    }
+}
+
+fn largest_of(list: &[i128]) -> u128 {
+    list.iter().map(|number| number.unsigned_abs()).max().unwrap_or(0)
+}
+
+/// Appends the key of a value: the same bytes for equal values, and no key is the beginning of
+/// another of its column.
+fn push_key(key: &mut Vec<u8>, value: ScalarRef<'_>, id: CollationId) {
+    key.push(u8::from(value != ScalarRef::Null));
+    match value {
+        ScalarRef::Null => {}
+        ScalarRef::Int(v) => key.extend(v.to_be_bytes()),
+        ScalarRef::UInt(v) => key.extend(v.to_be_bytes()),
+        // Both zeros are equal.
+        ScalarRef::Float(v) => key.extend((v + 0.0).to_bits().to_be_bytes()),
+        ScalarRef::Decimal(v) => key.extend(v.to_be_bytes()),
+        ScalarRef::Bytes(v) => {
+            let start = key.len();
+            key.extend([0; 4]);
+            collation::sort_key(id, v, key);
+            let size = (key.len() - start - 4) as u32;
+            key[start..start + 4].copy_from_slice(&size.to_be_bytes());
+        }
+    }
+}

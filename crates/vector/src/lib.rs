@@ -1,0 +1,34 @@
+//! Columns of values, and programs that compute with them many rows at a time.
+//!
+//! # Owns
+//! [`Vector`], the values of a column; [`Program`], what data nodes are asked to make of the rows
+//! of a scan: which rows pass, what is computed of them, how they are grouped; [`Machine`], which
+//! runs it; [`Block`], what comes of it.
+//! # Guarantees
+//! 1. A program that [`Program::check`] lets through runs on any rows of its table to the end,
+//!    whatever the values. Rows of which something cannot be computed exactly (a number out of
+//!    range) come out as they are, for whoever wrote the program to decide.
+//! 2. A machine's memory is bounded: groups that take too much are given out, and begun anew.
+//! # Not here
+//! What expressions mean in SQL, and which of them a program can say (`sql-expression`).
+
+pub mod block;
+mod evaluate;
+mod group;
+pub mod machine;
+pub mod program;
+mod vector;
+
+pub use block::Block;
+pub use machine::{Machine, Output};
+pub use program::{
+    Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Order, Program,
+    Yield,
+};
+pub use vector::{Decimals, Kind, Scalar, ScalarRef, Texts, Values, Vector, Whole};
+
+/// Rows that are computed with at a time.
+pub const BATCH_ROWS: usize = 1_024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Runs a program over the rows of a scan, as they come.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use model::{ColumnType, Row, RowLayout, Table, ValueRef};
+
+use crate::BATCH_ROWS;
+use crate::block::Block;
+use crate::evaluate::{Batch, Inexact};
+use crate::group::Groups;
+use crate::program::{Bad, Program, Yield};
+use crate::vector::{Kind, ScalarRef, Vector, stored_decimal};
+
+/// Bytes of groups that are kept; when there are more, all are given out and begun anew.
+const GROUPS_BYTES_MAX: usize = 1 << 20;
+/// Rows that are gathered before a block of them is given out, and bytes.
+const BLOCK_ROWS: usize = 1_024;
+const BLOCK_BYTES: usize = 32 << 10;
+/// Bytes of texts that are computed with at a time.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// What a machine gives out.
+#[derive(Debug)]
+pub enum Output {
+    /// Rows of the program's result, all of which have passed.
+    Block(Block),
+    /// Rows of the program's inputs, as they are stored, of which something cannot be computed:
+    /// nothing has been asked of them, and they are in no block.
+    Rows(Vec<Row>),
+}
+
+/// A program at work on the rows of one table.
+#[derive(Debug)]
+pub struct Machine {
+    program: Program,
+    kinds: Vec<Kind>,
+    /// The layout of rows of the inputs.
+    layout: RowLayout,
+    sizes: Vec<usize>,
+    inputs: Vec<Vector>,
+    rows: usize,
+    /// Bytes of texts in them.
+    text_bytes: usize,
+    /// Rows that have passed and are not given out.
+    block: Block,
+    groups: Option<Groups>,
+    outputs: VecDeque<Output>,
+}
+
+impl Machine {
+    /// For rows of a table.
+    ///
+    /// # Errors
+    /// As [`Program::check`].
+    pub fn new(program: &Program, table: &Table) -> Result<Self, Bad> {
+        let kinds = program.check(table)?;
+        let column = |input: &crate::Input| &table.columns[usize::from(input.column.0)];
+        let columns: Vec<model::Column> =
+            program.inputs.iter().map(|input| column(input).clone()).collect();
+        let size = |column: &model::Column| match column.column_type {
+            ColumnType::Fixed(size) => usize::from(size),
+            _ => 0,
+        };
+        let inputs = program.inputs.iter().map(|input| Vector::new(input.kind)).collect();
+        let (block, groups) = match &program.yields {
+            Yield::Rows(nodes) => {
+                (Block::empty(nodes.iter().map(|node| kinds[usize::from(*node)])), None)
+            }
+            Yield::Groups { keys, aggregates } => {
+                (Block::empty(std::iter::empty()), Some(Groups::new(keys, aggregates, &kinds)))
+            }
+        };
+        Ok(Self {
+            layout: RowLayout::new(0, &columns),
+            sizes: columns.iter().map(size).collect(),
+            program: program.clone(),
+            kinds,
+            inputs,
+            rows: 0,
+            text_bytes: 0,
+            block,
+            groups,
+            outputs: VecDeque::new(),
+        })
+    }
+
+    /// Takes a row of the table.
+    pub fn take(&mut self, table: &Table, row: &[u8]) {
+        for (input, vector) in self.program.inputs.iter().zip(&mut self.inputs) {
+            let value = table.value(row, input.column);
+            if let ValueRef::Bytes(bytes) = value {
+                self.text_bytes += bytes.len();
+            }
+            vector.push_stored(value);
+        }
+        self.rows += 1;
+        if self.rows == BATCH_ROWS || self.text_bytes >= BATCH_BYTES {
+            self.run();
+        }
+    }
+
+    /// There are no more rows: what is left is given out.
+    pub fn finish(&mut self) {
+        self.run();
+        if self.block.rows() > 0 {
+            self.give_block();
+        }
+        self.give_groups();
+    }
+
+    /// Takes the next of what there is to be given out.
+    pub fn pop_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether there is something to be given out.
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    /// Computes with the rows taken so far.
+    fn run(&mut self) {
+        if self.rows == 0 {
+            return;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        self.text_bytes = 0;
+        let fresh = self.program.inputs.iter().map(|input| Vector::new(input.kind)).collect();
+        let inputs = std::mem::replace(&mut self.inputs, fresh);
+        let inputs: Vec<Rc<Vector>> = inputs.into_iter().map(Rc::new).collect();
+        if self.compute(inputs.clone(), rows) == Err(Inexact) {
+            let rows = (0..rows).map(|at| self.stored(&inputs, at)).collect();
+            self.outputs.push_back(Output::Rows(rows));
+        }
+        if self.block.rows() >= BLOCK_ROWS || self.block.memory_bytes() >= BLOCK_BYTES {
+            self.give_block();
+        }
+        if self.groups.as_ref().is_some_and(|groups| groups.memory_bytes() >= GROUPS_BYTES_MAX) {
+            self.give_groups();
+        }
+    }
+
+    fn compute(&mut self, inputs: Vec<Rc<Vector>>, rows: usize) -> Result<(), Inexact> {
+        let mut batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
+        for condition in &self.program.filter {
+            if let Some(places) = batch.passing(*condition)? {
+                batch = batch.keep(&places);
+            }
+            if batch.rows() == 0 {
+                return Ok(());
+            }
+        }
+        match &self.program.yields {
+            Yield::Rows(nodes) => {
+                let columns: Result<Vec<Rc<Vector>>, Inexact> =
+                    nodes.iter().map(|node| batch.value(*node)).collect();
+                self.block.append(batch.rows(), &columns?);
+            }
+            Yield::Groups { keys, aggregates } => {
+                let groups = self.groups.as_mut().expect("the program groups");
+                groups.take(&mut batch, keys, aggregates)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of the inputs as it would be stored.
+    fn stored(&self, inputs: &[Rc<Vector>], at: usize) -> Row {
+        let decimals: Vec<_> = inputs
+            .iter()
+            .zip(&self.sizes)
+            .map(|(vector, size)| match vector.get(at) {
+                ScalarRef::Decimal(number) => stored_decimal(number, *size),
+                _ => ([0; 16], 0),
+            })
+            .collect();
+        let value = |(vector, (bytes, size)): (&'_ Rc<Vector>, &'_ ([u8; 16], usize))| match vector
+            .get(at)
+        {
+            ScalarRef::Null => model::Value::Null,
+            ScalarRef::Int(v) => model::Value::Int(v),
+            ScalarRef::UInt(v) => model::Value::UInt(v),
+            ScalarRef::Float(v) => model::Value::Float(v),
+            ScalarRef::Decimal(_) => model::Value::Bytes(bytes[..*size].into()),
+            ScalarRef::Bytes(v) => model::Value::Bytes(v.into()),
+        };
+        let values: Vec<model::Value> = inputs.iter().zip(&decimals).map(value).collect();
+        let values: Vec<ValueRef<'_>> = values.iter().map(model::Value::as_ref).collect();
+        self.layout.encode(&values).expect("they were read from such a row")
+    }
+
+    fn give_block(&mut self) {
+        let kinds: Vec<Kind> = self.block.columns().iter().map(Vector::kind).collect();
+        let fresh = Block::empty(kinds.into_iter());
+        self.outputs.push_back(Output::Block(std::mem::replace(&mut self.block, fresh)));
+    }
+
+    fn give_groups(&mut self) {
+        let Yield::Groups { keys, aggregates } = &self.program.yields else { return };
+        let fresh = Groups::new(keys, aggregates, &self.kinds);
+        let Some(groups) = self.groups.replace(fresh) else { return };
+        if groups.is_empty() {
+            return;
+        }
+        let block = groups.finish();
+        let rows = block.rows();
+        let per_row = block.memory_bytes() / rows.max(1) + 1;
+        let step = (BLOCK_BYTES / per_row).max(1);
+        for from in (0..rows).step_by(step) {
+            self.outputs.push_back(Output::Block(block.slice(from, rows.min(from + step))));
+        }
+    }
+}

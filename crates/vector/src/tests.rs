@@ -1,0 +1,387 @@
+//! Programs over a small table, against the same computed row by row; and programs that make no
+//! sense.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use collation::CollationId;
+use model::{Column, ColumnId, ColumnType, Description, RowLayout, Table, TableId, Value};
+use stdx::Prng;
+
+use super::*;
+
+/// Small, big, text, amount (a decimal of 8 bytes): all but the first may be NULL.
+fn table() -> Table {
+    let column = |name: &str, column_type, nullable| Column {
+        name: name.into(),
+        column_type,
+        nullable,
+        default: Value::Null,
+    };
+    let text = ColumnType::Text { max_bytes: 40, collation: CollationId::UTF8MB4_0900_AI_CI };
+    let columns = vec![
+        column("small", ColumnType::Int(4), false),
+        column("big", ColumnType::Int(8), true),
+        column("text", text, true),
+        column("amount", ColumnType::Fixed(8), true),
+        column("day", ColumnType::UInt(4), true),
+        column("ratio", ColumnType::Float, true),
+    ];
+    Table {
+        id: TableId(1),
+        name: "d.t".into(),
+        version: 1,
+        unique_index_of: None,
+        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+        columns,
+        primary_key: vec![ColumnId(0)],
+        distribution_key: vec![ColumnId(0)],
+        partition_count: 1,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        writes_blocked: false,
+        description: Description::default(),
+    }
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::Int, Kind::Int, Kind::Bytes, Kind::Decimal, Kind::UInt, Kind::Float];
+
+fn inputs() -> Vec<Input> {
+    let input = |(at, kind): (usize, &Kind)| Input { column: ColumnId(at as u16), kind: *kind };
+    KINDS.iter().enumerate().map(input).collect()
+}
+
+fn amount(number: i64) -> Value {
+    let mut bytes = number.to_be_bytes();
+    bytes[0] ^= 0x80;
+    Value::Bytes(bytes.into())
+}
+
+/// A row of the table; `None` stands for NULL in all columns that may be.
+fn row(small: i64, rest: Option<(i64, &str, i64, u64, f64)>) -> Vec<u8> {
+    let mut values = vec![Value::Int(small)];
+    match rest {
+        None => values.extend(std::iter::repeat_n(Value::Null, 5)),
+        Some((big, text, number, day, ratio)) => values.extend([
+            Value::Int(big),
+            Value::text(text),
+            amount(number),
+            Value::UInt(day),
+            Value::Float(ratio),
+        ]),
+    }
+    table().layout().encode_values(&values).unwrap().0.to_vec()
+}
+
+/// What a program makes of rows: its blocks' rows in order, and how many rows it gave back.
+fn run(program: &Program, rows: &[Vec<u8>]) -> (Vec<Vec<Option<Scalar>>>, usize) {
+    let table = table();
+    let mut machine = Machine::new(program, &table).expect("a good program");
+    let (mut made, mut given_back) = (Vec::new(), 0);
+    rows.iter().for_each(|row| machine.take(&table, row));
+    machine.finish();
+    while let Some(output) = machine.pop_output() {
+        match output {
+            Output::Rows(rows) => given_back += rows.len(),
+            Output::Block(block) => {
+                for at in 0..block.rows() {
+                    let values = block.columns().iter().map(|column| scalar(column.get(at)));
+                    made.push(values.collect());
+                }
+            }
+        }
+    }
+    (made, given_back)
+}
+
+fn scalar(value: ScalarRef<'_>) -> Option<Scalar> {
+    Some(match value {
+        ScalarRef::Null => return None,
+        ScalarRef::Int(v) => Scalar::Int(v),
+        ScalarRef::UInt(v) => Scalar::UInt(v),
+        ScalarRef::Float(v) => Scalar::Float(v),
+        ScalarRef::Decimal(v) => Scalar::Decimal(Whole(v)),
+        ScalarRef::Bytes(v) => Scalar::Bytes(v.into()),
+    })
+}
+
+fn program(nodes: Vec<Node>, filter: Vec<NodeNumber>, yields: Yield) -> Program {
+    let inputs_first = (0..KINDS.len() as u16).map(Node::Input);
+    let nodes = inputs_first.chain(nodes).collect();
+    Program { inputs: inputs(), nodes, filter, yields }
+}
+
+const BINARY: u16 = 63;
+const CI: u16 = 255;
+
+fn aggregate(function: AggregateFunction, node: Option<NodeNumber>) -> Aggregate {
+    Aggregate { function, node, collation: CI }
+}
+
+#[test]
+fn rows_that_pass_come_in_order_over_many_batches() {
+    let rows: Vec<Vec<u8>> =
+        (0..5_000).map(|n| row(n, (n % 3 != 0).then_some((n, "x", 100 * n, 0, 0.0)))).collect();
+    // big >= 4000: unknown where it is NULL.
+    let nodes = vec![
+        Node::Constant(Scalar::Int(4_000)),
+        Node::Compare { order: Order::GreaterOrEqual, left: 1, right: 6, collation: BINARY },
+    ];
+    let (made, given_back) = run(&program(nodes, vec![7], Yield::Rows(vec![0, 3])), &rows);
+    let wanted: Vec<Vec<Option<Scalar>>> = (4_000..5_000)
+        .filter(|n| n % 3 != 0)
+        .map(|n| vec![Some(Scalar::Int(n)), Some(Scalar::Decimal(Whole(i128::from(100 * n))))])
+        .collect();
+    assert_eq!((made, given_back), (wanted, 0));
+}
+
+#[test]
+fn groups_are_those_of_the_collation_and_null_is_one() {
+    use AggregateFunction as A;
+    let texts = ["Straße", "STRASSE", "b", "B", "c"];
+    let rows: Vec<Vec<u8>> = (0..3_000)
+        .map(|n| {
+            let text = texts[n as usize % 5];
+            row(n, (n % 7 != 0).then_some((n, text, n, 0, 0.5)))
+        })
+        .collect();
+    let keys = vec![GroupKey { node: 2, collation: CI }];
+    let aggregates = vec![
+        aggregate(A::Count, None),
+        aggregate(A::Sum, Some(3)),
+        aggregate(A::Min, Some(1)),
+        aggregate(A::Max, Some(0)),
+        aggregate(A::Sum, Some(5)),
+    ];
+    let groups = Yield::Groups { keys, aggregates };
+    let (made, given_back) = run(&program(vec![], vec![], groups), &rows);
+    assert_eq!(given_back, 0);
+    let mut wanted: BTreeMap<Option<String>, (i64, i128, i64, i64, f64)> = BTreeMap::new();
+    for n in 0..3_000_i64 {
+        let text = (n % 7 != 0).then(|| ["s", "s", "b", "b", "c"][n as usize % 5].to_owned());
+        let group = wanted.entry(text).or_insert((0, 0, i64::MAX, 0, 0.0));
+        group.0 += 1;
+        group.3 = n;
+        if n % 7 != 0 {
+            group.1 += i128::from(n);
+            group.2 = group.2.min(n);
+            group.4 += 0.5;
+        }
+    }
+    assert_eq!(made.len(), wanted.len());
+    for values in made {
+        let text = match &values[0] {
+            Some(Scalar::Bytes(text)) => Some(String::from_utf8_lossy(&text[..1]).to_lowercase()),
+            _ => None,
+        };
+        let (count, sum, min, max, floats) = wanted[&text];
+        let none = text.is_none();
+        let expected = vec![
+            Some(Scalar::Int(count)),
+            Some(Scalar::Decimal(Whole(sum))).filter(|_| !none),
+            Some(Scalar::Int(min)).filter(|_| !none),
+            Some(Scalar::Int(max)),
+            Some(Scalar::Float(floats)).filter(|_| !none),
+        ];
+        assert_eq!(values[1..], expected, "{text:?}");
+    }
+}
+
+#[test]
+fn more_groups_than_memory_come_in_parts() {
+    let rows: Vec<Vec<u8>> = (0..60_000)
+        .map(|n| row(n % 30_000, Some((n, &"long text ".repeat(3), 1, 0, 0.0))))
+        .collect();
+    let keys = vec![GroupKey { node: 0, collation: BINARY }, GroupKey { node: 2, collation: CI }];
+    let aggregates = vec![aggregate(AggregateFunction::Sum, Some(3))];
+    let (made, _) = run(&program(vec![], vec![], Yield::Groups { keys, aggregates }), &rows);
+    assert!(made.len() > 30_000, "{} groups: nothing was given out early", made.len());
+    let mut sums: BTreeMap<i64, i128> = BTreeMap::new();
+    for values in made {
+        let (Some(Scalar::Int(key)), Some(Scalar::Decimal(sum))) = (&values[0], &values[2]) else {
+            panic!("{values:?}");
+        };
+        *sums.entry(*key).or_default() += sum.0;
+    }
+    assert!(sums.len() == 30_000 && sums.values().all(|sum| *sum == 2));
+}
+
+#[test]
+fn what_cannot_be_computed_comes_as_it_was() {
+    let rows: Vec<Vec<u8>> = (0..3_000)
+        .map(|n| row(n, Some((if n == 1_500 { i64::MAX } else { n }, "ä", -n, 7, 1e300))))
+        .collect();
+    let keys = vec![];
+    let aggregates = vec![aggregate(AggregateFunction::Sum, Some(6))];
+    let nodes = vec![Node::Add(0, 1)];
+    let table = table();
+    let program = program(nodes, vec![], Yield::Groups { keys, aggregates });
+    let mut machine = Machine::new(&program, &table).unwrap();
+    rows.iter().for_each(|row| machine.take(&table, row));
+    machine.finish();
+    let mut outputs = std::iter::from_fn(|| machine.pop_output());
+    let Some(Output::Rows(given_back)) = outputs.next() else { panic!("no rows") };
+    // The whole batch, as it is stored, in the layout of the inputs, which are all columns.
+    assert!(given_back.iter().map(|row| &row.0[..]).eq(rows[1_024..2_048].iter().map(|r| &r[..])));
+    let Some(Output::Block(block)) = outputs.next() else { panic!("no groups") };
+    let others: i128 = (0..1_024).chain(2_048..3_000).map(|n| 2 * n).sum();
+    assert_eq!(block.columns()[0].get(0), ScalarRef::Decimal(others));
+    assert!(outputs.next().is_none());
+}
+
+#[test]
+fn a_float_sum_that_may_leave_its_range_is_not_begun() {
+    let rows: Vec<Vec<u8>> = (0..10).map(|n| row(n, Some((n, "", 0, 0, f64::MAX)))).collect();
+    let aggregates = vec![aggregate(AggregateFunction::Sum, Some(5))];
+    let groups = Yield::Groups { keys: vec![], aggregates };
+    let (made, given_back) = run(&program(vec![], vec![], groups), &rows);
+    assert_eq!((made.len(), given_back), (0, 10));
+}
+
+#[test]
+fn three_valued_logic() {
+    // Of NULL, 0 and 1 with one another.
+    let values = [None, Some(0), Some(1)];
+    let mut rows = Vec::new();
+    for a in values {
+        for b in values {
+            let vector = |v: Option<i64>| v.map_or(ScalarRef::Null, ScalarRef::Int);
+            rows.push((vector(a), vector(b)));
+        }
+    }
+    let (mut left, mut right) = (Vector::new(Kind::Int), Vector::new(Kind::Int));
+    for (a, b) in &rows {
+        left.push(*a);
+        right.push(*b);
+    }
+    let nodes = [
+        Node::Input(0),
+        Node::Input(1),
+        Node::And(vec![0, 1]),
+        Node::Or(vec![0, 1]),
+        Node::Not(0),
+        Node::IsNull(0),
+        Node::In { operand: 0, list: vec![Scalar::Int(1)], with_null: true, collation: BINARY },
+        Node::Case { branches: vec![(0, 1)], otherwise: 0 },
+    ];
+    let kinds = [Kind::Int; 8];
+    let inputs = [left, right].map(std::rc::Rc::new).to_vec();
+    let mut batch = evaluate::Batch::new(&nodes, &kinds, inputs, rows.len());
+    let mut of = |node: u16| {
+        let vector = batch.value(node).unwrap();
+        (0..9)
+            .map(|at| match vector.get(at) {
+                ScalarRef::Null => '-',
+                ScalarRef::Int(0) => '0',
+                _ => '1',
+            })
+            .collect::<String>()
+    };
+    assert_eq!(of(2), "-0-000-01", "AND");
+    assert_eq!(of(3), "--1-01111", "OR");
+    assert_eq!(of(4), "---111000", "NOT");
+    assert_eq!(of(5), "111000000", "IS NULL");
+    assert_eq!(of(6), "------111", "IN (1, NULL)");
+    assert_eq!(of(7), "---000-01", "CASE WHEN a THEN b ELSE a END");
+}
+
+#[test]
+fn a_program_that_is_let_through_runs_whatever_it_is() {
+    let table = table();
+    let mut prng = Prng::new(11);
+    let (mut good, mut bad) = (0, 0);
+    while good < 2_000 {
+        let program = any_program(&mut prng);
+        let Ok(mut machine) = Machine::new(&program, &table) else {
+            bad += 1;
+            continue;
+        };
+        good += 1;
+        for n in 0..prng.below(40) as i64 {
+            let extreme = [i64::MIN, -1, 0, 1, i64::MAX];
+            let rest = prng.percent(80).then(|| {
+                let text = *prng.pick(&["", "a", "Ä", "%", "zzz"]);
+                let float = *prng.pick(&[0.0, -0.0, f64::MAX, f64::MIN_POSITIVE, -1.5]);
+                let day = *prng.pick(&[0, 1, u64::from(u32::MAX)]);
+                (*prng.pick(&extreme), text, *prng.pick(&extreme), day, float)
+            });
+            machine.take(&table, &row(n, rest));
+        }
+        machine.finish();
+        while machine.pop_output().is_some() {}
+    }
+    assert!(bad > 1_000, "{bad} programs were refused: hardly any was strange");
+}
+
+fn any_program(prng: &mut Prng) -> Program {
+    let mut nodes: Vec<Node> = (0..KINDS.len() as u16).map(Node::Input).collect();
+    let scalars = [
+        Scalar::Int(-1),
+        Scalar::UInt(5),
+        Scalar::Float(0.5),
+        Scalar::Decimal(Whole(i128::MAX)),
+        Scalar::Bytes(b"a"[..].into()),
+    ];
+    for _ in 0..prng.below(12) {
+        // Now and then one that is not before it, or of a kind that does not fit.
+        let reach = nodes.len() as u64 + u64::from(prng.percent(2));
+        let a = prng.below(reach) as u16;
+        let b = if prng.percent(50) { a } else { prng.below(reach) as u16 };
+        let c = prng.below(reach) as u16;
+        let collation = *prng.pick(&[BINARY, CI, CI, 46, 45]);
+        let order = *prng.pick(&[Order::Equal, Order::NotEqual, Order::Less, Order::Greater]);
+        nodes.push(match prng.below(18) {
+            0 => Node::Constant(prng.pick(&scalars).clone()),
+            1 => Node::Null(*prng.pick(&KINDS)),
+            2 | 3 => Node::Compare { order, left: a, right: b, collation },
+            4 => {
+                let list = vec![prng.pick(&scalars).clone()];
+                Node::In { operand: a, list, with_null: prng.percent(50), collation }
+            }
+            5 => {
+                let (pattern, escape) = (b"%\\_a"[..].into(), Some(u32::from('\\')));
+                Node::Like { operand: a, pattern, escape, collation }
+            }
+            6 => Node::And(vec![a, b]),
+            7 => Node::Or(vec![a, b]),
+            8 => Node::Not(a),
+            9 => Node::IsNull(a),
+            10 => Node::Add(a, b),
+            11 => Node::Subtract(a, b),
+            12 => Node::Multiply(a, b),
+            13 => Node::Scale { operand: a, by: prng.below(41) as u8 },
+            14 => Node::Float(a),
+            15 => Node::Midnight(a),
+            16 => Node::Part { operand: a, part: DatePart::Month, timed: prng.percent(50) },
+            _ => Node::Case { branches: vec![(a, b)], otherwise: c },
+        });
+    }
+    let reach = nodes.len() as u64;
+    let any = |prng: &mut Prng| prng.below(reach) as u16;
+    let filter = (0..prng.below(2)).map(|_| any(prng)).collect();
+    let yields = match prng.percent(50) {
+        true => Yield::Rows((0..prng.below(4)).map(|_| any(prng)).collect()),
+        false => {
+            use AggregateFunction as A;
+            let key = |prng: &mut Prng| GroupKey { node: any(prng), collation: CI };
+            let keys = (0..prng.below(3)).map(|_| key(prng)).collect();
+            let functions = [A::Count, A::Sum, A::Min, A::Max, A::First];
+            let aggregates = (0..prng.below(4))
+                .map(|_| aggregate(*prng.pick(&functions), prng.percent(95).then(|| any(prng))))
+                .collect();
+            Yield::Groups { keys, aggregates }
+        }
+    };
+    Program { inputs: inputs(), nodes, filter, yields }
+}
+
+#[test]
+fn stored_decimals_come_back() {
+    for number in [0, 1, -1, 255, -256, i64::MAX.into(), i64::MIN.into()] {
+        for size in [8, 9, 16] {
+            let (bytes, len) = vector::stored_decimal(number, size);
+            assert_eq!(vector::decimal_of(&bytes[..len]), number, "{number} in {size}");
+        }
+    }
+}

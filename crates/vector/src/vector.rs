@@ -1,0 +1,386 @@
+//! The values of a column.
+
+use codec::{Codec, Decode, DecodeError, Describe, Encode, Format, Reader, Shape, Writer};
+use model::ValueRef;
+
+/// How values lie in a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub enum Kind {
+    /// Signed integers. Truth values are 1 and 0.
+    Int,
+    /// Unsigned integers; dates as they are stored, which orders them.
+    UInt,
+    /// Floating-point numbers.
+    Float,
+    /// Whole numbers of 128 bits: decimals without their point, whose place is the program's.
+    Decimal,
+    /// Texts and bytes.
+    Bytes,
+}
+
+/// The values of a column. A NULL has some value too, which means nothing.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub struct Vector {
+    /// The values.
+    pub values: Values,
+    /// Which of them are NULL; empty if none is.
+    pub nulls: Vec<bool>,
+}
+
+/// Values of one kind.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub enum Values {
+    /// Signed integers.
+    Int(Vec<i64>),
+    /// Unsigned integers.
+    UInt(Vec<u64>),
+    /// Floating-point numbers.
+    Float(Vec<f64>),
+    /// Decimals without their point.
+    Decimal(Decimals),
+    /// Texts.
+    Bytes(Texts),
+}
+
+/// Whole numbers of 128 bits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decimals(pub Vec<i128>);
+
+/// Texts, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Codec)]
+#[codec(check = texts_fit)]
+pub struct Texts {
+    /// Where each ends in `bytes`; in ascending order.
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+fn texts_fit(texts: &Texts) -> bool {
+    texts.ends.is_sorted() && texts.ends.last().map_or(0, |end| *end as usize) == texts.bytes.len()
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub enum Scalar {
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    UInt(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// A decimal without its point.
+    Decimal(Whole),
+    /// A text.
+    Bytes(Box<[u8]>),
+}
+
+/// A whole number of 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole(pub i128);
+
+/// One value of a vector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScalarRef<'a> {
+    /// NULL.
+    Null,
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    UInt(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// A decimal without its point.
+    Decimal(i128),
+    /// A text.
+    Bytes(&'a [u8]),
+}
+
+impl Scalar {
+    /// How it would lie in a vector.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Scalar::Int(_) => Kind::Int,
+            Scalar::UInt(_) => Kind::UInt,
+            Scalar::Float(_) => Kind::Float,
+            Scalar::Decimal(_) => Kind::Decimal,
+            Scalar::Bytes(_) => Kind::Bytes,
+        }
+    }
+}
+
+impl Texts {
+    /// Adds a text.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("batches are small"));
+    }
+
+    /// The text at a place.
+    pub fn get(&self, at: usize) -> &[u8] {
+        let from = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[from..self.ends[at] as usize]
+    }
+
+    /// Number of texts.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+/// Calls a macro-like body with the list inside, whatever its kind.
+macro_rules! each {
+    ($values:expr, $list:ident => $numbers:expr, $texts:ident => $bytes:expr) => {
+        match $values {
+            Values::Int($list) => $numbers,
+            Values::UInt($list) => $numbers,
+            Values::Float($list) => $numbers,
+            Values::Decimal(Decimals($list)) => $numbers,
+            Values::Bytes($texts) => $bytes,
+        }
+    };
+}
+
+impl Values {
+    /// No values of a kind.
+    pub fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Int => Values::Int(Vec::new()),
+            Kind::UInt => Values::UInt(Vec::new()),
+            Kind::Float => Values::Float(Vec::new()),
+            Kind::Decimal => Values::Decimal(Decimals::default()),
+            Kind::Bytes => Values::Bytes(Texts::default()),
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        each!(self, list => list.len(), texts => texts.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn push_default(&mut self) {
+        each!(self, list => list.push(Default::default()), texts => texts.push(&[]))
+    }
+
+    /// The values at these places.
+    fn gather(&self, places: &[u32]) -> Values {
+        let at = |place: &u32| *place as usize;
+        match self {
+            Values::Int(list) => Values::Int(places.iter().map(|p| list[at(p)]).collect()),
+            Values::UInt(list) => Values::UInt(places.iter().map(|p| list[at(p)]).collect()),
+            Values::Float(list) => Values::Float(places.iter().map(|p| list[at(p)]).collect()),
+            Values::Decimal(Decimals(list)) => {
+                Values::Decimal(Decimals(places.iter().map(|p| list[at(p)]).collect()))
+            }
+            Values::Bytes(list) => {
+                let mut texts = Texts::default();
+                places.iter().for_each(|place| texts.push(list.get(at(place))));
+                Values::Bytes(texts)
+            }
+        }
+    }
+}
+
+impl Vector {
+    /// No values of a kind.
+    pub fn new(kind: Kind) -> Self {
+        Self { values: Values::new(kind), nulls: Vec::new() }
+    }
+
+    /// How its values lie.
+    pub fn kind(&self) -> Kind {
+        match self.values {
+            Values::Int(_) => Kind::Int,
+            Values::UInt(_) => Kind::UInt,
+            Values::Float(_) => Kind::Float,
+            Values::Decimal(_) => Kind::Decimal,
+            Values::Bytes(_) => Kind::Bytes,
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the value at a place is NULL.
+    #[inline]
+    pub fn is_null(&self, at: usize) -> bool {
+        self.nulls.get(at).copied().unwrap_or(false)
+    }
+
+    /// The value at a place.
+    pub fn get(&self, at: usize) -> ScalarRef<'_> {
+        if self.is_null(at) {
+            return ScalarRef::Null;
+        }
+        match &self.values {
+            Values::Int(list) => ScalarRef::Int(list[at]),
+            Values::UInt(list) => ScalarRef::UInt(list[at]),
+            Values::Float(list) => ScalarRef::Float(list[at]),
+            Values::Decimal(list) => ScalarRef::Decimal(list.0[at]),
+            Values::Bytes(list) => ScalarRef::Bytes(list.get(at)),
+        }
+    }
+
+    /// Adds a NULL.
+    pub fn push_null(&mut self) {
+        self.nulls.resize(self.len(), false);
+        self.nulls.push(true);
+        self.values.push_default();
+    }
+
+    /// Adds a value; one of another kind counts as NULL.
+    pub fn push(&mut self, value: ScalarRef<'_>) {
+        match (&mut self.values, value) {
+            (Values::Int(list), ScalarRef::Int(v)) => list.push(v),
+            (Values::UInt(list), ScalarRef::UInt(v)) => list.push(v),
+            (Values::Float(list), ScalarRef::Float(v)) => list.push(v),
+            (Values::Decimal(list), ScalarRef::Decimal(v)) => list.0.push(v),
+            (Values::Bytes(list), ScalarRef::Bytes(v)) => list.push(v),
+            _ => return self.push_null(),
+        }
+        if !self.nulls.is_empty() {
+            self.nulls.push(false);
+        }
+    }
+
+    /// Adds a stored value. Decimals are stored as bytes.
+    #[inline]
+    pub fn push_stored(&mut self, value: ValueRef<'_>) {
+        match (&mut self.values, value) {
+            (Values::Int(list), ValueRef::Int(v)) => list.push(v),
+            (Values::UInt(list), ValueRef::UInt(v)) => list.push(v),
+            (Values::Float(list), ValueRef::Float(v)) => list.push(v),
+            (Values::Decimal(list), ValueRef::Bytes(v)) => list.0.push(decimal_of(v)),
+            (Values::Bytes(list), ValueRef::Bytes(v)) => list.push(v),
+            _ => return self.push_null(),
+        }
+        if !self.nulls.is_empty() {
+            self.nulls.push(false);
+        }
+    }
+
+    /// The values at these places.
+    pub fn gather(&self, places: &[u32]) -> Vector {
+        let nulls = match self.nulls.is_empty() {
+            true => Vec::new(),
+            false => places.iter().map(|place| self.nulls[*place as usize]).collect(),
+        };
+        Vector { values: self.values.gather(places), nulls }
+    }
+
+    /// Adds all values of a vector of the same kind.
+    pub fn append(&mut self, other: &Vector) {
+        if !self.nulls.is_empty() || !other.nulls.is_empty() {
+            self.nulls.resize(self.len(), false);
+            match other.nulls.is_empty() {
+                true => self.nulls.resize(self.len() + other.len(), false),
+                false => self.nulls.extend_from_slice(&other.nulls),
+            }
+        }
+        match (&mut self.values, &other.values) {
+            (Values::Int(to), Values::Int(from)) => to.extend_from_slice(from),
+            (Values::UInt(to), Values::UInt(from)) => to.extend_from_slice(from),
+            (Values::Float(to), Values::Float(from)) => to.extend_from_slice(from),
+            (Values::Decimal(to), Values::Decimal(from)) => to.0.extend_from_slice(&from.0),
+            (Values::Bytes(to), Values::Bytes(from)) => {
+                (0..from.len()).for_each(|at| to.push(from.get(at)));
+            }
+            _ => panic!("vectors of {:?} and {:?}", self.kind(), other.kind()),
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let numbers = match &self.values {
+            Values::Int(list) => 8 * list.len(),
+            Values::UInt(list) => 8 * list.len(),
+            Values::Float(list) => 8 * list.len(),
+            Values::Decimal(list) => 16 * list.0.len(),
+            Values::Bytes(list) => 4 * list.ends.len() + list.bytes.len(),
+        };
+        numbers + self.nulls.len()
+    }
+}
+
+/// The number that the bytes of a stored decimal are: two's complement, highest byte first, with
+/// the sign turned round so that bytes compare as numbers do. At most 16 bytes count.
+#[inline]
+pub(crate) fn decimal_of(stored: &[u8]) -> i128 {
+    let mut bytes = [0; 16];
+    let size = stored.len().min(16);
+    bytes[..size].copy_from_slice(&stored[..size]);
+    bytes[0] ^= 0x80;
+    i128::from_be_bytes(bytes) >> (8 * (16 - size))
+}
+
+/// The stored form of a decimal, in so many bytes.
+pub(crate) fn stored_decimal(number: i128, size: usize) -> ([u8; 16], usize) {
+    let size = size.min(16);
+    let mut bytes = [0; 16];
+    bytes[..size].copy_from_slice(&number.to_be_bytes()[16 - size..]);
+    bytes[0] ^= 0x80;
+    (bytes, size)
+}
+
+impl Encode for Whole {
+    fn encode(&self, out: &mut Writer) {
+        ((self.0 >> 64) as i64).encode(out);
+        out.put_u64(self.0 as u64);
+    }
+}
+
+impl Decode for Whole {
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let high = i64::decode(input)?;
+        Ok(Self(i128::from(high) << 64 | i128::from(input.u64()?)))
+    }
+}
+
+impl Describe for Whole {
+    fn describe(_: &mut Format) -> Shape {
+        Shape::Tuple(vec![Shape::Zigzag, Shape::Eight])
+    }
+}
+
+// Most decimals are small: what fits 64 bits is written as such.
+impl Encode for Decimals {
+    fn encode(&self, out: &mut Writer) {
+        let small: Option<Vec<i64>> =
+            self.0.iter().map(|number| i64::try_from(*number).ok()).collect();
+        let large = match small {
+            Some(_) => Vec::new(),
+            None => self.0.iter().map(|number| Whole(*number)).collect(),
+        };
+        (small.unwrap_or_default(), large).encode(out);
+    }
+}
+
+impl Decode for Decimals {
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (small, large) = <(Vec<i64>, Vec<Whole>)>::decode(input)?;
+        let large = large.into_iter().map(|Whole(number)| number);
+        Ok(Self(small.into_iter().map(i128::from).chain(large).collect()))
+    }
+}
+
+impl Describe for Decimals {
+    fn describe(format: &mut Format) -> Shape {
+        <(Vec<i64>, Vec<Whole>)>::describe(format)
+    }
+}
