@@ -355,10 +355,13 @@ impl Splitter {
             fields.push(field);
             at = next;
             let rest = &bytes[at..];
-            if !self.fields_end.is_empty() && rest.starts_with(&self.fields_end) {
-                at += self.fields_end.len();
-            } else if rest.starts_with(&self.lines_end) && !self.lines_end.is_empty() {
+            let ends = |end: &[u8]| !end.is_empty() && rest.starts_with(end);
+            // The end of a line may begin like that of a field: `|` and `|\n`. Alike, there is one
+            // line. An end that is cut in two needs no care: without the rest no line comes out.
+            if ends(&self.lines_end) && self.lines_end != self.fields_end {
                 return Some((fields, at + self.lines_end.len()));
+            } else if ends(&self.fields_end) {
+                at += self.fields_end.len();
             } else if rest.is_empty() {
                 return last.then_some((fields, at));
             } else {
@@ -480,5 +483,24 @@ mod tests {
         assert_eq!(open, [[some("1"), some("\"a\r\n2,b\r\n")]], "an enclosed field without end");
         let plain = all(&ast::FileFormat::default(), b"a\tb\n\\N\tN\n", 3);
         assert_eq!(plain, [[some("a"), some("b")], [None, some("N")]]);
+    }
+
+    /// How files of TPC-H are read: each field has a separator after it, the last one too.
+    #[test]
+    fn a_line_ends_where_its_end_begins_like_that_of_a_field() {
+        let ends = |fields: &[u8], lines: &[u8]| ast::FileFormat {
+            fields_terminated: Some(fields.into()),
+            fields_enclosed: Some(b"'".as_slice().into()),
+            lines_terminated: Some(lines.into()),
+            ..ast::FileFormat::default()
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let text = b"1|a|\n2|'b|'|\n3||\n";
+        let expected = [[some("1"), some("a")], [some("2"), some("b|")], [some("3"), some("")]];
+        for chunk in 1..=text.len() {
+            assert_eq!(all(&ends(b"|", b"|\n"), text, chunk), expected, "chunks of {chunk}");
+        }
+        let alike = all(&ends(b"|", b"|"), b"1|2|3", 2);
+        assert_eq!(alike, [[some("1"), some("2"), some("3")]]);
     }
 }
