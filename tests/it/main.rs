@@ -9,6 +9,7 @@ mod durability;
 mod hosts;
 mod load;
 mod processes;
+mod pushdown;
 mod scripts;
 mod server;
 mod sysbench;

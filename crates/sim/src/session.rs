@@ -25,6 +25,7 @@ use model::{
     TableId, TransactionId, Value,
 };
 use stdx::{Duration, Instant, Prng};
+use vector::Block;
 use wire::{Inspection, Message, TransactionState};
 
 use crate::world::{Acknowledged, Ambient};
@@ -337,6 +338,26 @@ impl Session {
     /// All rows of a scan.
     pub async fn scan(&self, spec: ScanSpec) -> Result<Vec<Vec<Value>>, Refusal> {
         self.scan_up_to(spec, usize::MAX).await
+    }
+
+    /// What the program of a scan has made of rows, and the rows of which it has made nothing.
+    pub async fn compute(&self, spec: ScanSpec) -> Result<(Vec<Block>, Vec<Vec<Value>>), Refusal> {
+        let (mut made, mut others) = (Vec::new(), Vec::new());
+        let mut result = self.result(Ask::Scan(Box::new(spec))).await;
+        loop {
+            match result {
+                ClientResult::ScanRows { rows, blocks, finished } => {
+                    made.extend(blocks);
+                    others.extend(rows);
+                    if finished {
+                        return Ok((made, others));
+                    }
+                }
+                ClientResult::Failed(refusal) => return Err(refusal),
+                other => panic!("a scan ended in {other:?}"),
+            }
+            result = self.result(Ask::ScanNext).await;
+        }
     }
 
     /// The rows of a scan that is closed once at least `enough` of them are there.

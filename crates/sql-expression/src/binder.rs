@@ -51,11 +51,13 @@ pub trait Environment {
     /// How the parameter is compared with a value of this type.
     fn compared_parameter(&mut self, number: u32, other: &SqlType) -> ComparedParameter;
 
-    /// Plans a subquery whose enclosing block has this scope.
+    /// Plans a subquery whose enclosing block has this scope. `exists`: all that counts is whether
+    /// it has a row.
     fn subquery(
         &mut self,
         query: &ast::Query,
         scope: &Scope<'_>,
+        exists: bool,
     ) -> Result<BoundSubquery, SqlError>;
 
     /// A number that no other part of the statement has.

@@ -5,8 +5,8 @@
 //! [`vector::Program`], and what its results mean in SQL ([`Form`]).
 //! # Guarantees
 //! What is translated has the value there that evaluation gives here, for every row for which the
-//! program computes one; where evaluation would be an error or leave a warning, the program computes
-//! nothing. When in doubt there is no translation.
+//! program computes one; where evaluation would be an error or leave a warning, it computes none.
+//! When in doubt there is no translation.
 //! # Not here
 //! Which part of a query becomes a program (`sql`); the simpler conditions that come with reads and
 //! changes by key (`kernel`).

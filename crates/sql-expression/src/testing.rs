@@ -62,7 +62,12 @@ impl Environment for World {
         }
     }
 
-    fn subquery(&mut self, _: &ast::Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {
+    fn subquery(
+        &mut self,
+        _: &ast::Query,
+        _: &Scope<'_>,
+        _: bool,
+    ) -> Result<BoundSubquery, SqlError> {
         self.subqueries += 1;
         let id = SubqueryId(self.subqueries);
         Ok(BoundSubquery { id, columns: self.subquery_columns.clone(), correlated: false })

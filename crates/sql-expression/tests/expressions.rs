@@ -46,7 +46,12 @@ impl Environment for World {
         ComparedParameter::AsTheOther
     }
 
-    fn subquery(&mut self, _: &ast::Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {
+    fn subquery(
+        &mut self,
+        _: &ast::Query,
+        _: &Scope<'_>,
+        _: bool,
+    ) -> Result<BoundSubquery, SqlError> {
         Err(SqlError::not_supported("subqueries in this test"))
     }
 

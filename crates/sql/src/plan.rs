@@ -10,10 +10,12 @@
 //! Running it (`execute`).
 
 pub(crate) mod block;
+mod condition;
 pub(crate) mod edge;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;
+pub(crate) mod keyed;
 pub(crate) mod operator;
 pub(crate) mod parameter;
 pub(crate) mod path;
@@ -225,6 +227,8 @@ pub(crate) struct Planner<'s> {
     common: Vec<(String, Rc<QueryPlan>)>,
     /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
+    /// Of the subquery that is planned next all that counts is whether it has a row.
+    exists: bool,
 }
 
 impl<'s> Planner<'s> {
@@ -241,6 +245,7 @@ impl<'s> Planner<'s> {
             tables: Vec::new(),
             common: Vec::new(),
             once: false,
+            exists: false,
         }
     }
 
@@ -261,6 +266,9 @@ impl<'s> Planner<'s> {
         self.common.truncate(commons);
         let own = std::mem::replace(&mut self.subplans, outer);
         planned.map(|mut plan| {
+            if let Some(keyed) = &mut plan.keyed {
+                keyed.plan.subqueries.clone_from(&own);
+            }
             plan.subqueries = own;
             plan
         })
@@ -327,6 +335,11 @@ impl<'s> Planner<'s> {
         Ok(definition)
     }
 
+    /// Whether all that counts of the block that is planned now is whether it has a row.
+    pub(crate) fn take_exists(&mut self) -> bool {
+        std::mem::take(&mut self.exists)
+    }
+
     /// Takes the subqueries met since the last time: those of a statement that is no query.
     pub(crate) fn take_subplans(&mut self) -> Vec<Subplan> {
         std::mem::take(&mut self.subplans)
@@ -377,12 +390,16 @@ impl Environment for Planner<'_> {
         &mut self,
         query: &ast::Query,
         scope: &Scope<'_>,
+        exists: bool,
     ) -> Result<BoundSubquery, SqlError> {
-        let plan = self.plan_query(query, Some(scope))?;
+        self.exists = exists;
+        let mut plan = self.plan_query(query, Some(scope))?;
         let id = SubqueryId(self.next_number());
         let columns = plan.types();
         let correlated = plan.correlated;
-        self.subplans.push(Subplan { id, plan: Rc::new(plan), enough: None });
+        let keyed = plan.keyed.take().map(Rc::from);
+        let enough = exists.then_some(1);
+        self.subplans.push(Subplan { id, plan: Rc::new(plan), enough, keyed });
         Ok(BoundSubquery { id, columns, correlated })
     }
 

@@ -82,6 +82,8 @@ pub(crate) struct SessionVariables {
     pub max_execution_time: u64,
     /// `nines_durability`.
     pub durability: Durability,
+    /// `nines_pushdown`: data nodes filter and group the rows of scans.
+    pub pushdown: bool,
     /// `net_read_timeout`, in seconds.
     pub net_read_timeout: u64,
     /// `net_write_timeout`, in seconds.
@@ -165,6 +167,7 @@ impl SessionVariables {
             max_error_count: 0,
             max_execution_time: 0,
             durability: Durability::default(),
+            pushdown: true,
             net_read_timeout: 0,
             net_write_timeout: 0,
             session_track_schema: true,
@@ -329,6 +332,7 @@ impl SessionVariables {
                     _ => Durability::Memory,
                 };
             }
+            "nines_pushdown" => self.pushdown = on,
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),
             "sql_select_limit" => self.sql_select_limit = number,
             "time_zone" => {

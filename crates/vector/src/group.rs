@@ -336,9 +336,9 @@ impl Groups {
         self.count * 40 + self.key_bytes + keys + states
     }
 
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+    /// Number of groups.
+    pub(crate) fn len(&self) -> usize {
+        self.count
     }
 
     /// A row for each group: what it is grouped by, then the aggregates.

@@ -14,8 +14,9 @@ use crate::vector::{Kind, ScalarRef, Vector, stored_decimal};
 
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
 const GROUPS_BYTES_MAX: usize = 1 << 20;
-/// Rows that are gathered before a block of them is given out, and bytes.
-const BLOCK_ROWS: usize = 1_024;
+/// Groups that are kept, for each row that is computed with at a time; likewise.
+const GROUPS_PER_ROW: usize = 8;
+/// Bytes of rows that are gathered before a block of them is given out.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of texts that are computed with at a time.
 const BATCH_BYTES: usize = 256 << 10;
@@ -39,6 +40,8 @@ pub struct Machine {
     layout: RowLayout,
     sizes: Vec<usize>,
     inputs: Vec<Vector>,
+    /// Rows that are computed with at a time, and given out.
+    batch_rows: usize,
     rows: usize,
     /// Bytes of texts in them.
     text_bytes: usize,
@@ -49,11 +52,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// For rows of a table.
+    /// For rows of a table, to compute with so many of them at a time, [`BATCH_ROWS`] at most.
     ///
     /// # Errors
     /// As [`Program::check`].
-    pub fn new(program: &Program, table: &Table) -> Result<Self, Bad> {
+    pub fn new(program: &Program, table: &Table, batch_rows: usize) -> Result<Self, Bad> {
         let kinds = program.check(table)?;
         let column = |input: &crate::Input| &table.columns[usize::from(input.column.0)];
         let columns: Vec<model::Column> =
@@ -77,6 +80,7 @@ impl Machine {
             program: program.clone(),
             kinds,
             inputs,
+            batch_rows: batch_rows.clamp(1, BATCH_ROWS),
             rows: 0,
             text_bytes: 0,
             block,
@@ -95,7 +99,7 @@ impl Machine {
             vector.push_stored(value);
         }
         self.rows += 1;
-        if self.rows == BATCH_ROWS || self.text_bytes >= BATCH_BYTES {
+        if self.rows == self.batch_rows || self.text_bytes >= BATCH_BYTES {
             self.run();
         }
     }
@@ -133,10 +137,14 @@ impl Machine {
             let rows = (0..rows).map(|at| self.stored(&inputs, at)).collect();
             self.outputs.push_back(Output::Rows(rows));
         }
-        if self.block.rows() >= BLOCK_ROWS || self.block.memory_bytes() >= BLOCK_BYTES {
+        if self.block.rows() >= self.batch_rows || self.block.memory_bytes() >= BLOCK_BYTES {
             self.give_block();
         }
-        if self.groups.as_ref().is_some_and(|groups| groups.memory_bytes() >= GROUPS_BYTES_MAX) {
+        let groups_max = GROUPS_PER_ROW * self.batch_rows;
+        let full = |groups: &Groups| {
+            groups.len() >= groups_max || groups.memory_bytes() >= GROUPS_BYTES_MAX
+        };
+        if self.groups.as_ref().is_some_and(full) {
             self.give_groups();
         }
     }
@@ -200,13 +208,13 @@ impl Machine {
         let Yield::Groups { keys, aggregates } = &self.program.yields else { return };
         let fresh = Groups::new(keys, aggregates, &self.kinds);
         let Some(groups) = self.groups.replace(fresh) else { return };
-        if groups.is_empty() {
+        if groups.len() == 0 {
             return;
         }
         let block = groups.finish();
         let rows = block.rows();
         let per_row = block.memory_bytes() / rows.max(1) + 1;
-        let step = (BLOCK_BYTES / per_row).max(1);
+        let step = (BLOCK_BYTES / per_row).clamp(1, self.batch_rows);
         for from in (0..rows).step_by(step) {
             self.outputs.push_back(Output::Block(block.slice(from, rows.min(from + step))));
         }

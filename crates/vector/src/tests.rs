@@ -77,7 +77,7 @@ fn row(small: i64, rest: Option<(i64, &str, i64, u64, f64)>) -> Vec<u8> {
 /// What a program makes of rows: its blocks' rows in order, and how many rows it gave back.
 fn run(program: &Program, rows: &[Vec<u8>]) -> (Vec<Vec<Option<Scalar>>>, usize) {
     let table = table();
-    let mut machine = Machine::new(program, &table).expect("a good program");
+    let mut machine = Machine::new(program, &table, BATCH_ROWS).expect("a good program");
     let (mut made, mut given_back) = (Vec::new(), 0);
     rows.iter().for_each(|row| machine.take(&table, row));
     machine.finish();
@@ -217,7 +217,7 @@ fn what_cannot_be_computed_comes_as_it_was() {
     let nodes = vec![Node::Add(0, 1)];
     let table = table();
     let program = program(nodes, vec![], Yield::Groups { keys, aggregates });
-    let mut machine = Machine::new(&program, &table).unwrap();
+    let mut machine = Machine::new(&program, &table, BATCH_ROWS).unwrap();
     rows.iter().for_each(|row| machine.take(&table, row));
     machine.finish();
     let mut outputs = std::iter::from_fn(|| machine.pop_output());
@@ -293,7 +293,7 @@ fn a_program_that_is_let_through_runs_whatever_it_is() {
     let (mut good, mut bad) = (0, 0);
     while good < 2_000 {
         let program = any_program(&mut prng);
-        let Ok(mut machine) = Machine::new(&program, &table) else {
+        let Ok(mut machine) = Machine::new(&program, &table, BATCH_ROWS) else {
             bad += 1;
             continue;
         };

@@ -136,7 +136,8 @@ pub struct ScanBatch {
     /// Which partition.
     pub partition: PartitionId,
     /// Rows in scan order; possibly none. Of a scan with a program: rows of its inputs of which
-    /// something cannot be computed, or all that pass `filter` if the participant knows no programs.
+    /// something cannot be computed, or all that pass `filter` if the participant knows no
+    /// programs.
     pub rows: Vec<ScanRow>,
     /// What comes after.
     pub status: ScanStatus,

@@ -34,6 +34,8 @@ use cursor::{Position, Range, View, Walk};
 
 /// Most bytes of rows in a batch, but for its last row.
 const BATCH_BYTES_MAX: usize = 64 << 10;
+/// Batches of rows that a program computes with at a time.
+const MACHINE_BATCHES: usize = 4;
 /// Rows that room is made for with the first of a batch.
 const ROWS_LIKELY: usize = 32;
 /// Scans' waits are numbered from here, above all operation numbers.
@@ -169,7 +171,10 @@ impl Participant {
             }
         };
         let table = self.replicas[&request.partition].partition.table();
-        let machine = match request.program.as_ref().map(|program| Machine::new(program, table)) {
+        let batch_rows = MACHINE_BATCHES * ctx.config().scan_batch_rows as usize;
+        let machine =
+            request.program.as_ref().map(|program| Machine::new(program, table, batch_rows));
+        let machine = match machine {
             None => None,
             Some(Ok(machine)) => Some(Box::new(machine)),
             Some(Err(Bad(why))) => {

@@ -6,13 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use client::{ClientOperation, ClientRead, OperationAnswer, ScanSpec};
 use model::{
     ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, Refusal, Value,
 };
 use stdx::Duration;
-use wire::LockMode;
+use vector::{
+    Aggregate, AggregateFunction, GroupKey, Input, Kind, Node, Order, Program, Scalar, ScalarRef,
+    Yield,
+};
+use wire::{LockMode, Projection};
 
 use super::doubt::{Addition, explains};
 use super::{Load, column, create_table, fill, insist, int, is_kept, nullable, passing};
@@ -21,6 +26,8 @@ use crate::session::{Ended, Session};
 
 const TABLE: &str = "sim.bank";
 const BALANCE: ColumnId = ColumnId(1);
+/// The collation that numbers have.
+const BINARY: u16 = 63;
 /// What each account begins with.
 pub(crate) const OPENING_BALANCE: i64 = 1_000;
 
@@ -181,6 +188,13 @@ async fn sum_of_snapshot(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
     let times = 1 + session.below(2);
     for _ in 0..times {
         let spec = ScanSpec { snapshot: Some(epoch), ..ScanSpec::heap(lab.table("bank")) };
+        if session.percent(40) {
+            if let Err(refusal) = computed_sum(session, spec, load).await {
+                session.close_snapshot(epoch).await;
+                return Err(refusal);
+            }
+            continue;
+        }
         match session.scan(spec).await {
             Ok(rows) => {
                 check_sum(&format!("snapshot {epoch}"), load, rows.iter().map(|row| int(&row[1])));
@@ -193,6 +207,54 @@ async fn sum_of_snapshot(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
         session.pause(30).await;
     }
     session.close_snapshot(epoch).await;
+    Ok(())
+}
+
+/// Has the data nodes add up: all balances together, in groups, or as rows that pass a filter.
+async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<(), Refusal> {
+    let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
+    let nodes = vec![
+        Node::Input(0),
+        Node::Input(1),
+        Node::Constant(Scalar::Int(i64::MIN)),
+        Node::Compare { order: Order::Greater, left: 1, right: 2, collation: BINARY },
+    ];
+    let of = |function, node| Aggregate { function, node, collation: BINARY };
+    let aggregates =
+        vec![of(AggregateFunction::Count, Some(1)), of(AggregateFunction::Sum, Some(1))];
+    // Accounts as groups are many, balances few that are equal.
+    let keys = match session.below(4) {
+        0 => vec![],
+        at => vec![GroupKey { node: (at % 2) as u16, collation: BINARY }],
+    };
+    let width = keys.len();
+    let as_rows = session.percent(30);
+    let yields = match as_rows {
+        true => Yield::Rows(vec![1]),
+        false => Yield::Groups { keys, aggregates },
+    };
+    let program = Program { inputs: vec![input(0), input(1)], nodes, filter: vec![3], yields };
+    let projection = Projection::Columns(vec![ColumnId(0), ColumnId(1)]);
+    let spec = ScanSpec { projection, program: Some(Arc::new(program)), ..spec };
+    let (blocks, rows) = session.compute(spec).await?;
+    assert!(rows.is_empty(), "balances can be added up");
+    let (mut count, mut sum) = (0, 0);
+    for block in &blocks {
+        for at in 0..block.rows() {
+            let value = |column: usize| match block.columns()[column].get(at) {
+                ScalarRef::Int(number) => i128::from(number),
+                ScalarRef::Decimal(number) => number,
+                other => panic!("{other:?} is no number"),
+            };
+            match as_rows {
+                true => (count, sum) = (count + 1, sum + value(0)),
+                false => (count, sum) = (count + value(width), sum + value(width + 1)),
+            }
+        }
+    }
+    assert_eq!(count, i128::from(load.accounts), "accounts that were added up");
+    let expected = i128::from(OPENING_BALANCE) * i128::from(load.accounts);
+    assert_eq!(sum, expected, "the sum that data nodes have come to");
     Ok(())
 }
 

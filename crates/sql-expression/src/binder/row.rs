@@ -116,7 +116,7 @@ impl Binder<'_, '_> {
     }
 
     fn plan(&mut self, query: &Query) -> Result<BoundSubquery, SqlError> {
-        self.environment.subquery(query, self.scope)
+        self.environment.subquery(query, self.scope, false)
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> Result<Expression, SqlError> {
@@ -131,7 +131,8 @@ impl Binder<'_, '_> {
     }
 
     pub(super) fn exists(&mut self, query: &Query) -> Result<Expression, SqlError> {
-        let BoundSubquery { id, correlated, .. } = self.plan(query)?;
+        let BoundSubquery { id, correlated, .. } =
+            self.environment.subquery(query, self.scope, true)?;
         let subquery = SubqueryUse { id, correlated, kind: SubqueryKind::Exists };
         let node = Node::Subquery(Box::new(subquery));
         Ok(Expression { node, result: ResultType::truth(false) })

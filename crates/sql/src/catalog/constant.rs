@@ -70,7 +70,7 @@ impl Environment for Constants {
         ComparedParameter::AsTheOther
     }
 
-    fn subquery(&mut self, _: &Query, _: &Scope<'_>) -> Result<BoundSubquery, SqlError> {
+    fn subquery(&mut self, _: &Query, _: &Scope<'_>, _: bool) -> Result<BoundSubquery, SqlError> {
         Err(error::unsupported("a subquery here"))
     }
 

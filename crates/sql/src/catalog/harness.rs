@@ -220,7 +220,7 @@ impl World {
                     rows = rows.iter().map(|row| pick(row, columns)).collect();
                 }
                 self.scans.insert(ticket, *spec);
-                ClientResult::ScanRows { rows, finished: true }
+                ClientResult::ScanRows { rows, blocks: Vec::new(), finished: true }
             }
             Ask::AwaitDurable { epoch, peek: false } => {
                 self.saved += 1;

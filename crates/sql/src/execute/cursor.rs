@@ -7,7 +7,7 @@
 //! What a client does not read is not computed far ahead: a batch is asked for when it is wanted.
 
 mod group;
-mod join;
+pub(crate) mod join;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

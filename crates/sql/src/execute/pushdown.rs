@@ -11,20 +11,22 @@
 
 use std::sync::Arc;
 
-use sql_expression::{Accumulator, Expression, Form, ProgramBuilder, ProgramColumn, SqlError};
+use sql_expression::{
+    Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
+};
 use sqltype::Datum;
 use vector::{Block, Program};
 
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{Row, Run, with_parameters};
 use crate::execute::scan::given_datum;
-use crate::plan::operator::{Aggregate, TableScan};
+use crate::plan::operator::{Aggregate, Formula, TableScan};
 
 /// A program that lets rows through for which the conditions hold that it knows; whether these are
 /// all. None if it knows none.
-pub(crate) fn conditions(run: &Run<'_>, scan: &TableScan) -> Option<(Arc<Program>, bool)> {
+pub(crate) fn conditions(context: &EvalContext, scan: &TableScan) -> Option<(Arc<Program>, bool)> {
     let columns = columns(scan);
-    let mut builder = ProgramBuilder::new(&columns, &run.context);
-    let known = filter(run, scan, &mut builder);
+    let mut builder = ProgramBuilder::new(&columns, context);
+    let known = filter(context, scan, &mut builder);
     if known == 0 {
         return None;
     }
@@ -35,9 +37,9 @@ pub(crate) fn conditions(run: &Run<'_>, scan: &TableScan) -> Option<(Arc<Program
 }
 
 /// Adds the conditions of a scan; how many of them have a translation.
-fn filter(run: &Run<'_>, scan: &TableScan, builder: &mut ProgramBuilder<'_>) -> usize {
-    let translated = |condition: &&crate::plan::operator::Formula| {
-        condition.is_ready() && builder.filter(&run.with_parameters(&condition.expression))
+fn filter(context: &EvalContext, scan: &TableScan, builder: &mut ProgramBuilder<'_>) -> usize {
+    let translated = |condition: &&Formula| {
+        condition.is_ready() && builder.filter(&with_parameters(context, &condition.expression))
     };
     scan.conditions.iter().filter(translated).count()
 }
@@ -57,9 +59,9 @@ fn columns(scan: &TableScan) -> Vec<Option<ProgramColumn>> {
 #[derive(Debug)]
 pub(crate) struct GroupProgram {
     pub(crate) program: Arc<Program>,
-    /// The columns of its result: first the keys, each in this form; then columns of some row of the
-    /// group, by their positions in the definition; then, for each aggregate, the count of its values
-    /// and, where there is a form, what they come to.
+    /// The columns of its result: first the keys, each in this form; then columns of some row of
+    /// the group, by their positions in the definition; then, for each aggregate, the count of its
+    /// values and, where there is a form, what they come to.
     keys: Vec<Form>,
     shown: Vec<usize>,
     parts: Vec<Option<Form>>,
@@ -67,7 +69,7 @@ pub(crate) struct GroupProgram {
 
 /// The program for the groups over a scan; none if something of it has no translation.
 pub(crate) fn groups(
-    run: &Run<'_>,
+    context: &EvalContext,
     aggregate: &Aggregate,
     scan: &TableScan,
 ) -> Option<GroupProgram> {
@@ -75,12 +77,12 @@ pub(crate) fn groups(
         return None;
     }
     let columns = columns(scan);
-    let mut builder = ProgramBuilder::new(&columns, &run.context);
-    if filter(run, scan, &mut builder) < scan.conditions.len() {
+    let mut builder = ProgramBuilder::new(&columns, context);
+    if filter(context, scan, &mut builder) < scan.conditions.len() {
         return None;
     }
-    let by: Vec<Expression> =
-        aggregate.group.iter().map(|key| run.with_parameters(&key.expression)).collect();
+    let known = |expression: &Expression| with_parameters(context, expression);
+    let by: Vec<Expression> = aggregate.group.iter().map(|key| known(&key.expression)).collect();
     let keys = builder.group(&by.iter().collect::<Vec<_>>())?;
     let is_shown = |at: &&usize| aggregate.shown.contains(&(scan.offset + **at));
     let shown: Vec<usize> = scan.wanted.iter().filter(is_shown).copied().collect();
@@ -91,7 +93,7 @@ pub(crate) fn groups(
     for call in &aggregate.calls {
         let mut call = call.clone();
         for argument in call.arguments_mut() {
-            *argument = run.with_parameters(argument);
+            *argument = known(argument);
         }
         parts.push(builder.give_aggregate(&call)?);
     }

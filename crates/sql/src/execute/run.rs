@@ -19,7 +19,8 @@ use sql_expression::{
 use sqltype::Datum;
 use stdx::Duration;
 
-use crate::execute::cursor;
+use crate::execute::cursor::{self, join::key_of};
+use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, QueryPlan, Subplan};
 use crate::session::Session;
 
@@ -32,11 +33,22 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> 
 /// Rows between two breaths of a long computation.
 const BREATH: u64 = 2_000;
 
+/// The rows of a correlated subquery, as far as they are known for all rows at once.
+#[derive(Debug, Default)]
+struct ByKey {
+    /// How often it was run row by row.
+    runs: u32,
+    rows: Option<BTreeMap<Vec<u8>, Vec<Row>>>,
+    of_nothing: Option<Vec<Row>>,
+}
+
 /// An execution under way.
 pub(crate) struct Run<'s> {
     pub(crate) session: &'s mut Session,
     pub(crate) context: EvalContext,
     subplans: BTreeMap<SubqueryId, Subplan>,
+    /// Of correlated subqueries, by key.
+    keyed: BTreeMap<SubqueryId, ByKey>,
     /// Rows computed since the last breath.
     work: u64,
     /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
@@ -48,20 +60,19 @@ impl<'s> Run<'s> {
     pub(crate) fn new(session: &'s mut Session, parameters: &[Datum]) -> Self {
         let mut context = session.context();
         context.parameters = parameters.to_vec();
-        Self { session, context, subplans: BTreeMap::new(), work: 0, unlimited_rows: None }
+        Self {
+            session,
+            context,
+            subplans: BTreeMap::new(),
+            keyed: BTreeMap::new(),
+            work: 0,
+            unlimited_rows: None,
+        }
     }
 
     /// An expression with its parameters replaced by their values.
     pub(crate) fn with_parameters(&self, expression: &Expression) -> Expression {
-        let mut known = expression.clone();
-        known.visit_mut(&mut |part| {
-            if let Node::Parameter(number) = part.node
-                && let Some(value) = self.context.parameters.get(number as usize)
-            {
-                part.node = Node::Constant(value.clone());
-            }
-        });
-        known
+        with_parameters(&self.context, expression)
     }
 
     /// Makes subqueries known to the expressions that use them.
@@ -166,11 +177,84 @@ impl<'s> Run<'s> {
     ) -> Result<(), SqlError> {
         let missing = || SqlError::internal(format_args!("subquery {} has no plan", id.0));
         let subplan = self.subplans.get(&id).cloned().ok_or_else(missing)?;
+        if let Some(keyed) = &subplan.keyed
+            && let Some(rows) = self.rows_by_key(id, &subplan, keyed, row).await?
+        {
+            self.context.set_subquery(id, RowSet::new(rows));
+            return Ok(());
+        }
         self.context.push_outer(if correlated { row.to_vec() } else { Vec::new() });
         let rows = self.rows_of(&subplan.plan, subplan.enough).await;
         self.context.pop_outer();
         self.context.set_subquery(id, RowSet::new(rows?));
         Ok(())
+    }
+
+    /// The rows of a correlated subquery for a row, found by its key; none as long as it is run row
+    /// by row.
+    async fn rows_by_key(
+        &mut self,
+        id: SubqueryId,
+        subplan: &Subplan,
+        keyed: &Keyed,
+        row: &[Datum],
+    ) -> Result<Option<Vec<Row>>, SqlError> {
+        let mut by_key = self.keyed.remove(&id).unwrap_or_default();
+        if by_key.rows.is_none() {
+            by_key.runs += 1;
+            if by_key.runs <= keyed.patience {
+                self.keyed.insert(id, by_key);
+                return Ok(None);
+            }
+            by_key.rows = Some(self.all_by_key(keyed).await?);
+        }
+        let found = match key_of(self, &keyed.keys, row, true).await? {
+            Some(key) => by_key.rows.as_ref().and_then(|rows| rows.get(&key)),
+            None => None,
+        };
+        let (from, to) = keyed.outputs;
+        let mut rows = Vec::new();
+        for candidate in found.into_iter().flatten() {
+            self.context.push_outer(row.to_vec());
+            let holds = self.all_hold(&keyed.residual, candidate).await;
+            self.context.pop_outer();
+            if holds? {
+                rows.push(candidate[from..to].to_vec());
+                if subplan.enough.is_some_and(|enough| rows.len() >= enough) {
+                    break;
+                }
+            }
+        }
+        if rows.is_empty() && keyed.whole {
+            // Aggregates of nothing are the same for all keys.
+            if by_key.of_nothing.is_none() {
+                self.context.push_outer(row.to_vec());
+                let of_nothing = self.rows_of(&subplan.plan, None).await;
+                self.context.pop_outer();
+                by_key.of_nothing = Some(of_nothing?);
+            }
+            rows = by_key.of_nothing.clone().unwrap_or_default();
+        }
+        self.keyed.insert(id, by_key);
+        Ok(Some(rows))
+    }
+
+    /// All rows of a correlated subquery, by key.
+    fn all_by_key<'a>(&'a mut self, keyed: &'a Keyed) -> Boxed<'a, BTreeMap<Vec<u8>, Vec<Row>>> {
+        Box::pin(async move {
+            self.add_subplans(&keyed.plan.subqueries);
+            let mut cursor = cursor::open(&keyed.plan.root);
+            let mut by_key: BTreeMap<Vec<u8>, Vec<Row>> = BTreeMap::new();
+            while let Some(batch) = cursor.next(self).await? {
+                self.worked(batch.len()).await?;
+                for row in batch {
+                    if let Some(key) = key_of(self, &keyed.keys, &row, false).await? {
+                        by_key.entry(key).or_default().push(row);
+                    }
+                }
+            }
+            Ok(by_key)
+        })
     }
 
     /// All rows of a query, or the first `enough` of them.
@@ -241,4 +325,17 @@ impl<'s> Run<'s> {
             Err(failure) => Err(failure.into()),
         }
     }
+}
+
+/// An expression with its parameters replaced by their values, as far as these are known.
+pub(crate) fn with_parameters(context: &EvalContext, expression: &Expression) -> Expression {
+    let mut known = expression.clone();
+    known.visit_mut(&mut |part| {
+        if let Node::Parameter(number) = part.node
+            && let Some(value) = context.parameters.get(number as usize)
+        {
+            part.node = Node::Constant(value.clone());
+        }
+    });
+    known
 }

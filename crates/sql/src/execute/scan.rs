@@ -205,11 +205,12 @@ async fn begin<'p>(
         _ => None,
     };
     let mut checks = Checks { rows: !implied, blocks: false };
-    let computes = limit.is_none() && scan.ordered.is_none() && scan.lock.is_none();
+    let plain = limit.is_none() && scan.ordered.is_none() && scan.lock.is_none();
+    let computes = plain && run.session.variables.pushdown;
     let program = match grouping {
         Some(program) => Some(program),
         None if computes && !implied && !all_pushed => {
-            let (program, all) = pushdown::conditions(run, scan).unzip();
+            let (program, all) = pushdown::conditions(&run.context, scan).unzip();
             checks.blocks = all == Some(false);
             program
         }

@@ -10,9 +10,11 @@ use sql_parser::ast::{self, Expr, Literal, QueryBody, SelectItem};
 
 use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
+use crate::plan::condition;
 use crate::plan::edge;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
+use crate::plan::keyed;
 use crate::plan::operator::{
     AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SetKind, SortBy,
 };
@@ -102,6 +104,7 @@ fn ordered(
         counts_found_rows: false,
         results,
         correlated,
+        keyed: None,
     })
 }
 
@@ -152,6 +155,7 @@ fn values(
         counts_found_rows: false,
         results,
         correlated: !scope.outer_columns().is_empty(),
+        keyed: None,
     })
 }
 
@@ -210,8 +214,8 @@ fn set_operation(
         .collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
     let root = Operator::Set { first: Box::new(first), rest, types };
-    let (subqueries, counts_found_rows) = (Vec::new(), false);
-    Ok(QueryPlan { columns, root, subqueries, counts_found_rows, results, correlated })
+    let (subqueries, counts_found_rows, keyed) = (Vec::new(), false, None);
+    Ok(QueryPlan { columns, root, subqueries, counts_found_rows, results, correlated, keyed })
 }
 
 /// Rows with their values converted to the common types of a set operation.
@@ -242,15 +246,15 @@ fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
 }
 
 /// A bound SELECT, before its operators are made.
-struct Bound {
-    outputs: Vec<Output>,
+pub(super) struct Bound {
+    pub(super) outputs: Vec<Output>,
     columns: Vec<ResultColumn>,
-    conditions: Vec<Expression>,
-    group_by: Vec<Expression>,
-    having: Vec<Expression>,
+    pub(super) conditions: Vec<Expression>,
+    pub(super) group_by: Vec<Expression>,
+    pub(super) having: Vec<Expression>,
     order_by: Vec<(Expression, Option<usize>, bool)>,
-    bounds: Option<Bounds>,
-    aggregates: Vec<sql_expression::AggregateCall>,
+    pub(super) bounds: Option<Bounds>,
+    pub(super) aggregates: Vec<sql_expression::AggregateCall>,
 }
 
 fn block(
@@ -260,6 +264,7 @@ fn block(
     parent: Option<&Scope<'_>>,
 ) -> Result<QueryPlan, SqlError> {
     let mut scope = Scope::new(parent);
+    let exists = planner.take_exists();
     let resolved = from::resolve(planner, &select.from, &mut scope)?;
     let (mut tables, tree, merged) = match resolved {
         Some(From { tables, tree, merged }) => (tables, Some(tree), merged),
@@ -271,7 +276,7 @@ fn block(
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
-    let bound = bind(&mut binder, select, query, &tables, &merged)?;
+    let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
     if !binder.windows.is_empty() {
         return Err(SqlError::not_supported("window functions"));
     }
@@ -286,6 +291,8 @@ fn block(
         check_distinct(&bound)?;
     }
     let width = scope.width() as usize;
+    let conditions = std::mem::take(&mut bound.conditions);
+    bound.conditions = condition::prepared(&JoinPlanner { tables: &tables, width }, conditions);
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
@@ -304,14 +311,26 @@ fn block(
             used_by_subquery(&inner.plan.root, 2, &mut tables);
         }
     }
+    let correlated = !scope.outer_columns().is_empty();
+    let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
+    let mut keyed = match &tree {
+        Some(tree) if correlated && simple => {
+            keyed::plan(&tables, tree, &bound, width, (exists, &planner.subplans))?
+        }
+        _ => None,
+    };
     let root = operators(&tables, tree, bound, width, grouped, select)?;
+    if let Some(keyed) = &mut keyed {
+        keyed.weigh(&root);
+    }
     Ok(QueryPlan {
         columns,
         root,
         subqueries: Vec::new(),
         counts_found_rows: calc,
         results,
-        correlated: !scope.outer_columns().is_empty(),
+        correlated,
+        keyed: keyed.map(Box::new),
     })
 }
 
@@ -684,7 +703,7 @@ fn operators(
 }
 
 /// The columns of the row that expressions above the groups use.
-fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
+pub(super) fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
     let mut places = std::collections::BTreeSet::new();
     for expression in above {
         expression.visit(&mut |part| match &part.node {

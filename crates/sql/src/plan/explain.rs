@@ -1,11 +1,12 @@
 //! EXPLAIN: which path each table is read by, and what runs at the data nodes.
 
-use sql_expression::SqlError;
+use sql_expression::{EvalContext, SqlError};
 use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
 
+use crate::execute::pushdown;
 use crate::plan::Planner;
-use crate::plan::operator::{AccessPath, Edge, Operator, QueryPlan, TableScan};
+use crate::plan::operator::{AccessPath, Aggregate, Edge, Formula, Operator, QueryPlan, TableScan};
 use crate::result::ResultColumn;
 use crate::session::Session;
 
@@ -206,7 +207,7 @@ fn operator_lines<'p>(
             operator_lines(right, id, kind, &mut note, lines, derived);
         }
         Operator::Aggregate(aggregate) => {
-            extra.push("Using temporary");
+            extra.push(if pushes(aggregate) { "Pushed aggregate" } else { "Using temporary" });
             operator_lines(&aggregate.input, id, kind, extra, lines, derived);
         }
         Operator::Filter { input, .. }
@@ -281,11 +282,14 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
     // What the range says of every row is not checked again.
     if !scan.conditions.is_empty() && !scan.covered {
         let columns = crate::execute::scan::kernel_columns(scan);
-        let pushed = scans
-            && !joined
-            && scan.conditions.iter().any(|condition| {
-                sql_expression::to_kernel(&condition.expression, &columns).is_some()
-            });
+        let simple = |condition: &Formula| {
+            sql_expression::to_kernel(&condition.expression, &columns).is_some()
+        };
+        let computed = || {
+            let plain = scan.lock.is_none() && scan.ordered.is_none();
+            plain && pushdown::conditions(&nothing_known(), scan).is_some()
+        };
+        let pushed = scans && !joined && (scan.conditions.iter().any(simple) || computed());
         extra.push(if pushed { "Using where with pushed condition" } else { "Using where" });
     }
     if scan.limit.is_some() && scans {
@@ -295,6 +299,19 @@ fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, 
         extra.push("Batched lookups");
     }
     (access, key, extra)
+}
+
+/// The context of a plan that is not run.
+fn nothing_known() -> EvalContext {
+    EvalContext::new(Default::default(), 0, 0)
+}
+
+/// Whether the data nodes make the groups.
+fn pushes(aggregate: &Aggregate) -> bool {
+    match &aggregate.input {
+        Operator::Scan(scan) => pushdown::groups(&nothing_known(), aggregate, scan).is_some(),
+        _ => false,
+    }
 }
 
 fn tree(operator: &Operator, depth: usize, text: &mut String) {
@@ -340,9 +357,10 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
             below.push(input);
         }
         Operator::Aggregate(aggregate) => {
-            say(match aggregate.group.is_empty() {
-                true => "Aggregate",
-                false => "Aggregate using temporary table",
+            say(match (pushes(aggregate), aggregate.group.is_empty()) {
+                (true, _) => "Merge of pushed aggregates",
+                (false, true) => "Aggregate",
+                (false, false) => "Aggregate using temporary table",
             });
             below.push(&aggregate.input);
         }

@@ -22,7 +22,7 @@ use crate::plan::operator::{
 use crate::plan::path::{self, Priced, Target};
 
 /// A table of FROM.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FromTable {
     pub(crate) alias: String,
     pub(crate) offset: usize,
@@ -45,7 +45,7 @@ impl FromTable {
 }
 
 /// Where its rows come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Source {
     Table(Rc<TableDefinition>),
     Virtual(&'static VirtualTable),
@@ -53,7 +53,7 @@ pub(crate) enum Source {
 }
 
 /// The tree of joins, by numbers of tables.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum JoinTree {
     Table(usize),
     Inner { parts: Vec<JoinTree>, conditions: Vec<Expression> },
@@ -98,7 +98,7 @@ impl JoinPlanner<'_> {
     }
 
     /// The tables an expression needs; all of them when it cannot be told.
-    fn needs(&self, expression: &Expression) -> BTreeSet<usize> {
+    pub(super) fn needs(&self, expression: &Expression) -> BTreeSet<usize> {
         let mut tables = BTreeSet::new();
         let mut all = false;
         expression.visit(&mut |part| match &part.node {

@@ -14,6 +14,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::plan::keyed::Keyed;
 use crate::result::ResultColumn;
 
 /// An expression with what has to be done before it is evaluated.
@@ -49,6 +50,8 @@ pub(crate) struct QueryPlan {
     pub(crate) results: Vec<ResultType>,
     /// It uses columns of enclosing blocks.
     pub(crate) correlated: bool,
+    /// How to get its rows for all rows of the enclosing block at once.
+    pub(crate) keyed: Option<Box<Keyed>>,
 }
 
 impl QueryPlan {
@@ -65,6 +68,8 @@ pub(crate) struct Subplan {
     pub(crate) plan: Rc<QueryPlan>,
     /// How many rows are enough: 1 for EXISTS, 2 for a scalar, to see that there is a second.
     pub(crate) enough: Option<usize>,
+    /// How to get its rows for all rows of the enclosing block at once.
+    pub(crate) keyed: Option<Rc<Keyed>>,
 }
 
 /// Produces rows.
@@ -365,7 +370,8 @@ impl Bounds {
 }
 
 impl AccessPath {
-    fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
+    /// Calls `see` with each value that rows are found by.
+    pub(crate) fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
         match self {
             Self::Full => {}
             Self::Primary { keys } | Self::Unique { keys, .. } => {

@@ -347,6 +347,7 @@ variables! {
     net_write_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "60";
     new, BOTH, DYNAMIC, Switch, "OFF";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
+    nines_pushdown, BOTH, DYNAMIC, Switch, "ON";
     offline_mode, GLOBAL, DYNAMIC, Switch, "OFF";
     old, GLOBAL, FIXED, Switch, "OFF";
     old_alter_table, BOTH, DYNAMIC, Switch, "OFF";

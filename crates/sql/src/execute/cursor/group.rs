@@ -34,8 +34,8 @@ pub(super) async fn grouped(
 ) -> Result<Vec<Row>, SqlError> {
     let mut groups = Groups::new(aggregate);
     let pushed = match &aggregate.input {
-        Operator::Scan(scan) => {
-            pushdown::groups(run, aggregate, scan).map(|program| (scan, program))
+        Operator::Scan(scan) if run.session.variables.pushdown => {
+            pushdown::groups(&run.context, aggregate, scan).map(|program| (scan, program))
         }
         _ => None,
     };
@@ -74,8 +74,8 @@ impl<'p> Groups<'p> {
         Self { aggregate, groups: Vec::new(), by_key: BTreeMap::new(), waits }
     }
 
-    /// The group of a row with these values of GROUP BY, at a level: the n-th super-aggregate groups
-    /// by all but the last n.
+    /// The group of a row with these values of GROUP BY, at a level: the n-th super-aggregate
+    /// groups by all but the last n.
     fn at(&mut self, values: &[Datum], level: usize, first: &Row) -> usize {
         let aggregate = self.aggregate;
         let kept = values.len() - level;

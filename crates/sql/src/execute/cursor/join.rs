@@ -89,7 +89,7 @@ async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<K
 }
 
 /// The key of a row; none when a NULL in it keeps it from matching anything.
-async fn key_of(
+pub(crate) async fn key_of(
     run: &mut Run<'_>,
     keys: &[HashKey],
     row: &[Datum],

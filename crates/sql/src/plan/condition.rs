@@ -1,0 +1,95 @@
+//! Conditions in a form in which more of them can be checked early.
+//!
+//! # Guarantees
+//! A row meets all of the conditions before if and only if it meets all of those after.
+
+use std::collections::BTreeSet;
+
+use sql_expression::{Expression, Node, ResultType, Volatility};
+
+use crate::plan::from::split;
+use crate::plan::join::JoinPlanner;
+
+/// Takes what all branches of an OR have in common out of it, and adds what the branches say of
+/// each table alone: `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` implies `a.x = 1 OR a.x = 3`.
+pub(super) fn prepared(planner: &JoinPlanner<'_>, conditions: Vec<Expression>) -> Vec<Expression> {
+    let mut prepared = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let steady = !condition.any(&mut |part| match &part.node {
+            Node::Call(call) => call.function.volatility == Volatility::Row,
+            Node::Assign { .. } | Node::UserVariable(_) => true,
+            Node::Deferred(_) | Node::Subquery(_) => true,
+            _ => false,
+        });
+        match condition.node {
+            Node::Or(branches) if steady => {
+                factored(planner, branches.into_vec(), &mut prepared);
+            }
+            _ => prepared.push(condition),
+        }
+    }
+    prepared
+}
+
+fn factored(planner: &JoinPlanner<'_>, branches: Vec<Expression>, into: &mut Vec<Expression>) {
+    let parts_of = |branch: Expression| {
+        let mut parts = Vec::new();
+        split(branch, &mut parts);
+        parts
+    };
+    let mut branches: Vec<Vec<Expression>> = branches.into_iter().map(parts_of).collect();
+    let first = branches.first().cloned().unwrap_or_default();
+    let in_all = |part: &Expression| branches.iter().all(|branch| branch.contains(part));
+    let common: Vec<Expression> = first.into_iter().filter(in_all).collect();
+    for branch in &mut branches {
+        branch.retain(|part| !common.contains(part));
+    }
+    into.extend(common);
+    // A branch that says nothing more is met by every row that is left.
+    if branches.iter().any(Vec::is_empty) {
+        return;
+    }
+    let tables: BTreeSet<usize> =
+        branches.iter().flatten().flat_map(|part| planner.needs(part)).collect();
+    if tables.len() > 1 {
+        into.extend(tables.iter().filter_map(|table| implied(planner, &branches, *table)));
+    }
+    into.push(any(branches.into_iter().map(all).collect()));
+}
+
+/// What the branches of an OR say of one table.
+fn implied(
+    planner: &JoinPlanner<'_>,
+    branches: &[Vec<Expression>],
+    table: usize,
+) -> Option<Expression> {
+    let alone = BTreeSet::from([table]);
+    let mut parts = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let of_table = branch.iter().filter(|part| planner.needs(part) == alone);
+        let of_table: Vec<Expression> = of_table.cloned().collect();
+        if of_table.is_empty() {
+            return None;
+        }
+        parts.push(all(of_table));
+    }
+    Some(any(parts))
+}
+
+fn all(parts: Vec<Expression>) -> Expression {
+    joined(parts, Node::And)
+}
+
+fn any(parts: Vec<Expression>) -> Expression {
+    joined(parts, Node::Or)
+}
+
+fn joined(mut parts: Vec<Expression>, node: fn(Box<[Expression]>) -> Node) -> Expression {
+    if parts.len() == 1
+        && let Some(only) = parts.pop()
+    {
+        return only;
+    }
+    let nullable = parts.iter().any(|part| part.result.nullable);
+    Expression { node: node(parts.into()), result: ResultType::truth(nullable) }
+}

@@ -1,0 +1,222 @@
+//! Correlated subqueries, all at once: without the equalities that tie them to the enclosing row,
+//! and by what these compare.
+//!
+//! A subquery that is run for each row of its enclosing block costs a read each time. One that is
+//! tied to the row by equalities alone can be run without them, once; the rows for a row are then
+//! those with its key. (T. Neumann, A. Kemper: Unnesting Arbitrary Queries, BTW 2015, has the
+//! general method.)
+//!
+//! # Owns
+//! [`Keyed`], and when a block has one.
+//! # Guarantees
+//! The rows for a key are those the subquery has for an enclosing row with these values.
+//! # Not here
+//! When it is worth it: the executor begins row by row, and changes over when there are many.
+
+use std::sync::Arc;
+
+use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError, Volatility};
+
+use crate::plan::block::Bound;
+use crate::plan::join::{FromTable, JoinPlanner, JoinTree};
+use crate::plan::operator::{Aggregate, Formula, HashKey, Operator, QueryPlan, Subplan};
+
+/// The rows of a correlated subquery for all rows of the enclosing block at once.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    /// The subquery without what ties it to the enclosing row: the right sides of the keys, then
+    /// the subquery's columns, then what `residual` uses.
+    pub(crate) plan: QueryPlan,
+    /// What ties it: the left side over the enclosing row, the right one over a row of the plan.
+    pub(crate) keys: Vec<HashKey>,
+    /// Where its columns stand in a row of the plan.
+    pub(crate) outputs: (usize, usize),
+    /// What must be true of a row too: over a row of the plan, with the enclosing row outside.
+    pub(crate) residual: Vec<Formula>,
+    /// It has a row for every key: aggregates of nothing, if there are no rows.
+    pub(crate) whole: bool,
+    /// How often it is run row by row before this is begun.
+    pub(crate) patience: u32,
+}
+
+/// Runs row by row that read by an index, before all rows at once are tried.
+const PATIENCE: u32 = 64;
+
+impl Keyed {
+    /// Takes note of how the subquery is run row by row.
+    pub(super) fn weigh(&mut self, row_by_row: &Operator) {
+        self.patience = if finds_by_outer(row_by_row) { PATIENCE } else { 1 };
+    }
+}
+
+/// How a block of a subquery gives its rows for all enclosing rows; none if it cannot.
+pub(super) fn plan(
+    tables: &[FromTable],
+    tree: &JoinTree,
+    bound: &Bound,
+    width: usize,
+    (exists, subplans): (bool, &[Subplan]),
+) -> Result<Option<Keyed>, SqlError> {
+    let whole = !bound.aggregates.is_empty() && bound.group_by.is_empty();
+    let simple = bound.group_by.is_empty() && bound.having.is_empty() && bound.bounds.is_none();
+    if !simple || exists && whole || !subplans.iter().all(is_independent) {
+        return Ok(None);
+    }
+    let (mut keys, mut inner, mut residual) = (Vec::new(), Vec::new(), Vec::new());
+    for condition in &bound.conditions {
+        match tie(condition) {
+            _ if !is_steady(condition) => return Ok(None),
+            Some(key) => keys.push(key),
+            None if uses_outer(condition) => residual.push(condition.clone()),
+            None => inner.push(condition.clone()),
+        }
+    }
+    let arguments = bound.aggregates.iter().flat_map(|call| call.arguments());
+    let mut others = bound.outputs.iter().map(|output| &output.expression).chain(arguments);
+    let strange =
+        others.any(|expression| !is_steady(expression) || !exists && uses_outer(expression));
+    if keys.is_empty() || strange || tree_uses_outer(tree) || whole && !residual.is_empty() {
+        return Ok(None);
+    }
+    let mut root = JoinPlanner { tables, width }.plan(tree.clone(), inner)?;
+    let by: Vec<Expression> = keys.iter().map(|key| key.right.expression.clone()).collect();
+    let mut outputs: Vec<Expression> = match exists {
+        true => Vec::new(),
+        false => bound.outputs.iter().map(|output| output.expression.clone()).collect(),
+    };
+    // Of the rows of EXISTS one with each key is enough, unless more is asked of them.
+    if whole || exists && residual.is_empty() {
+        let windows = (width + bound.aggregates.len()) as u32;
+        outputs.iter_mut().for_each(|output| output.place(width as u32, windows));
+        let above = by.iter().chain(&outputs);
+        let shown = super::block::shown(&above.collect::<Vec<_>>(), width);
+        let group = by.iter().cloned().map(Formula::new).collect();
+        let (input, calls) = (root, bound.aggregates.clone());
+        let aggregate =
+            Aggregate { input, group, calls, width, shown, rollup: false, whole: false };
+        root = Operator::Aggregate(Box::new(aggregate));
+    }
+    let places = (by.len(), by.len() + outputs.len());
+    for (at, key) in keys.iter_mut().enumerate() {
+        let result = key.right.expression.result.clone();
+        key.right = Formula::new(Expression::column(at as u32, Arc::default(), result));
+    }
+    let mut expressions = by;
+    expressions.append(&mut outputs);
+    let residual = rebase(residual, &mut expressions);
+    let results = expressions.iter().map(|expression| expression.result.clone()).collect();
+    let expressions = expressions.into_iter().map(Formula::new).collect();
+    let plan = QueryPlan {
+        columns: Vec::new(),
+        root: Operator::Project { input: Box::new(root), expressions },
+        subqueries: Vec::new(),
+        counts_found_rows: false,
+        results,
+        correlated: false,
+        keyed: None,
+    };
+    Ok(Some(Keyed { plan, keys, outputs: places, residual, whole, patience: 1 }))
+}
+
+/// The key that an equality of something inside with something outside is.
+fn tie(condition: &Expression) -> Option<HashKey> {
+    let Node::Compare(compare) = &condition.node else { return None };
+    let null_safe = compare.op == BinaryOp::NullSafeEqual;
+    let equal = null_safe || compare.op == BinaryOp::Equal;
+    if !equal || compare.comparison == Comparison::Json || has_subquery(condition) {
+        return None;
+    }
+    let inside = |side: &Expression| uses_row(side) && !uses_outer(side);
+    let outside = |side: &Expression| !uses_row(side) && uses_outer(side);
+    let (left, right) = match (&compare.left, &compare.right) {
+        (left, right) if outside(left) && inside(right) => (left, right),
+        (left, right) if inside(left) && outside(right) => (right, left),
+        _ => return None,
+    };
+    let mut left = left.clone();
+    left.visit_mut(&mut |part| {
+        if let Node::Outer { depth: 1, index, name } = &part.node {
+            part.node = Node::Column { index: *index, name: name.clone() };
+        }
+    });
+    // Further out there is no row to take a key from.
+    if uses_outer(&left) {
+        return None;
+    }
+    let (left, right) = (Formula::new(left), Formula::new(right.clone()));
+    Some(HashKey { left, right, comparison: compare.comparison, null_safe })
+}
+
+/// Has expressions use the columns of a projection, to which those that they use are added.
+fn rebase(residual: Vec<Expression>, expressions: &mut Vec<Expression>) -> Vec<Formula> {
+    let rebased = residual.into_iter().map(|mut condition| {
+        condition.visit_mut(&mut |part| {
+            if let Node::Column { index, name } = &mut part.node {
+                let result = part.result.clone();
+                let column = Expression::column(*index, name.clone(), result);
+                let known = expressions.iter().position(|expression| *expression == column);
+                *index = known.unwrap_or_else(|| {
+                    expressions.push(column);
+                    expressions.len() - 1
+                }) as u32;
+            }
+        });
+        Formula::new(condition)
+    });
+    rebased.collect()
+}
+
+fn uses_outer(expression: &Expression) -> bool {
+    expression.any(&mut |part| matches!(part.node, Node::Outer { .. }))
+}
+
+fn uses_row(expression: &Expression) -> bool {
+    expression.any(&mut |part| matches!(part.node, Node::Column { .. }))
+}
+
+fn has_subquery(expression: &Expression) -> bool {
+    expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
+}
+
+/// Whether it does not matter when and how often it is evaluated.
+fn is_steady(expression: &Expression) -> bool {
+    !expression.any(&mut |part| match &part.node {
+        Node::Call(call) => call.function.volatility == Volatility::Row,
+        Node::Assign { .. } | Node::UserVariable(_) | Node::Deferred(_) => true,
+        Node::Subquery(subquery) => subquery.correlated,
+        _ => false,
+    })
+}
+
+/// Whether a subquery within the block uses nothing of blocks around it.
+fn is_independent(subplan: &Subplan) -> bool {
+    !subplan.plan.correlated
+}
+
+fn tree_uses_outer(tree: &JoinTree) -> bool {
+    let strange = |conditions: &[Expression]| {
+        conditions.iter().any(|condition| uses_outer(condition) || !is_steady(condition))
+    };
+    match tree {
+        JoinTree::Table(_) => false,
+        JoinTree::Inner { parts, conditions } => {
+            strange(conditions) || parts.iter().any(tree_uses_outer)
+        }
+        JoinTree::Left { left, right, conditions } => {
+            strange(conditions) || tree_uses_outer(left) || tree_uses_outer(right)
+        }
+    }
+}
+
+/// Whether the enclosing row helps to find the rows of a subquery, when it is run row by row.
+fn finds_by_outer(operator: &Operator) -> bool {
+    let own = match operator {
+        Operator::Scan(scan) | Operator::Lookup { scan, .. } => {
+            let mut found = false;
+            scan.path.for_each_expression(&mut |value| found |= uses_outer(value));
+            found
+        }
+        _ => false,
+    };
+    own || operator.inputs().into_iter().any(finds_by_outer)
+}

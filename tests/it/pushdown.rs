@@ -1,0 +1,284 @@
+//! What data nodes compute, and what the SQL node computes of the same rows.
+//!
+//! Conditions and groups of many kinds over values at the edges of their types: answers, errors and
+//! warnings are the same with `nines_pushdown` and without. Subqueries that are run for all rows at
+//! once are compared with joins that say the same.
+
+use tests::{Server, Session};
+
+use super::workload::Random;
+
+const TABLES: &str = "CREATE DATABASE d; CREATE TABLE d.t (
+    id INT PRIMARY KEY, tiny TINYINT, small SMALLINT UNSIGNED, big BIGINT, ubig BIGINT UNSIGNED,
+    price DECIMAL(12,2), wide DECIMAL(40,10), ratio DOUBLE, single FLOAT, day DATE,
+    at DATETIME(3), moment TIMESTAMP NULL, span TIME, y YEAR, word VARCHAR(40),
+    code CHAR(6) COLLATE utf8mb4_bin, bytes VARBINARY(20), choice ENUM('b','a','c'),
+    several SET('x','y','z'), bits BIT(9), KEY (big))";
+
+/// Values of each column but the first, as literals.
+const VALUES: [(&str, &[&str]); 19] = [
+    ("tiny", &["-128", "127", "0", "1", "NULL"]),
+    ("small", &["0", "65535", "7", "NULL"]),
+    ("big", &["-9223372036854775808", "9223372036854775807", "0", "5", "-1", "NULL"]),
+    ("ubig", &["0", "18446744073709551615", "5", "NULL"]),
+    ("price", &["-9999999999.99", "9999999999.99", "0.10", "0.05", "12.50", "NULL"]),
+    ("wide", &["-123456789012345678901234567890.1234567890", "0.5", "7", "NULL"]),
+    ("ratio", &["-1.5", "1e300", "0", "0.1", "NULL"]),
+    ("single", &["0.1", "-3.25", "NULL"]),
+    ("day", &["'1998-12-01'", "'2024-02-29'", "'1000-01-01'", "NULL"]),
+    ("at", &["'2024-02-29 23:59:59.999'", "'1998-12-01'", "NULL"]),
+    ("moment", &["'2024-02-29 23:59:59'", "'1990-01-01'", "NULL"]),
+    ("span", &["'-838:59:59'", "'12:00:00'", "NULL"]),
+    ("y", &["1999", "2024", "NULL"]),
+    ("word", &["'Straße'", "'STRASSE'", "''", "'a%b'", "'ab '", "'zz'", "NULL"]),
+    ("code", &["'AbC'", "'abc'", "'abc  '", "NULL"]),
+    ("bytes", &["x'00ff'", "'abc'", "NULL"]),
+    ("choice", &["'a'", "'b'", "NULL"]),
+    ("several", &["'x,z'", "''", "'y'", "NULL"]),
+    ("bits", &["b'101'", "b'111111111'", "NULL"]),
+];
+
+/// Conditions; `@` is a literal of the column before it.
+const CONDITIONS: [&str; 40] = [
+    "tiny = @",
+    "tiny <> @",
+    "small >= @",
+    "big < @",
+    "ubig > @",
+    "price <= @",
+    "price * 2 > 1",
+    "price BETWEEN 0.05 AND 12.5",
+    "wide = @",
+    "ratio > @",
+    "ratio IN (0, 0.1)",
+    "single = 0.1",
+    "day < '2000-01-01'",
+    "day = @",
+    "day >= DATE '1998-12-01' - INTERVAL 90 DAY",
+    "at >= '1998-12-01'",
+    "at < day",
+    "day <= at",
+    "moment = @",
+    "moment > '2000-01-01'",
+    "span > '00:00:01'",
+    "y = 2024",
+    "y > 1998",
+    "word = 'strasse'",
+    "word LIKE '%b%'",
+    "word NOT LIKE 'a\\%_'",
+    "word IN ('zz', 'AB')",
+    "word IN ('zz', NULL)",
+    "code = 'abc'",
+    "code <> word",
+    "bytes = 'abc'",
+    "choice = 'a'",
+    "choice > 1",
+    "several = 'x,z'",
+    "bits = 5",
+    "tiny IS NULL",
+    "big IS NOT NULL AND tiny",
+    "NOT (price > 1 OR word IS NULL)",
+    "tiny <=> NULL",
+    "CASE WHEN tiny > 0 THEN price ELSE 0 END < 5",
+];
+
+/// What is computed of groups. Sums of floating-point numbers depend on the order of the rows, and
+/// which of equal texts is the largest too.
+const AGGREGATES: [&str; 30] = [
+    "COUNT(*)",
+    "COUNT(tiny)",
+    "SUM(tiny)",
+    "AVG(small)",
+    "SUM(big)",
+    "SUM(ubig)",
+    "AVG(price)",
+    "SUM(price * (1 - price))",
+    "SUM(big + tiny)",
+    "SUM(ubig - small)",
+    "MIN(price)",
+    "MAX(wide)",
+    "SUM(wide)",
+    "COUNT(ratio)",
+    "MIN(single)",
+    "MIN(day)",
+    "MAX(at)",
+    "MIN(moment)",
+    "MAX(span)",
+    "MIN(y)",
+    "MAX(word) <=> 'strasse'",
+    "MIN(code)",
+    "MAX(bytes)",
+    "MIN(choice)",
+    "COUNT(several)",
+    "SUM(year(day))",
+    "SUM(CASE WHEN word = 'zz' THEN 1 ELSE 0 END)",
+    "COUNT(DISTINCT tiny)",
+    "BIT_OR(small)",
+    "SUM(-price)",
+];
+
+const KEYS: [&str; 14] = [
+    "tiny",
+    "word",
+    "code",
+    "choice",
+    "several",
+    "y",
+    "price",
+    "day",
+    "year(day), month(at)",
+    "moment",
+    "ratio",
+    "bits",
+    "word, tiny",
+    "bytes",
+];
+
+fn pick<'a>(random: &mut Random, list: &[&'a str]) -> &'a str {
+    list[random.below(list.len() as u64) as usize]
+}
+
+fn condition(random: &mut Random) -> String {
+    let text = pick(random, &CONDITIONS);
+    let column = text.split(' ').next().unwrap_or_default();
+    let literals = VALUES.iter().find(|(name, _)| *name == column).map(|(_, list)| *list);
+    text.replace('@', pick(random, literals.unwrap_or(&["0"])))
+}
+
+fn query(random: &mut Random) -> String {
+    let conditions: Vec<String> = (0..random.below(3)).map(|_| condition(random)).collect();
+    let filter = match conditions.is_empty() {
+        true => String::new(),
+        false => format!(" WHERE {}", conditions.join(" AND ")),
+    };
+    let aggregates: Vec<&str> =
+        (0..1 + random.below(4)).map(|_| pick(random, &AGGREGATES)).collect();
+    let aggregates = aggregates.join(", ");
+    match random.below(4) {
+        0 => format!("SELECT * FROM d.t{filter} ORDER BY id"),
+        1 => format!("SELECT {aggregates} FROM d.t{filter}"),
+        2 => {
+            let key = pick(random, &KEYS);
+            let rollup = if random.below(4) == 0 { " WITH ROLLUP" } else { "" };
+            // Equal groups may show any of their values: their key is shown in one form.
+            format!(
+                "SELECT COUNT(*), {aggregates} FROM d.t{filter} GROUP BY {key}{rollup} ORDER BY \
+                 1, 2"
+            )
+        }
+        _ => format!(
+            "SELECT tiny % 3, MAX(id), {aggregates} FROM d.t{filter} GROUP BY tiny HAVING \
+             COUNT(*) > 2 ORDER BY 1, 2"
+        ),
+    }
+}
+
+/// The answer, or the error, and the warnings.
+fn outcome(session: &mut Session, query: &str) -> (String, String) {
+    let mut rows = match session.query(query) {
+        Ok(rows) => rows.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>(),
+        Err(error) => return (format!("{error}"), String::new()),
+    };
+    // What the order leaves open may come in any.
+    rows.sort();
+    let warnings = session.query("SHOW WARNINGS").unwrap_or_else(|error| panic!("{error}"));
+    (rows.join("\n"), format!("{warnings:?}"))
+}
+
+#[test]
+fn data_nodes_compute_what_the_sql_node_does() {
+    let server = Server::start(&[]);
+    server.sql(TABLES);
+    let mut random = Random::new();
+    let mut session = server.session().unwrap_or_else(|error| panic!("{error}"));
+    for from in (0..3_000).step_by(200) {
+        let row = |id: u32, random: &mut Random| {
+            let values = VALUES.map(|(_, list)| pick(random, list));
+            format!("({id},{})", values.join(","))
+        };
+        let rows: Vec<String> = (from..from + 200).map(|id| row(id, &mut random)).collect();
+        let insert = format!("INSERT INTO d.t VALUES {}", rows.join(","));
+        session.query(&insert).unwrap_or_else(|error| panic!("{error}: {insert}"));
+    }
+    let mut failed = 0;
+    for _ in 0..600 {
+        let query = query(&mut random);
+        let mut with = |switch: &str| {
+            let set = format!("SET nines_pushdown = {switch}");
+            session.query(&set).unwrap_or_else(|error| panic!("{error}"));
+            outcome(&mut session, &query)
+        };
+        let (on, off) = (with("ON"), with("OFF"));
+        failed += u32::from(off.0.starts_with("ERROR"));
+        assert_eq!(on, off, "{query}");
+    }
+    assert!(failed < 200, "{failed} of the queries are errors");
+    assert_pushed(&mut session);
+    compare_subqueries(&mut session);
+}
+
+/// That it is the data nodes which compute.
+fn assert_pushed(session: &mut Session) {
+    let mut extra = |query: &str| {
+        let rows = session.query(&format!("EXPLAIN {query}"));
+        let rows = rows.unwrap_or_else(|error| panic!("{error}"));
+        rows[0].last().cloned().flatten().unwrap_or_default()
+    };
+    let grouped = "SELECT word, SUM(price * (1 - price)), AVG(small), MAX(day) FROM d.t WHERE \
+                   day < '2000-01-01' AND word LIKE 's%' GROUP BY word";
+    assert!(extra(grouped).contains("Pushed aggregate"), "{}", extra(grouped));
+    let filtered = "SELECT * FROM d.t WHERE price > 1.5";
+    assert!(extra(filtered).contains("pushed condition"), "{}", extra(filtered));
+    let distinct = "SELECT COUNT(DISTINCT word) FROM d.t";
+    assert!(!extra(distinct).contains("Pushed aggregate"), "{}", extra(distinct));
+}
+
+/// Pairs that say the same: with a subquery for each row, and without.
+const PAIRS: [(&str, &str); 8] = [
+    (
+        "SELECT id FROM d.t a WHERE EXISTS (SELECT * FROM d.t b WHERE b.small = a.tiny)",
+        "SELECT id FROM d.t WHERE tiny IN (SELECT small FROM d.t)",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE NOT EXISTS (SELECT * FROM d.t b WHERE b.small = a.tiny)",
+        "SELECT id FROM d.t WHERE tiny IS NULL OR tiny NOT IN (0, 7)",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE EXISTS (SELECT 1 FROM d.t b WHERE b.word = a.word AND b.id < \
+         a.id)",
+        "SELECT id FROM d.t WHERE word IS NOT NULL AND id NOT IN (SELECT MIN(id) FROM d.t WHERE \
+         word IS NOT NULL GROUP BY word)",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE EXISTS (SELECT 1 FROM d.t b WHERE b.tiny <=> a.tiny AND b.id > \
+         a.id)",
+        "SELECT id FROM d.t WHERE id NOT IN (SELECT MAX(id) FROM d.t GROUP BY tiny)",
+    ),
+    (
+        "SELECT id, (SELECT COUNT(*) FROM d.t b WHERE b.y = a.tiny) FROM d.t a",
+        "SELECT id, 0 FROM d.t",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE price < (SELECT AVG(price) FROM d.t b WHERE b.word = a.word)",
+        "SELECT id FROM d.t a JOIN (SELECT word w, AVG(price) p FROM d.t GROUP BY word) b ON w = \
+         word WHERE price < p",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE big IN (SELECT b.big FROM d.t b WHERE b.code = a.code AND b.id \
+         <> a.id)",
+        "SELECT id FROM d.t JOIN (SELECT big g, code c FROM d.t GROUP BY big, code HAVING COUNT(*) \
+         > 1) b ON g = big AND c = code",
+    ),
+    (
+        "SELECT id FROM d.t a WHERE (SELECT MAX(id) FROM d.t b WHERE b.big = a.big) = id",
+        "SELECT MAX(id) FROM d.t WHERE big IS NOT NULL GROUP BY big",
+    ),
+];
+
+fn compare_subqueries(session: &mut Session) {
+    for (correlated, plain) in PAIRS {
+        let (left, right) = (outcome(session, correlated), outcome(session, plain));
+        assert!(!left.0.is_empty() && !left.0.starts_with("ERROR"), "{correlated}: {}", left.0);
+        assert_eq!(left, right, "{correlated}");
+    }
+}
