@@ -252,6 +252,7 @@ async fn planned(
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
+    session.refresh_statistics(query).await;
     let plan = match prepared.plan(session, parameters) {
         Some(plan) => plan,
         None => {

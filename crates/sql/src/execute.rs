@@ -41,6 +41,7 @@ pub(crate) async fn query(
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
+    session.refresh_statistics(query).await;
     let (plan, _) = plan_query(session, query, parameters)?;
     run_once(session, query, &plan, parameters, out).await
 }
@@ -202,6 +203,9 @@ pub(crate) async fn explain(
     };
     if statement.analyze || statement.into.is_some() {
         return Err(SqlError::not_supported("EXPLAIN ANALYZE"));
+    }
+    if let ast::Statement::Query(query) = &**target {
+        session.refresh_statistics(query).await;
     }
     let (columns, rows) = explain::rows(session, target, statement.format, parameters)?;
     out.columns(&columns);

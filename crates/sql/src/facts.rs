@@ -38,6 +38,7 @@ impl Shared {
             tls_offered: options.tls_offered,
             address: options.address.clone(),
             plans: Default::default(),
+            statistics: Default::default(),
             measures: Default::default(),
         }
     }

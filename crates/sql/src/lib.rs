@@ -36,6 +36,7 @@ mod result;
 mod sequences;
 mod session;
 mod show;
+mod statistics;
 mod transaction;
 mod variables;
 

@@ -17,6 +17,7 @@ pub(crate) mod from;
 pub(crate) mod join;
 pub(crate) mod keyed;
 pub(crate) mod operator;
+mod order;
 pub(crate) mod parameter;
 pub(crate) mod path;
 
@@ -41,12 +42,15 @@ use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::{Compared, ParameterKind};
 use crate::prepared::Prepared;
 use crate::session::Session;
+use crate::statistics;
 
 /// A planned statement, good while the tables it was made from are the same.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) kind: PlanKind,
     tables: Vec<(TableId, u32)>,
+    /// How many rows the tables of a join had.
+    sizes: Vec<Option<u64>>,
     /// The default database when it was made.
     database: Option<String>,
     /// The version of the session's variables.
@@ -155,8 +159,14 @@ impl Plan {
         parameters: Vec<ParameterKind>,
     ) -> Self {
         let session = planner.session;
+        let rows = |(table, _): &(TableId, u32)| session.shared.statistics.rows(*table);
+        let sizes = match planner.tables.len() {
+            0 | 1 => Vec::new(),
+            _ => planner.tables.iter().map(rows).collect(),
+        };
         Self {
             kind,
+            sizes,
             tables: planner.tables,
             database: session.database.clone(),
             variables: session.variables.version,
@@ -204,7 +214,12 @@ impl Plan {
         let same = |(id, version): &(TableId, u32)| {
             cluster.tables.get(id).is_some_and(|table| table.version == *version)
         };
+        let statistics = &session.shared.statistics;
+        let alike = |(size, (table, _)): (&Option<u64>, &(TableId, u32))| {
+            statistics::alike(*size, statistics.rows(*table))
+        };
         self.variables == session.variables.version
+            && self.sizes.iter().zip(&self.tables).all(alike)
             && self.database == session.database
             && self.tables.iter().all(same)
     }

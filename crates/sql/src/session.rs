@@ -28,6 +28,7 @@ use crate::node::ServerAddress;
 use crate::plan::PlanCache;
 use crate::prepared::Prepared;
 use crate::sequences::Sequences;
+use crate::statistics::Statistics;
 use crate::variables::SessionVariables;
 
 /// What the connections of a worker share.
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub address: ServerAddress,
     /// Statements seen before, by digest.
     pub(crate) plans: PlanCache,
+    /// Sizes of tables.
+    pub(crate) statistics: Statistics,
     /// What statements took, and how they failed.
     pub(crate) measures: RefCell<Measures>,
 }

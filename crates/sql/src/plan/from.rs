@@ -176,6 +176,7 @@ fn table<'q>(
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
     if let Some(table) = from.tables.last_mut() {
+        table.rows = planner.session.shared.statistics.rows(definition.table.id);
         for hint in &factor.index_hints {
             let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
             for name in hint.indexes.iter().map(ast::Ident::as_str) {
@@ -257,6 +258,7 @@ fn add<'q>(
         offset,
         columns: count,
         source,
+        rows: None,
         lock: None,
         used: BTreeSet::new(),
         only: None,

@@ -19,6 +19,7 @@ use crate::plan::operator::{
     AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
     VirtualScan,
 };
+use crate::plan::order::{self, Method, Part};
 use crate::plan::path::{self, Priced, Target};
 
 /// A table of FROM.
@@ -28,6 +29,8 @@ pub(crate) struct FromTable {
     pub(crate) offset: usize,
     pub(crate) columns: usize,
     pub(crate) source: Source,
+    /// About how many rows it has, if that is known.
+    pub(crate) rows: Option<u64>,
     pub(crate) lock: Option<(LockMode, WaitPolicy)>,
     /// Positions of columns that something uses.
     pub(crate) used: BTreeSet<usize>,
@@ -37,6 +40,15 @@ pub(crate) struct FromTable {
 }
 
 impl FromTable {
+    /// About how many rows it has, known or not.
+    pub(crate) fn size(&self) -> f64 {
+        match (&self.source, self.rows) {
+            (_, Some(rows)) => (rows as f64).max(1.0),
+            (Source::Table(_), None) => path::ROWS_UNKNOWN,
+            (Source::Virtual(_) | Source::Derived(_), None) => 1_000.0,
+        }
+    }
+
     /// Whether the hints of the statement let an index be used.
     pub(crate) fn allows(&self, index: &str) -> bool {
         let named = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(index));
@@ -165,7 +177,12 @@ impl JoinPlanner<'_> {
         }
     }
 
-    fn path(&self, at: usize, conditions: &[Expression], before: &BTreeSet<usize>) -> Priced {
+    pub(super) fn path(
+        &self,
+        at: usize,
+        conditions: &[Expression],
+        before: &BTreeSet<usize>,
+    ) -> Priced {
         let table = &self.tables[at];
         let Source::Table(definition) = &table.source else {
             return Priced { path: AccessPath::Full, rows: 1_000.0, covered: false };
@@ -194,7 +211,7 @@ impl JoinPlanner<'_> {
         let (inside, above): (Vec<_>, Vec<_>) =
             conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_left));
         let input = self.plan(left, inside)?;
-        let joined = self.attach(input, &of_left, right, of_right, on, true)?;
+        let joined = self.attach(input, &of_left, right, of_right, on, (true, None))?;
         Ok(filtered(joined, above))
     }
 
@@ -206,11 +223,12 @@ impl JoinPlanner<'_> {
         tree: JoinTree,
         of_tree: BTreeSet<usize>,
         conditions: Vec<Expression>,
-        outer: bool,
+        (outer, method): (bool, Option<Method>),
     ) -> Result<Operator, SqlError> {
         let right_places = self.places(&of_tree);
         if let JoinTree::Table(at) = tree
             && let Source::Table(_) = self.tables[at].source
+            && method != Some(Method::Whole)
         {
             let priced = self.path(at, &conditions, before);
             let alone = self.path(at, &conditions, &BTreeSet::new());
@@ -276,69 +294,36 @@ impl JoinPlanner<'_> {
         (keys, rest)
     }
 
-    /// Inner joins in the order that reads least: first the table that the constants find best,
-    /// then whatever the tables so far find best.
+    /// Inner joins, in the order that seems cheapest.
     fn inner(&self, tree: JoinTree, conditions: Vec<Expression>) -> Result<Operator, SqlError> {
         let (mut parts, mut pending) = (Vec::new(), conditions);
         flatten(tree, &mut parts, &mut pending);
-        let mut parts: Vec<(JoinTree, BTreeSet<usize>)> = parts
-            .into_iter()
-            .map(|part| {
-                let mut tables = BTreeSet::new();
-                part.tables(&mut tables);
-                (part, tables)
-            })
-            .collect();
+        let with_tables = |part: JoinTree| {
+            let mut tables = BTreeSet::new();
+            part.tables(&mut tables);
+            (part, tables)
+        };
+        let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
+        let order = order::order(self, &parts, &pending);
+        let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut operator: Option<Operator> = None;
-        while !parts.is_empty() {
-            let best = self.cheapest(&parts, &pending, &done);
-            let (part, tables) = parts.remove(best);
+        for (next, method) in order {
+            let Some((part, tables)) = parts[next].take() else { continue };
             let reach: BTreeSet<usize> = done.union(&tables).copied().collect();
             let (now, later): (Vec<_>, Vec<_>) =
                 pending.into_iter().partition(|c| self.needs(c).is_subset(&reach));
             pending = later;
             operator = Some(match operator {
                 None => self.plan(part, now)?,
-                Some(input) => self.attach(input, &done, part, tables, now, false)?,
+                Some(input) => {
+                    self.attach(input, &done, part, tables, now, (false, Some(method)))?
+                }
             });
             done = reach;
         }
         let operator = operator.unwrap_or(Operator::Nothing { width: self.width });
         Ok(filtered(operator, pending))
-    }
-
-    fn cheapest(
-        &self,
-        parts: &[(JoinTree, BTreeSet<usize>)],
-        conditions: &[Expression],
-        done: &BTreeSet<usize>,
-    ) -> usize {
-        let mut best = (0, f64::INFINITY);
-        for (at, (part, tables)) in parts.iter().enumerate() {
-            let reach: BTreeSet<usize> = done.union(tables).copied().collect();
-            let usable: Vec<Expression> = conditions
-                .iter()
-                .filter(|condition| self.needs(condition).is_subset(&reach))
-                .cloned()
-                .collect();
-            let mut rows = match part {
-                JoinTree::Table(table) => self.path(*table, &usable, done).rows,
-                _ => 200_000.0,
-            };
-            // Without anything in common every row meets every row: last.
-            let connected = usable.iter().any(|condition| {
-                let needs = self.needs(condition);
-                !needs.is_disjoint(done) && !needs.is_disjoint(tables)
-            });
-            if !done.is_empty() && !connected {
-                rows *= 1e3;
-            }
-            if rows < best.1 {
-                best = (at, rows);
-            }
-        }
-        best.0
     }
 }
 

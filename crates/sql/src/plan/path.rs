@@ -27,7 +27,7 @@ pub(crate) struct Priced {
 }
 
 /// Rows of a table nobody has counted.
-const ROWS_UNKNOWN: f64 = 100_000.0;
+pub(crate) const ROWS_UNKNOWN: f64 = 100_000.0;
 /// Most keys or ranges of one path.
 const RANGES_MAX: usize = 4_096;
 

@@ -1,0 +1,265 @@
+//! In which order inner joins are made, and whether rows are looked up or a table is read whole.
+//!
+//! # Owns
+//! Estimates: how many rows pass conditions, what steps cost. The search for a cheap order: from each
+//! table on, always the cheapest next step.
+//! # Limits
+//! Sizes of tables are known, about; how values are distributed is not, and is guessed from the kind
+//! of a condition.
+
+use std::collections::BTreeSet;
+
+use sql_expression::{BinaryOp, Expression, Node};
+
+use crate::catalog::TableDefinition;
+use crate::plan::join::{JoinPlanner, JoinTree, Source};
+use crate::plan::operator::AccessPath;
+use crate::plan::path::ROWS_UNKNOWN;
+
+/// What a data node takes to look at a row, which is the unit of all costs: about 0.1 µs.
+const LOOK: f64 = 1.0;
+/// To send a row to the SQL node and take it in there.
+const SEND: f64 = 10.0;
+/// To look a row up by key, one of a batch.
+const LOOKUP: f64 = 40.0;
+/// To open a range of an index for one row, in all partitions.
+const RANGE: f64 = 400.0;
+/// To find what a row joins with in a hash table.
+const PROBE: f64 = 6.0;
+/// To make a joined row.
+const JOIN: f64 = 6.0;
+
+/// How a part is joined to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Its rows are found by those before.
+    Lookup,
+    /// It is read by itself.
+    Whole,
+}
+
+/// Parts of an inner join: a tree and its tables.
+pub(super) type Part = (JoinTree, BTreeSet<usize>);
+
+/// The order of the parts, each with its method.
+pub(super) fn order(
+    planner: &JoinPlanner<'_>,
+    parts: &[Part],
+    conditions: &[Expression],
+) -> Vec<(usize, Method)> {
+    let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
+    let search = Search { planner, parts, conditions, needs };
+    let mut best: Option<(f64, Vec<(usize, Method)>)> = None;
+    for first in 0..parts.len() {
+        let (cost, order) = search.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.0));
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, order));
+        }
+    }
+    best.map(|(_, order)| order).unwrap_or_default()
+}
+
+struct Search<'a> {
+    planner: &'a JoinPlanner<'a>,
+    parts: &'a [Part],
+    conditions: &'a [Expression],
+    /// The tables of each condition.
+    needs: Vec<BTreeSet<usize>>,
+}
+
+/// A step of an order.
+struct Step {
+    cost: f64,
+    /// Rows there are after it.
+    rows: f64,
+    method: Method,
+}
+
+impl Search<'_> {
+    /// The order that begins with a part, and its cost; given up when that exceeds a limit.
+    fn from(&self, first: usize, limit: f64) -> (f64, Vec<(usize, Method)>) {
+        let mut done = BTreeSet::new();
+        let start = self.step(first, &done, 1.0);
+        let (mut cost, mut rows) = (start.cost, start.rows);
+        let mut order = vec![(first, Method::Whole)];
+        done.extend(&self.parts[first].1);
+        while order.len() < self.parts.len() && cost < limit {
+            let left = (0..self.parts.len()).filter(|at| order.iter().all(|(o, _)| o != at));
+            let steps = left.map(|at| (at, self.step(at, &done, rows)));
+            // What leaves few rows makes all later steps cheap.
+            let price = |step: &Step| step.cost + step.rows * JOIN;
+            let next = steps.min_by(|(_, a), (_, b)| price(a).total_cmp(&price(b)));
+            let Some((at, step)) = next else { break };
+            cost += step.cost;
+            rows = step.rows;
+            order.push((at, step.method));
+            done.extend(&self.parts[at].1);
+        }
+        let complete = order.len() == self.parts.len();
+        (if complete { cost } else { f64::INFINITY }, order)
+    }
+
+    /// Joining a part to so many rows of those done.
+    fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Step {
+        let (tree, tables) = &self.parts[at];
+        let reach: BTreeSet<usize> = done.union(tables).copied().collect();
+        let mut usable = Vec::new();
+        let (mut own, mut across) = (1.0, 1.0);
+        for (condition, needs) in self.conditions.iter().zip(&self.needs) {
+            if !needs.is_subset(&reach) || needs.is_subset(done) {
+                continue;
+            }
+            usable.push(condition.clone());
+            match needs.is_subset(tables) {
+                true => own *= self.share(condition),
+                false => across *= self.join_share(condition, done, tables),
+            }
+        }
+        let all = self.size(tree);
+        let passing = (all * own).max(1.0);
+        let rows = (before * passing * across).max(if done.is_empty() { 1.0 } else { 0.1 });
+        let whole = match self.path(tree, &usable, &BTreeSet::new()) {
+            Some((AccessPath::Full, _)) | None => all * LOOK + passing * SEND,
+            Some((_, found)) => found.max(1.0) * (LOOK + SEND) + RANGE,
+        };
+        let whole = whole + before * PROBE + rows * JOIN;
+        if done.is_empty() {
+            return Step { cost: whole, rows, method: Method::Whole };
+        }
+        let lookup = match self.path(tree, &usable, done) {
+            Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _)) => {
+                before * LOOKUP + rows * JOIN
+            }
+            Some((AccessPath::Ranges { .. }, found)) => {
+                let alone = self.path(tree, &usable, &BTreeSet::new());
+                match alone.is_some_and(|(_, by_itself)| by_itself <= found) {
+                    true => f64::INFINITY,
+                    false => before * (RANGE + found.max(1.0) * (LOOK + SEND)) + rows * JOIN,
+                }
+            }
+            _ => f64::INFINITY,
+        };
+        let unique = matches!(
+            self.path(tree, &usable, &BTreeSet::new()),
+            Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _))
+        );
+        // Without anything in common every row meets every row.
+        let apart = usable.iter().all(|condition| self.planner.needs(condition).is_disjoint(done));
+        let whole = if apart { whole + before * passing * JOIN } else { whole };
+        match lookup < whole && !unique {
+            true => Step { cost: lookup, rows, method: Method::Lookup },
+            false => Step { cost: whole, rows, method: Method::Whole },
+        }
+    }
+
+    /// The path of a table, and about how many rows it finds each time.
+    fn path(
+        &self,
+        tree: &JoinTree,
+        conditions: &[Expression],
+        before: &BTreeSet<usize>,
+    ) -> Option<(AccessPath, f64)> {
+        let JoinTree::Table(at) = tree else { return None };
+        let Source::Table(_) = self.planner.tables[*at].source else { return None };
+        let priced = self.planner.path(*at, conditions, before);
+        let found = match &priced.path {
+            AccessPath::Ranges { .. } => priced.rows / ROWS_UNKNOWN * self.size(tree),
+            AccessPath::Full => self.size(tree),
+            _ => priced.rows,
+        };
+        Some((priced.path, found))
+    }
+
+    /// About how many rows a part has.
+    fn size(&self, tree: &JoinTree) -> f64 {
+        match tree {
+            JoinTree::Table(at) => self.planner.tables[*at].size(),
+            JoinTree::Inner { parts, .. } => parts.iter().map(|p| self.size(p)).fold(1.0, f64::max),
+            JoinTree::Left { left, right, .. } => self.size(left).max(self.size(right)),
+        }
+    }
+
+    /// The share of rows that meets a condition on them alone.
+    fn share(&self, condition: &Expression) -> f64 {
+        match &condition.node {
+            Node::And(parts) => parts.iter().map(|part| self.share(part)).product(),
+            Node::Or(parts) => parts.iter().map(|part| self.share(part)).sum::<f64>().min(1.0),
+            Node::Not(part) => 1.0 - self.share(part),
+            Node::Compare(compare) => match compare.op {
+                BinaryOp::Equal | BinaryOp::NullSafeEqual => {
+                    let sides = [&compare.left, &compare.right].into_iter();
+                    let distinct = sides.filter_map(|side| self.distinct(side));
+                    1.0 / distinct.fold(20.0, f64::max)
+                }
+                BinaryOp::NotEqual => 0.95,
+                _ => 0.33,
+            },
+            Node::Between(_) => 0.15,
+            Node::InList(list) => (list.list.len() as f64 * 0.05).min(0.5),
+            Node::Like(_) => 0.1,
+            Node::IsNull(_) => 0.1,
+            _ => 0.5,
+        }
+    }
+
+    /// The share of pairs that meets a condition between what is done and a part.
+    fn join_share(
+        &self,
+        condition: &Expression,
+        done: &BTreeSet<usize>,
+        tables: &BTreeSet<usize>,
+    ) -> f64 {
+        let Node::Compare(compare) = &condition.node else { return self.share(condition) };
+        let (left, right) = (self.planner.needs(&compare.left), self.planner.needs(&compare.right));
+        let between = left.is_subset(done) && right.is_subset(tables)
+            || right.is_subset(done) && left.is_subset(tables);
+        if compare.op != BinaryOp::Equal || !between {
+            return self.share(condition);
+        }
+        let sides = [&compare.left, &compare.right].into_iter();
+        let distinct = sides.filter_map(|side| self.distinct(side)).fold(10.0, f64::max);
+        1.0 / distinct
+    }
+
+    /// About how many values a column has.
+    fn distinct(&self, side: &Expression) -> Option<f64> {
+        let place = side.as_column()? as usize;
+        let of = |table: &&super::join::FromTable| {
+            (table.offset..table.offset + table.columns).contains(&place)
+        };
+        let table = self.planner.tables.iter().find(of)?;
+        let Source::Table(definition) = &table.source else { return None };
+        let rows = table.size();
+        Some(match uniqueness(definition, place - table.offset) {
+            Uniqueness::Alone => rows,
+            Uniqueness::First => rows / 4.0,
+            Uniqueness::Part => rows.sqrt(),
+            Uniqueness::None => return None,
+        })
+    }
+}
+
+/// What a column is to the unique keys of its table.
+enum Uniqueness {
+    /// A key by itself.
+    Alone,
+    /// The first of several columns of one.
+    First,
+    /// A later column of one.
+    Part,
+    None,
+}
+
+fn uniqueness(definition: &TableDefinition, column: usize) -> Uniqueness {
+    let mut found = Uniqueness::None;
+    for key in definition.keys.iter().filter(|key| key.is_unique()) {
+        let place = key.columns.iter().position(|part| part.column == column);
+        found = match (place, key.columns.len(), &found) {
+            (Some(0), 1, _) => return Uniqueness::Alone,
+            (Some(0), _, _) => Uniqueness::First,
+            (Some(_), _, Uniqueness::None) => Uniqueness::Part,
+            _ => found,
+        };
+    }
+    found
+}
