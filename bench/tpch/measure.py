@@ -18,12 +18,14 @@ import argparse
 import datetime
 import decimal
 import math
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import parameters
 import systems
 from systems import Refused, TooSlow
 
@@ -154,6 +156,26 @@ def measure(all_systems, options):
     return results
 
 
+def vary(all_systems, options):
+    """Asks every query with other parameters so many times, and compares; nothing is timed."""
+    source, wrong = random.Random(options.seed), 0
+    for number in options.queries:
+        empty, results = 0, Results()
+        for _ in range(options.variants):
+            text = parameters.substitute(number, systems.query(number, options.scale), source)
+            results.expected.clear()
+            results.failures.clear()
+            for system in all_systems:
+                ask(system, number, text, 0, results, options)
+            if results.failures:
+                print(f"Q{number}: {results.failures}\n{text}")
+            wrong += "wrong" in results.failures.values()
+            answer = results.expected.get(number)
+            empty += answer is not None and all(value is None for row in answer.rows for value in row)
+        print(f"Q{number}: {options.variants} times, {empty} of them without an answer")
+    return 1 if wrong else 0
+
+
 def ask(system, number, text, turn, results, options):
     """Puts a question; keeps the answer, or why there is none."""
     try:
@@ -229,6 +251,8 @@ def arguments():
     parser.add_argument("--collation", default="utf8mb4_bin", help="of all text in both servers")
     parser.add_argument("--systems", default="mariadb,duckdb,nines", help="the first is what others are compared with")
     parser.add_argument("--queries", default=",".join(map(str, QUERIES)))
+    parser.add_argument("--variants", type=int, help="instead of measuring, compares answers for so many sets of parameters")
+    parser.add_argument("--seed", type=int, default=1, help="of those parameters")
     parser.add_argument("--explain", action="store_true", help="also prints the plans of Nines")
     options = parser.parse_args()
     options.systems = options.systems.split(",")
@@ -245,11 +269,16 @@ def main():
             all_systems = start(options, Path(folder))
             for system in all_systems:
                 system.load(files, options.collation, options.indexed)
-                print(f"{system.name}: {system.counts()}", file=sys.stderr)
+                counts = {table: sum(1 for _ in open(files / f"{table}.tbl", "rb")) for table in systems.TABLES}
+                if system.counts() != counts:
+                    sys.exit(f"{system.name} has loaded {system.counts()} instead of {counts}")
+                print(f"{system.name} is loaded", file=sys.stderr)
             if options.explain:
                 for number in options.queries:
                     plan = all_systems[-1].explain(systems.query(number, options.scale))
                     print(f"Q{number}\n{plan}\n", file=sys.stderr)
+            if options.variants:
+                return vary(all_systems, options)
             return report(measure(all_systems, options), all_systems, options)
         finally:
             for system in all_systems:

@@ -8,75 +8,15 @@ mod generator;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use generator::Generator;
-use tests::{Server, run};
+use tests::Server;
+use tests::mariadb::MariaDb;
 
 /// Tables of the statements; each line ends outside a string, as errors are told by line.
 const SCHEMA: &str = include_str!("differential/schema.sql");
-
-/// A MariaDB server of its own, gone with the value.
-struct MariaDb {
-    process: Child,
-    directory: PathBuf,
-}
-
-impl MariaDb {
-    fn start() -> Self {
-        let name = format!("nines-mariadb-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let data = directory.join("data");
-        std::fs::create_dir_all(&data).expect("the temporary directory is writable");
-        let mut install = Command::new("mariadb-install-db");
-        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
-        install.arg(format!("--datadir={}", data.display()));
-        let output = run(install);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let process = Command::new("/usr/sbin/mariadbd")
-            .args(["--no-defaults", "--user=root", "--skip-networking", "--skip-log-bin"])
-            .args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"])
-            .args([
-                "--transaction-isolation=READ-COMMITTED",
-                "--sql-mode=STRICT_TRANS_TABLES,\
-                    ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO",
-            ])
-            .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", directory.join("sock").display()))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("mariadbd is installed by `cargo xtask test`");
-        let server = Self { process, directory };
-        for _ in 0..600 {
-            let mut ping = server.client();
-            ping.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
-            if ping.status().is_ok_and(|status| status.success()) {
-                return server;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        panic!("MariaDB does not start");
-    }
-
-    fn client(&self) -> Command {
-        let mut client = Command::new("mysql");
-        client.args(["--no-defaults", "--user=root"]);
-        client.arg(format!("--socket={}", self.directory.join("sock").display()));
-        client
-    }
-}
-
-impl Drop for MariaDb {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
 
 /// What a server said to each statement: its rows, or its error's number.
 fn answers(mut client: Command, statements: &[String]) -> Vec<String> {

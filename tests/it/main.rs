@@ -15,6 +15,8 @@ mod server;
 mod sysbench;
 mod threads;
 mod tls;
+mod tpcc;
+mod tpch;
 mod versions;
 mod watch;
 mod workload;

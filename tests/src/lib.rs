@@ -3,7 +3,8 @@
 //! # Owns
 //! [`Server`], a running `nines dev`, ended when dropped; [`cluster::Processes`], a cluster of
 //! separate processes; [`network::Network`], hosts of its own for it; [`Session`], a connection to
-//! either; running outside programs with their output in the failure's text.
+//! either; [`mariadb::MariaDb`], another server to compare with; running outside programs with
+//! their output in the failure's text.
 //! # Guarantees
 //! Nothing is left behind: no process, no directory. A test that misses a program fails and names
 //! the package; `cargo xtask test` installs it beforehand.
@@ -11,6 +12,7 @@
 //! What is tested (`it/`).
 
 pub mod cluster;
+pub mod mariadb;
 pub mod network;
 
 use std::ffi::OsStr;
@@ -35,12 +37,17 @@ pub fn workspace() -> &'static Path {
 
 /// The server's binary: built by the caller beside the test's own executable.
 pub fn binary() -> PathBuf {
+    program("nines")
+}
+
+/// A binary of the workspace: built by the caller beside the test's own executable.
+pub fn program(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().expect("a test knows its executable");
     // target/PROFILE/deps/it-HASH
     path.pop();
     path.pop();
-    path.push("nines");
-    assert!(path.exists(), "{} is missing: cargo build -p nines", path.display());
+    path.push(name);
+    assert!(path.exists(), "{} is missing: cargo build -p {name}", path.display());
     path
 }
 

@@ -149,7 +149,8 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         // What they need is looked for first, so that whoever lacks it need not wait to hear so.
         unit.extend(["--exclude", "tests"]);
         installed = Action::Clients;
-        server = Action::Cargo(words(&[&["build", "-p", "nines"][..], &PROFILE].concat()));
+        let build = ["build", "-p", "nines", "-p", "tpcc"];
+        server = Action::Cargo(words(&[&build[..], &PROFILE].concat()));
         earlier = Action::Previous;
         processes = Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()));
     }
@@ -350,7 +351,8 @@ mod tests {
         let mutations = "run -p sim --bin sim --profile ci -- mutations --known";
         assert_eq!(command(&all, "mutations").as_deref(), Some(mutations));
         assert!(command(&all, "tests").unwrap().contains("--exclude tests"));
-        assert_eq!(command(&all, "server").as_deref(), Some("build -p nines --profile ci"));
+        let build = "build -p nines -p tpcc --profile ci";
+        assert_eq!(command(&all, "server").as_deref(), Some(build));
         let young = workspace(&["stdx"]);
         assert_eq!(command(&young, "simulation"), None);
         assert_eq!(command(&young, "processes"), None);

@@ -7,7 +7,7 @@
 //! Real clients, which programs of others use: the tests try those.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -17,7 +17,8 @@ pub type TextRow = Vec<Option<String>>;
 /// A connection.
 #[derive(Debug)]
 pub struct Session {
-    stream: UnixStream,
+    /// Read through a buffer, as an answer is many small packets.
+    stream: BufReader<UnixStream>,
     sequence: u8,
 }
 
@@ -58,7 +59,7 @@ impl From<io::Error> for QueryError {
 impl Session {
     /// Connects and logs in.
     pub fn connect(socket: &Path) -> Result<Session, QueryError> {
-        let stream = UnixStream::connect(socket)?;
+        let stream = BufReader::new(UnixStream::connect(socket)?);
         let mut session = Session { stream, sequence: 0 };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
@@ -86,13 +87,23 @@ impl Session {
 
     /// Runs a statement; its rows, none for statements without.
     pub fn query(&mut self, statement: &str) -> Result<Vec<TextRow>, QueryError> {
+        Ok(self.run(statement)?.0)
+    }
+
+    /// Runs a statement that changes rows; how many it has changed.
+    pub fn execute(&mut self, statement: &str) -> Result<u64, QueryError> {
+        Ok(self.run(statement)?.1)
+    }
+
+    /// The rows, and how many rows were changed.
+    fn run(&mut self, statement: &str) -> Result<(Vec<TextRow>, u64), QueryError> {
         self.sequence = 0;
         let mut command = vec![COM_QUERY];
         command.extend(statement.as_bytes());
         self.send(&command)?;
         let first = self.packet()?;
         match first.first() {
-            Some(&OK) => return Ok(Vec::new()),
+            Some(&OK) => return Ok((Vec::new(), changed(&first)?)),
             Some(&ERROR) => return Err(refusal(&first)),
             _ => {}
         }
@@ -105,7 +116,7 @@ impl Session {
         loop {
             let packet = self.packet()?;
             match packet.first() {
-                Some(&END) if packet.len() < 9 => return Ok(rows),
+                Some(&END) if packet.len() < 9 => return Ok((rows, 0)),
                 Some(&ERROR) => return Err(refusal(&packet)),
                 _ => rows.push(row(&packet, columns)?),
             }
@@ -125,7 +136,7 @@ impl Session {
         packet.push(self.sequence);
         packet.extend(payload);
         self.sequence = self.sequence.wrapping_add(1);
-        self.stream.write_all(&packet)
+        self.stream.get_mut().write_all(&packet)
     }
 
     fn packet(&mut self) -> io::Result<Vec<u8>> {
@@ -141,25 +152,41 @@ impl Session {
 /// A row of the text protocol.
 fn row(packet: &[u8], columns: usize) -> io::Result<TextRow> {
     let mut rest = packet;
-    let mut take = |count: usize| {
-        let (taken, left) = rest.split_at_checked(count).ok_or_else(cut)?;
-        rest = left;
-        io::Result::Ok(taken)
-    };
     let mut row = Vec::with_capacity(columns);
     for _ in 0..columns {
-        let length = match take(1)?[0] {
-            NULL => {
-                row.push(None);
-                continue;
+        row.push(match length(&mut rest)? {
+            None => None,
+            Some(length) => {
+                let text = take(&mut rest, usize::try_from(length).map_err(|_| cut())?)?;
+                Some(String::from_utf8_lossy(text).into_owned())
             }
-            0xFC => take(2)?.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-            0xFD => take(3)?.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-            short => usize::from(short),
-        };
-        row.push(Some(String::from_utf8_lossy(take(length)?).into_owned()));
+        });
     }
     Ok(row)
+}
+
+/// The rows that an OK packet says were changed.
+fn changed(packet: &[u8]) -> io::Result<u64> {
+    let mut rest = packet.get(1..).unwrap_or_default();
+    length(&mut rest)?.ok_or_else(cut)
+}
+
+/// A number of variable length; none for NULL.
+fn length(rest: &mut &[u8]) -> io::Result<Option<u64>> {
+    let bytes = match take(rest, 1)?[0] {
+        NULL => return Ok(None),
+        0xFC => take(rest, 2)?,
+        0xFD => take(rest, 3)?,
+        0xFE => take(rest, 8)?,
+        short => return Ok(Some(u64::from(short))),
+    };
+    Ok(Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))))
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> io::Result<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(count).ok_or_else(cut)?;
+    *rest = left;
+    Ok(taken)
 }
 
 fn refusal(packet: &[u8]) -> QueryError {

@@ -1,0 +1,80 @@
+//! MariaDB, to compare answers with.
+//!
+//! # Owns
+//! [`MariaDb`], a server of its own with the modes and collation that Nines has by default.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use mysql_client::{QueryError, Session};
+
+use crate::{run, temporary_directory};
+
+/// A MariaDB server with an empty directory, gone with the value.
+pub struct MariaDb {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl MariaDb {
+    /// Starts a server and waits until it lets clients in.
+    pub fn start() -> Self {
+        let directory = temporary_directory();
+        let data = directory.join("data");
+        let mut install = Command::new("mariadb-install-db");
+        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
+        install.arg(format!("--datadir={}", data.display()));
+        let output = run(install);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let process = Command::new("/usr/sbin/mariadbd")
+            .args(["--no-defaults", "--user=root", "--skip-networking", "--skip-log-bin"])
+            .args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"])
+            .args([
+                "--transaction-isolation=READ-COMMITTED",
+                "--sql-mode=STRICT_TRANS_TABLES,\
+                    ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO",
+            ])
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", directory.join("sock").display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("mariadbd is installed by `cargo xtask test`");
+        let server = Self { process, directory };
+        for _ in 0..600 {
+            if server.session().is_ok() {
+                return server;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("MariaDB does not start");
+    }
+
+    /// The command-line client, connected to it.
+    pub fn client(&self) -> Command {
+        let mut client = Command::new("mysql");
+        client.args(["--no-defaults", "--user=root"]);
+        client.arg(format!("--socket={}", self.socket().display()));
+        client
+    }
+
+    /// A connection.
+    pub fn session(&self) -> Result<Session, QueryError> {
+        Session::connect(&self.socket())
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("sock")
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
