@@ -154,4 +154,5 @@ scripts! {
     settings
     snapshots
     values
+    windows
 }

@@ -92,8 +92,10 @@ pub enum Clause {
     OrderBy,
     /// LIMIT.
     Limit,
-    /// PARTITION BY or ORDER BY of a window.
-    Window,
+    /// PARTITION BY of a window.
+    WindowPartition,
+    /// ORDER BY of a window.
+    WindowOrder,
     /// An expression of a definition: DEFAULT, a generated column.
     Definition,
     /// A CHECK constraint.
@@ -259,7 +261,8 @@ impl Clause {
             Self::Having => "having clause",
             Self::OrderBy => "order clause",
             Self::Limit => "limit clause",
-            Self::Window => "window partition by",
+            Self::WindowPartition => "window partition by",
+            Self::WindowOrder => "window order by",
             Self::Definition => "generated column function",
             Self::Check => "check constraint",
         }
@@ -267,7 +270,8 @@ impl Clause {
 
     /// Whether aggregates can stand there.
     pub(crate) fn allows_aggregates(self) -> bool {
-        matches!(self, Self::FieldList | Self::Having | Self::OrderBy | Self::Window)
+        use Clause::{FieldList, Having, OrderBy, WindowOrder, WindowPartition};
+        matches!(self, FieldList | Having | OrderBy | WindowPartition | WindowOrder)
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod update;
+pub(crate) mod window;
 
 use std::rc::Rc;
 

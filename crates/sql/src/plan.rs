@@ -19,6 +19,7 @@ pub(crate) mod keyed;
 pub(crate) mod operator;
 pub(crate) mod parameter;
 pub(crate) mod path;
+pub(crate) mod window;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -16,6 +16,7 @@ use sqltype::{Datum, SqlType};
 
 use crate::execute::run::{Boxed, Row, Run};
 use crate::execute::scan::{TableCursor, limits, look_up};
+use crate::execute::window::windowed;
 use crate::plan::operator::{DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan};
 
 /// Rows given at a time by operators that have collected them all.
@@ -92,6 +93,7 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         | Operator::Virtual(_)
         | Operator::Derived(_)
         | Operator::Aggregate(_)
+        | Operator::Window(_)
         | Operator::Edges { .. }
         | Operator::Sort { .. }
         | Operator::Set { .. } => Cursor::Collect(operator),
@@ -276,6 +278,7 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
         Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
+        Operator::Window(windows) => windowed(run, windows).await,
         Operator::Edges { width, edges } => {
             let mut row = vec![Datum::Null; *width];
             for Edge { scan, place } in edges {

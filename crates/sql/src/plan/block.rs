@@ -18,6 +18,7 @@ use crate::plan::keyed;
 use crate::plan::operator::{
     AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SetKind, SortBy,
 };
+use crate::plan::window;
 use crate::result::ResultColumn;
 
 /// Plans a query without its WITH.
@@ -255,6 +256,7 @@ pub(super) struct Bound {
     order_by: Vec<(Expression, Option<usize>, bool)>,
     pub(super) bounds: Option<Bounds>,
     pub(super) aggregates: Vec<sql_expression::AggregateCall>,
+    pub(super) windows: Vec<sql_expression::WindowCall>,
 }
 
 fn block(
@@ -275,11 +277,9 @@ fn block(
     let calc = select.options.calc_found_rows;
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
+    binder.allows_windows = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
-    if !binder.windows.is_empty() {
-        return Err(SqlError::not_supported("window functions"));
-    }
     if binder.bound_to_session {
         planner.once = true;
     }
@@ -351,6 +351,9 @@ fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>, m
     bound.order_by.iter().for_each(|(expression, _, _)| mark(tables, expression));
     for call in &bound.aggregates {
         call.arguments().for_each(|argument| mark(tables, argument));
+    }
+    for call in &bound.windows {
+        call.expressions().for_each(|expression| mark(tables, expression));
     }
     if let Some(tree) = tree {
         mark_tree(tables, tree, mark);
@@ -457,9 +460,18 @@ fn bind(
         order_by.push((expression, output, item.descending));
     }
     let bounds = bounds(binder, query.limit.as_ref())?;
-    let outputs = binder.outputs.clone();
-    let aggregates = binder.aggregates.clone();
-    Ok(Bound { outputs, columns, conditions, group_by, having, order_by, bounds, aggregates })
+    binder.check_windows()?;
+    Ok(Bound {
+        outputs: binder.outputs.clone(),
+        columns,
+        conditions,
+        group_by,
+        having,
+        order_by,
+        bounds,
+        aggregates: binder.aggregates.clone(),
+        windows: binder.windows.clone(),
+    })
 }
 
 fn star(
@@ -593,6 +605,16 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
     for (at, output) in bound.outputs.iter().enumerate() {
         let (expression, clause) = (&output.expression, Clause::FieldList);
         check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+        // What window functions are computed of are values of the groups, too.
+        let mut inside = Vec::new();
+        expression.visit(&mut |part| {
+            if let Node::Window(slot) = part.node {
+                inside.extend(bound.windows.get(slot as usize));
+            }
+        });
+        for part in inside.into_iter().flat_map(|call| call.expressions()) {
+            check_full_group_by(part, at + 1, clause, &bound.group_by, &depends)?;
+        }
     }
     for expression in &bound.having {
         check_full_group_by(expression, 1, Clause::Having, &bound.group_by, &depends)?;
@@ -643,7 +665,15 @@ fn operators(
     select: &ast::Select,
 ) -> Result<Operator, SqlError> {
     let Bound {
-        outputs, conditions, group_by, mut having, mut order_by, bounds, aggregates, ..
+        outputs,
+        conditions,
+        group_by,
+        mut having,
+        mut order_by,
+        bounds,
+        aggregates,
+        mut windows,
+        ..
     } = bound;
     let planner = JoinPlanner { tables, width };
     let mut root = match tree {
@@ -660,14 +690,16 @@ fn operators(
         }
     };
     let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
+    // Results of aggregates stand behind the columns of the row, those of windows behind them.
+    let before_windows = width + aggregates.len();
+    let place = |part: &mut Expression| part.place(width as u32, before_windows as u32);
+    values.iter_mut().for_each(place);
+    having.iter_mut().for_each(place);
+    order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
+    windows.iter_mut().for_each(|call| call.expressions_mut().for_each(place));
     if grouped {
         let whole = group_by.is_empty();
         let group = group_by.into_iter().map(Formula::new).collect();
-        let windows = (width + aggregates.len()) as u32;
-        let place = |expression: &mut Expression| expression.place(width as u32, windows);
-        values.iter_mut().for_each(place);
-        having.iter_mut().for_each(place);
-        order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
         let uses_rows = |expression: &Expression| {
             expression.any(&mut |part| match &part.node {
                 Node::Column { index, .. } => (*index as usize) < width,
@@ -676,6 +708,7 @@ fn operators(
             })
         };
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
+        let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));
         let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
         let alone = whole && !above.iter().any(|expression| uses_rows(expression));
         let shown = shown(&above, width);
@@ -692,8 +725,12 @@ fn operators(
         let conditions = having.into_iter().map(Formula::new).collect();
         root = Operator::Filter { input: Box::new(root), conditions };
     }
+    let has_windows = !windows.is_empty();
+    if has_windows {
+        root = window::windows(root, before_windows, windows);
+    }
     let counts = select.options.calc_found_rows;
-    if !grouped && !select.distinct && !counts {
+    if !grouped && !has_windows && !select.distinct && !counts {
         order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
         if order_by.is_empty() {
             limit_scan(&mut root, bounds.as_ref());

@@ -210,6 +210,10 @@ fn operator_lines<'p>(
             extra.push(if pushes(aggregate) { "Pushed aggregate" } else { "Using temporary" });
             operator_lines(&aggregate.input, id, kind, extra, lines, derived);
         }
+        Operator::Window(windows) => {
+            extra.push("Using temporary; Using filesort");
+            operator_lines(&windows.input, id, kind, extra, lines, derived);
+        }
         Operator::Filter { input, .. }
         | Operator::Sort { input, .. }
         | Operator::Distinct { input, .. }
@@ -363,6 +367,11 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
                 (false, false) => "Aggregate using temporary table",
             });
             below.push(&aggregate.input);
+        }
+        Operator::Window(windows) => {
+            let sorts = windows.steps.iter().filter(|step| step.sort.is_some()).count();
+            say(&format!("Window functions: {} with {sorts} sorts", windows.results));
+            below.push(&windows.input);
         }
         Operator::Project { input, .. } => return tree(input, depth, text),
         Operator::Sort { input, limit, .. } => {

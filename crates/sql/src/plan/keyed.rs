@@ -59,6 +59,7 @@ pub(super) fn plan(
 ) -> Result<Option<Keyed>, SqlError> {
     let whole = !bound.aggregates.is_empty() && bound.group_by.is_empty();
     let simple = bound.group_by.is_empty() && bound.having.is_empty() && bound.bounds.is_none();
+    let simple = simple && bound.windows.is_empty();
     if !simple || exists && whole || !subplans.iter().all(is_independent) {
         return Ok(None);
     }

@@ -15,10 +15,11 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
 use crate::plan::keyed::Keyed;
+use crate::plan::window::Windows;
 use crate::result::ResultColumn;
 
 /// An expression with what has to be done before it is evaluated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Formula {
     pub(crate) expression: Expression,
     pub(crate) needs: Needs,
@@ -98,6 +99,8 @@ pub(crate) enum Operator {
     /// One row: behind so many columns MIN and MAX, each from the first row of a scan in the order
     /// of an index.
     Edges { width: usize, edges: Vec<Edge> },
+    /// Window functions, with their results behind the columns of the row.
+    Window(Box<Windows>),
     /// Rows in another shape: what these expressions yield.
     Project { input: Box<Operator>, expressions: Vec<Formula> },
     /// Rows in order; only the first of them, if so told.
@@ -150,7 +153,7 @@ pub(crate) struct Bounds {
 }
 
 /// A key of ORDER BY.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortBy {
     pub(crate) formula: Formula,
     pub(crate) descending: bool,
@@ -297,6 +300,7 @@ impl Operator {
                 vec![left, right]
             }
             Self::Aggregate(aggregate) => vec![&aggregate.input],
+            Self::Window(windows) => vec![&windows.input],
             Self::Set { first, rest, .. } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, operator)| operator)).collect()
             }
@@ -351,6 +355,11 @@ impl Operator {
                 for call in &aggregate.calls {
                     call.arguments().for_each(&mut *see);
                 }
+            }
+            Self::Window(windows) => {
+                all(&windows.computed);
+                let calls = windows.steps.iter().flat_map(|step| &step.calls);
+                calls.for_each(|(_, call)| call.expressions().for_each(&mut *see));
             }
             Self::Sort { keys, limit, .. } => {
                 keys.iter().for_each(|key| see(&key.formula.expression));
