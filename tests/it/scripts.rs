@@ -149,8 +149,10 @@ scripts! {
     index_paths
     keys
     kill
+    lateral
     literals
     lock_waits
+    recursion
     settings
     snapshots
     values

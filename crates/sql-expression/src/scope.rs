@@ -181,6 +181,12 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
+    /// This block, and those around it, depend on one `depth` blocks further out, by a table of
+    /// FROM that was planned there.
+    pub fn depend_on(&self, depth: usize) {
+        self.remember(u16::try_from(depth).unwrap_or(u16::MAX), u32::MAX);
+    }
+
     /// Every block between here and the column's depends on that column.
     fn remember(&self, depth: u16, index: u32) {
         let mut scope = Some(self);

@@ -275,6 +275,27 @@ impl Generator {
         )
     }
 
+    /// Tables that refer to themselves.
+    fn recursion(&mut self, condition: &str) -> String {
+        let (first, most) = (self.draw.below(60), 2 + self.draw.below(9));
+        match self.draw.below(3) {
+            0 => format!(
+                "WITH RECURSIVE r AS (SELECT id, i, 1 AS n FROM a WHERE {condition} UNION ALL \
+                 SELECT a.id, a.i, n + 1 FROM r JOIN a ON a.id = r.i WHERE n < {most}) \
+                 SELECT n, COUNT(*), SUM(id), MAX(i) FROM r GROUP BY n ORDER BY n"
+            ),
+            1 => format!(
+                "WITH RECURSIVE r AS (SELECT {first} AS x UNION \
+                 SELECT b.y FROM r JOIN b ON b.x = r.x % {most}) SELECT x FROM r ORDER BY x"
+            ),
+            _ => format!(
+                "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r \
+                 WHERE n < {most}) SELECT r.n, COUNT(a.id) FROM r LEFT JOIN a ON a.id % {most} = \
+                 r.n AND {condition} GROUP BY r.n ORDER BY r.n"
+            ),
+        }
+    }
+
     fn change(&mut self) -> String {
         let (id, x, y) = (self.draw.below(80), self.draw.below(12), self.draw.below(12));
         match self.draw.below(13) {
@@ -322,9 +343,10 @@ impl Generator {
 
     fn query(&mut self) -> String {
         let condition = self.condition(2);
-        match self.draw.below(17) {
+        match self.draw.below(18) {
             12 | 13 => self.edges(),
             14..=16 => self.windows(&condition),
+            17 => self.recursion(&condition),
             0 | 1 => format!("SELECT id, i, u, d, s, day, at FROM a WHERE {condition} ORDER BY id"),
             2 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.number(2)),
             3 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.string(2)),

@@ -562,6 +562,8 @@ pub static ERRORS: &[ErrorText] = &[
     row(3665, b"22035", "MISSING_JSON_TABLE_VALUE", "Missing value for JSON_TABLE column '%s'"),
     row(3666, b"2203F", "WRONG_JSON_TABLE_VALUE",
         "Can't store an array or an object in the scalar JSON_TABLE column '%s'"),
+    row(3668, b"HY000", "INVALID_LATERAL_JOIN",
+        "INNER or LEFT JOIN must be used for LATERAL references made by '%s'"),
     row(3685, b"HY000", "REGEXP_ILLEGAL_ARGUMENT", "Illegal argument to a regular expression."),
     row(3686, b"HY000", "REGEXP_INDEX_OUTOFBOUNDS_ERROR",
         "Index out of bounds in regular expression search."),

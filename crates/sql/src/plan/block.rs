@@ -18,6 +18,7 @@ use crate::plan::keyed;
 use crate::plan::operator::{
     AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SetKind, SortBy,
 };
+use crate::plan::outer;
 use crate::plan::window;
 use crate::result::ResultColumn;
 
@@ -304,13 +305,7 @@ fn block(
         });
     };
     mark_used(&mut tables, &bound, tree.as_ref(), &mark);
-    for subplan in &planner.subplans {
-        // Columns that a correlated subquery uses of this block.
-        used_by_subquery(&subplan.plan.root, 1, &mut tables);
-        for inner in &subplan.plan.subqueries {
-            used_by_subquery(&inner.plan.root, 2, &mut tables);
-        }
-    }
+    mark_used_inside(planner, &mut tables);
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -375,23 +370,21 @@ fn mark_tree(tables: &mut [FromTable], tree: &JoinTree, mark: &Mark<'_>) {
     }
 }
 
-/// Marks the columns of this block that operators `depth` blocks further in use.
-fn used_by_subquery(operator: &Operator, depth: u16, tables: &mut [FromTable]) {
-    operator.for_each_expression(&mut |expression| {
-        expression.visit(&mut |part| {
-            if let Node::Outer { depth: at, index, .. } = part.node
-                && at == depth
-            {
-                use_column(tables, index as usize);
-            }
-        });
-    });
-    operator.for_each_plan(&mut |plan| {
-        used_by_subquery(&plan.root, depth, tables);
-        for inner in &plan.subqueries {
-            used_by_subquery(&inner.plan.root, depth + 1, tables);
+/// Marks the columns of this block that subqueries and LATERAL tables use.
+fn mark_used_inside(planner: &Planner<'_>, tables: &mut [FromTable]) {
+    let mut places = Vec::new();
+    let mut see = |depth: usize, place: u32| {
+        if depth == 1 {
+            places.push(place as usize);
         }
-    });
+    };
+    planner.subplans.iter().for_each(|subplan| outer::for_each_outer(&subplan.plan, &mut see));
+    for table in tables.iter() {
+        if let (Source::Derived(plan), Some(_)) = (&table.source, &table.lateral) {
+            outer::for_each_outer(plan, &mut see);
+        }
+    }
+    places.into_iter().for_each(|place| use_column(tables, place));
 }
 
 fn bind(

@@ -188,6 +188,21 @@ fn operator_lines<'p>(
             }
         }
         Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
+        Operator::WorkTable { .. } => line("<recursive>", "", "ALL", None, vec!["Recursive"]),
+        Operator::Recursive(recursion) => {
+            operator_lines(&recursion.first, id, kind, extra, lines, derived);
+            for (part, _) in &recursion.parts {
+                operator_lines(part, id, "UNION", extra, lines, derived);
+            }
+        }
+        Operator::Lateral { input, scan, .. } => {
+            operator_lines(input, id, kind, extra, lines, derived);
+            let table = format!("<{}>", scan.alias);
+            let (partitions, extra) = (String::new(), vec!["Lateral"]);
+            let (kind, select_type, key) = ("ALL", kind, None);
+            lines.push(Line { id, select_type, table, partitions, kind, key, extra });
+            derived.push(&scan.plan);
+        }
         Operator::Derived(scan) => {
             line(&format!("<{}>", scan.alias), "", "ALL", None, Vec::new());
             derived.push(&scan.plan);
@@ -339,6 +354,17 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
             });
         }
         Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
+        Operator::WorkTable { .. } => say("Scan new records of the recursive table"),
+        Operator::Recursive(recursion) => {
+            say("Repeat until convergence");
+            below.push(&recursion.first);
+            below.extend(recursion.parts.iter().map(|(part, _)| part));
+        }
+        Operator::Lateral { input, scan, join } => {
+            let kind = if join.outer { "left" } else { "inner" };
+            say(&format!("Nested loop {kind} join: {} for each row", scan.alias));
+            below.extend([&**input, &scan.plan.root]);
+        }
         Operator::Derived(scan) => {
             say(&format!("Table {} materialized from", scan.alias));
             return tree(&scan.plan.root, depth + 1, text);

@@ -15,8 +15,10 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::information;
 use crate::plan::Planner;
+use crate::plan::common::{self, CommonUse};
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::operator::QueryPlan;
+use crate::plan::outer;
 
 /// FROM with names resolved; conditions are bound when all tables are in the scope.
 pub(crate) struct From<'q> {
@@ -85,17 +87,12 @@ fn reference_of<'q>(
         TableReference::Table(factor) => table(planner, factor, scope, from),
         TableReference::Derived(derived) => {
             // LATERAL sees the tables before it; they are in the scope already.
-            let parent = if derived.lateral {
-                return Err(SqlError::not_supported("LATERAL"));
-            } else {
-                scope.parent
-            };
+            let parent = if derived.lateral { Some(&*scope) } else { scope.parent };
             let mut plan = planner.plan_query(&derived.query, parent)?;
-            if plan.correlated {
-                return Err(SqlError::not_supported("outer columns in a derived table"));
-            }
             rename(&mut plan, &derived.columns)?;
-            derived_table(scope, from, derived.alias.as_str(), Rc::new(plan))
+            let alias = derived.alias.as_str();
+            let tree = derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)?;
+            Ok(tree)
         }
         TableReference::JsonTable(_) => Err(SqlError::not_supported("JSON_TABLE")),
         TableReference::Join(join) => {
@@ -117,6 +114,9 @@ fn reference_of<'q>(
                 }
             };
             let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            if outer {
+                check_outer(planner, &left, &right, from)?;
+            }
             let (on, equal) = match &join.condition {
                 JoinCondition::None => (None, Vec::new()),
                 JoinCondition::On(condition) => (Some(condition), Vec::new()),
@@ -151,9 +151,9 @@ fn table<'q>(
     let name = factor.name.name.as_str();
     let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
     if factor.name.schema.is_none()
-        && let Some(plan) = planner.common_table(name)
+        && let Some(CommonUse { plan, out }) = common::find(planner, name, scope)?
     {
-        return derived_table(scope, from, alias, plan);
+        return derived_table(scope, from, alias, plan, out, false);
     }
     if !factor.partitions.is_empty() {
         return Err(SqlError::not_supported("SELECT ... PARTITION"));
@@ -221,7 +221,26 @@ fn derived_table<'q>(
     from: &mut From<'q>,
     alias: &str,
     plan: Rc<QueryPlan>,
+    out: usize,
+    lateral: bool,
 ) -> Result<Tree<'q>, SqlError> {
+    let mut needs = None;
+    if lateral {
+        let mut tables = BTreeSet::new();
+        outer::for_each_outer(&plan, &mut |depth, place| {
+            if depth == 1 {
+                let of = |table: &ScopeTable| {
+                    place.checked_sub(table.offset).is_some_and(|at| {
+                        usize::try_from(at).is_ok_and(|at| at < table.columns.len())
+                    })
+                };
+                tables.extend(scope.tables.iter().position(of));
+            }
+        });
+        needs = Some(tables);
+    } else if plan.correlated {
+        scope.depend_on(outer::reach(&plan) + out);
+    }
     let columns: Vec<ScopeColumn> = plan
         .columns
         .iter()
@@ -234,7 +253,38 @@ fn derived_table<'q>(
             return Err(SqlError::of(1060, &[&column.name.column]));
         }
     }
-    add(scope, from, None, alias, columns, Source::Derived(plan))
+    let tree = add(scope, from, None, alias, columns, Source::Derived(plan))?;
+    if let Some(table) = from.tables.last_mut() {
+        (table.out, table.lateral) = (out, needs);
+    }
+    Ok(tree)
+}
+
+/// What may not stand at the side of an outer join that can be missing: a recursive table's
+/// reference to itself, and what a LATERAL table of the other side looks at.
+fn check_outer(
+    planner: &Planner<'_>,
+    left: &Tree<'_>,
+    right: &Tree<'_>,
+    from: &From<'_>,
+) -> Result<(), SqlError> {
+    let (mut kept, mut optional) = (Vec::new(), Vec::new());
+    left.tables(&mut kept);
+    right.tables(&mut optional);
+    for at in &optional {
+        if let Source::Derived(plan) = &from.tables[*at].source
+            && let Some(name) = common::work_table(planner, plan)
+        {
+            return Err(SqlError::of(3576, &[&name]));
+        }
+    }
+    for at in kept {
+        let table = &from.tables[at];
+        if table.lateral.iter().flatten().any(|needed| optional.contains(needed)) {
+            return Err(SqlError::of(3668, &[&table.alias]));
+        }
+    }
+    Ok(())
 }
 
 fn add<'q>(
@@ -258,6 +308,8 @@ fn add<'q>(
         columns: count,
         source,
         lock: None,
+        out: 0,
+        lateral: None,
         used: BTreeSet::new(),
         only: None,
         ignored: Vec::new(),

@@ -14,6 +14,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::plan::common::Recursion;
 use crate::plan::keyed::Keyed;
 use crate::plan::window::Windows;
 use crate::result::ResultColumn;
@@ -86,6 +87,12 @@ pub(crate) enum Operator {
     Virtual(VirtualScan),
     /// Rows of a query in FROM.
     Derived(DerivedScan),
+    /// For each row of the input the rows of a query that sees it: LATERAL.
+    Lateral { input: Box<Operator>, scan: DerivedScan, join: JoinSpec },
+    /// Rows of a table that refers to itself.
+    Recursive(Box<Recursion>),
+    /// The newest rows of such a table, as its parts see them.
+    WorkTable { number: u32 },
     /// For each row of the input the matching rows of a table, found by key.
     Lookup { input: Box<Operator>, scan: Box<TableScan>, join: JoinSpec },
     /// Rows of two inputs that agree in their keys; the right one is kept in memory.
@@ -274,6 +281,8 @@ pub(crate) struct VirtualScan {
 #[derive(Debug)]
 pub(crate) struct DerivedScan {
     pub(crate) plan: Rc<QueryPlan>,
+    /// How many blocks further out it was defined.
+    pub(crate) out: usize,
     pub(crate) alias: String,
     pub(crate) offset: usize,
     pub(crate) width: usize,
@@ -289,8 +298,14 @@ impl Operator {
             | Self::Scan(_)
             | Self::Virtual(_)
             | Self::Derived(_)
+            | Self::WorkTable { .. }
             | Self::Edges { .. } => Vec::new(),
+            Self::Recursive(recursion) => {
+                let parts = recursion.parts.iter().map(|(part, _)| part);
+                std::iter::once(&recursion.first).chain(parts).collect()
+            }
             Self::Lookup { input, .. }
+            | Self::Lateral { input, .. }
             | Self::Filter { input, .. }
             | Self::Project { input, .. }
             | Self::Sort { input, .. }
@@ -307,10 +322,12 @@ impl Operator {
         }
     }
 
-    /// Calls `see` with each plan of FROM below.
-    pub(crate) fn for_each_plan(&self, see: &mut dyn FnMut(&QueryPlan)) {
-        if let Self::Derived(scan) = self {
-            see(&scan.plan);
+    /// Calls `see` with each plan of FROM below, and how many blocks further in it is planned.
+    pub(crate) fn for_each_plan(&self, see: &mut dyn FnMut(&QueryPlan, isize)) {
+        match self {
+            Self::Derived(scan) => see(&scan.plan, -isize::try_from(scan.out).unwrap_or(0)),
+            Self::Lateral { scan, .. } => see(&scan.plan, 1),
+            _ => {}
         }
         self.inputs().into_iter().for_each(|input| input.for_each_plan(see));
     }
@@ -321,7 +338,17 @@ impl Operator {
             formulas.iter().for_each(|formula| see(&formula.expression));
         };
         match self {
-            Self::Nothing { .. } | Self::Set { .. } | Self::Distinct { .. } => {}
+            Self::Nothing { .. }
+            | Self::Set { .. }
+            | Self::Distinct { .. }
+            | Self::WorkTable { .. } => {}
+            Self::Recursive(recursion) => {
+                recursion.bounds.iter().for_each(|bounds| bounds.for_each_expression(see));
+            }
+            Self::Lateral { scan, join, .. } => {
+                all(&scan.conditions);
+                all(&join.conditions);
+            }
             Self::Rows(rows) => rows.iter().for_each(|row| all(row)),
             Self::Scan(scan) => {
                 all(&scan.conditions);
