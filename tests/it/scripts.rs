@@ -156,5 +156,6 @@ scripts! {
     settings
     snapshots
     values
+    views
     windows
 }

@@ -21,6 +21,7 @@ pub(crate) mod operator;
 pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;
+pub(crate) mod view;
 pub(crate) mod window;
 
 use std::cell::{Cell, RefCell};
@@ -43,6 +44,7 @@ use crate::execute::point::change::{PointDelete, PointUpdate};
 use crate::plan::common::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::{Compared, ParameterKind};
+use crate::plan::view::Views;
 use crate::prepared::Prepared;
 use crate::session::Session;
 
@@ -229,6 +231,8 @@ pub(crate) struct Planner<'s> {
     pub(crate) tables: Vec<(TableId, u32)>,
     /// Common tables in sight.
     common: CommonTables,
+    /// The views that are being planned.
+    views: Views,
     /// How deep in queries we are.
     depth: usize,
     /// Values of variables or parameters were bound: the plan is for this execution only.
@@ -250,6 +254,7 @@ impl<'s> Planner<'s> {
             subplans: Vec::new(),
             tables: Vec::new(),
             common: CommonTables::default(),
+            views: Views::default(),
             depth: 0,
             once: false,
             exists: false,
@@ -347,13 +352,13 @@ impl Environment for Planner<'_> {
     }
 
     fn system_variable(&mut self, variable: &ast::SystemVariable) -> Result<Expression, SqlError> {
-        self.once = true;
+        (self.once, self.views.met_variable) = (true, true);
         let (value, sql_type) = self.session.system_variable(variable)?;
         Ok(Expression::constant(value, ResultType::column(sql_type, true)))
     }
 
     fn user_variable(&mut self, name: &str) -> Option<ResultType> {
-        self.once = true;
+        (self.once, self.views.met_variable) = (true, true);
         let variable = self.session.user_variables.get(name)?;
         Some(self.session.type_of(&variable.value))
     }

@@ -307,6 +307,7 @@ pub static ERRORS: &[ErrorText] = &[
     row(1329, b"02000", "SP_FETCH_NO_DATA", "No data - zero rows fetched, selected, or processed"),
     row(1347, b"HY000", "WRONG_OBJECT", "'%s.%s' is not %s"),
     row(1348, b"HY000", "NONUPDATEABLE_COLUMN", "Column '%s' is not updatable"),
+    row(1350, b"HY000", "VIEW_SELECT_CLAUSE", "View's SELECT contains a '%s' clause"),
     row(1351, b"HY000", "VIEW_SELECT_VARIABLE", "View's SELECT contains a variable or parameter"),
     row(1353, b"HY000", "VIEW_WRONG_LIST",
         "In definition of view, derived table or common table expression, SELECT list and \
@@ -348,6 +349,7 @@ pub static ERRORS: &[ErrorText] = &[
         "Cannot add or update a child row: a foreign key constraint fails (%s)"),
     row(1461, b"42000", "MAX_PREPARED_STMT_COUNT_REACHED",
         "Can't create more than max_prepared_stmt_count statements (current value: %lu)"),
+    row(1462, b"HY000", "VIEW_RECURSIVE", "`%s`.`%s` contains view recursion"),
     row(1463, b"42000", "NON_GROUPING_FIELD_USED", "Non-grouping field '%s' is used in %s clause"),
     row(1467, b"HY000", "AUTOINC_READ_FAILED",
         "Failed to read auto-increment value from storage engine"),

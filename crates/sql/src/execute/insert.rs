@@ -97,7 +97,8 @@ pub(crate) fn plan(
     if !insert.partitions.is_empty() {
         return Err(SqlError::not_supported("INSERT ... PARTITION"));
     }
-    let definition = planner.definition(&insert.table)?;
+    let verb = if insert.replace { "REPLACE" } else { "INSERT" };
+    let definition = planner.insertable(&insert.table, verb)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
     let (mut duplicates, mut extended) = (Duplicates::default(), None);

@@ -203,7 +203,8 @@ fn find_with(
         table.used = (0..table.columns).collect();
         if changed.contains(&at) {
             if !matches!(table.source, Source::Table(_)) {
-                return Err(SqlError::of(1288, &[&table.alias, &"UPDATE"]));
+                let verb = if assignments.is_empty() { "DELETE" } else { "UPDATE" };
+                return Err(SqlError::of(1288, &[&table.alias, &verb]));
             }
             table.lock = Some((LockMode::Exclusive, WaitPolicy::Wait));
         }

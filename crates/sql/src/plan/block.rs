@@ -474,17 +474,44 @@ fn star(
     columns: &mut Vec<ResultColumn>,
 ) {
     let scope = binder.scope();
-    let first = merged.iter().filter_map(|place| Some((*place, scope.column_at(*place)?)));
+    for place in star_places(scope, merged) {
+        push_column(binder, tables, place, columns);
+    }
+}
+
+/// The places of the columns that `*` stands for, in its order.
+pub(crate) fn star_places(scope: &Scope<'_>, merged: &[u32]) -> Vec<u32> {
+    let first = merged.iter().filter(|place| scope.column_at(**place).is_some()).copied();
     let rest = scope.columns().filter(|(place, column)| {
         !column.hidden && !column.qualified_only && !merged.contains(place)
     });
-    let all: Vec<(u32, _)> = first.chain(rest).collect();
-    for (place, column) in all {
-        let expression = Expression::column(place, column.name.clone(), column.result.clone());
-        let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables));
-        binder.outputs.push(Output { name: name.into(), expression });
-    }
+    first.chain(rest.map(|(place, _)| place)).collect()
+}
+
+/// The places of the columns that `t.*` stands for: error 1051 if there is no such table.
+pub(crate) fn table_places(
+    scope: &Scope<'_>,
+    name: &ast::ObjectName,
+) -> Result<Vec<u32>, SqlError> {
+    let schema = name.schema.as_ref().map(ast::Ident::as_str);
+    let table = scope.table(schema, name.name.as_str());
+    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
+    let columns = (table.offset..).zip(&table.columns);
+    Ok(columns.filter(|(_, column)| !column.hidden).map(|(place, _)| place).collect())
+}
+
+/// Adds a column to the select list under its own name.
+fn push_column(
+    binder: &mut Binder<'_, '_>,
+    tables: &[FromTable],
+    place: u32,
+    columns: &mut Vec<ResultColumn>,
+) {
+    let Some(column) = binder.scope().column_at(place) else { return };
+    let expression = Expression::column(place, column.name.clone(), column.result.clone());
+    let name = column.name.column.to_string();
+    columns.push(result_column(&name, &expression, tables));
+    binder.outputs.push(Output { name: name.into(), expression });
 }
 
 fn qualified_star(
@@ -493,18 +520,8 @@ fn qualified_star(
     name: &ast::ObjectName,
     columns: &mut Vec<ResultColumn>,
 ) -> Result<(), SqlError> {
-    let scope = binder.scope();
-    let schema = name.schema.as_ref().map(ast::Ident::as_str);
-    let table = scope.table(schema, name.name.as_str());
-    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
-    for (place, column) in (table.offset..).zip(&table.columns) {
-        if column.hidden {
-            continue;
-        }
-        let expression = Expression::column(place, column.name.clone(), column.result.clone());
-        let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables));
-        binder.outputs.push(Output { name: name.into(), expression });
+    for place in table_places(binder.scope(), name)? {
+        push_column(binder, tables, place, columns);
     }
     Ok(())
 }

@@ -308,7 +308,7 @@ fn part(
 }
 
 /// A query that is nothing but its body.
-fn bare(body: QueryBody) -> ast::Query {
+pub(crate) fn bare(body: QueryBody) -> ast::Query {
     ast::Query {
         with: None,
         body,

@@ -158,7 +158,12 @@ fn table<'q>(
     if !factor.partitions.is_empty() {
         return Err(SqlError::not_supported("SELECT ... PARTITION"));
     }
-    let database = planner.session.database_of(&factor.name)?;
+    let qualified = planner.qualified(&factor.name);
+    if let Some(plan) = planner.view(&qualified)? {
+        let schema = planner.session.table_name(&qualified)?.database;
+        return view_table(scope, from, (&schema, alias), plan);
+    }
+    let database = planner.session.database_of(&qualified)?;
     if let Some(table) = information::table(&database, name) {
         let columns: Vec<ScopeColumn> = table
             .columns
@@ -171,7 +176,7 @@ fn table<'q>(
         planner.once = true;
         return add(scope, from, Some(&database), alias, columns, Source::Virtual(table));
     }
-    let definition = planner.definition(&factor.name)?;
+    let definition = planner.definition(&qualified)?;
     let columns = definition_columns(&definition, alias);
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
@@ -241,12 +246,7 @@ fn derived_table<'q>(
     } else if plan.correlated {
         scope.depend_on(outer::reach(&plan) + out);
     }
-    let columns: Vec<ScopeColumn> = plan
-        .columns
-        .iter()
-        .zip(plan.types())
-        .map(|(column, result)| ScopeColumn::new(column_name("", alias, &column.name), result))
-        .collect();
+    let columns = plan_columns(&plan, "", alias);
     for (at, column) in columns.iter().enumerate() {
         let same = |other: &ScopeColumn| same_name(&other.name.column, &column.name.column);
         if columns[..at].iter().any(same) {
@@ -258,6 +258,24 @@ fn derived_table<'q>(
         (table.out, table.lateral) = (out, needs);
     }
     Ok(tree)
+}
+
+fn plan_columns(plan: &QueryPlan, database: &str, alias: &str) -> Vec<ScopeColumn> {
+    let columns = plan.columns.iter().zip(plan.types());
+    let named = columns.map(|(column, result)| {
+        ScopeColumn::new(column_name(database, alias, &column.name), result)
+    });
+    named.collect()
+}
+
+fn view_table<'q>(
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+    (database, alias): (&str, &str),
+    plan: QueryPlan,
+) -> Result<Tree<'q>, SqlError> {
+    let columns = plan_columns(&plan, database, alias);
+    add(scope, from, Some(database), alias, columns, Source::Derived(Rc::new(plan)))
 }
 
 /// What may not stand at the side of an outer join that can be missing: a recursive table's
