@@ -4,9 +4,9 @@
 //! [`WindowCall`], what the binder lists for a query block; [`WindowEvaluation`], which computes it
 //! row by row.
 //! # Guarantees
-//! The values of a partition take time in proportion to its rows, whatever the frame: ends of frames
-//! only move forward, and aggregates are kept up as they do. The exceptions are JSON_ARRAYAGG and
-//! JSON_OBJECTAGG, whose results are as large as their frames.
+//! The values of a partition take time in proportion to its rows, whatever the frame: ends of
+//! frames only move forward, and aggregates are kept up as they do. The exceptions are
+//! JSON_ARRAYAGG and JSON_OBJECTAGG, whose results are as large as their frames.
 //! # Not here
 //! Partitions and their order (`sql`).
 

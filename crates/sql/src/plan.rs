@@ -10,13 +10,14 @@
 //! Running it (`execute`).
 
 pub(crate) mod block;
-pub(crate) mod common;
+pub(crate) mod common_table;
 mod condition;
 pub(crate) mod edge;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;
 pub(crate) mod keyed;
+pub(crate) mod merge;
 pub(crate) mod operator;
 pub(crate) mod outer;
 pub(crate) mod parameter;
@@ -41,7 +42,7 @@ use crate::catalog::TableDefinition;
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
-use crate::plan::common::CommonTables;
+use crate::plan::common_table::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::{Compared, ParameterKind};
 use crate::plan::view::Views;
@@ -274,7 +275,7 @@ impl<'s> Planner<'s> {
     ) -> Result<QueryPlan, SqlError> {
         self.enclosed(|planner| {
             if let Some(with) = &query.with {
-                common::define(planner, with, parent)?;
+                common_table::define(planner, with, parent)?;
             }
             block::query_body(planner, query, parent)
         })
@@ -310,7 +311,7 @@ impl<'s> Planner<'s> {
     ) -> Result<T, SqlError> {
         let commons = self.common.mark();
         let defined = match with {
-            Some(with) => common::define(self, with, None),
+            Some(with) => common_table::define(self, with, None),
             None => Ok(()),
         };
         let planned = defined.and_then(|()| plan(self));

@@ -201,7 +201,7 @@ impl Binder<'_, '_> {
             }
             _ => match scalar_columns(&operand) {
                 Some(parts) => {
-                    for (part, column) in parts.to_vec().into_iter().zip(&columns) {
+                    for (part, column) in parts.iter().cloned().zip(&columns) {
                         let node = Node::Parameter(u32::MAX);
                         compare(self, &mut Expression { node, result: part }, column)?;
                     }

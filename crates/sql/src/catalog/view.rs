@@ -1,8 +1,8 @@
 //! Views: what the catalog keeps of them.
 //!
-//! A view is a table of the kernel that nobody writes, whose description is its CREATE VIEW statement
-//! ([decision 18](../../../../docs/decisions/0018-views-are-tables-without-rows.md)): one space of names,
-//! and one way to make, replace, rename and drop. The statement has no `*` and names every column.
+//! A view is a table of the kernel that nobody writes, whose description is its CREATE VIEW
+//! statement (docs/decisions/0018-views-are-tables-without-rows.md): one space of names, and one
+//! way to make, replace, rename and drop. The statement has no `*` and names every column.
 //!
 //! # Owns
 //! That text, and the way back.

@@ -42,7 +42,7 @@ pub(super) async fn create(
     let mut planner = Planner::new(session, &[]);
     let query = kept_form(&mut planner, &name, create)?;
     let mut kept = create.clone();
-    kept.query = Box::new(query);
+    *kept.query = query;
     kept.name = ObjectName { schema: None, name: create.name.name.clone() };
     if matches!(kept.definer, None | Some(Account::CurrentUser)) {
         kept.definer = Some(definer(session));

@@ -14,7 +14,7 @@ use crate::execute::cursor::drain;
 use crate::execute::row::of_problem;
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::limits;
-use crate::plan::common::Recursion;
+use crate::plan::common_table::Recursion;
 use crate::plan::operator::DerivedScan;
 
 /// The rows of a recursive table.

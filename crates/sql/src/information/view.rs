@@ -9,6 +9,7 @@ use sql_parser::ast::Account;
 use super::{Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, text};
 use crate::catalog::names;
 use crate::catalog::view::{self, is_view};
+use crate::plan::Planner;
 use crate::session::Session;
 
 pub(super) static TABLES: &[VirtualTable] = &[information(
@@ -43,6 +44,7 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
                 }
                 _ => String::new(),
             };
+            let updatable = Planner::new(session, &[]).simple(&view).is_some();
             let invoker = view.statement.invoker == Some(true);
             rows.push(vec![
                 text("def"),
@@ -50,7 +52,7 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
                 text(name),
                 text(view.statement.query.to_string()),
                 text(view.check_option()),
-                text("NO"),
+                text(if updatable { "YES" } else { "NO" }),
                 text(definer),
                 text(if invoker { "INVOKER" } else { "DEFINER" }),
                 text("utf8mb4"),

@@ -269,9 +269,11 @@ fn block(
     let mut scope = Scope::new(parent);
     let exists = planner.take_exists();
     let resolved = from::resolve(planner, &select.from, &mut scope)?;
-    let (mut tables, tree, merged) = match resolved {
-        Some(From { tables, tree, merged }) => (tables, Some(tree), merged),
-        None => (Vec::new(), None, Vec::new()),
+    let (mut tables, tree, merged, of_views) = match resolved {
+        Some(From { tables, tree, merged, conditions, .. }) => {
+            (tables, Some(tree), merged, conditions)
+        }
+        None => (Vec::new(), None, Vec::new(), Vec::new()),
     };
     from::lock(&mut tables, &query.locking, planner.session.autocommits())?;
     let mode = planner.facts().sql_mode;
@@ -281,6 +283,7 @@ fn block(
     binder.allows_windows = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
+    bound.conditions.splice(0..0, of_views);
     if binder.bound_to_session {
         planner.once = true;
     }
@@ -543,6 +546,7 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
     match &table.source {
         Source::Table(definition) => {
             column.org_table.clone_from(&definition.name);
+            column.org_name.clone_from(&definition.columns[place - table.offset].name);
             column.flags |= key_flags(definition, place - table.offset);
         }
         Source::Virtual(_) => column.org_table.clone_from(&table.alias),
@@ -688,16 +692,7 @@ fn operators(
     let planner = JoinPlanner { tables, width };
     let mut root = match tree {
         Some(tree) => planner.plan(tree, conditions)?,
-        None => {
-            let input = Operator::Nothing { width };
-            match conditions.is_empty() {
-                true => input,
-                false => Operator::Filter {
-                    input: Box::new(input),
-                    conditions: conditions.into_iter().map(Formula::new).collect(),
-                },
-            }
-        }
+        None => one_row(width, conditions),
     };
     let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
     // Results of aggregates stand behind the columns of the row, those of windows behind them.
@@ -747,6 +742,16 @@ fn operators(
         }
     }
     Ok(finished(root, values, order_by, bounds, select.distinct))
+}
+
+/// What a block without tables has, if the conditions hold.
+fn one_row(width: usize, conditions: Vec<Expression>) -> Operator {
+    let input = Operator::Nothing { width };
+    if conditions.is_empty() {
+        return input;
+    }
+    let conditions = conditions.into_iter().map(Formula::new).collect();
+    Operator::Filter { input: Box::new(input), conditions }
 }
 
 /// The columns of the row that expressions above the groups use.

@@ -15,7 +15,7 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::information;
 use crate::plan::Planner;
-use crate::plan::common::{self, CommonUse};
+use crate::plan::common_table::{self, CommonUse};
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
@@ -26,6 +26,10 @@ pub(crate) struct From<'q> {
     pub(crate) tree: Tree<'q>,
     /// Columns that USING and NATURAL have merged, first in `SELECT *`.
     pub(crate) merged: Vec<u32>,
+    /// Conditions of views that have become their tables.
+    pub(crate) conditions: Vec<Expression>,
+    /// How many outer joins stand around the reference at hand.
+    outer: u32,
 }
 
 /// Joins with conditions as written.
@@ -59,7 +63,13 @@ pub(crate) fn resolve<'q>(
     references: &'q [TableReference],
     scope: &mut Scope<'_>,
 ) -> Result<Option<From<'q>>, SqlError> {
-    let mut from = From { tables: Vec::new(), tree: Tree::Table(0), merged: Vec::new() };
+    let mut from = From {
+        tables: Vec::new(),
+        tree: Tree::Table(0),
+        merged: Vec::new(),
+        conditions: Vec::new(),
+        outer: 0,
+    };
     let mut tree: Option<Tree<'q>> = None;
     for reference in references {
         let right = reference_of(planner, reference, scope, &mut from)?;
@@ -100,6 +110,8 @@ fn reference_of<'q>(
                 JoinKind::Right => (&join.right, &join.left),
                 _ => (&join.left, &join.right),
             };
+            let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            from.outer += u32::from(outer);
             // Columns stand in the row in the order in which tables are written.
             let (left, right) = match join.kind {
                 JoinKind::Right => {
@@ -113,7 +125,7 @@ fn reference_of<'q>(
                     (first, second)
                 }
             };
-            let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            from.outer -= u32::from(outer);
             if outer {
                 check_outer(planner, &left, &right, from)?;
             }
@@ -151,7 +163,7 @@ fn table<'q>(
     let name = factor.name.name.as_str();
     let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
     if factor.name.schema.is_none()
-        && let Some(CommonUse { plan, out }) = common::find(planner, name, scope)?
+        && let Some(CommonUse { plan, out }) = common_table::find(planner, name, scope)?
     {
         return derived_table(scope, from, alias, plan, out, false);
     }
@@ -159,6 +171,9 @@ fn table<'q>(
         return Err(SqlError::not_supported("SELECT ... PARTITION"));
     }
     let qualified = planner.qualified(&factor.name);
+    if let Some(tree) = merged_view(planner, &qualified, alias, scope, from)? {
+        return Ok(tree);
+    }
     if let Some(plan) = planner.view(&qualified)? {
         let schema = planner.session.table_name(&qualified)?.database;
         return view_table(scope, from, (&schema, alias), plan);
@@ -268,6 +283,40 @@ fn plan_columns(plan: &QueryPlan, database: &str, alias: &str) -> Vec<ScopeColum
     named.collect()
 }
 
+/// A view that is a part of a table, as that table: what the view does not show has no name.
+fn merged_view<'q>(
+    planner: &mut Planner<'_>,
+    name: &ast::ObjectName,
+    alias: &str,
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+) -> Result<Option<Tree<'q>>, SqlError> {
+    let full = planner.session.table_name(name)?;
+    let Some(view) = planner.session.view_named(&full)? else { return Ok(None) };
+    if planner.views.are_inside(&full.full()) {
+        return Ok(None);
+    }
+    let Some(simple) = planner.simple(&view) else { return Ok(None) };
+    if from.outer > 0 && simple.has_condition() {
+        return Ok(None);
+    }
+    let Some(conditions) = planner.view_condition(&simple, scope.width()) else { return Ok(None) };
+    planner.remember_view(&full);
+    let mut columns = definition_columns(&simple.table, alias);
+    for (at, column) in columns.iter_mut().enumerate() {
+        let shown = simple.name_of(at);
+        column.name = column_name(&full.database, alias, shown.unwrap_or_default());
+        (column.hidden, column.qualified_only) = (shown.is_none(), shown.is_none());
+    }
+    let source = Source::Table(simple.table.clone());
+    let tree = add(scope, from, Some(&full.database), alias, columns, source)?;
+    from.conditions.extend(conditions);
+    if let Some(table) = from.tables.last_mut() {
+        table.view = Some(simple.is_checked);
+    }
+    Ok(Some(tree))
+}
+
 fn view_table<'q>(
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
@@ -291,7 +340,7 @@ fn check_outer(
     right.tables(&mut optional);
     for at in &optional {
         if let Source::Derived(plan) = &from.tables[*at].source
-            && let Some(name) = common::work_table(planner, plan)
+            && let Some(name) = common_table::work_table(planner, plan)
         {
             return Err(SqlError::of(3576, &[&name]));
         }
@@ -328,6 +377,7 @@ fn add<'q>(
         lock: None,
         out: 0,
         lateral: None,
+        view: None,
         used: BTreeSet::new(),
         only: None,
         ignored: Vec::new(),

@@ -33,6 +33,8 @@ pub(crate) struct FromTable {
     pub(crate) out: usize,
     /// LATERAL: the tables of the block whose rows it sees.
     pub(crate) lateral: Option<BTreeSet<usize>>,
+    /// It stands for a view, WITH CHECK OPTION or without.
+    pub(crate) view: Option<bool>,
     /// Positions of columns that something uses.
     pub(crate) used: BTreeSet<usize>,
     /// FORCE and USE INDEX: only these; IGNORE INDEX: not these.

@@ -196,8 +196,7 @@ fn is_independent(subplan: &Subplan) -> bool {
 
 /// Whether a table of FROM sees rows of blocks around it, or of its own.
 fn sees_outer(table: &FromTable) -> bool {
-    table.lateral.is_some()
-        || matches!(&table.source, Source::Derived(plan) if plan.correlated)
+    table.lateral.is_some() || matches!(&table.source, Source::Derived(plan) if plan.correlated)
 }
 
 fn tree_uses_outer(tree: &JoinTree) -> bool {

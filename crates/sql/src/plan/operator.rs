@@ -14,7 +14,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
-use crate::plan::common::Recursion;
+use crate::plan::common_table::Recursion;
 use crate::plan::keyed::Keyed;
 use crate::plan::window::Windows;
 use crate::result::ResultColumn;

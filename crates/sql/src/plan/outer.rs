@@ -9,8 +9,8 @@ use sql_expression::Node;
 
 use crate::plan::operator::{Operator, QueryPlan};
 
-/// Calls `see` with each column of enclosing blocks that a plan uses: how many blocks out of the plan,
-/// from 1, and the place in that block's row.
+/// Calls `see` with each column of enclosing blocks that a plan uses: how many blocks out of the
+/// plan, from 1, and the place in that block's row.
 pub(crate) fn for_each_outer(plan: &QueryPlan, see: &mut dyn FnMut(usize, u32)) {
     in_plan(plan, 0, see);
 }

@@ -17,7 +17,7 @@ use sql_parser::ast::{self, Expr, Ident, ObjectName, QueryBody, Select, SelectIt
 use crate::catalog::names::TableName;
 use crate::catalog::{TableDefinition, same_name, view};
 use crate::plan::operator::QueryPlan;
-use crate::plan::{Planner, block, common, from};
+use crate::plan::{Planner, block, common_table, from};
 
 /// Longest name of a column.
 const NAME_MAX: usize = 64;
@@ -33,6 +33,13 @@ pub(crate) struct Views {
     pub(crate) used_default: bool,
     /// A variable was met.
     pub(crate) met_variable: bool,
+}
+
+impl Views {
+    /// Whether a view of this full name is being planned: then it refers to itself.
+    pub(crate) fn are_inside(&self, full: &str) -> bool {
+        self.inside.iter().any(|name| name == full)
+    }
 }
 
 impl Planner<'_> {
@@ -74,14 +81,21 @@ impl Planner<'_> {
         }
     }
 
-    fn view_plan(&mut self, name: &TableName, table: &Arc<Table>) -> Result<QueryPlan, SqlError> {
-        let full = name.full();
-        if self.views.inside.contains(&full) {
-            return Err(SqlError::of(1462, &[&name.database, &name.name]));
-        }
+    /// Notes a view as one that the plan depends on.
+    pub(crate) fn remember_view(&mut self, name: &TableName) {
+        let cluster = self.session.kernel.cluster();
+        let Some(table) = cluster.table_named(&name.full()) else { return };
         if !self.tables.iter().any(|(known, _)| *known == table.id) {
             self.tables.push((table.id, table.version));
         }
+    }
+
+    fn view_plan(&mut self, name: &TableName, table: &Arc<Table>) -> Result<QueryPlan, SqlError> {
+        let full = name.full();
+        if self.views.are_inside(&full) {
+            return Err(SqlError::of(1462, &[&name.database, &name.name]));
+        }
+        self.remember_view(name);
         let definition = view::read(table)?;
         self.views.inside.push(full);
         let database = self.views.database.replace(definition.database.clone());
@@ -146,7 +160,7 @@ pub(crate) fn kept_form(
     }
     let with = query.with.clone();
     if let Some(with) = &with {
-        common::define(planner, with, None)?;
+        common_table::define(planner, with, None)?;
     }
     name_columns(planner, &mut query.body, &names)?;
     Ok(query)
@@ -176,7 +190,7 @@ fn name_columns(
         QueryBody::Nested(query) => {
             let mark = planner.common.mark();
             if let Some(with) = query.with.clone() {
-                common::define(planner, &with, None)?;
+                common_table::define(planner, &with, None)?;
             }
             name_columns(planner, &mut query.body, names)?;
             planner.common.forget(mark);
@@ -198,7 +212,7 @@ fn name_columns(
             let rows = std::mem::replace(body, QueryBody::Values(Vec::new()));
             let derived = ast::DerivedTable {
                 lateral: false,
-                query: common::bare(rows),
+                query: common_table::bare(rows),
                 alias: Ident::from("values"),
                 columns: names.iter().map(|name| Ident::from(name.as_str())).collect(),
             };

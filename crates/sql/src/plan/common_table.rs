@@ -231,31 +231,31 @@ fn with_itself(
     }
     let scope = Scope::new(parent);
     let bounds = block::bounds(&mut Binder::new(&scope, planner), query.limit.as_ref())?;
-    let results: Vec<ResultType> = first.results.iter().map(column_type).collect();
-    let columns: Vec<ResultColumn> = first
-        .columns
-        .iter()
-        .zip(&results)
-        .map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()))
-        .collect();
-    let stored = columns.iter().map(|column| (column.name.clone(), column.sql_type.clone()));
-    let recursion = Recursion {
-        number,
-        first: first.root,
-        parts,
-        distinct: operation.rest[fixed..].iter().any(|operand| !operand.all),
-        columns: stored.collect(),
-        bounds,
-    };
-    Ok(Some(QueryPlan {
-        columns,
+    let distinct = operation.rest[fixed..].iter().any(|operand| !operand.all);
+    let QueryPlan { columns, root: first, results, .. } = first;
+    let stored = columns.iter().map(|column| column.name.clone());
+    let types = results.iter().map(|result| column_type(result).sql_type);
+    let stored = stored.zip(types).collect();
+    let recursion = Recursion { number, first, parts, distinct, columns: stored, bounds };
+    let plan = growing(columns, &results, recursion);
+    Ok(Some(QueryPlan { correlated, ..plan }))
+}
+
+/// The plan of a table that grows.
+fn growing(columns: Vec<ResultColumn>, first: &[ResultType], recursion: Recursion) -> QueryPlan {
+    let results: Vec<ResultType> = first.iter().map(column_type).collect();
+    let named = columns.iter().zip(&results);
+    let columns =
+        named.map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()));
+    QueryPlan {
+        columns: columns.collect(),
         root: Operator::Recursive(Box::new(recursion)),
         subqueries: Vec::new(),
         counts_found_rows: false,
         results,
-        correlated,
+        correlated: false,
         keyed: None,
-    }))
+    }
 }
 
 /// Whether a part of the table refers to it. Everything else that is wrong with the part is told
