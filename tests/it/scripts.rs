@@ -149,9 +149,13 @@ scripts! {
     index_paths
     keys
     kill
+    lateral
     literals
     lock_waits
+    recursion
     settings
     snapshots
     values
+    views
+    windows
 }

@@ -24,7 +24,6 @@ use sql_parser::ast::{self, BinaryOp, Expr, NamedWindow};
 use sqltype::{Datum, SqlType, TypeKind};
 
 pub use names::{OrderBy, Output};
-pub use window::{WindowCall, WindowKind};
 
 use crate::aggregate::AggregateCall;
 use crate::context::{EvalContext, SessionFacts};
@@ -33,6 +32,7 @@ use crate::expression::{Call, Constancy, Expression, Node, SubqueryId};
 use crate::function::{Function, Signature, signature};
 use crate::result_type::{Collating, ResultType, merge_collations};
 use crate::scope::{Clause, Scope};
+use crate::window::WindowCall;
 
 /// What a binder asks of the planner and the session.
 pub trait Environment {
@@ -111,6 +111,8 @@ pub struct Binder<'b, 's> {
     pub windows: Vec<WindowCall>,
     /// The WINDOW clause.
     pub named_windows: Vec<NamedWindow>,
+    /// The expressions are those of a query block, which computes window functions.
+    pub allows_windows: bool,
     /// The expressions are those of ON DUPLICATE KEY UPDATE: `VALUES(column)` has a meaning.
     pub updating_duplicates: bool,
     /// Something was bound to its current value that may have another when the statement is run
@@ -118,6 +120,8 @@ pub struct Binder<'b, 's> {
     pub bound_to_session: bool,
     in_aggregate: bool,
     in_window: bool,
+    /// The window whose parts are being bound.
+    window_name: Option<Box<str>>,
 }
 
 impl<'b, 's> Binder<'b, 's> {
@@ -134,10 +138,12 @@ impl<'b, 's> Binder<'b, 's> {
             aggregates: Vec::new(),
             windows: Vec::new(),
             named_windows: Vec::new(),
+            allows_windows: false,
             updating_duplicates: false,
             bound_to_session: false,
             in_aggregate: false,
             in_window: false,
+            window_name: None,
         }
     }
 

@@ -30,11 +30,11 @@ mod scope;
 mod sql_mode;
 #[cfg(test)]
 mod testing;
+mod window;
 
 pub use aggregate::{Accumulator, AggregateCall, SortKey};
 pub use binder::{
     BindSettings, Binder, BoundSubquery, ComparedParameter, Environment, OrderBy, Output,
-    WindowCall, WindowKind,
 };
 pub use comparison::Comparison;
 pub use context::{EvalContext, Level, SessionFacts, UserVariable, Warnings};
@@ -54,3 +54,4 @@ pub use result_type::{Coercibility, Collating, ResultType, merge_collations};
 pub use row_set::RowSet;
 pub use scope::{Clause, OuterColumn, Scope, ScopeColumn, ScopeTable, same_name};
 pub use sql_mode::SqlMode;
+pub use window::{Frame, FrameEnd, Window, WindowCall, WindowEvaluation, WindowKind, peers};

@@ -92,8 +92,10 @@ pub enum Clause {
     OrderBy,
     /// LIMIT.
     Limit,
-    /// PARTITION BY or ORDER BY of a window.
-    Window,
+    /// PARTITION BY of a window.
+    WindowPartition,
+    /// ORDER BY of a window.
+    WindowOrder,
     /// An expression of a definition: DEFAULT, a generated column.
     Definition,
     /// A CHECK constraint.
@@ -179,6 +181,12 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
+    /// This block, and those around it, depend on one `depth` blocks further out, by a table of
+    /// FROM that was planned there.
+    pub fn depend_on(&self, depth: usize) {
+        self.remember(u16::try_from(depth).unwrap_or(u16::MAX), u32::MAX);
+    }
+
     /// Every block between here and the column's depends on that column.
     fn remember(&self, depth: u16, index: u32) {
         let mut scope = Some(self);
@@ -259,7 +267,8 @@ impl Clause {
             Self::Having => "having clause",
             Self::OrderBy => "order clause",
             Self::Limit => "limit clause",
-            Self::Window => "window partition by",
+            Self::WindowPartition => "window partition by",
+            Self::WindowOrder => "window order by",
             Self::Definition => "generated column function",
             Self::Check => "check constraint",
         }
@@ -267,7 +276,8 @@ impl Clause {
 
     /// Whether aggregates can stand there.
     pub(crate) fn allows_aggregates(self) -> bool {
-        matches!(self, Self::FieldList | Self::Having | Self::OrderBy | Self::Window)
+        use Clause::{FieldList, Having, OrderBy, WindowOrder, WindowPartition};
+        matches!(self, FieldList | Having | OrderBy | WindowPartition | WindowOrder)
     }
 }
 

@@ -137,7 +137,6 @@ fn no_help(out: &mut ResultWriter) -> Outcome {
 fn feature_of(statement: &Statement) -> &'static str {
     match statement {
         Statement::Call(_) => "CALL",
-        Statement::CreateView(_) | Statement::DropView(_) => "VIEW",
         Statement::CreateTrigger(_) | Statement::DropTrigger(_) => "TRIGGER",
         Statement::CreateRoutine(_) | Statement::DropRoutine(_) => "stored routines",
         Statement::CreateEvent(_) | Statement::DropEvent(_) => "EVENT",

@@ -28,6 +28,7 @@ pub(crate) mod key;
 pub(crate) mod names;
 pub(crate) mod option;
 pub(crate) mod text;
+pub(crate) mod view;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -281,12 +282,16 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// The SQL definition of a kernel table.
+    /// The SQL definition of a kernel table; error 1347 for one that stands for a view.
     pub(crate) fn of(&self, table: &Arc<Table>) -> Result<Rc<TableDefinition>, SqlError> {
         if let Some(known) = self.by_table.borrow().get(&table.id)
             && known.table.version == table.version
         {
             return Ok(known.clone());
+        }
+        if view::is_view(table) {
+            let (database, name) = table.name.split_once('.').unwrap_or(("", &table.name));
+            return Err(SqlError::of(1347, &[&database, &name, &"BASE TABLE"]));
         }
         let definition = Rc::new(kernel_form::read(table)?);
         let mut by_table = self.by_table.borrow_mut();

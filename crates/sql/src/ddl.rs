@@ -19,6 +19,7 @@ mod database;
 mod drop;
 mod index;
 mod rebuild;
+pub(crate) mod view;
 
 use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
@@ -26,6 +27,7 @@ use sql_parser::ast::Statement;
 
 use crate::catalog::draft::Rules;
 use crate::catalog::names::TableName;
+use crate::catalog::view::is_view;
 use crate::catalog::{CheckDefinition, error, names, same_name};
 use crate::kernel::Failure;
 use crate::result::Outcome;
@@ -46,6 +48,8 @@ pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<
         Statement::Truncate(name) => drop::truncate(session, name).await,
         Statement::CreateIndex(create) => index::create(session, create).await,
         Statement::DropIndex(drop) => index::drop(session, drop).await,
+        Statement::CreateView(create) => view::create(session, create).await,
+        Statement::DropView(drop) => view::drop(session, drop).await,
         _ => Err(error::unsupported("this statement")),
     }
 }
@@ -98,7 +102,7 @@ fn check_names_free(
     }
     let cluster = session.kernel.cluster();
     for (_, table) in names::tables_of(&cluster, database) {
-        if Some(table.id) == own {
+        if Some(table.id) == own || is_view(table) {
             continue;
         }
         let definition = session.shared.definitions.of(table)?;

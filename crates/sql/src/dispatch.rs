@@ -206,7 +206,7 @@ fn is_temporary(error: &SqlError) -> bool {
 fn is_about_names(error: &SqlError) -> bool {
     matches!(
         error.code(),
-        1007 | 1008 | 1049 | 1050 | 1051 | 1054 | 1060 | 1061 | 1072 | 1091 | 1146 | 1176
+        1007 | 1008 | 1049 | 1050 | 1051 | 1054 | 1060 | 1061 | 1072 | 1091 | 1146 | 1176 | 1356
     )
 }
 
@@ -338,6 +338,8 @@ async fn dispatch(
         | Statement::RenameTable(_)
         | Statement::CreateIndex(_)
         | Statement::DropIndex(_)
+        | Statement::CreateView(_)
+        | Statement::DropView(_)
         | Statement::CreateDatabase(_)
         | Statement::AlterDatabase(_)
         | Statement::DropDatabase(_) => ddl::run(session, statement).await,
@@ -410,6 +412,8 @@ fn commits_implicitly(statement: &Statement) -> bool {
             | Statement::RenameTable(_)
             | Statement::CreateIndex(_)
             | Statement::DropIndex(_)
+            | Statement::CreateView(_)
+            | Statement::DropView(_)
             | Statement::CreateDatabase(_)
             | Statement::AlterDatabase(_)
             | Statement::DropDatabase(_)

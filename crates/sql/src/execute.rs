@@ -13,10 +13,12 @@ pub(crate) mod key;
 pub(crate) mod load;
 pub(crate) mod point;
 pub(crate) mod pushdown;
+pub(crate) mod recursion;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod update;
+pub(crate) mod window;
 
 use std::rc::Rc;
 

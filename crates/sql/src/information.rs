@@ -15,6 +15,7 @@ pub(crate) mod schema;
 mod sequence;
 pub(crate) mod server;
 mod table;
+mod view;
 
 use client::Inspected;
 use model::Value;
@@ -199,9 +200,10 @@ pub(crate) fn table(database: &str, name: &str) -> Option<&'static VirtualTable>
 
 /// All computed tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static VirtualTable> {
-    let lists: [&'static [VirtualTable]; 6] = [
+    let lists: [&'static [VirtualTable]; 7] = [
         schema::TABLES,
         table::TABLES,
+        view::TABLES,
         server::TABLES,
         account::TABLES,
         performance::TABLES,

@@ -10,16 +10,21 @@
 //! Running it (`execute`).
 
 pub(crate) mod block;
+pub(crate) mod common_table;
 mod condition;
 pub(crate) mod edge;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;
 pub(crate) mod keyed;
+pub(crate) mod merge;
 pub(crate) mod operator;
 mod order;
+pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;
+pub(crate) mod view;
+pub(crate) mod window;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -38,8 +43,10 @@ use crate::catalog::TableDefinition;
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
+use crate::plan::common_table::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::{Compared, ParameterKind};
+use crate::plan::view::Views;
 use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::statistics;
@@ -238,8 +245,12 @@ pub(crate) struct Planner<'s> {
     subplans: Vec<Subplan>,
     /// Tables looked up, with their versions.
     pub(crate) tables: Vec<(TableId, u32)>,
-    /// Common table expressions in sight, the innermost last.
-    common: Vec<(String, Rc<QueryPlan>)>,
+    /// Common tables in sight.
+    common: CommonTables,
+    /// The views that are being planned.
+    views: Views,
+    /// How deep in queries we are.
+    depth: usize,
     /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
     /// Of the subquery that is planned next all that counts is whether it has a row.
@@ -258,7 +269,9 @@ impl<'s> Planner<'s> {
             numbers: 0,
             subplans: Vec::new(),
             tables: Vec::new(),
-            common: Vec::new(),
+            common: CommonTables::default(),
+            views: Views::default(),
+            depth: 0,
             once: false,
             exists: false,
         }
@@ -275,10 +288,26 @@ impl<'s> Planner<'s> {
         query: &ast::Query,
         parent: Option<&Scope<'_>>,
     ) -> Result<QueryPlan, SqlError> {
+        self.enclosed(|planner| {
+            if let Some(with) = &query.with {
+                common_table::define(planner, with, parent)?;
+            }
+            block::query_body(planner, query, parent)
+        })
+    }
+
+    /// Plans something as a query of its own: with its subqueries, and with common tables that
+    /// nobody else sees.
+    fn enclosed(
+        &mut self,
+        plan: impl FnOnce(&mut Self) -> Result<QueryPlan, SqlError>,
+    ) -> Result<QueryPlan, SqlError> {
         let outer = std::mem::take(&mut self.subplans);
-        let commons = self.common.len();
-        let planned = self.planned(query, parent);
-        self.common.truncate(commons);
+        let commons = self.common.mark();
+        self.depth += 1;
+        let planned = plan(self);
+        self.depth -= 1;
+        self.common.forget(commons);
         let own = std::mem::replace(&mut self.subplans, outer);
         planned.map(|mut plan| {
             if let Some(keyed) = &mut plan.keyed {
@@ -289,52 +318,20 @@ impl<'s> Planner<'s> {
         })
     }
 
-    fn planned(
-        &mut self,
-        query: &ast::Query,
-        parent: Option<&Scope<'_>>,
-    ) -> Result<QueryPlan, SqlError> {
-        // Whoever asked for the query takes its common tables out of sight.
-        self.add_common_tables(query.with.as_ref(), parent)?;
-        block::query_body(self, query, parent)
-    }
-
-    fn add_common_tables(
-        &mut self,
-        with: Option<&ast::With>,
-        parent: Option<&Scope<'_>>,
-    ) -> Result<(), SqlError> {
-        let Some(with) = with else { return Ok(()) };
-        if with.recursive {
-            return Err(SqlError::not_supported("WITH RECURSIVE"));
-        }
-        for table in &with.tables {
-            let mut plan = self.plan_query(&table.query, parent)?;
-            if plan.correlated {
-                return Err(SqlError::not_supported("outer columns in a common table"));
-            }
-            from::rename(&mut plan, &table.columns)?;
-            self.common.push((table.name.as_str().to_owned(), Rc::new(plan)));
-        }
-        Ok(())
-    }
-
     /// Plans something in sight of the common tables of WITH.
     pub(crate) fn with_common_tables<T>(
         &mut self,
         with: Option<&ast::With>,
         plan: impl FnOnce(&mut Self) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        let commons = self.common.len();
-        let planned = self.add_common_tables(with, None).and_then(|()| plan(self));
-        self.common.truncate(commons);
+        let commons = self.common.mark();
+        let defined = match with {
+            Some(with) => common_table::define(self, with, None),
+            None => Ok(()),
+        };
+        let planned = defined.and_then(|()| plan(self));
+        self.common.forget(commons);
         planned
-    }
-
-    /// The common table of this name.
-    pub(crate) fn common_table(&self, name: &str) -> Option<Rc<QueryPlan>> {
-        let found = self.common.iter().rev().find(|(common, _)| common.eq_ignore_ascii_case(name));
-        found.map(|(_, plan)| plan.clone())
     }
 
     /// The definition of a table, remembered as one that the plan depends on.
@@ -371,13 +368,13 @@ impl Environment for Planner<'_> {
     }
 
     fn system_variable(&mut self, variable: &ast::SystemVariable) -> Result<Expression, SqlError> {
-        self.once = true;
+        (self.once, self.views.met_variable) = (true, true);
         let (value, sql_type) = self.session.system_variable(variable)?;
         Ok(Expression::constant(value, ResultType::column(sql_type, true)))
     }
 
     fn user_variable(&mut self, name: &str) -> Option<ResultType> {
-        self.once = true;
+        (self.once, self.views.met_variable) = (true, true);
         let variable = self.session.user_variables.get(name)?;
         Some(self.session.type_of(&variable.value))
     }

@@ -224,6 +224,78 @@ impl Generator {
         }
     }
 
+    /// Window functions. Where equal rows could change places, all are told apart by their key.
+    fn windows(&mut self, condition: &str) -> String {
+        let parts = ["", "PARTITION BY s ", "PARTITION BY i % 3 ", "PARTITION BY day, s "];
+        let partition = self.draw.pick(&parts);
+        let orders = ["i", "i DESC", "d", "s, i", "day DESC, i", "i + d"];
+        let order = self.draw.pick(&orders);
+        let ranks = ["RANK() OVER q", "DENSE_RANK() OVER q", "FLOOR(CUME_DIST() OVER q * 1000)"];
+        let whole = [
+            "ROW_NUMBER() OVER w",
+            "NTILE(3) OVER w",
+            "LAG(i) OVER w",
+            "LEAD(s, 2) OVER w",
+            "COUNT(*) OVER q",
+            "SUM(i) OVER q",
+            "MAX(d) OVER (PARTITION BY i % 2)",
+        ];
+        let framed = [
+            "SUM(i)",
+            "AVG(d)",
+            "COUNT(i)",
+            "MIN(s)",
+            "MAX(d)",
+            "BIT_XOR(id)",
+            "FIRST_VALUE(id)",
+            "LAST_VALUE(id)",
+            "NTH_VALUE(id, 2)",
+        ];
+        let far = self.draw.below(4);
+        let preceding = format!("{far} PRECEDING");
+        let starts = ["UNBOUNDED PRECEDING", preceding.as_str()];
+        let frame = match self.draw.below(3) {
+            0 => format!("ROWS {}", self.draw.pick(&starts)),
+            1 => {
+                let last = ["CURRENT ROW", "1 FOLLOWING", "UNBOUNDED FOLLOWING"];
+                format!("ROWS BETWEEN {} AND {}", self.draw.pick(&starts), self.draw.pick(&last))
+            }
+            _ => format!("ROWS BETWEEN {far} FOLLOWING AND UNBOUNDED FOLLOWING"),
+        };
+        let (whole, ranks) = (self.draw.pick(&whole), self.draw.pick(&ranks));
+        let (by_rows, by_range) = (self.draw.pick(&framed[..6]), self.draw.pick(&framed[..6]));
+        let place = self.draw.pick(&framed);
+        let range = self.draw.below(20);
+        format!(
+            "SELECT id, {ranks}, {whole}, {place} OVER (w {frame}), {by_rows} OVER (w {frame}), \
+             {by_range} OVER ({partition}ORDER BY id RANGE BETWEEN {range} PRECEDING AND {far} \
+             FOLLOWING) FROM a WHERE {condition} \
+             WINDOW q AS ({partition}ORDER BY {order}), w AS ({partition}ORDER BY {order}, id) \
+             ORDER BY id"
+        )
+    }
+
+    /// Tables that refer to themselves.
+    fn recursion(&mut self, condition: &str) -> String {
+        let (first, most) = (self.draw.below(60), 2 + self.draw.below(9));
+        match self.draw.below(3) {
+            0 => format!(
+                "WITH RECURSIVE r AS (SELECT id, i, 1 AS n FROM a WHERE {condition} UNION ALL \
+                 SELECT a.id, a.i, n + 1 FROM r JOIN a ON a.id = r.i WHERE n < {most}) \
+                 SELECT n, COUNT(*), SUM(id), MAX(i) FROM r GROUP BY n ORDER BY n"
+            ),
+            1 => format!(
+                "WITH RECURSIVE r AS (SELECT {first} AS x UNION \
+                 SELECT b.y FROM r JOIN b ON b.x = r.x % {most}) SELECT x FROM r ORDER BY x"
+            ),
+            _ => format!(
+                "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r \
+                 WHERE n < {most}) SELECT r.n, COUNT(a.id) FROM r LEFT JOIN a ON a.id % {most} = \
+                 r.n AND {condition} GROUP BY r.n ORDER BY r.n"
+            ),
+        }
+    }
+
     fn change(&mut self) -> String {
         let (id, x, y) = (self.draw.below(80), self.draw.below(12), self.draw.below(12));
         match self.draw.below(13) {
@@ -271,8 +343,10 @@ impl Generator {
 
     fn query(&mut self) -> String {
         let condition = self.condition(2);
-        match self.draw.below(14) {
+        match self.draw.below(18) {
             12 | 13 => self.edges(),
+            14..=16 => self.windows(&condition),
+            17 => self.recursion(&condition),
             0 | 1 => format!("SELECT id, i, u, d, s, day, at FROM a WHERE {condition} ORDER BY id"),
             2 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.number(2)),
             3 => format!("SELECT id, {} FROM a WHERE {condition} ORDER BY id", self.string(2)),

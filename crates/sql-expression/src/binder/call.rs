@@ -386,6 +386,6 @@ impl Binder<'_, '_> {
     }
 }
 
-fn number(value: i64) -> Expression {
+pub(super) fn number(value: i64) -> Expression {
     Expression::constant(Datum::Int(value), ResultType::of(SqlType::big_int(), false))
 }

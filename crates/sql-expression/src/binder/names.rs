@@ -105,6 +105,10 @@ impl Binder<'_, '_> {
 
     fn output_value(&mut self, at: usize, name: &ColumnRef) -> Result<Expression, SqlError> {
         let value = self.outputs[at].expression.clone();
+        let has_window = value.any(&mut |part| matches!(part.node, Node::Window(_)));
+        if has_window && (self.in_aggregate || self.clause != Clause::OrderBy) {
+            return Err(SqlError::of(3594, &[&written(name)]));
+        }
         let has_aggregate = value.any(&mut |part| matches!(part.node, Node::Aggregate(_)));
         if has_aggregate && (self.in_aggregate || self.clause == Clause::GroupBy) {
             let what = "reference to group function";
@@ -125,7 +129,14 @@ impl Binder<'_, '_> {
             OrderBy::Output(at) => &self.outputs[*at].expression,
             OrderBy::Expression(expression) => expression,
         };
-        if value.any(&mut |part| matches!(part.node, Node::Aggregate(_) | Node::Window(_))) {
+        if value.any(&mut |part| matches!(part.node, Node::Window(_))) {
+            let name = match (&bound, expr) {
+                (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
+                _ => String::new(),
+            };
+            return Err(SqlError::of(3594, &[&name]));
+        }
+        if value.any(&mut |part| matches!(part.node, Node::Aggregate(_))) {
             let name = match (&bound, expr) {
                 (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
                 (_, Expr::Column(name)) => written(name),
@@ -211,7 +222,7 @@ impl Binder<'_, '_> {
     }
 }
 
-fn is_volatile(expression: &Expression) -> bool {
+pub(super) fn is_volatile(expression: &Expression) -> bool {
     expression.any(&mut |part| match &part.node {
         Node::Call(call) => call.function.volatility == crate::function::Volatility::Row,
         Node::Assign { .. } | Node::Deferred(_) => true,

@@ -39,7 +39,11 @@ impl Binder<'_, '_> {
                 let operand = Expression { node: Node::Row(row), result: right.result };
                 self.compare_with_only_row(print::reversed(op), operand, *subquery)
             }
-            _ => Err(SqlError::not_supported("comparison of two subqueries of several columns")),
+            (Node::Subquery(one), Node::Subquery(other)) => {
+                let operand = Expression { node: Node::Subquery(one), result: left.result };
+                self.compare_with_only_row(op, operand, *other)
+            }
+            _ => Err(SqlError::operand_columns(1)),
         }
     }
 
@@ -195,11 +199,19 @@ impl Binder<'_, '_> {
                     compare(self, part, column)?;
                 }
             }
-            _ => {
-                for column in &columns {
-                    compare(self, &mut operand, column)?;
+            _ => match scalar_columns(&operand) {
+                Some(parts) => {
+                    for (part, column) in parts.iter().cloned().zip(&columns) {
+                        let node = Node::Parameter(u32::MAX);
+                        compare(self, &mut Expression { node, result: part }, column)?;
+                    }
                 }
-            }
+                None => {
+                    for column in &columns {
+                        compare(self, &mut operand, column)?;
+                    }
+                }
+            },
         }
         let kind = SubqueryKind::Quantified {
             operand,
@@ -211,5 +223,14 @@ impl Binder<'_, '_> {
         };
         let node = Node::Subquery(Box::new(SubqueryUse { id, correlated, kind }));
         Ok(Expression { node, result: ResultType::truth(true) })
+    }
+}
+
+/// The types of the columns of a subquery that stands for a row of several values.
+fn scalar_columns(operand: &Expression) -> Option<&[ResultType]> {
+    let Node::Subquery(subquery) = &operand.node else { return None };
+    match &subquery.kind {
+        SubqueryKind::Scalar { columns } if columns.len() > 1 => Some(columns),
+        _ => None,
     }
 }

@@ -10,6 +10,7 @@ use crate::testing::{World, integer, parse, scope};
 fn bound(sql: &str, clause: Clause) -> String {
     let (mut world, scope) = (World::new(), scope());
     let mut binder = Binder::new(&scope, &mut world);
+    binder.allows_windows = true;
     match binder.bind(&parse(sql), clause) {
         Ok(expression) => expression.to_string(),
         Err(error) => format!("{} {}", error.code(), error.message()),
@@ -155,12 +156,12 @@ fn windows_are_listed_with_what_they_inherit() {
     let statement = sql_parser::parse(sql.as_bytes(), sql_parser::SqlMode::default()).unwrap();
     let ast::Statement::Query(query) = statement else { panic!("a query") };
     let ast::QueryBody::Select(select) = query.body else { panic!("a select") };
-    binder.named_windows = select.windows;
+    (binder.named_windows, binder.allows_windows) = (select.windows, true);
     let bound = binder.bind(&parse("SUM(b) OVER v + ROW_NUMBER() OVER (w)"), Clause::FieldList);
     assert_eq!(bound.unwrap().to_string(), "(<window 0> + <window 1>)");
     let [sum, number] = binder.windows.as_slice() else { panic!("two windows") };
-    assert_eq!((sum.partition_by.len(), sum.order_by.len()), (1, 1));
-    assert_eq!((number.partition_by.len(), number.order_by.len()), (1, 0));
+    let parts = |call: &WindowCall| (call.window.partition_by.len(), call.window.order_by.len());
+    assert_eq!((parts(sum), parts(number)), ((1, 1), (1, 0)));
     assert_eq!(number.kind.name(), "row_number");
 }
 

@@ -1,51 +1,28 @@
 //! Window functions: bound and listed for the executor.
 
 use sql_parser::ast::{
-    self, AggregateFunction, FrameBound, FrameOffset, Over, WindowFunction, WindowSpec,
+    self, AggregateFunction, FrameBound, FrameOffset, FrameUnit, Over, WindowFrame, WindowFunction,
+    WindowSpec,
 };
-use sqltype::{Datum, SqlType};
+use sqltype::SqlType;
+use sqltype::{Datum, TypeKind};
 
 use super::Binder;
 use crate::aggregate::{AggregateCall, SortKey};
+use crate::comparison::Comparison;
 use crate::error::SqlError;
 use crate::expression::{Expression, Node};
-use crate::function::signature;
+use crate::function::signature::{self, number_of};
+use crate::function::unit_number;
 use crate::result_type::ResultType;
 use crate::scope::Clause;
+use crate::window::{Frame, FrameEnd, Window, WindowCall, WindowKind};
 
-/// A window function with its window.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WindowCall {
-    /// What is computed.
-    pub kind: WindowKind,
-    /// The rows of a partition are those with the same values.
-    pub partition_by: Vec<Expression>,
-    /// The order within a partition.
-    pub order_by: Vec<SortKey>,
-    /// The frame, if given.
-    pub frame: Option<ast::WindowFrame>,
-    /// The type of the result.
-    pub result: ResultType,
-}
+/// What errors call a window without a name.
+const UNNAMED: &str = "<unnamed window>";
 
-/// What a window function computes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum WindowKind {
-    /// An aggregate over the frame.
-    Aggregate(Box<AggregateCall>),
-    /// A function that only exists with OVER.
-    Function(WindowFunction, Vec<Expression>),
-}
-
-impl WindowKind {
-    /// The function's name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Aggregate(call) => call.function.name(),
-            Self::Function(function, _) => function.name(),
-        }
-    }
-}
+/// Most windows of a query block, named or not.
+const WINDOWS_MAX: usize = 127;
 
 impl Binder<'_, '_> {
     pub(super) fn window_aggregate(
@@ -104,7 +81,6 @@ impl Binder<'_, '_> {
         arguments: &[Expression],
     ) -> Result<ResultType, SqlError> {
         use WindowFunction as W;
-        let wrong = || SqlError::of(1582, &[&function.name()]);
         let count = match function {
             W::CumeDist | W::DenseRank | W::PercentRank | W::Rank | W::RowNumber => 0..=0,
             W::FirstValue | W::LastValue | W::Ntile => 1..=1,
@@ -112,17 +88,24 @@ impl Binder<'_, '_> {
             W::Lag | W::Lead => 1..=3,
         };
         if !count.contains(&arguments.len()) {
-            return Err(wrong());
+            return Err(SqlError::of(1582, &[&function.name()]));
         }
-        let offset_fits = |at: usize| match arguments.get(at).map(|offset| &offset.node) {
-            Some(Node::Constant(Datum::Int(offset))) => *offset >= 0,
-            Some(Node::Constant(_)) => false,
-            _ => true,
+        let number = match function {
+            W::Ntile => arguments.first().map(|parts| (parts, 1)),
+            W::NthValue => arguments.get(1).map(|place| (place, 1)),
+            W::Lag | W::Lead => arguments.get(1).map(|distance| (distance, 0)),
+            _ => None,
         };
-        let offset = if function == W::Ntile { 0 } else { 1 };
-        let has_offset = matches!(function, W::Ntile | W::NthValue | W::Lag | W::Lead);
-        if has_offset && !offset_fits(offset) {
-            return Err(SqlError::wrong_arguments(function.name()));
+        if let Some((number, least)) = number {
+            let fits = match &number.node {
+                Node::Constant(Datum::Int(number)) => *number >= least,
+                Node::Constant(Datum::Null) => function == W::Ntile,
+                Node::Parameter(_) | Node::UserVariable(_) => true,
+                _ => false,
+            };
+            if !fits {
+                return Err(SqlError::wrong_arguments(function.name()));
+            }
         }
         Ok(match function {
             W::CumeDist | W::PercentRank => ResultType::of(SqlType::double(), false),
@@ -143,8 +126,13 @@ impl Binder<'_, '_> {
 
     /// Window functions stand in the select list and in ORDER BY only.
     fn check_window_place(&self, name: &str) -> Result<(), SqlError> {
+        if let (Clause::WindowPartition | Clause::WindowOrder, Some(window)) =
+            (self.clause, &self.window_name)
+        {
+            return Err(SqlError::of(3595, &[window]));
+        }
         let allowed = matches!(self.clause, Clause::FieldList | Clause::OrderBy);
-        if allowed && !self.in_aggregate && !self.in_window {
+        if self.allows_windows && allowed && !self.in_aggregate && !self.in_window {
             return Ok(());
         }
         Err(SqlError::of(3593, &[&name]))
@@ -156,82 +144,219 @@ impl Binder<'_, '_> {
         over: Option<&Over>,
         result: ResultType,
     ) -> Result<Expression, SqlError> {
-        let spec = match over {
+        let window = match over {
             Some(Over::Name(name)) => self.named_window(name.as_str())?,
-            Some(Over::Spec(spec)) => self.inherit(spec, 0)?,
-            None => WindowSpec::default(),
+            Some(Over::Spec(spec)) => self.window(spec, UNNAMED)?,
+            None => self.window(&WindowSpec::default(), UNNAMED)?,
         };
-        let before = std::mem::replace(&mut self.in_window, true);
-        let clause = std::mem::replace(&mut self.clause, Clause::Window);
-        let keys = self.window_keys(&spec);
-        (self.in_window, self.clause) = (before, clause);
-        let (partition_by, order_by) = keys?;
-        if let Some(frame) = &spec.frame {
-            check_frame(frame)?;
+        let call = WindowCall { kind, window, result: result.clone() };
+        let slot = match self.windows.iter().position(|known| *known == call) {
+            Some(slot) if !call.expressions().any(super::names::is_volatile) => slot,
+            _ => {
+                self.windows.push(call);
+                self.windows.len() - 1
+            }
+        };
+        if self.windows.len() + self.named_windows.len() > WINDOWS_MAX {
+            let what = format_args!("more than {WINDOWS_MAX} windows of a query block");
+            return Err(SqlError::not_supported(what));
         }
-        let call =
-            WindowCall { kind, partition_by, order_by, frame: spec.frame, result: result.clone() };
-        self.windows.push(call);
-        let node = Node::Window(self.windows.len() as u32 - 1);
-        Ok(Expression { node, result })
+        Ok(Expression { node: Node::Window(slot as u32), result })
     }
 
-    fn window_keys(
-        &mut self,
-        spec: &WindowSpec,
-    ) -> Result<(Vec<Expression>, Vec<SortKey>), SqlError> {
+    /// Checks the WINDOW clause, also the windows that nothing uses.
+    pub fn check_windows(&mut self) -> Result<(), SqlError> {
+        let windows = self.named_windows.clone();
+        for (at, window) in windows.iter().enumerate() {
+            let name = window.name.as_str();
+            let same = |other: &ast::NamedWindow| other.name.as_str().eq_ignore_ascii_case(name);
+            if windows[..at].iter().any(same) {
+                return Err(SqlError::of(3591, &[&name]));
+            }
+        }
+        for window in &windows {
+            self.window(&window.spec, window.name.as_str())?;
+        }
+        Ok(())
+    }
+
+    fn named_window(&mut self, name: &str) -> Result<Window, SqlError> {
+        let found = self.find_window(name)?;
+        self.window(&found.spec, found.name.as_str())
+    }
+
+    fn find_window(&self, name: &str) -> Result<ast::NamedWindow, SqlError> {
+        let same = |window: &&ast::NamedWindow| window.name.as_str().eq_ignore_ascii_case(name);
+        let found = self.named_windows.iter().find(same);
+        found.cloned().ok_or_else(|| SqlError::of(3579, &[&name]))
+    }
+
+    /// A window with all it takes over from others, bound and checked.
+    fn window(&mut self, spec: &WindowSpec, name: &str) -> Result<Window, SqlError> {
+        let spec = self.inherit(spec, name, 0)?;
+        let before = std::mem::replace(&mut self.in_window, true);
+        let window_name = self.window_name.replace(name.into());
+        let clause = self.clause;
+        let bound = self.window_parts(&spec, name);
+        (self.in_window, self.clause, self.window_name) = (before, clause, window_name);
+        bound
+    }
+
+    fn window_parts(&mut self, spec: &WindowSpec, name: &str) -> Result<Window, SqlError> {
+        let is_position =
+            |expr: &ast::Expr| matches!(expr, ast::Expr::Literal(ast::Literal::Integer(_)));
+        let mut sorted = spec.order_by.iter().map(|item| &item.expr).chain(&spec.partition_by);
+        if sorted.any(is_position) {
+            return Err(SqlError::of(3592, &[&name]));
+        }
+        self.clause = Clause::WindowPartition;
         let partition_by = self.values(&spec.partition_by)?;
+        self.clause = Clause::WindowOrder;
         let mut order_by = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
             let expression = self.value(&item.expr)?;
             order_by.push(SortKey { expression, descending: item.descending });
         }
-        Ok((partition_by, order_by))
-    }
-
-    fn named_window(&self, name: &str) -> Result<WindowSpec, SqlError> {
-        let found = self.named_windows.iter().find(|window| window.name.eq_ignore_ascii_case(name));
-        let found = found.ok_or_else(|| SqlError::of(3579, &[&name]))?;
-        self.inherit(&found.spec, 0)
+        let frame = match &spec.frame {
+            Some(frame) => self.frame(frame, &order_by, name)?,
+            None => Frame {
+                unit: FrameUnit::Range,
+                start: FrameEnd::Unbounded,
+                end: FrameEnd::CurrentRow,
+                given: false,
+            },
+        };
+        Ok(Window { name: name.into(), partition_by, order_by, frame })
     }
 
     /// The window with what it takes over from the one it is built on.
-    fn inherit(&self, spec: &WindowSpec, depth: usize) -> Result<WindowSpec, SqlError> {
+    fn inherit(&self, spec: &WindowSpec, name: &str, depth: usize) -> Result<WindowSpec, SqlError> {
         let Some(base) = &spec.base else { return Ok(spec.clone()) };
-        let name = base.as_str();
         if depth > self.named_windows.len() {
             return Err(SqlError::of(3580, &[]));
         }
-        let found = self.named_windows.iter().find(|window| window.name.eq_ignore_ascii_case(name));
-        let found = found.ok_or_else(|| SqlError::of(3579, &[&name]))?;
-        let base = self.inherit(&found.spec, depth + 1)?;
+        let found = self.find_window(base.as_str())?;
+        let base_name = found.name.as_str();
+        let base = self.inherit(&found.spec, base_name, depth + 1)?;
+        if !spec.partition_by.is_empty() {
+            return Err(SqlError::of(3581, &[]));
+        }
+        if !base.order_by.is_empty() && !spec.order_by.is_empty() {
+            return Err(SqlError::of(3583, &[&name, &base_name]));
+        }
+        if base.frame.is_some() {
+            return Err(SqlError::of(3582, &[&base_name]));
+        }
         let order_by = match base.order_by.is_empty() {
             true => spec.order_by.clone(),
             false => base.order_by,
         };
-        Ok(WindowSpec {
-            base: None,
-            partition_by: base.partition_by,
-            order_by,
-            frame: spec.frame.clone(),
-        })
+        let (partition_by, frame) = (base.partition_by, spec.frame.clone());
+        Ok(WindowSpec { base: None, partition_by, order_by, frame })
     }
-}
 
-/// Offsets of frames are constants and not negative.
-fn check_frame(frame: &ast::WindowFrame) -> Result<(), SqlError> {
-    if frame.exclude.is_some() {
-        return Err(SqlError::not_supported("EXCLUDE"));
+    fn frame(
+        &mut self,
+        frame: &WindowFrame,
+        order_by: &[SortKey],
+        name: &str,
+    ) -> Result<Frame, SqlError> {
+        use FrameBound::{
+            CurrentRow, Following, Preceding, UnboundedFollowing, UnboundedPreceding,
+        };
+        if frame.unit == FrameUnit::Groups {
+            return Err(SqlError::not_supported("GROUPS"));
+        }
+        if frame.exclude.is_some() {
+            return Err(SqlError::not_supported("EXCLUDE"));
+        }
+        let end = frame.end.as_ref().unwrap_or(&CurrentRow);
+        match (&frame.start, end) {
+            (UnboundedFollowing, _) => return Err(SqlError::of(3584, &[&name])),
+            (_, UnboundedPreceding) => return Err(SqlError::of(3585, &[&name])),
+            (CurrentRow, Preceding(_)) | (Following(_), CurrentRow | Preceding(_)) => {
+                return Err(SqlError::of(3586, &[&name]));
+            }
+            _ => {}
+        }
+        let start = self.frame_end(&frame.start, frame.unit, order_by, name)?;
+        let end = self.frame_end(end, frame.unit, order_by, name)?;
+        Ok(Frame { unit: frame.unit, start, end, given: true })
     }
-    for bound in [Some(&frame.start), frame.end.as_ref()].into_iter().flatten() {
-        if let FrameBound::Preceding(offset) | FrameBound::Following(offset) = bound {
-            let constant = match offset {
-                FrameOffset::Value(value) | FrameOffset::Interval(value, _) => value,
+
+    fn frame_end(
+        &mut self,
+        bound: &FrameBound,
+        unit: FrameUnit,
+        order_by: &[SortKey],
+        name: &str,
+    ) -> Result<FrameEnd, SqlError> {
+        let (offset, following) = match bound {
+            FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => {
+                return Ok(FrameEnd::Unbounded);
+            }
+            FrameBound::CurrentRow => return Ok(FrameEnd::CurrentRow),
+            FrameBound::Preceding(offset) => (offset, false),
+            FrameBound::Following(offset) => (offset, true),
+        };
+        let (FrameOffset::Value(value) | FrameOffset::Interval(value, _)) = offset;
+        let amount = number_of(self.value(value)?);
+        if amount.constancy() > crate::expression::Constancy::Execution
+            || amount.needs() != Default::default()
+        {
+            return Err(SqlError::of(3590, &[&name]));
+        }
+        let known = amount.as_constant();
+        let illegal = || SqlError::of(3586, &[&name]);
+        if unit == FrameUnit::Rows {
+            return match (offset, known) {
+                (FrameOffset::Interval(..), _) => Err(SqlError::of(3596, &[&name])),
+                (_, None | Some(Datum::Int(0..) | Datum::UInt(_))) => {
+                    Ok(FrameEnd::Rows { count: amount, following })
+                }
+                _ => Err(illegal()),
             };
-            if !matches!(constant, ast::Expr::Literal(_) | ast::Expr::Parameter(_)) {
-                return Err(SqlError::not_supported("frame bounds that are no constants"));
+        }
+        let [key] = order_by else { return Err(SqlError::of(3587, &[&name])) };
+        if matches!(known, Some(Datum::Null)) {
+            return Err(illegal());
+        }
+        let kind = &key.expression.sql_type().kind;
+        match (offset, is_moment(kind), is_number(kind)) {
+            (_, false, false) => Err(SqlError::of(3587, &[&name])),
+            (FrameOffset::Value(_), true, _) => Err(SqlError::of(3588, &[&name])),
+            (FrameOffset::Interval(..), false, _) => Err(SqlError::of(3589, &[&name])),
+            (FrameOffset::Value(_), ..) => Ok(FrameEnd::Distance { distance: amount, following }),
+            (FrameOffset::Interval(_, unit), ..) => {
+                let subtract = following == key.descending;
+                let function = if subtract { "date_sub" } else { "date_add" };
+                let result = key.expression.result.clone();
+                let unit = super::call::number(unit_number(*unit));
+                let moment = Expression::column(0, Default::default(), result.clone());
+                let moved = self.known_call(function, vec![moment, amount.clone(), unit])?;
+                let comparison = Comparison::of_types(&result, &moved.result, self.connection())?;
+                Ok(FrameEnd::Interval { amount, moved: Box::new(moved), comparison, following })
             }
         }
     }
-    Ok(())
+}
+
+fn is_moment(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Date | TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp)
+}
+
+fn is_number(kind: &TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::TinyInt
+            | TypeKind::SmallInt
+            | TypeKind::MediumInt
+            | TypeKind::Int
+            | TypeKind::BigInt
+            | TypeKind::Year
+            | TypeKind::Bit
+            | TypeKind::Decimal
+            | TypeKind::Float
+            | TypeKind::Double
+    )
 }

@@ -41,14 +41,7 @@ pub(super) fn truth(
             Ok(Some(Some(!rows.rows().is_empty())))
         }
         SubqueryKind::Quantified { operand, op, comparisons, columns, quantifier, negated } => {
-            let parts: &[Expression] = match &operand.node {
-                Node::Row(list) => list,
-                _ => std::slice::from_ref(operand),
-            };
-            let mut left = Vec::with_capacity(parts.len());
-            for part in parts {
-                left.push((part.eval(row, context)?, part.sql_type()));
-            }
+            let left = operands(operand, row, context)?;
             let test = Test { op: *op, left: &left, comparisons, columns };
             let truth = match quantifier {
                 RowQuantifier::Any => test.any(subquery, context)?,
@@ -58,6 +51,35 @@ pub(super) fn truth(
             Ok(Some(truth.map(|truth| truth != *negated)))
         }
     }
+}
+
+/// The values of the left operand: one, those of a row, or those of a subquery's only row.
+fn operands<'e>(
+    operand: &'e Expression,
+    row: &[Datum],
+    context: &mut EvalContext,
+) -> Result<Vec<(Datum, &'e SqlType)>, SqlError> {
+    let parts: &[Expression] = match &operand.node {
+        Node::Row(list) => list,
+        Node::Subquery(subquery) => match &subquery.kind {
+            SubqueryKind::Scalar { columns } if columns.len() > 1 => {
+                let rows = context.subquery(subquery.id)?;
+                let values = match rows.rows() {
+                    [] => vec![Datum::Null; columns.len()],
+                    [only] => only.clone(),
+                    _ => return Err(SqlError::of(1242, &[])),
+                };
+                return Ok(values.into_iter().zip(columns.iter().map(|of| &of.sql_type)).collect());
+            }
+            _ => std::slice::from_ref(operand),
+        },
+        _ => std::slice::from_ref(operand),
+    };
+    let mut values = Vec::with_capacity(parts.len());
+    for part in parts {
+        values.push((part.eval(row, context)?, part.sql_type()));
+    }
+    Ok(values)
 }
 
 /// A comparison with rows.

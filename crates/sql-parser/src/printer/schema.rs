@@ -56,7 +56,15 @@ impl Printer<'_> {
     fn definer(&mut self, definer: Option<&Account>) {
         if let Some(definer) = definer {
             self.put("DEFINER=");
-            self.account(definer);
+            match definer {
+                // As SHOW CREATE VIEW has it, and tools look for it.
+                Account::Name { user, host } => {
+                    let parts = [&**user, host.as_deref().unwrap_or("%")];
+                    let quoted = parts.map(|part| format!("`{}`", part.replace('`', "``")));
+                    self.put(&quoted.join("@"));
+                }
+                Account::CurrentUser => self.account(definer),
+            }
             self.put(" ");
         }
     }

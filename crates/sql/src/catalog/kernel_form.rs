@@ -134,7 +134,7 @@ pub(crate) fn create(full_name: &str, name: &str, table: &Complete) -> SchemaCha
     }
 }
 
-fn hidden_key() -> Column {
+pub(crate) fn hidden_key() -> Column {
     Column {
         name: HIDDEN_KEY.to_owned(),
         column_type: ColumnType::UInt(8),

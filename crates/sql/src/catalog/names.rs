@@ -17,6 +17,7 @@ use sql_expression::SqlError;
 use sql_parser::ast::ObjectName;
 
 use super::column::check_length;
+use super::view::{self, ViewDefinition};
 use super::{DatabaseOptions, TableDefinition, error};
 use crate::information;
 use crate::session::Session;
@@ -100,6 +101,16 @@ impl Session {
             }
             None => Err(error::no_such_table(&name.database, &name.name)),
         }
+    }
+
+    /// The view of this name, if it is one.
+    pub(crate) fn view_named(
+        &self,
+        name: &TableName,
+    ) -> Result<Option<Rc<ViewDefinition>>, SqlError> {
+        let cluster = self.kernel.cluster();
+        let table = cluster.table_named(&name.full()).filter(|table| view::is_view(table));
+        table.map(view::read).transpose()
     }
 
     /// What is said about a database; of system schemas what MySQL's have.

@@ -216,7 +216,10 @@ async fn as_query(
 }
 
 /// The column that a column of a query makes.
-fn selected(session: &Session, column: &ResultColumn) -> Result<ColumnDefinition, SqlError> {
+pub(crate) fn selected(
+    session: &Session,
+    column: &ResultColumn,
+) -> Result<ColumnDefinition, SqlError> {
     crate::catalog::column::check_name(&column.name)?;
     let source = source_of(session, column);
     let nullable = column.flags & flag::NOT_NULL == 0;

@@ -13,6 +13,7 @@ use super::{change, refused, user_table, warn};
 use crate::catalog::draft::generated_ordinal;
 use crate::catalog::kernel_form;
 use crate::catalog::names::{TableName, check_table_name};
+use crate::catalog::view::is_view;
 use crate::catalog::{CheckDefinition, TableDefinition, error};
 use crate::result::Outcome;
 use crate::session::Session;
@@ -29,7 +30,7 @@ pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Ou
         let cluster = session.kernel.cluster();
         match cluster.table_named(&name.full()) {
             // There are no temporary tables.
-            Some(table) if !drop.temporary => found.push(table.id),
+            Some(table) if !drop.temporary && !is_view(table) => found.push(table.id),
             _ => missing.push(name),
         }
     }

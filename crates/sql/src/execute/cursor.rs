@@ -14,8 +14,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sql_expression::{SqlError, compare_values, group_key};
 use sqltype::{Datum, SqlType};
 
+use crate::execute::recursion;
 use crate::execute::run::{Boxed, Row, Run};
 use crate::execute::scan::{TableCursor, limits, look_up};
+use crate::execute::window::windowed;
 use crate::plan::operator::{DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan};
 
 /// Rows given at a time by operators that have collected them all.
@@ -29,6 +31,10 @@ pub(crate) enum Cursor<'p> {
     Collect(&'p Operator),
     Table(Box<TableCursor<'p>>),
     Lookup {
+        input: Box<Cursor<'p>>,
+        operator: &'p Operator,
+    },
+    Lateral {
         input: Box<Cursor<'p>>,
         operator: &'p Operator,
     },
@@ -64,6 +70,9 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
     match operator {
         Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
         Operator::Lookup { input, .. } => Cursor::Lookup { input: Box::new(open(input)), operator },
+        Operator::Lateral { input, .. } => {
+            Cursor::Lateral { input: Box::new(open(input)), operator }
+        }
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
             Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
         }
@@ -91,7 +100,10 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         | Operator::Nothing { .. }
         | Operator::Virtual(_)
         | Operator::Derived(_)
+        | Operator::Recursive(_)
+        | Operator::WorkTable { .. }
         | Operator::Aggregate(_)
+        | Operator::Window(_)
         | Operator::Edges { .. }
         | Operator::Sort { .. }
         | Operator::Set { .. } => Cursor::Collect(operator),
@@ -133,6 +145,12 @@ impl<'p> Cursor<'p> {
                 let Operator::Lookup { scan, join, .. } = operator else { return Ok(None) };
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
                 let found = look_up(run, scan, &rows).await?;
+                join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
+            }
+            Self::Lateral { input, operator } => {
+                let Operator::Lateral { scan, join, .. } = operator else { return Ok(None) };
+                let Some(rows) = input.next(run).await? else { return Ok(None) };
+                let found = recursion::lateral_rows(run, scan, &rows).await?;
                 join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
             }
             Self::Join(join) => join.next(run).await,
@@ -275,7 +293,12 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
+        Operator::Recursive(recursion) => recursion::recursive_rows(run, recursion).await,
+        Operator::WorkTable { number } => {
+            Ok(run.work_tables.get(number).map_or_else(Vec::new, |rows| rows.to_vec()))
+        }
         Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
+        Operator::Window(windows) => windowed(run, windows).await,
         Operator::Edges { width, edges } => {
             let mut row = vec![Datum::Null; *width];
             for Edge { scan, place } in edges {
@@ -307,7 +330,7 @@ async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Vec<Row>,
 }
 
 async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Vec<Row>, SqlError> {
-    let rows = run.rows_of(&scan.plan, None).await?;
+    let rows = recursion::rows_of_derived(run, scan).await?;
     placed(run, rows, scan.offset, scan.width, &scan.conditions).await
 }
 

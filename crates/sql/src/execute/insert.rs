@@ -97,6 +97,10 @@ pub(crate) fn plan(
     if !insert.partitions.is_empty() {
         return Err(SqlError::not_supported("INSERT ... PARTITION"));
     }
+    let verb = if insert.replace { "REPLACE" } else { "INSERT" };
+    if let Some(through) = planner.insert_through_view(insert, verb)? {
+        return plan(planner, &through);
+    }
     let definition = planner.definition(&insert.table)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;

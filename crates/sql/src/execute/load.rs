@@ -50,7 +50,7 @@ pub(crate) async fn load_data(
         return Err(SqlError::of(3948, &[]));
     }
     let mut planner = Planner::new(session, &[]);
-    let definition = planner.definition(&load.table)?;
+    let definition = planner.insertable(&load.table, "LOAD")?;
     let maker = RowMaker::new(&mut planner, &definition, true)?;
     let targets = targets_of(&definition, &load.columns)?;
     let mut scope = Scope::new(None);

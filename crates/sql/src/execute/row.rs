@@ -265,7 +265,7 @@ impl RowMaker {
 }
 
 /// A problem of a value as an error: its SQLSTATE is the table's.
-fn of_problem(problem: &Problem) -> SqlError {
+pub(crate) fn of_problem(problem: &Problem) -> SqlError {
     let state = ErrorText::of(problem.code)
         .map_or("HY000", |entry| std::str::from_utf8(entry.state).unwrap_or("HY000"));
     SqlError::new(problem.code, state, problem.message.clone())

@@ -49,6 +49,8 @@ pub(crate) struct Run<'s> {
     subplans: BTreeMap<SubqueryId, Subplan>,
     /// Of correlated subqueries, by key.
     keyed: BTreeMap<SubqueryId, ByKey>,
+    /// The newest rows of recursive tables, by number.
+    pub(crate) work_tables: BTreeMap<u32, Rc<Vec<Row>>>,
     /// Rows computed since the last breath.
     work: u64,
     /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
@@ -65,6 +67,7 @@ impl<'s> Run<'s> {
             context,
             subplans: BTreeMap::new(),
             keyed: BTreeMap::new(),
+            work_tables: BTreeMap::new(),
             work: 0,
             unlimited_rows: None,
         }

@@ -153,12 +153,13 @@ fn find_with(
 ) -> Result<(Found, Vec<Assignment>), SqlError> {
     let mut scope = Scope::new(None);
     let resolved = from::resolve(planner, search.references, &mut scope)?;
-    let Some(From { mut tables, tree, .. }) = resolved else {
+    let Some(From { mut tables, tree, conditions: mut of_views, .. }) = resolved else {
         return Err(SqlError::internal("a change of no table"));
     };
     let mut binder = Binder::new(&scope, planner);
     let tree = from::bind_tree(&mut binder, tree)?;
     let mut conditions = Vec::new();
+    conditions.append(&mut of_views);
     if let Some(filter) = search.filter {
         from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
     }
@@ -202,9 +203,7 @@ fn find_with(
         // beside reads.
         table.used = (0..table.columns).collect();
         if changed.contains(&at) {
-            if !matches!(table.source, Source::Table(_)) {
-                return Err(SqlError::of(1288, &[&table.alias, &"UPDATE"]));
-            }
+            check_changes(table, !assignments.is_empty())?;
             table.lock = Some((LockMode::Exclusive, WaitPolicy::Wait));
         }
     }
@@ -221,6 +220,18 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+/// Refuses to change what is no table.
+fn check_changes(table: &FromTable, updates: bool) -> Result<(), SqlError> {
+    if !matches!(table.source, Source::Table(_)) {
+        let verb = if updates { "UPDATE" } else { "DELETE" };
+        return Err(SqlError::of(1288, &[&table.alias, &verb]));
+    }
+    match updates && table.view == Some(true) {
+        true => Err(SqlError::not_supported("UPDATE through a view WITH CHECK OPTION")),
+        false => Ok(()),
+    }
 }
 
 fn is_computed(definition: &TableDefinition, column: usize) -> bool {

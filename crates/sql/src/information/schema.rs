@@ -15,10 +15,13 @@ use super::{
     Hints, Kind, Rows, Sequences, Source, VirtualTable, column, information, nullable, optional,
     text, yes_no,
 };
+use crate::catalog::names::TableName;
+use crate::catalog::view::is_view;
 use crate::catalog::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, TableDefinition, names,
     text as printed,
 };
+use crate::ddl::view;
 use crate::session::Session;
 
 const NAME: Kind = Kind::Text(64);
@@ -209,9 +212,15 @@ fn each_table(
     let cluster = session.kernel.cluster();
     for database in cluster.databases.keys().filter(|name| hints.wants_database(name)) {
         for (name, table) in names::tables_of(&cluster, database) {
-            if hints.wants_table(name) {
-                visit(&cluster, &session.shared.definitions.of(table)?);
+            if !hints.wants_table(name) {
+                continue;
             }
+            if is_view(table) {
+                let name = TableName { database: database.clone(), name: name.to_owned() };
+                visit(&cluster, &Rc::new(view::shape_or_none(session, &name, table)));
+                continue;
+            }
+            visit(&cluster, &session.shared.definitions.of(table)?);
         }
     }
     Ok(())
@@ -242,13 +251,12 @@ fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
 fn tables(session: &Session, hints: &Hints, sequences: &Sequences) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
-        let facts = table_facts(definition, sequences.next(definition));
-        let mut row = vec![
-            text(CATALOG),
-            text(&definition.database),
-            text(&definition.name),
-            text("BASE TABLE"),
-        ];
+        let (kind, facts) = match is_view(&definition.table) {
+            true => ("VIEW", view_facts()),
+            false => ("BASE TABLE", table_facts(definition, sequences.next(definition))),
+        };
+        let mut row =
+            vec![text(CATALOG), text(&definition.database), text(&definition.name), text(kind)];
         row.extend(facts);
         rows.push(row);
     })?;
@@ -304,6 +312,13 @@ fn row_format(definition: &TableDefinition) -> &'static str {
         Some("COMPRESSED") => "Compressed",
         _ => "Dynamic",
     }
+}
+
+/// As [`table_facts`], of a view.
+pub(crate) fn view_facts() -> Facts {
+    let mut facts = vec![Datum::Null; 17];
+    facts[16] = text("VIEW");
+    facts
 }
 
 /// As [`table_facts`], of a table that is computed.

@@ -1,4 +1,4 @@
-//! Tables of what there is none of: views, triggers, routines, events, foreign keys, files.
+//! Tables of what there is none of: triggers, routines, events, foreign keys, files.
 //!
 //! Tools read them before they show a schema; they find nothing, and no error.
 //!
@@ -22,22 +22,6 @@ pub(super) static TABLES: &[VirtualTable] = &[
             column("DELETE_RULE", Kind::Text(11)),
             column("TABLE_NAME", Kind::Text(64)),
             column("REFERENCED_TABLE_NAME", Kind::Text(64)),
-        ],
-        Source::Empty,
-    ),
-    information(
-        "VIEWS",
-        &[
-            column("TABLE_CATALOG", Kind::Text(64)),
-            column("TABLE_SCHEMA", Kind::Text(64)),
-            column("TABLE_NAME", Kind::Text(64)),
-            nullable("VIEW_DEFINITION", Kind::LongText),
-            nullable("CHECK_OPTION", Kind::Text(8)),
-            nullable("IS_UPDATABLE", Kind::Text(3)),
-            nullable("DEFINER", Kind::Text(288)),
-            nullable("SECURITY_TYPE", Kind::Text(7)),
-            column("CHARACTER_SET_CLIENT", Kind::Text(64)),
-            column("COLLATION_CONNECTION", Kind::Text(64)),
         ],
         Source::Empty,
     ),

@@ -18,6 +18,8 @@ use crate::plan::keyed;
 use crate::plan::operator::{
     AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SetKind, SortBy,
 };
+use crate::plan::outer;
+use crate::plan::window;
 use crate::result::ResultColumn;
 
 /// Plans a query without its WITH.
@@ -255,6 +257,7 @@ pub(super) struct Bound {
     order_by: Vec<(Expression, Option<usize>, bool)>,
     pub(super) bounds: Option<Bounds>,
     pub(super) aggregates: Vec<sql_expression::AggregateCall>,
+    pub(super) windows: Vec<sql_expression::WindowCall>,
 }
 
 fn block(
@@ -266,20 +269,21 @@ fn block(
     let mut scope = Scope::new(parent);
     let exists = planner.take_exists();
     let resolved = from::resolve(planner, &select.from, &mut scope)?;
-    let (mut tables, tree, merged) = match resolved {
-        Some(From { tables, tree, merged }) => (tables, Some(tree), merged),
-        None => (Vec::new(), None, Vec::new()),
+    let (mut tables, tree, merged, of_views) = match resolved {
+        Some(From { tables, tree, merged, conditions, .. }) => {
+            (tables, Some(tree), merged, conditions)
+        }
+        None => (Vec::new(), None, Vec::new(), Vec::new()),
     };
     from::lock(&mut tables, &query.locking, planner.session.autocommits())?;
     let mode = planner.facts().sql_mode;
     let calc = select.options.calc_found_rows;
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
+    binder.allows_windows = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
-    if !binder.windows.is_empty() {
-        return Err(SqlError::not_supported("window functions"));
-    }
+    bound.conditions.splice(0..0, of_views);
     if binder.bound_to_session {
         planner.once = true;
     }
@@ -304,13 +308,7 @@ fn block(
         });
     };
     mark_used(&mut tables, &bound, tree.as_ref(), &mark);
-    for subplan in &planner.subplans {
-        // Columns that a correlated subquery uses of this block.
-        used_by_subquery(&subplan.plan.root, 1, &mut tables);
-        for inner in &subplan.plan.subqueries {
-            used_by_subquery(&inner.plan.root, 2, &mut tables);
-        }
-    }
+    mark_used_inside(planner, &mut tables);
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -352,6 +350,9 @@ fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>, m
     for call in &bound.aggregates {
         call.arguments().for_each(|argument| mark(tables, argument));
     }
+    for call in &bound.windows {
+        call.expressions().for_each(|expression| mark(tables, expression));
+    }
     if let Some(tree) = tree {
         mark_tree(tables, tree, mark);
     }
@@ -372,23 +373,21 @@ fn mark_tree(tables: &mut [FromTable], tree: &JoinTree, mark: &Mark<'_>) {
     }
 }
 
-/// Marks the columns of this block that operators `depth` blocks further in use.
-fn used_by_subquery(operator: &Operator, depth: u16, tables: &mut [FromTable]) {
-    operator.for_each_expression(&mut |expression| {
-        expression.visit(&mut |part| {
-            if let Node::Outer { depth: at, index, .. } = part.node
-                && at == depth
-            {
-                use_column(tables, index as usize);
-            }
-        });
-    });
-    operator.for_each_plan(&mut |plan| {
-        used_by_subquery(&plan.root, depth, tables);
-        for inner in &plan.subqueries {
-            used_by_subquery(&inner.plan.root, depth + 1, tables);
+/// Marks the columns of this block that subqueries and LATERAL tables use.
+fn mark_used_inside(planner: &Planner<'_>, tables: &mut [FromTable]) {
+    let mut places = Vec::new();
+    let mut see = |depth: usize, place: u32| {
+        if depth == 1 {
+            places.push(place as usize);
         }
-    });
+    };
+    planner.subplans.iter().for_each(|subplan| outer::for_each_outer(&subplan.plan, &mut see));
+    for table in tables.iter() {
+        if let (Source::Derived(plan), Some(_)) = (&table.source, &table.lateral) {
+            outer::for_each_outer(plan, &mut see);
+        }
+    }
+    places.into_iter().for_each(|place| use_column(tables, place));
 }
 
 fn bind(
@@ -457,9 +456,18 @@ fn bind(
         order_by.push((expression, output, item.descending));
     }
     let bounds = bounds(binder, query.limit.as_ref())?;
-    let outputs = binder.outputs.clone();
-    let aggregates = binder.aggregates.clone();
-    Ok(Bound { outputs, columns, conditions, group_by, having, order_by, bounds, aggregates })
+    binder.check_windows()?;
+    Ok(Bound {
+        outputs: binder.outputs.clone(),
+        columns,
+        conditions,
+        group_by,
+        having,
+        order_by,
+        bounds,
+        aggregates: binder.aggregates.clone(),
+        windows: binder.windows.clone(),
+    })
 }
 
 fn star(
@@ -469,17 +477,44 @@ fn star(
     columns: &mut Vec<ResultColumn>,
 ) {
     let scope = binder.scope();
-    let first = merged.iter().filter_map(|place| Some((*place, scope.column_at(*place)?)));
+    for place in star_places(scope, merged) {
+        push_column(binder, tables, place, columns);
+    }
+}
+
+/// The places of the columns that `*` stands for, in its order.
+pub(crate) fn star_places(scope: &Scope<'_>, merged: &[u32]) -> Vec<u32> {
+    let first = merged.iter().filter(|place| scope.column_at(**place).is_some()).copied();
     let rest = scope.columns().filter(|(place, column)| {
         !column.hidden && !column.qualified_only && !merged.contains(place)
     });
-    let all: Vec<(u32, _)> = first.chain(rest).collect();
-    for (place, column) in all {
-        let expression = Expression::column(place, column.name.clone(), column.result.clone());
-        let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables));
-        binder.outputs.push(Output { name: name.into(), expression });
-    }
+    first.chain(rest.map(|(place, _)| place)).collect()
+}
+
+/// The places of the columns that `t.*` stands for: error 1051 if there is no such table.
+pub(crate) fn table_places(
+    scope: &Scope<'_>,
+    name: &ast::ObjectName,
+) -> Result<Vec<u32>, SqlError> {
+    let schema = name.schema.as_ref().map(ast::Ident::as_str);
+    let table = scope.table(schema, name.name.as_str());
+    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
+    let columns = (table.offset..).zip(&table.columns);
+    Ok(columns.filter(|(_, column)| !column.hidden).map(|(place, _)| place).collect())
+}
+
+/// Adds a column to the select list under its own name.
+fn push_column(
+    binder: &mut Binder<'_, '_>,
+    tables: &[FromTable],
+    place: u32,
+    columns: &mut Vec<ResultColumn>,
+) {
+    let Some(column) = binder.scope().column_at(place) else { return };
+    let expression = Expression::column(place, column.name.clone(), column.result.clone());
+    let name = column.name.column.to_string();
+    columns.push(result_column(&name, &expression, tables));
+    binder.outputs.push(Output { name: name.into(), expression });
 }
 
 fn qualified_star(
@@ -488,18 +523,8 @@ fn qualified_star(
     name: &ast::ObjectName,
     columns: &mut Vec<ResultColumn>,
 ) -> Result<(), SqlError> {
-    let scope = binder.scope();
-    let schema = name.schema.as_ref().map(ast::Ident::as_str);
-    let table = scope.table(schema, name.name.as_str());
-    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
-    for (place, column) in (table.offset..).zip(&table.columns) {
-        if column.hidden {
-            continue;
-        }
-        let expression = Expression::column(place, column.name.clone(), column.result.clone());
-        let name = column.name.column.to_string();
-        columns.push(result_column(&name, &expression, tables));
-        binder.outputs.push(Output { name: name.into(), expression });
+    for place in table_places(binder.scope(), name)? {
+        push_column(binder, tables, place, columns);
     }
     Ok(())
 }
@@ -521,6 +546,7 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
     match &table.source {
         Source::Table(definition) => {
             column.org_table.clone_from(&definition.name);
+            column.org_name.clone_from(&definition.columns[place - table.offset].name);
             column.flags |= key_flags(definition, place - table.offset);
         }
         Source::Virtual(_) => column.org_table.clone_from(&table.alias),
@@ -593,6 +619,16 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
     for (at, output) in bound.outputs.iter().enumerate() {
         let (expression, clause) = (&output.expression, Clause::FieldList);
         check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+        // What window functions are computed of are values of the groups, too.
+        let mut inside = Vec::new();
+        expression.visit(&mut |part| {
+            if let Node::Window(slot) = part.node {
+                inside.extend(bound.windows.get(slot as usize));
+            }
+        });
+        for part in inside.into_iter().flat_map(|call| call.expressions()) {
+            check_full_group_by(part, at + 1, clause, &bound.group_by, &depends)?;
+        }
     }
     for expression in &bound.having {
         check_full_group_by(expression, 1, Clause::Having, &bound.group_by, &depends)?;
@@ -643,31 +679,32 @@ fn operators(
     select: &ast::Select,
 ) -> Result<Operator, SqlError> {
     let Bound {
-        outputs, conditions, group_by, mut having, mut order_by, bounds, aggregates, ..
+        outputs,
+        conditions,
+        group_by,
+        mut having,
+        mut order_by,
+        bounds,
+        aggregates,
+        mut windows,
+        ..
     } = bound;
     let planner = JoinPlanner { tables, width };
     let mut root = match tree {
         Some(tree) => planner.plan(tree, conditions)?,
-        None => {
-            let input = Operator::Nothing { width };
-            match conditions.is_empty() {
-                true => input,
-                false => Operator::Filter {
-                    input: Box::new(input),
-                    conditions: conditions.into_iter().map(Formula::new).collect(),
-                },
-            }
-        }
+        None => one_row(width, conditions),
     };
     let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
+    // Results of aggregates stand behind the columns of the row, those of windows behind them.
+    let before_windows = width + aggregates.len();
+    let place = |part: &mut Expression| part.place(width as u32, before_windows as u32);
+    values.iter_mut().for_each(place);
+    having.iter_mut().for_each(place);
+    order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
+    windows.iter_mut().for_each(|call| call.expressions_mut().for_each(place));
     if grouped {
         let whole = group_by.is_empty();
         let group = group_by.into_iter().map(Formula::new).collect();
-        let windows = (width + aggregates.len()) as u32;
-        let place = |expression: &mut Expression| expression.place(width as u32, windows);
-        values.iter_mut().for_each(place);
-        having.iter_mut().for_each(place);
-        order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
         let uses_rows = |expression: &Expression| {
             expression.any(&mut |part| match &part.node {
                 Node::Column { index, .. } => (*index as usize) < width,
@@ -676,6 +713,7 @@ fn operators(
             })
         };
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
+        let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));
         let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
         let alone = whole && !above.iter().any(|expression| uses_rows(expression));
         let shown = shown(&above, width);
@@ -692,14 +730,28 @@ fn operators(
         let conditions = having.into_iter().map(Formula::new).collect();
         root = Operator::Filter { input: Box::new(root), conditions };
     }
+    let has_windows = !windows.is_empty();
+    if has_windows {
+        root = window::windows(root, before_windows, windows);
+    }
     let counts = select.options.calc_found_rows;
-    if !grouped && !select.distinct && !counts {
+    if !grouped && !has_windows && !select.distinct && !counts {
         order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
         if order_by.is_empty() {
             limit_scan(&mut root, bounds.as_ref());
         }
     }
     Ok(finished(root, values, order_by, bounds, select.distinct))
+}
+
+/// What a block without tables has, if the conditions hold.
+fn one_row(width: usize, conditions: Vec<Expression>) -> Operator {
+    let input = Operator::Nothing { width };
+    if conditions.is_empty() {
+        return input;
+    }
+    let conditions = conditions.into_iter().map(Formula::new).collect();
+    Operator::Filter { input: Box::new(input), conditions }
 }
 
 /// The columns of the row that expressions above the groups use.

@@ -188,6 +188,14 @@ fn operator_lines<'p>(
             }
         }
         Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
+        Operator::WorkTable { .. } => line("<recursive>", "", "ALL", None, vec!["Recursive"]),
+        Operator::Lateral { input, scan, .. } => {
+            operator_lines(input, id, kind, extra, lines, derived);
+            let (table, partitions) = (format!("<{}>", scan.alias), String::new());
+            let (kind, select_type, key, extra) = ("ALL", kind, None, vec!["Lateral"]);
+            lines.push(Line { id, select_type, table, partitions, kind, key, extra });
+            derived.push(&scan.plan);
+        }
         Operator::Derived(scan) => {
             line(&format!("<{}>", scan.alias), "", "ALL", None, Vec::new());
             derived.push(&scan.plan);
@@ -202,26 +210,23 @@ fn operator_lines<'p>(
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             let hash = matches!(operator, Operator::HashJoin { .. });
             operator_lines(left, id, kind, extra, lines, derived);
-            let mut note =
-                vec![if hash { "Using join buffer (hash join)" } else { "Using join buffer" }];
-            operator_lines(right, id, kind, &mut note, lines, derived);
+            let note = if hash { "Using join buffer (hash join)" } else { "Using join buffer" };
+            operator_lines(right, id, kind, &mut vec![note], lines, derived);
         }
-        Operator::Aggregate(aggregate) => {
-            extra.push(if pushes(aggregate) { "Pushed aggregate" } else { "Using temporary" });
-            operator_lines(&aggregate.input, id, kind, extra, lines, derived);
-        }
-        Operator::Filter { input, .. }
-        | Operator::Sort { input, .. }
-        | Operator::Distinct { input, .. }
-        | Operator::Project { input, .. }
-        | Operator::Limit { input, .. } => {
+        Operator::Aggregate(_)
+        | Operator::Window(_)
+        | Operator::Filter { .. }
+        | Operator::Sort { .. }
+        | Operator::Distinct { .. }
+        | Operator::Project { .. }
+        | Operator::Limit { .. }
+        | Operator::Recursive(_)
+        | Operator::Set { .. } => {
             extra.extend(note_of(operator));
-            operator_lines(input, id, kind, extra, lines, derived);
-        }
-        Operator::Set { first, rest, .. } => {
-            operator_lines(first, id, kind, extra, lines, derived);
-            for (_, operator) in rest {
-                operator_lines(operator, id, "UNION", extra, lines, derived);
+            let mut kind = kind;
+            for input in operator.inputs() {
+                operator_lines(input, id, kind, extra, lines, derived);
+                kind = "UNION";
             }
         }
     }
@@ -230,6 +235,9 @@ fn operator_lines<'p>(
 /// What Extra says of an operator over one input.
 fn note_of(operator: &Operator) -> Option<&'static str> {
     match operator {
+        Operator::Aggregate(aggregate) if pushes(aggregate) => Some("Pushed aggregate"),
+        Operator::Aggregate(_) => Some("Using temporary"),
+        Operator::Window(_) => Some("Using temporary; Using filesort"),
         Operator::Filter { .. } => Some("Using where"),
         Operator::Sort { .. } => Some("Using filesort"),
         Operator::Distinct { .. } => Some("Distinct"),
@@ -321,7 +329,7 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
         text.push_str(what);
         text.push('\n');
     };
-    let mut below: Vec<&Operator> = Vec::new();
+    let mut below = operator.inputs();
     match operator {
         Operator::Nothing { .. } | Operator::Rows(_) => say("Rows fetched before execution"),
         Operator::Scan(scan) => say(&scan_text(scan, false)),
@@ -335,26 +343,29 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
             });
         }
         Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
+        Operator::WorkTable { .. } => say("Scan new records of the recursive table"),
+        Operator::Recursive(_) => say("Repeat until convergence"),
+        Operator::Lateral { scan, join, .. } => {
+            let kind = if join.outer { "left" } else { "inner" };
+            say(&format!("Nested loop {kind} join: {} for each row", scan.alias));
+            below.push(&scan.plan.root);
+        }
         Operator::Derived(scan) => {
             say(&format!("Table {} materialized from", scan.alias));
             return tree(&scan.plan.root, depth + 1, text);
         }
-        Operator::Lookup { input, scan, join } => {
+        Operator::Lookup { scan, join, .. } => {
             let kind = if join.outer { "left" } else { "inner" };
             say(&format!("Nested loop {kind} join: {}", scan_text(scan, true)));
-            below.push(input);
         }
-        Operator::HashJoin { left, right, join, .. } => {
+        Operator::HashJoin { join, .. } => {
             say(&format!("Hash {} join", if join.outer { "left" } else { "inner" }));
-            below.extend([&**left, &**right]);
         }
-        Operator::LoopJoin { left, right, join } => {
+        Operator::LoopJoin { join, .. } => {
             say(&format!("Block {} join", if join.outer { "left" } else { "inner" }));
-            below.extend([&**left, &**right]);
         }
-        Operator::Filter { input, conditions } => {
+        Operator::Filter { conditions, .. } => {
             say(&format!("Filter: {} conditions", conditions.len()));
-            below.push(input);
         }
         Operator::Aggregate(aggregate) => {
             say(match (pushes(aggregate), aggregate.group.is_empty()) {
@@ -362,26 +373,18 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
                 (false, true) => "Aggregate",
                 (false, false) => "Aggregate using temporary table",
             });
-            below.push(&aggregate.input);
+        }
+        Operator::Window(windows) => {
+            let sorts = windows.steps.iter().filter(|step| step.sort.is_some()).count();
+            say(&format!("Window functions: {} with {sorts} sorts", windows.results));
         }
         Operator::Project { input, .. } => return tree(input, depth, text),
-        Operator::Sort { input, limit, .. } => {
+        Operator::Sort { limit, .. } => {
             say(if limit.is_some() { "Sort, limit input" } else { "Sort" });
-            below.push(input);
         }
-        Operator::Distinct { input, .. } => {
-            say("Remove duplicates");
-            below.push(input);
-        }
-        Operator::Limit { input, .. } => {
-            say("Limit");
-            below.push(input);
-        }
-        Operator::Set { first, rest, .. } => {
-            say("Set operation");
-            below.push(first);
-            below.extend(rest.iter().map(|(_, operator)| operator));
-        }
+        Operator::Distinct { .. } => say("Remove duplicates"),
+        Operator::Limit { .. } => say("Limit"),
+        Operator::Set { .. } => say("Set operation"),
     }
     below.into_iter().for_each(|operator| tree(operator, depth + 1, text));
 }

@@ -15,8 +15,10 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::information;
 use crate::plan::Planner;
+use crate::plan::common_table::{self, CommonUse};
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::operator::QueryPlan;
+use crate::plan::outer;
 
 /// FROM with names resolved; conditions are bound when all tables are in the scope.
 pub(crate) struct From<'q> {
@@ -24,6 +26,10 @@ pub(crate) struct From<'q> {
     pub(crate) tree: Tree<'q>,
     /// Columns that USING and NATURAL have merged, first in `SELECT *`.
     pub(crate) merged: Vec<u32>,
+    /// Conditions of views that have become their tables.
+    pub(crate) conditions: Vec<Expression>,
+    /// How many outer joins stand around the reference at hand.
+    outer: u32,
 }
 
 /// Joins with conditions as written.
@@ -57,7 +63,13 @@ pub(crate) fn resolve<'q>(
     references: &'q [TableReference],
     scope: &mut Scope<'_>,
 ) -> Result<Option<From<'q>>, SqlError> {
-    let mut from = From { tables: Vec::new(), tree: Tree::Table(0), merged: Vec::new() };
+    let mut from = From {
+        tables: Vec::new(),
+        tree: Tree::Table(0),
+        merged: Vec::new(),
+        conditions: Vec::new(),
+        outer: 0,
+    };
     let mut tree: Option<Tree<'q>> = None;
     for reference in references {
         let right = reference_of(planner, reference, scope, &mut from)?;
@@ -85,17 +97,12 @@ fn reference_of<'q>(
         TableReference::Table(factor) => table(planner, factor, scope, from),
         TableReference::Derived(derived) => {
             // LATERAL sees the tables before it; they are in the scope already.
-            let parent = if derived.lateral {
-                return Err(SqlError::not_supported("LATERAL"));
-            } else {
-                scope.parent
-            };
+            let parent = if derived.lateral { Some(&*scope) } else { scope.parent };
             let mut plan = planner.plan_query(&derived.query, parent)?;
-            if plan.correlated {
-                return Err(SqlError::not_supported("outer columns in a derived table"));
-            }
             rename(&mut plan, &derived.columns)?;
-            derived_table(scope, from, derived.alias.as_str(), Rc::new(plan))
+            let alias = derived.alias.as_str();
+            let tree = derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)?;
+            Ok(tree)
         }
         TableReference::JsonTable(_) => Err(SqlError::not_supported("JSON_TABLE")),
         TableReference::Join(join) => {
@@ -103,6 +110,8 @@ fn reference_of<'q>(
                 JoinKind::Right => (&join.right, &join.left),
                 _ => (&join.left, &join.right),
             };
+            let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            from.outer += u32::from(outer);
             // Columns stand in the row in the order in which tables are written.
             let (left, right) = match join.kind {
                 JoinKind::Right => {
@@ -116,7 +125,10 @@ fn reference_of<'q>(
                     (first, second)
                 }
             };
-            let outer = matches!(join.kind, JoinKind::Left | JoinKind::Right);
+            from.outer -= u32::from(outer);
+            if outer {
+                check_outer(planner, &left, &right, from)?;
+            }
             let (on, equal) = match &join.condition {
                 JoinCondition::None => (None, Vec::new()),
                 JoinCondition::On(condition) => (Some(condition), Vec::new()),
@@ -151,14 +163,22 @@ fn table<'q>(
     let name = factor.name.name.as_str();
     let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
     if factor.name.schema.is_none()
-        && let Some(plan) = planner.common_table(name)
+        && let Some(CommonUse { plan, out }) = common_table::find(planner, name, scope)?
     {
-        return derived_table(scope, from, alias, plan);
+        return derived_table(scope, from, alias, plan, out, false);
     }
     if !factor.partitions.is_empty() {
         return Err(SqlError::not_supported("SELECT ... PARTITION"));
     }
-    let database = planner.session.database_of(&factor.name)?;
+    let qualified = planner.qualified(&factor.name);
+    if let Some(tree) = merged_view(planner, &qualified, alias, scope, from)? {
+        return Ok(tree);
+    }
+    if let Some(plan) = planner.view(&qualified)? {
+        let schema = planner.session.table_name(&qualified)?.database;
+        return view_table(scope, from, (&schema, alias), plan);
+    }
+    let database = planner.session.database_of(&qualified)?;
     if let Some(table) = information::table(&database, name) {
         let columns: Vec<ScopeColumn> = table
             .columns
@@ -171,7 +191,7 @@ fn table<'q>(
         planner.once = true;
         return add(scope, from, Some(&database), alias, columns, Source::Virtual(table));
     }
-    let definition = planner.definition(&factor.name)?;
+    let definition = planner.definition(&qualified)?;
     let columns = definition_columns(&definition, alias);
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
@@ -222,20 +242,117 @@ fn derived_table<'q>(
     from: &mut From<'q>,
     alias: &str,
     plan: Rc<QueryPlan>,
+    out: usize,
+    lateral: bool,
 ) -> Result<Tree<'q>, SqlError> {
-    let columns: Vec<ScopeColumn> = plan
-        .columns
-        .iter()
-        .zip(plan.types())
-        .map(|(column, result)| ScopeColumn::new(column_name("", alias, &column.name), result))
-        .collect();
+    let mut needs = None;
+    if lateral {
+        let mut tables = BTreeSet::new();
+        outer::for_each_outer(&plan, &mut |depth, place| {
+            if depth == 1 {
+                let of = |table: &ScopeTable| {
+                    place.checked_sub(table.offset).is_some_and(|at| {
+                        usize::try_from(at).is_ok_and(|at| at < table.columns.len())
+                    })
+                };
+                tables.extend(scope.tables.iter().position(of));
+            }
+        });
+        needs = Some(tables);
+    } else if plan.correlated {
+        scope.depend_on(outer::reach(&plan) + out);
+    }
+    let columns = plan_columns(&plan, "", alias);
     for (at, column) in columns.iter().enumerate() {
         let same = |other: &ScopeColumn| same_name(&other.name.column, &column.name.column);
         if columns[..at].iter().any(same) {
             return Err(SqlError::of(1060, &[&column.name.column]));
         }
     }
-    add(scope, from, None, alias, columns, Source::Derived(plan))
+    let tree = add(scope, from, None, alias, columns, Source::Derived(plan))?;
+    if let Some(table) = from.tables.last_mut() {
+        (table.out, table.lateral) = (out, needs);
+    }
+    Ok(tree)
+}
+
+fn plan_columns(plan: &QueryPlan, database: &str, alias: &str) -> Vec<ScopeColumn> {
+    let columns = plan.columns.iter().zip(plan.types());
+    let named = columns.map(|(column, result)| {
+        ScopeColumn::new(column_name(database, alias, &column.name), result)
+    });
+    named.collect()
+}
+
+/// A view that is a part of a table, as that table: what the view does not show has no name.
+fn merged_view<'q>(
+    planner: &mut Planner<'_>,
+    name: &ast::ObjectName,
+    alias: &str,
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+) -> Result<Option<Tree<'q>>, SqlError> {
+    let full = planner.session.table_name(name)?;
+    let Some(view) = planner.session.view_named(&full)? else { return Ok(None) };
+    if planner.views.are_inside(&full.full()) {
+        return Ok(None);
+    }
+    let Some(simple) = planner.simple(&view) else { return Ok(None) };
+    if from.outer > 0 && simple.has_condition() {
+        return Ok(None);
+    }
+    let Some(conditions) = planner.view_condition(&simple, scope.width()) else { return Ok(None) };
+    planner.remember_view(&full);
+    let mut columns = definition_columns(&simple.table, alias);
+    for (at, column) in columns.iter_mut().enumerate() {
+        let shown = simple.name_of(at);
+        column.name = column_name(&full.database, alias, shown.unwrap_or_default());
+        (column.hidden, column.qualified_only) = (shown.is_none(), shown.is_none());
+    }
+    let source = Source::Table(simple.table.clone());
+    let tree = add(scope, from, Some(&full.database), alias, columns, source)?;
+    from.conditions.extend(conditions);
+    if let Some(table) = from.tables.last_mut() {
+        table.view = Some(simple.is_checked);
+    }
+    Ok(Some(tree))
+}
+
+fn view_table<'q>(
+    scope: &mut Scope<'_>,
+    from: &mut From<'q>,
+    (database, alias): (&str, &str),
+    plan: QueryPlan,
+) -> Result<Tree<'q>, SqlError> {
+    let columns = plan_columns(&plan, database, alias);
+    add(scope, from, Some(database), alias, columns, Source::Derived(Rc::new(plan)))
+}
+
+/// What may not stand at the side of an outer join that can be missing: a recursive table's
+/// reference to itself, and what a LATERAL table of the other side looks at.
+fn check_outer(
+    planner: &Planner<'_>,
+    left: &Tree<'_>,
+    right: &Tree<'_>,
+    from: &From<'_>,
+) -> Result<(), SqlError> {
+    let (mut kept, mut optional) = (Vec::new(), Vec::new());
+    left.tables(&mut kept);
+    right.tables(&mut optional);
+    for at in &optional {
+        if let Source::Derived(plan) = &from.tables[*at].source
+            && let Some(name) = common_table::work_table(planner, plan)
+        {
+            return Err(SqlError::of(3576, &[&name]));
+        }
+    }
+    for at in kept {
+        let table = &from.tables[at];
+        if table.lateral.iter().flatten().any(|needed| optional.contains(needed)) {
+            return Err(SqlError::of(3668, &[&table.alias]));
+        }
+    }
+    Ok(())
 }
 
 fn add<'q>(
@@ -260,6 +377,9 @@ fn add<'q>(
         source,
         rows: None,
         lock: None,
+        out: 0,
+        lateral: None,
+        view: None,
         used: BTreeSet::new(),
         only: None,
         ignored: Vec::new(),

@@ -32,6 +32,12 @@ pub(crate) struct FromTable {
     /// About how many rows it has, if that is known.
     pub(crate) rows: Option<u64>,
     pub(crate) lock: Option<(LockMode, WaitPolicy)>,
+    /// A common table: how many blocks further out it was defined.
+    pub(crate) out: usize,
+    /// LATERAL: the tables of the block whose rows it sees.
+    pub(crate) lateral: Option<BTreeSet<usize>>,
+    /// It stands for a view, WITH CHECK OPTION or without.
+    pub(crate) view: Option<bool>,
     /// Positions of columns that something uses.
     pub(crate) used: BTreeSet<usize>,
     /// FORCE and USE INDEX: only these; IGNORE INDEX: not these.
@@ -100,6 +106,10 @@ impl JoinPlanner<'_> {
         tree: JoinTree,
         conditions: Vec<Expression>,
     ) -> Result<Operator, SqlError> {
+        if !self.missing(&tree, &BTreeSet::new()).is_empty() {
+            let what = "LATERAL that sees tables outside of its outer join";
+            return Err(SqlError::not_supported(what));
+        }
         match tree {
             JoinTree::Table(at) => Ok(self.read(at, conditions, &BTreeSet::new()).0),
             JoinTree::Inner { .. } => self.inner(tree, conditions),
@@ -107,6 +117,14 @@ impl JoinPlanner<'_> {
                 self.left(*left, *right, on, conditions)
             }
         }
+    }
+
+    /// The tables that LATERAL tables of a tree see and that are neither in it nor there already.
+    pub(super) fn missing(&self, tree: &JoinTree, done: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut tables = BTreeSet::new();
+        tree.tables(&mut tables);
+        let seen = tables.iter().filter_map(|at| self.tables[*at].lateral.as_ref()).flatten();
+        seen.filter(|at| !tables.contains(at) && !done.contains(at)).copied().collect()
     }
 
     /// The tables an expression needs; all of them when it cannot be told.
@@ -171,8 +189,17 @@ impl JoinPlanner<'_> {
             }
             Source::Derived(plan) => {
                 let (plan, conditions) = (plan.clone(), formulas(conditions));
-                let scan = DerivedScan { plan, alias, offset, width, conditions };
-                (Operator::Derived(scan), 1_000.0)
+                let scan = DerivedScan { plan, out: table.out, alias, offset, width, conditions };
+                let operator = match &table.lateral {
+                    None => Operator::Derived(scan),
+                    Some(_) => {
+                        let input = Box::new(Operator::Nothing { width });
+                        let right_places = vec![(offset, offset + table.columns)];
+                        let join = JoinSpec { outer: false, conditions: Vec::new(), right_places };
+                        Operator::Lateral { input, scan, join }
+                    }
+                };
+                (operator, 1_000.0)
             }
         }
     }
@@ -226,6 +253,14 @@ impl JoinPlanner<'_> {
         (outer, method): (bool, Option<Method>),
     ) -> Result<Operator, SqlError> {
         let right_places = self.places(&of_tree);
+        if let JoinTree::Table(at) = tree
+            && self.tables[at].lateral.is_some()
+            && self.missing(&tree, before).is_empty()
+            && let (Operator::Lateral { scan, .. }, _) = self.read(at, conditions.clone(), before)
+        {
+            let join = JoinSpec { outer, conditions: Vec::new(), right_places };
+            return Ok(Operator::Lateral { input: Box::new(input), scan, join });
+        }
         if let JoinTree::Table(at) = tree
             && let Source::Table(_) = self.tables[at].source
             && method != Some(Method::Whole)

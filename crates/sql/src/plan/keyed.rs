@@ -18,7 +18,7 @@ use std::sync::Arc;
 use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError, Volatility};
 
 use crate::plan::block::Bound;
-use crate::plan::join::{FromTable, JoinPlanner, JoinTree};
+use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::operator::{Aggregate, Formula, HashKey, Operator, QueryPlan, Subplan};
 
 /// The rows of a correlated subquery for all rows of the enclosing block at once.
@@ -59,6 +59,7 @@ pub(super) fn plan(
 ) -> Result<Option<Keyed>, SqlError> {
     let whole = !bound.aggregates.is_empty() && bound.group_by.is_empty();
     let simple = bound.group_by.is_empty() && bound.having.is_empty() && bound.bounds.is_none();
+    let simple = simple && bound.windows.is_empty() && !tables.iter().any(sees_outer);
     if !simple || exists && whole || !subplans.iter().all(is_independent) {
         return Ok(None);
     }
@@ -191,6 +192,11 @@ fn is_steady(expression: &Expression) -> bool {
 /// Whether a subquery within the block uses nothing of blocks around it.
 fn is_independent(subplan: &Subplan) -> bool {
     !subplan.plan.correlated
+}
+
+/// Whether a table of FROM sees rows of blocks around it, or of its own.
+fn sees_outer(table: &FromTable) -> bool {
+    table.lateral.is_some() || matches!(&table.source, Source::Derived(plan) if plan.correlated)
 }
 
 fn tree_uses_outer(tree: &JoinTree) -> bool {

@@ -14,11 +14,13 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::plan::common_table::Recursion;
 use crate::plan::keyed::Keyed;
+use crate::plan::window::Windows;
 use crate::result::ResultColumn;
 
 /// An expression with what has to be done before it is evaluated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Formula {
     pub(crate) expression: Expression,
     pub(crate) needs: Needs,
@@ -85,6 +87,12 @@ pub(crate) enum Operator {
     Virtual(VirtualScan),
     /// Rows of a query in FROM.
     Derived(DerivedScan),
+    /// For each row of the input the rows of a query that sees it: LATERAL.
+    Lateral { input: Box<Operator>, scan: DerivedScan, join: JoinSpec },
+    /// Rows of a table that refers to itself.
+    Recursive(Box<Recursion>),
+    /// The newest rows of such a table, as its parts see them.
+    WorkTable { number: u32 },
     /// For each row of the input the matching rows of a table, found by key.
     Lookup { input: Box<Operator>, scan: Box<TableScan>, join: JoinSpec },
     /// Rows of two inputs that agree in their keys; the right one is kept in memory.
@@ -98,6 +106,8 @@ pub(crate) enum Operator {
     /// One row: behind so many columns MIN and MAX, each from the first row of a scan in the order
     /// of an index.
     Edges { width: usize, edges: Vec<Edge> },
+    /// Window functions, with their results behind the columns of the row.
+    Window(Box<Windows>),
     /// Rows in another shape: what these expressions yield.
     Project { input: Box<Operator>, expressions: Vec<Formula> },
     /// Rows in order; only the first of them, if so told.
@@ -150,7 +160,7 @@ pub(crate) struct Bounds {
 }
 
 /// A key of ORDER BY.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortBy {
     pub(crate) formula: Formula,
     pub(crate) descending: bool,
@@ -271,6 +281,8 @@ pub(crate) struct VirtualScan {
 #[derive(Debug)]
 pub(crate) struct DerivedScan {
     pub(crate) plan: Rc<QueryPlan>,
+    /// How many blocks further out it was defined.
+    pub(crate) out: usize,
     pub(crate) alias: String,
     pub(crate) offset: usize,
     pub(crate) width: usize,
@@ -286,8 +298,14 @@ impl Operator {
             | Self::Scan(_)
             | Self::Virtual(_)
             | Self::Derived(_)
+            | Self::WorkTable { .. }
             | Self::Edges { .. } => Vec::new(),
+            Self::Recursive(recursion) => {
+                let parts = recursion.parts.iter().map(|(part, _)| part);
+                std::iter::once(&recursion.first).chain(parts).collect()
+            }
             Self::Lookup { input, .. }
+            | Self::Lateral { input, .. }
             | Self::Filter { input, .. }
             | Self::Project { input, .. }
             | Self::Sort { input, .. }
@@ -297,16 +315,19 @@ impl Operator {
                 vec![left, right]
             }
             Self::Aggregate(aggregate) => vec![&aggregate.input],
+            Self::Window(windows) => vec![&windows.input],
             Self::Set { first, rest, .. } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, operator)| operator)).collect()
             }
         }
     }
 
-    /// Calls `see` with each plan of FROM below.
-    pub(crate) fn for_each_plan(&self, see: &mut dyn FnMut(&QueryPlan)) {
-        if let Self::Derived(scan) = self {
-            see(&scan.plan);
+    /// Calls `see` with each plan of FROM below, and how many blocks further in it is planned.
+    pub(crate) fn for_each_plan(&self, see: &mut dyn FnMut(&QueryPlan, isize)) {
+        match self {
+            Self::Derived(scan) => see(&scan.plan, -isize::try_from(scan.out).unwrap_or(0)),
+            Self::Lateral { scan, .. } => see(&scan.plan, 1),
+            _ => {}
         }
         self.inputs().into_iter().for_each(|input| input.for_each_plan(see));
     }
@@ -317,7 +338,17 @@ impl Operator {
             formulas.iter().for_each(|formula| see(&formula.expression));
         };
         match self {
-            Self::Nothing { .. } | Self::Set { .. } | Self::Distinct { .. } => {}
+            Self::Nothing { .. }
+            | Self::Set { .. }
+            | Self::Distinct { .. }
+            | Self::WorkTable { .. } => {}
+            Self::Recursive(recursion) => {
+                recursion.bounds.iter().for_each(|bounds| bounds.for_each_expression(see));
+            }
+            Self::Lateral { scan, join, .. } => {
+                all(&scan.conditions);
+                all(&join.conditions);
+            }
             Self::Rows(rows) => rows.iter().for_each(|row| all(row)),
             Self::Scan(scan) => {
                 all(&scan.conditions);
@@ -351,6 +382,11 @@ impl Operator {
                 for call in &aggregate.calls {
                     call.arguments().for_each(&mut *see);
                 }
+            }
+            Self::Window(windows) => {
+                all(&windows.computed);
+                let calls = windows.steps.iter().flat_map(|step| &step.calls);
+                calls.for_each(|(_, call)| call.expressions().for_each(&mut *see));
             }
             Self::Sort { keys, limit, .. } => {
                 keys.iter().for_each(|key| see(&key.formula.expression));

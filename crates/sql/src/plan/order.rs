@@ -48,9 +48,12 @@ pub(super) fn order(
     conditions: &[Expression],
 ) -> Vec<(usize, Method)> {
     let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
+    let nothing = BTreeSet::new();
     let search = Search { planner, parts, conditions, needs };
     let mut best: Option<(f64, Vec<(usize, Method)>)> = None;
-    for first in 0..parts.len() {
+    // LATERAL comes behind what it sees.
+    let firsts = (0..parts.len()).filter(|at| planner.missing(&parts[*at].0, &nothing).is_empty());
+    for first in firsts {
         let (cost, order) = search.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.0));
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, order));
@@ -84,7 +87,10 @@ impl Search<'_> {
         let mut order = vec![(first, Method::Whole)];
         done.extend(&self.parts[first].1);
         while order.len() < self.parts.len() && cost < limit {
-            let left = (0..self.parts.len()).filter(|at| order.iter().all(|(o, _)| o != at));
+            let left = (0..self.parts.len()).filter(|at| {
+                let ready = self.planner.missing(&self.parts[*at].0, &done).is_empty();
+                ready && order.iter().all(|(o, _)| o != at)
+            });
             let steps = left.map(|at| (at, self.step(at, &done, rows)));
             // What leaves few rows makes all later steps cheap.
             let price = |step: &Step| step.cost + step.rows * JOIN;

@@ -444,8 +444,10 @@ fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact
                 Fact::Between(more) => ranges.extend(more),
             }
         }
-        let bounded = range.low.is_some() || range.high.is_some() || range.like.is_some();
-        if !range.equal.is_empty() || bounded {
+        if !range.equal.is_empty() {
+            // What is fixed has no bounds beside it: those would be of the next column.
+            ranges.push(IndexRange { equal: range.equal, ..IndexRange::default() });
+        } else if range.low.is_some() || range.high.is_some() || range.like.is_some() {
             ranges.push(range);
         }
     }

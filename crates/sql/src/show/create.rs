@@ -11,6 +11,7 @@ use sqltype::Datum;
 
 use super::{Listing, long_text, table, text};
 use crate::catalog::text::{Style, create_table};
+use crate::catalog::view::ViewDefinition;
 use crate::catalog::{TableDefinition, error};
 use crate::information::{self, Sequences};
 use crate::session::Session;
@@ -40,11 +41,13 @@ pub(super) async fn object(
         CreatedObject::Table => of_table(session, name).await,
         CreatedObject::View => {
             let table = session.table_name(name)?;
+            if let Some(view) = session.view_named(&table)? {
+                return Ok(of_view(session, &view));
+            }
             if !table.is_system() {
                 session.definition_named(&table)?;
             }
-            let message = format!("'{}.{}' is not VIEW", table.database, table.name);
-            Err(SqlError::new(1347, "HY000", message))
+            Err(SqlError::of(1347, &[&table.database, &table.name, &"VIEW"]))
         }
         CreatedObject::Procedure => Err(no_routine("PROCEDURE", plain)),
         CreatedObject::Function => Err(no_routine("FUNCTION", plain)),
@@ -62,6 +65,9 @@ fn no_routine(kind: &str, name: &str) -> SqlError {
 async fn of_table(session: &Session, name: &ObjectName) -> Result<Listing, SqlError> {
     let mut listing = Listing::new([("Table", text(64)), ("Create Table", long_text())]);
     let table = session.table_name(name)?;
+    if let Some(view) = session.view_named(&table)? {
+        return Ok(of_view(session, &view));
+    }
     let statement = if table.is_system() {
         let found = information::table(&table.database, &table.name);
         let found = found.ok_or_else(|| error::no_such_table(&table.database, &table.name))?;
@@ -76,6 +82,23 @@ async fn of_table(session: &Session, name: &ObjectName) -> Result<Listing, SqlEr
     };
     listing.push(vec![Datum::text(&table.name), Datum::text(&statement)]);
     Ok(listing)
+}
+
+/// SHOW CREATE VIEW, and SHOW CREATE TABLE of a view.
+fn of_view(session: &Session, view: &ViewDefinition) -> Listing {
+    let mut listing = Listing::new([
+        ("View", text(64)),
+        ("Create View", long_text()),
+        ("character_set_client", text(64)),
+        ("collation_connection", text(64)),
+    ]);
+    listing.push(vec![
+        Datum::text(&view.name),
+        Datum::text(&view.create_statement()),
+        Datum::text("utf8mb4"),
+        Datum::text(session.facts().collation.name()),
+    ]);
+    listing
 }
 
 /// The statement in the session's style.

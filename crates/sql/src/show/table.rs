@@ -3,15 +3,20 @@
 //! # Owns
 //! Their layouts.
 
+use std::rc::Rc;
+
+use model::Table;
 use sql_expression::SqlError;
 use sql_parser::ast::{Ident, ObjectName};
 use sqltype::{Datum, SqlType};
 
 use super::{Listing, long_text, text, unsigned};
+use crate::catalog::view::is_view;
 use crate::catalog::{TableDefinition, error, names, text as printed};
+use crate::ddl::view;
 use crate::information::schema::{
     PRIVILEGES, column_key, databases as database_names, default_text, extra, index_rows, is_text,
-    system_table_facts, table_facts,
+    system_table_facts, table_facts, view_facts,
 };
 use crate::information::{self, Sequences};
 use crate::session::Session;
@@ -58,7 +63,8 @@ fn table_names(session: &Session, database: &str) -> Vec<(String, &'static str)>
     }
     let cluster = session.kernel.cluster();
     let tables = names::tables_of(&cluster, database);
-    tables.map(|(name, _)| (name.to_owned(), "BASE TABLE")).collect()
+    let kind = |table: &Table| if is_view(table) { "VIEW" } else { "BASE TABLE" };
+    tables.map(|(name, table)| (name.to_owned(), kind(table))).collect()
 }
 
 /// SHOW [FULL] TABLES.
@@ -106,10 +112,12 @@ pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<
         ("Comment", long_text()),
     ]);
     let sequences = Sequences::read(session).await?;
-    for (name, _) in table_names(session, &database) {
+    for (name, kind) in table_names(session, &database) {
         let mut row = vec![Datum::text(&name)];
         if information::schema(&database).is_some() {
             row.extend(system_table_facts());
+        } else if kind == "VIEW" {
+            row.extend(view_facts());
         } else {
             let name = names::TableName { database: database.clone(), name };
             // A table may have gone while its sequence was read.
@@ -170,7 +178,10 @@ pub(super) async fn columns(
         }
         return Ok(listing);
     }
-    let definition = session.definition_named(&table)?;
+    let definition = match session.view_named(&table)? {
+        Some(_) => Rc::new(view::shape(session, &table)?),
+        None => session.definition_named(&table)?,
+    };
     for at in 0..definition.columns.len() {
         listing.push(user_column(session, &definition, at).row(full));
     }
@@ -245,6 +256,9 @@ pub(super) fn indexes(session: &Session, name: &ObjectName) -> Result<Listing, S
     if table.is_system() {
         let found = information::table(&table.database, &table.name);
         found.ok_or_else(|| error::no_such_table(&table.database, &table.name))?;
+        return Ok(listing);
+    }
+    if session.view_named(&table)?.is_some() {
         return Ok(listing);
     }
     let definition = session.definition_named(&table)?;

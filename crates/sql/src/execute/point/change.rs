@@ -73,7 +73,7 @@ fn row_by_key(
     let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope)? else {
         return Ok(None);
     };
-    if !matches!(tables[0].source, Source::Table(_)) {
+    if !matches!(tables[0].source, Source::Table(_)) || tables[0].view.is_some() {
         return Ok(None);
     }
     let mut conditions = Vec::new();
