@@ -148,7 +148,8 @@ async fn claim(kernel: &Kernel, table: TableId, wait: WaitPolicy) -> Result<(), 
         let (key, lock) = (key.clone(), LockMode::Exclusive);
         let projection = Projection::Nothing;
         let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
-        let answers = kernel.execute(vec![ClientOperation { table: claims, action }]).await?;
+        let answers =
+            kernel.execute(vec![ClientOperation { table: claims, version: None, action }]).await?;
         match answers.into_iter().next() {
             Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
             Some(Err(refusal)) => return Err(Failure::Refused(refusal)),

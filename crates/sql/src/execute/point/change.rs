@@ -149,8 +149,10 @@ impl PointUpdate {
         run.session.wrote(table);
         let of_read = |at: &usize| self.scan.definition.columns[*at].column;
         let projection = Projection::Columns(self.read.iter().map(of_read).collect());
+        let version = self.scan.definition.table.version;
         let read = ClientOperation {
             table,
+            version: Some(version),
             action: OperationAction::Read {
                 key: key.clone(),
                 lock: LockMode::Exclusive,
@@ -158,7 +160,7 @@ impl PointUpdate {
                 projection,
             },
         };
-        let write = ClientOperation::update(table, key, values.clone());
+        let write = ClientOperation::update(table, key, values.clone()).of_version(version);
         let commit = run.session.autocommits();
         let answers = match run.session.kernel.execute_all(vec![read, write], commit).await {
             Ok(answers) => answers,
@@ -349,9 +351,9 @@ impl PointDelete {
             StoredKey::NoRow => return Ok(Some(Outcome::affected(0))),
             StoredKey::Unusable => return Ok(None),
         };
-        let table = self.scan.definition.table.id;
-        session.wrote(table);
-        let operation = ClientOperation::delete(table, key);
+        let table = &self.scan.definition.table;
+        session.wrote(table.id);
+        let operation = ClientOperation::delete(table.id, key).of_version(table.version);
         let commit = session.autocommits();
         match session.kernel.execute_all(vec![operation], commit).await {
             Ok(_) => Ok(Some(Outcome::affected(1))),
