@@ -63,7 +63,9 @@ pub(crate) async fn run(
                 continue;
             }
         }
-        let again = autocommit && !mark.is_in_transaction() && !out.is_started();
+        // What was planned by an old definition has done nothing in a transaction that begins so.
+        let again =
+            (autocommit || error.code() == 1412) && !mark.is_in_transaction() && !out.is_started();
         if !(again && is_temporary(&error) && attempt < RERUNS_MAX && at_work < RERUN_TIME) {
             break Err(error);
         }

@@ -13,6 +13,7 @@ pub(crate) mod key;
 pub(crate) mod load;
 pub(crate) mod point;
 pub(crate) mod pushdown;
+pub(crate) mod reference;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;

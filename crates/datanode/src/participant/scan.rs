@@ -424,8 +424,32 @@ impl Participant {
         }
     }
 
+    /// Queues a settled scan for the lock of a row that another leg has staged in its range; none
+    /// when there is no such row any more.
+    ///
+    /// A transaction gives up its shared locks at its commit point and shows its rows a moment
+    /// later: who got an exclusive lock from it would not see them yet. They stay locked until they
+    /// are shown.
+    fn await_staged(&mut self, scan: &mut Scan) -> Option<u64> {
+        if !scan.unsettled {
+            return None;
+        }
+        let partition = scan.request.partition;
+        let replica = self.replicas.get_mut(&partition).expect("checked before the step");
+        let (handle, mode) = scan.locking.expect("admitted with a lock");
+        let hash = cursor::staged_by_others(&self.legs, replica, &scan.range, handle);
+        scan.unsettled = hash.is_some();
+        let (lock, owner) = (LockKey(hash?), LockOwner(handle.0));
+        let answer = replica.locks.request(lock, owner, mode, scan.ticket);
+        assert_eq!(answer, LockAnswer::Waiting, "{partition}: a staged row is locked");
+        hash
+    }
+
     /// Walks over at most a step's rows.
     fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
+        if let Some(hash) = self.await_staged(scan) {
+            return Step::Locked(hash);
+        }
         let partition = scan.request.partition;
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
         let own = scan.own.and_then(|(transaction, leg, seen_to)| {
@@ -437,19 +461,6 @@ impl Participant {
             (None, Some((leg, seen_to))) => View::Own(leg, seen_to),
             (None, None) => View::Committed,
         };
-        if scan.unsettled {
-            // A transaction gives up its shared locks at its commit point and shows its rows a
-            // moment later: who got an exclusive lock from it would not see them yet. They stay
-            // locked until they are shown.
-            let (handle, mode) = scan.locking.expect("admitted with a lock");
-            if let Some(hash) = cursor::staged_by_others(&self.legs, replica, &scan.range, handle) {
-                let (lock, owner) = (LockKey(hash), LockOwner(handle.0));
-                let answer = replica.locks.request(lock, owner, mode, scan.ticket);
-                assert_eq!(answer, LockAnswer::Waiting, "{partition}: a staged row is locked");
-                return Step::Locked(hash);
-            }
-            scan.unsettled = false;
-        }
         let locks = &mut replica.locks;
         let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use collation::CollationId;
-use model::{ClusterState, Table};
+use model::{ClusterState, Table, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::ObjectName;
 
@@ -29,6 +29,11 @@ pub(crate) const ALTER_PREFIX: &str = "#alter-";
 pub(crate) struct TableName {
     pub(crate) database: String,
     pub(crate) name: String,
+}
+
+/// The name of the table that is to take the place of this one.
+pub(crate) fn copy_name(table: TableId) -> String {
+    format!("{ALTER_PREFIX}{}", table.0)
 }
 
 impl TableName {

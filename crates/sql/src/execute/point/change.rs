@@ -8,6 +8,7 @@
 //! before the request.
 //! # Not here
 //! Columns of unique indexes: whose value is twice has to be said, so the general way looks first.
+//! Columns of foreign keys, and rows that others may refer to.
 
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
@@ -21,6 +22,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 use super::{StoredKey, is_exact, stored_key};
 use crate::error::of_refusal;
 use crate::execute::insert::column_at;
+use crate::execute::reference::Links;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
@@ -106,6 +108,9 @@ impl PointUpdate {
             return Ok(None);
         }
         let Some(assigned) = assignments(planner, &scan, update)? else { return Ok(None) };
+        if assigned.iter().any(|assigned| maker.links.concern(&scan.definition, assigned.at)) {
+            return Ok(None);
+        }
         let mut read: Vec<usize> = assigned.iter().map(|assigned| assigned.at).collect();
         for assigned in &assigned {
             assigned.value.visit(&mut |part| {
@@ -337,7 +342,10 @@ impl PointDelete {
             index_hints: Vec::new(),
         }))];
         let scan = row_by_key(planner, &references, delete.filter.as_ref())?;
-        Ok(scan.map(|scan| Self { scan }))
+        let Some(scan) = scan else { return Ok(None) };
+        // Who refers to the row has to be looked for when it is locked.
+        let has_children = Links::planned(planner, &scan.definition)?.has_children();
+        Ok((!has_children).then_some(Self { scan }))
     }
 
     /// Runs it; `None` when the values at hand need the general way.
