@@ -36,6 +36,12 @@ pub(crate) fn copy_name(table: TableId) -> String {
     format!("{ALTER_PREFIX}{}", table.0)
 }
 
+/// The table whose place a table of this name is to take.
+pub(crate) fn copied_by<'a>(cluster: &'a ClusterState, name: &str) -> Option<&'a Arc<Table>> {
+    let id = name.strip_prefix(ALTER_PREFIX)?.parse().ok()?;
+    cluster.tables.get(&TableId(id))
+}
+
 impl TableName {
     /// The kernel's name.
     pub(crate) fn full(&self) -> String {

@@ -49,7 +49,7 @@ pub(super) struct Referrers {
 
 /// What every description with a foreign key has in it. A comment may have it too: then the
 /// definition is read for nothing.
-const MARK: &[u8] = b"FOREIGN KEY";
+const MARK: &str = "FOREIGN KEY";
 
 impl Definitions {
     /// The foreign keys that refer to the table of this full name, which need not be there, in the
@@ -96,5 +96,5 @@ impl Definitions {
 }
 
 fn has_foreign_key(table: &Table) -> bool {
-    table.description.windows(MARK.len()).any(|bytes| bytes == MARK)
+    std::str::from_utf8(&table.description).is_ok_and(|text| text.contains(MARK))
 }

@@ -26,12 +26,12 @@ pub(crate) mod children;
 use std::rc::Rc;
 
 use collation::CollationId;
-use model::{IndexId, Value};
+use model::{ClusterState, IndexId, Value};
 use sql_expression::SqlError;
 use sqltype::{SqlType, TypeKind, storage};
 
 use crate::catalog::foreign_key::{ForeignKeyDefinition, ParentKey, Rule};
-use crate::catalog::names::ALTER_PREFIX;
+use crate::catalog::names::{self, ALTER_PREFIX};
 use crate::catalog::referrers::Referrer;
 use crate::catalog::{TableDefinition, text};
 use crate::plan::Planner;
@@ -98,6 +98,9 @@ impl Links {
             // A foreign key that does not fit what has got its parent's name holds nothing.
             let Some(columns) = columns else { continue };
             let is_copy = referrer.child.name.starts_with(ALTER_PREFIX);
+            if is_copy && !is_being_filled(&cluster, &referrer.child) {
+                continue;
+            }
             let index = index.ok_or_else(missing)?;
             links.children.push(Child { referrer, index, columns, is_copy });
         }
@@ -166,6 +169,12 @@ impl Child {
         let values: Vec<Value> = self.columns.iter().map(|at| row[*at].clone()).collect();
         (!values.contains(&Value::Null)).then_some(values)
     }
+}
+
+/// Whether a table may still take the place of the one it is a copy of: nobody writes that one then.
+/// What a process has left behind that died refers to nothing.
+fn is_being_filled(cluster: &ClusterState, copy: &TableDefinition) -> bool {
+    names::copied_by(cluster, &copy.name).is_some_and(|of| of.writes_blocked)
 }
 
 /// The values of a foreign key in a row as the kernel has it; none when one is NULL.

@@ -508,7 +508,10 @@ async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, S
         let there = rows.iter().enumerate().map(|(number, row)| (number, part(table, row)));
         let there = there.filter(|(_, row)| !is_missing(definition, row));
         let mut values: Vec<Vec<Value>> = there
-            .map(|(number, row)| kernel_row(run, definition, row, hidden.get(number).copied()))
+            .map(|(number, row)| {
+                let number = hidden.get(number).copied();
+                kernel_row(run, definition, row, number, links.has_children())
+            })
             .collect();
         if links.has_own(definition) && !is_ordered {
             // As InnoDB finds them: which of them is in the way of which is the same then.
@@ -585,16 +588,19 @@ impl Removal {
     }
 }
 
-/// A found row as the kernel has it.
+/// A found row as the kernel has it: the `whole` of it, or its primary key and NULLs.
 fn kernel_row(
     run: &Run<'_>,
     definition: &TableDefinition,
     row: &[Datum],
     hidden: Option<u64>,
+    whole: bool,
 ) -> Vec<Value> {
     let mut values = vec![Value::Null; definition.table.columns.len()];
     for (at, column) in definition.columns.iter().enumerate() {
-        values[usize::from(column.column.0)] = stored(run, definition, at, &row[at]);
+        if whole || definition.table.primary_key.contains(&column.column) {
+            values[usize::from(column.column.0)] = stored(run, definition, at, &row[at]);
+        }
     }
     if let Some(key) = definition.hidden_key {
         values[usize::from(key.0)] = Value::UInt(hidden.unwrap_or(0));

@@ -21,6 +21,7 @@ use super::{Child, Links, is_referenced, refuses, translated};
 use crate::access::Values;
 use crate::catalog::TableDefinition;
 use crate::catalog::foreign_key::Rule;
+use crate::catalog::names;
 use crate::error::of_refusal;
 use crate::execute::insert::BATCH;
 use crate::execute::row::RowMaker;
@@ -201,9 +202,8 @@ async fn check_copies(run: &mut Run<'_>, links: &Links, rows: &[Values]) -> Resu
         if !referring_rows(run, child, keys, Rule::Restrict, &none).await?.is_empty() {
             let cluster = run.session.kernel.cluster();
             let copy = &child.referrer.child.name;
-            let of = copy.strip_prefix(crate::catalog::names::ALTER_PREFIX);
-            let of = of.and_then(|id| cluster.tables.get(&TableId(id.parse().ok()?)));
-            let name = of.map_or_else(|| copy.clone(), |table| table.name.clone());
+            let name = names::copied_by(&cluster, copy)
+                .map_or_else(|| copy.clone(), |table| table.name.clone());
             return Err(of_refusal(&Refusal::new(ErrorCode::SchemaChanged, name)));
         }
     }
