@@ -171,8 +171,8 @@ impl Child {
     }
 }
 
-/// Whether a table may still take the place of the one it is a copy of: nobody writes that one then.
-/// What a process has left behind that died refers to nothing.
+/// Whether a table may still take the place of the one it is a copy of: nobody writes that one
+/// then. What a process has left behind that died refers to nothing.
 fn is_being_filled(cluster: &ClusterState, copy: &TableDefinition) -> bool {
     names::copied_by(cluster, &copy.name).is_some_and(|of| of.writes_blocked)
 }
