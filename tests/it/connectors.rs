@@ -43,6 +43,15 @@ fn connector_python() {
     python("mysql.connector");
 }
 
+/// Migrations and models that refer to each other.
+#[test]
+fn django() {
+    let server = Server::start(&[]);
+    let mut command = Command::new(tools().join("python/bin/python"));
+    command.arg(script("django_app.py")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}
+
 #[test]
 fn mysql2_for_node() {
     let server = Server::start(&[]);

@@ -1,11 +1,13 @@
 //! Tests against the real server with real clients.
 
+mod answers;
 mod chaos;
 mod clients;
 mod connectors;
 mod differential;
 mod dump;
 mod durability;
+mod foreign_keys;
 mod hosts;
 mod load;
 mod processes;

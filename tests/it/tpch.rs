@@ -4,7 +4,7 @@
 //! primary keys only, and with the indexes that a row store is given for them, so that plans of
 //! both kinds are tried.
 
-#![expect(clippy::print_stdout, reason = "how long queries take, and which are left out, is told")]
+#![expect(clippy::print_stdout, reason = "how long queries take is told")]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,12 +20,6 @@ const SCALE: f64 = 0.01;
 
 /// How long a query may take, in seconds; its neighbours take milliseconds.
 const LIMIT: u64 = 60;
-
-/// Queries that no plan of today answers within the limit, and why.
-const BEYOND: [(usize, &str); 1] = [(
-    19,
-    "the equality of keys stands in each branch of an OR: lineitem is joined with part in a loop",
-)];
 
 /// Parameters that have no answer in so little data are exchanged for some that have.
 const EXCHANGED: [(usize, &str, &str); 1] = [(17, "'MED BOX'", "'LG BOX'")];
@@ -57,10 +51,6 @@ fn queries_are_answered_as_mariadb_does() {
 fn compare(keys: &str, session: &mut Session, expected: &[Vec<TextRow>]) {
     let mut wrong = Vec::new();
     for (number, expected) in (1..).zip(expected) {
-        if let Some((_, reason)) = BEYOND.iter().find(|(beyond, _)| *beyond == number) {
-            println!("{keys}: Q{number} not asked: {reason}");
-            continue;
-        }
         let began = Instant::now();
         match session.query(&query(number)) {
             Ok(rows) if rows == *expected => {}

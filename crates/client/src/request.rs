@@ -11,6 +11,9 @@ use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
 pub struct ClientOperation {
     /// The table.
     pub table: TableId,
+    /// The version of the table's definition it was made for, if only that will do: refused with
+    /// `SchemaChanged` when there is another. Otherwise it runs under the newest one that it fits.
+    pub version: Option<u32>,
     /// What to do.
     pub action: OperationAction,
 }
@@ -67,17 +70,17 @@ impl ClientOperation {
     /// Reads all columns and locks the row until the transaction ends.
     pub fn read_locked(table: TableId, key: Vec<Value>, lock: LockMode) -> Self {
         let (wait, projection) = (WaitPolicy::Wait, Projection::All);
-        Self { table, action: OperationAction::Read { key, lock, wait, projection } }
+        Self { table, version: None, action: OperationAction::Read { key, lock, wait, projection } }
     }
 
     /// Adds a row.
     pub fn insert(table: TableId, row: Vec<Value>) -> Self {
-        Self { table, action: OperationAction::Insert { row } }
+        Self { table, version: None, action: OperationAction::Insert { row } }
     }
 
     /// Adds or replaces a row.
     pub fn upsert(table: TableId, row: Vec<Value>) -> Self {
-        Self { table, action: OperationAction::Upsert { row } }
+        Self { table, version: None, action: OperationAction::Upsert { row } }
     }
 
     /// Changes columns of a row.
@@ -86,7 +89,11 @@ impl ClientOperation {
         key: Vec<Value>,
         assignments: Vec<(ColumnId, Expression)>,
     ) -> Self {
-        Self { table, action: OperationAction::Update { key, condition: None, assignments } }
+        Self {
+            table,
+            version: None,
+            action: OperationAction::Update { key, condition: None, assignments },
+        }
     }
 
     /// Changes columns of a row if `condition` is true of it.
@@ -97,12 +104,22 @@ impl ClientOperation {
         assignments: Vec<(ColumnId, Expression)>,
     ) -> Self {
         let condition = Some(condition);
-        Self { table, action: OperationAction::Update { key, condition, assignments } }
+        Self {
+            table,
+            version: None,
+            action: OperationAction::Update { key, condition, assignments },
+        }
+    }
+
+    /// The same for this version of the table's definition only.
+    #[must_use]
+    pub fn of_version(self, version: u32) -> Self {
+        Self { version: Some(version), ..self }
     }
 
     /// Removes a row.
     pub fn delete(table: TableId, key: Vec<Value>) -> Self {
-        Self { table, action: OperationAction::Delete { key, condition: None } }
+        Self { table, version: None, action: OperationAction::Delete { key, condition: None } }
     }
 }
 
@@ -210,6 +227,9 @@ pub struct ScanSpec {
     /// only where they cannot: those are as without a program, and nothing of it is done to them.
     /// Not with locks, an order or a limit.
     pub program: Option<Arc<Program>>,
+    /// Wait first for the rows that other transactions have put into the range and have not
+    /// committed; only with a lock, and `WaitPolicy::Wait`.
+    pub settled: bool,
 }
 
 impl ScanSpec {
@@ -227,6 +247,7 @@ impl ScanSpec {
             snapshot: None,
             in_transaction: false,
             program: None,
+            settled: false,
         }
     }
 

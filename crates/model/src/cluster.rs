@@ -295,6 +295,14 @@ pub enum SchemaChange {
         /// The index.
         index: IndexId,
     },
+    /// Several changes as one: all or none, in their order.
+    Together {
+        /// Full names with the table and the version that each stands for, none where it stands for
+        /// no table; refused when one of them does not any more.
+        expected: Vec<(String, Option<(TableId, u32)>)>,
+        /// The changes; none of them is of this kind. The answer is the first one's.
+        changes: Vec<SchemaChange>,
+    },
 }
 
 /// A member that is back when the cluster is restarted as a whole.

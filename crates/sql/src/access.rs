@@ -126,6 +126,7 @@ impl Reader {
             snapshot,
             in_transaction,
             program,
+            settled: false,
         })
     }
 
@@ -160,6 +161,7 @@ impl Reader {
         while keys.peek().is_some() {
             let operation = |key| ClientOperation {
                 table,
+                version: None,
                 action: OperationAction::Read { key, lock, wait, projection: projection.clone() },
             };
             let batch = keys.by_ref().take(KEYS_MAX).map(operation).collect();

@@ -21,12 +21,14 @@ pub(crate) mod default;
 pub(crate) mod draft;
 pub(crate) mod error;
 pub(crate) mod expression;
+pub(crate) mod foreign_key;
 #[cfg(test)]
 pub(crate) mod harness;
 pub(crate) mod kernel_form;
 pub(crate) mod key;
 pub(crate) mod names;
 pub(crate) mod option;
+pub(crate) mod referrers;
 pub(crate) mod text;
 pub(crate) mod view;
 
@@ -42,6 +44,7 @@ use sql_parser::ast;
 use sqltype::{Datum, SqlType};
 
 pub(crate) use database::DatabaseOptions;
+pub(crate) use foreign_key::ForeignKeyDefinition;
 pub(crate) use sql_expression::same_name;
 
 /// A table: immutable, shared by all who use this version.
@@ -63,6 +66,8 @@ pub(crate) struct TableDefinition {
     pub keys: Vec<KeyDefinition>,
     /// CHECK constraints, those of columns among them.
     pub checks: Vec<CheckDefinition>,
+    /// Foreign keys, by name.
+    pub foreign_keys: Vec<ForeignKeyDefinition>,
     /// Everything else said about it.
     pub options: TableOptions,
 }
@@ -279,6 +284,7 @@ const DEFINITIONS_MAX: usize = 8_192;
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
     by_table: RefCell<BTreeMap<TableId, Rc<TableDefinition>>>,
+    referrers: RefCell<referrers::Referrers>,
 }
 
 impl Definitions {

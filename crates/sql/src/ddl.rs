@@ -17,6 +17,8 @@ mod change;
 mod create;
 mod database;
 mod drop;
+mod foreign;
+mod foreign_key;
 mod index;
 mod rebuild;
 pub(crate) mod view;

@@ -63,11 +63,18 @@ pub(crate) async fn run(
                 continue;
             }
         }
-        let again = autocommit && !mark.is_in_transaction() && !out.is_started();
+        // A transaction that begins with a statement of an old definition has done nothing, and may
+        // begin anew; one that has a snapshot has to see what is in it.
+        let begins = error.code() == 1412 && session.transaction.snapshot.is_none();
+        let again = (autocommit || begins) && !mark.is_in_transaction() && !out.is_started();
         if !(again && is_temporary(&error) && attempt < RERUNS_MAX && at_work < RERUN_TIME) {
             break Err(error);
         }
         attempt += 1;
+        if !autocommit {
+            // The locks it has taken would be in the way of whoever is waited for.
+            session.kernel.abort().await;
+        }
         // A table that is being rebuilt takes no writes: when it does again, its definition is new.
         if let Err(late) = ddl::wait_for_writes(session, &error).await {
             break Err(late);

@@ -14,6 +14,7 @@ pub(crate) mod load;
 pub(crate) mod point;
 pub(crate) mod pushdown;
 pub(crate) mod recursion;
+pub(crate) mod reference;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;

@@ -98,6 +98,8 @@ pub struct ScanRequest {
     pub wait: WaitPolicy,
     /// How long it waits for a row's lock; the cluster's lock time-out unless given.
     pub lock_wait: Option<Duration>,
+    /// Wait first for the rows that other transactions have put into the range and not committed.
+    pub settled: bool,
     /// Stop after this many rows of the partition.
     pub limit: Option<u64>,
     /// The chain the client routed a locking scan by; empty for others.

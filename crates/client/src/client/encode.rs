@@ -86,6 +86,9 @@ pub(super) fn batch(
             return Err(Refusal::new(ErrorCode::OperationLimit, "operation numbers"));
         }
         let table = table_of(cluster, operation.table)?;
+        if operation.version.is_some_and(|version| version != table.version) {
+            return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
+        }
         let (partition, kind, decoder) = action(table, &operation.action)?;
         let number = OperationNumber(number);
         encoded.push(Operation { number, partition, table_version: table.version, kind });

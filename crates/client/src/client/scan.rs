@@ -500,6 +500,7 @@ fn request(
         lock: spec.lock,
         wait: spec.wait,
         lock_wait,
+        settled: spec.settled,
         limit: spec.limit,
         chain: wire::Chain::EMPTY,
         program: spec.program.clone(),

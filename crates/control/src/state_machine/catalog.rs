@@ -60,7 +60,34 @@ pub(super) fn change(
         }
         SchemaChange::SetIndexOnline { table, index } => set_index_online(state, *table, *index),
         SchemaChange::DropIndex { table, index } => drop_index(state, *table, *index),
+        SchemaChange::Together { expected, changes } => together(state, expected, changes),
     }
+}
+
+/// Carries out several changes on a copy, which takes the place of the state when all are done.
+fn together(
+    state: &mut ClusterState,
+    expected: &[(String, Option<(TableId, u32)>)],
+    changes: &[SchemaChange],
+) -> Result<TableId, ErrorCode> {
+    for (name, expected) in expected {
+        let known = state.table_named(name).map(|table| (table.id, table.version));
+        if known != *expected {
+            return Err(ErrorCode::SchemaChanged);
+        }
+    }
+    if changes.iter().any(|change| matches!(change, SchemaChange::Together { .. })) {
+        return Err(ErrorCode::BadDefinition);
+    }
+    let mut changed = state.clone();
+    let mut answer = None;
+    for one in changes {
+        let done = change(&mut changed, one)?;
+        answer.get_or_insert(done);
+    }
+    let answer = answer.ok_or(ErrorCode::BadDefinition)?;
+    *state = changed;
+    Ok(answer)
 }
 
 fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<TableId, ErrorCode> {

@@ -76,6 +76,8 @@ struct Scan {
     failed: Option<Refusal>,
     /// Names its lock waits.
     ticket: u64,
+    /// Rows that others have staged in the range may be unseen yet.
+    unsettled: bool,
 }
 
 /// All scans of a participant.
@@ -201,6 +203,7 @@ impl Participant {
             queued: false,
             failed: None,
             ticket: TICKETS_FROM + self.scans.tickets,
+            unsettled: request.settled,
             request,
         };
         self.scans.records.insert(key, scan);
@@ -242,6 +245,11 @@ impl Participant {
         }
         if let Some(epoch) = request.snapshot {
             self.check_snapshot(ctx, replica, epoch)?;
+        }
+        let locks = request.lock != wire::LockMode::Committed && request.wait == WaitPolicy::Wait;
+        if request.settled && !locks {
+            let detail = "a scan waits for others' rows only with locks it waits for";
+            return Err(Refusal::new(ErrorCode::BadRequest, detail));
         }
         let limit = ctx.config().scans_max;
         if self.scans.len() >= limit as usize {
@@ -416,12 +424,34 @@ impl Participant {
         }
     }
 
-    /// Walks over at most a step's rows.
-    fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
+    /// Queues a settled scan for the lock of a row that another leg has staged in its range; none
+    /// when there is no such row any more.
+    ///
+    /// A transaction gives up its shared locks at its commit point and shows its rows a moment
+    /// later: who got an exclusive lock from it would not see them yet. They stay locked until they
+    /// are shown.
+    fn await_staged(&mut self, scan: &mut Scan) -> Option<u64> {
+        if !scan.unsettled {
+            return None;
+        }
         let partition = scan.request.partition;
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
-        let locks = &mut replica.locks;
-        let table = replica.partition.table();
+        let (handle, mode) = scan.locking.expect("admitted with a lock");
+        let hash = cursor::staged_by_others(&self.legs, replica, &scan.range, handle);
+        scan.unsettled = hash.is_some();
+        let (lock, owner) = (LockKey(hash?), LockOwner(handle.0));
+        let answer = replica.locks.request(lock, owner, mode, scan.ticket);
+        assert_eq!(answer, LockAnswer::Waiting, "{partition}: a staged row is locked");
+        hash
+    }
+
+    /// Walks over at most a step's rows.
+    fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
+        if let Some(hash) = self.await_staged(scan) {
+            return Step::Locked(hash);
+        }
+        let partition = scan.request.partition;
+        let replica = self.replicas.get_mut(&partition).expect("checked before the step");
         let own = scan.own.and_then(|(transaction, leg, seen_to)| {
             let handle = self.legs.find(transaction, leg)?;
             Some((self.legs.leg(handle), seen_to))
@@ -431,6 +461,8 @@ impl Participant {
             (None, Some((leg, seen_to))) => View::Own(leg, seen_to),
             (None, None) => View::Committed,
         };
+        let locks = &mut replica.locks;
+        let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
         let mut left = ctx.config().scan_step_rows.max(1);
         let step = loop {

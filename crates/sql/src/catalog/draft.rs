@@ -14,10 +14,11 @@ use sql_expression::{EvalContext, SessionFacts, SqlError, SqlMode};
 use sql_parser::ast::{self, TableBody, TableConstraint};
 use sqltype::{SqlType, StoreMode, TypeKind};
 
+use super::foreign_key::{self, ForeignKeyDraft};
 use super::key::{self, KeyDraft};
 use super::{
-    CheckDefinition, ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition, TableOptions,
-    column, error, expression, option, same_name,
+    CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition,
+    TableDefinition, TableOptions, column, error, expression, option, same_name,
 };
 use crate::session::Session;
 
@@ -103,6 +104,7 @@ pub(crate) struct Draft {
     pub(crate) columns: Vec<ColumnDefinition>,
     pub(crate) keys: Vec<KeyDraft>,
     pub(crate) checks: Vec<CheckDraft>,
+    pub(crate) foreign_keys: Vec<ForeignKeyDraft>,
     pub(crate) options: TableOptions,
 }
 
@@ -125,6 +127,7 @@ pub(crate) struct Complete {
     pub(crate) columns: Vec<ColumnDefinition>,
     pub(crate) keys: Vec<KeyDefinition>,
     pub(crate) checks: Vec<CheckDefinition>,
+    pub(crate) foreign_keys: Vec<ForeignKeyDefinition>,
     pub(crate) options: TableOptions,
 }
 
@@ -158,7 +161,9 @@ impl Draft {
             of_column: None,
         });
         let columns = &definition.columns;
+        let foreign_key = |key| ForeignKeyDraft::of(key, columns);
         Self {
+            foreign_keys: definition.foreign_keys.iter().map(foreign_key).collect(),
             keys: definition.keys.iter().map(|key| KeyDraft::of(key, columns)).collect(),
             checks: checks.collect(),
             columns: definition.columns.clone(),
@@ -202,7 +207,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a key or a check.
+    /// Adds a key, a foreign key or a check.
     pub(crate) fn add_constraint(
         &mut self,
         constraint: &TableConstraint,
@@ -214,7 +219,10 @@ impl Draft {
                 Ok(())
             }
             TableConstraint::Check(check) => self.add_check(check, None, rules),
-            TableConstraint::ForeignKey(_) => Err(error::unsupported("FOREIGN KEY")),
+            TableConstraint::ForeignKey(declared) => {
+                self.foreign_keys.push(ForeignKeyDraft::read(declared, rules)?);
+                Ok(())
+            }
         }
     }
 
@@ -244,15 +252,19 @@ impl Draft {
     pub(crate) fn complete(mut self, rules: &mut Rules<'_>) -> Result<Complete, SqlError> {
         self.check_columns()?;
         key::make_primary_not_null(&mut self.columns, &self.keys);
+        let foreign_keys = foreign_key::complete(&self.columns, self.foreign_keys.clone(), rules)?;
+        foreign_key::add_keys(&mut self.keys, &self.foreign_keys);
         let keys = key::complete(&self.columns, self.keys, rules)?;
         check_auto_increment(&self.columns, &keys)?;
         option::check_partitioning(&self.options, &self.columns, &keys)?;
         check_dependencies(&self.columns)?;
         let checks = complete_checks(&self.columns, self.checks, rules.table)?;
         if !rules.from_catalog {
+            foreign_key::check_checks(&self.columns, &foreign_keys, &checks)?;
             expression::bind(rules.table, &self.columns, &checks, &rules.context)?;
         }
-        Ok(Complete { columns: self.columns, keys, checks, options: self.options })
+        let (columns, options) = (self.columns, self.options);
+        Ok(Complete { columns, keys, checks, foreign_keys, options })
     }
 
     fn check_columns(&self) -> Result<(), SqlError> {

@@ -92,6 +92,63 @@ errors! {
          instead";
     unknown_key(name: &str, table: &str) =
         1176, "42000", "Key '{name}' doesn't exist in table '{table}'";
+    cannot_add_foreign_key() = 1215, "HY000", "Cannot add foreign key constraint";
+    wrong_foreign_key(name: &str) =
+        1239, "42000",
+        "Incorrect foreign key definition for '{name}': Key reference and table reference don't \
+         match";
+    index_of_foreign_key(index: &str) =
+        1553, "HY000", "Cannot drop index '{index}': needed in a foreign key constraint";
+    truncate_of_parent(constraint: &str) =
+        1701, "42000",
+        "Cannot truncate a table referenced in a foreign key constraint ({constraint})";
+    no_parent_table(table: &str) =
+        1824, "HY000", "Failed to open the referenced table '{table}'";
+    duplicate_foreign_key(name: &str) =
+        1826, "HY000", "Duplicate foreign key constraint name '{name}'";
+    column_of_foreign_key(column: &str, key: &str) =
+        1828, "HY000",
+        "Cannot drop column '{column}': needed in a foreign key constraint '{key}'";
+    column_of_parent(column: &str, key: &str, child: &str) =
+        1829, "HY000",
+        "Cannot drop column '{column}': needed in a foreign key constraint '{key}' of table \
+         '{child}'";
+    foreign_key_not_null(column: &str, key: &str) =
+        1830, "HY000",
+        "Column '{column}' cannot be NOT NULL: needed in a foreign key constraint '{key}' SET NULL";
+    change_of_foreign_key(column: &str, key: &str) =
+        1832, "HY000",
+        "Cannot change column '{column}': used in a foreign key constraint '{key}'";
+    change_of_parent(column: &str, key: &str, child: &str) =
+        1833, "HY000",
+        "Cannot change column '{column}': used in a foreign key constraint '{key}' of table \
+         '{child}'";
+    foreign_key_generated(clause: &str) =
+        3104, "HY000", "Cannot define foreign key with {clause} clause on a generated column.";
+    foreign_key_base_of_stored() =
+        3192, "HY000", "Cannot add foreign key on the base column of stored column.";
+    drop_of_parent(table: &str, key: &str, child: &str) =
+        3730, "HY000",
+        "Cannot drop table '{table}' referenced by a foreign key constraint '{key}' on table \
+         '{child}'.";
+    foreign_key_virtual(key: &str, column: &str) =
+        3733, "HY000", "Foreign key '{key}' uses virtual column '{column}' which is not supported.";
+    no_parent_column(column: &str, key: &str, table: &str) =
+        3734, "HY000",
+        "Failed to add the foreign key constraint. Missing column '{column}' for constraint \
+         '{key}' in the referenced table '{table}'";
+    incompatible_columns(child: &str, parent: &str, key: &str) =
+        3780, "HY000",
+        "Referencing column '{child}' and referenced column '{parent}' in foreign key constraint \
+         '{key}' are incompatible.";
+    check_of_foreign_key(column: &str, check: &str, key: &str) =
+        3823, "HY000",
+        "Column '{column}' cannot be used in a check constraint '{check}': needed in a foreign key \
+         constraint '{key}' referential action.";
+    no_parent_key(key: &str, table: &str) =
+        6125, "HY000",
+        "Failed to add the foreign key constraint. Missing unique key for constraint '{key}' in \
+         the referenced table '{table}'";
     table_too_fulltext() =
         1214, "HY000", "The used table type doesn't support FULLTEXT indexes";
     collation_of_other_charset(collation: &str, charset: &str) =

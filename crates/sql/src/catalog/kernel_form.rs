@@ -171,7 +171,7 @@ fn bind(
     database: &str,
     name: &str,
 ) -> Result<TableDefinition, SqlError> {
-    let Complete { mut columns, mut keys, checks, options } = complete;
+    let Complete { mut columns, mut keys, checks, foreign_keys, options } = complete;
     let kernel_column = |name: &str| {
         let at = table.columns.iter().position(|column| column.name == name);
         at.map(|at| ColumnId(at as u16))
@@ -188,7 +188,17 @@ fn bind(
     let hidden_key = kernel_column(HIDDEN_KEY);
     let (database, name) = (database.to_owned(), name.to_owned());
     let table = table.clone();
-    Ok(TableDefinition { table, database, name, columns, hidden_key, keys, checks, options })
+    Ok(TableDefinition {
+        table,
+        database,
+        name,
+        columns,
+        hidden_key,
+        keys,
+        checks,
+        foreign_keys,
+        options,
+    })
 }
 
 fn ordered_index(table: &Table, key: &KeyDefinition) -> Option<IndexId> {

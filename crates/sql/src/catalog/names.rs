@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use collation::CollationId;
-use model::{ClusterState, Table};
+use model::{ClusterState, Table, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::ObjectName;
 
@@ -30,6 +30,17 @@ pub(crate) const ALTER_PREFIX: &str = "#alter-";
 pub(crate) struct TableName {
     pub(crate) database: String,
     pub(crate) name: String,
+}
+
+/// The name of the table that is to take the place of this one.
+pub(crate) fn copy_name(table: TableId) -> String {
+    format!("{ALTER_PREFIX}{}", table.0)
+}
+
+/// The table whose place a table of this name is to take.
+pub(crate) fn copied_by<'a>(cluster: &'a ClusterState, name: &str) -> Option<&'a Arc<Table>> {
+    let id = name.strip_prefix(ALTER_PREFIX)?.parse().ok()?;
+    cluster.tables.get(&TableId(id))
 }
 
 impl TableName {

@@ -313,7 +313,7 @@ fn what_mysql_refuses_is_refused_with_its_number() {
         ("a INT AUTO_INCREMENT KEY, CHECK (a > 1)", 3818),
         ("a INT, CONSTRAINT c CHECK (a > 0), CONSTRAINT C CHECK (a > 1)", 3822),
         ("a INT, FULLTEXT (a)", 1214),
-        ("a INT, FOREIGN KEY (a) REFERENCES u (a)", 1235),
+        ("a INT, FOREIGN KEY (a) REFERENCES u (a)", 1824),
         ("a VARCHAR(50), UNIQUE (a(10))", 1235),
         ("a INT, KEY ((a + 1))", 1235),
         ("a POINT", 1235),

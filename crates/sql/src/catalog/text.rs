@@ -15,10 +15,11 @@ use sql_parser::ast::Expr;
 use sqltype::{Datum, TimeZone, TypeKind};
 
 use super::draft::Complete;
+use super::foreign_key::Rule;
 use super::key::PRIMARY;
 use super::{
-    CheckDefinition, ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod,
-    PartitionByKey, TableDefinition, TableOptions,
+    CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition, KeyKind,
+    KeyMethod, PartitionByKey, TableDefinition, TableOptions,
 };
 
 /// What is printed of a table.
@@ -27,22 +28,23 @@ pub(crate) struct Parts<'a> {
     pub(crate) columns: &'a [ColumnDefinition],
     pub(crate) keys: &'a [KeyDefinition],
     pub(crate) checks: &'a [CheckDefinition],
+    pub(crate) foreign_keys: &'a [ForeignKeyDefinition],
     pub(crate) options: &'a TableOptions,
 }
 
 impl TableDefinition {
     /// What is printed of it.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        let Self { columns, keys, checks, options, .. } = self;
-        Parts { columns, keys, checks, options }
+        let Self { columns, keys, checks, foreign_keys, options, .. } = self;
+        Parts { columns, keys, checks, foreign_keys, options }
     }
 }
 
 impl Complete {
     /// What is printed of it.
     pub(crate) fn parts(&self) -> Parts<'_> {
-        let Self { columns, keys, checks, options } = self;
-        Parts { columns, keys, checks, options }
+        let Self { columns, keys, checks, foreign_keys, options } = self;
+        Parts { columns, keys, checks, foreign_keys, options }
     }
 }
 
@@ -57,13 +59,22 @@ pub(crate) struct Style {
     pub(crate) zone: TimeZone,
     /// The next AUTO_INCREMENT value, if it is to be shown.
     pub(crate) auto_increment: Option<u64>,
+    /// The database whose tables are named without it; none names all with their database.
+    pub(crate) database: Option<String>,
 }
 
 impl Style {
     /// The style of the catalog.
     pub(crate) fn catalog(options: &TableOptions) -> Self {
         let auto_increment = options.auto_increment;
-        Self { quote_all: true, ansi_quotes: false, zone: TimeZone::UTC, auto_increment }
+        let (zone, database) = (TimeZone::UTC, None);
+        Self { quote_all: true, ansi_quotes: false, zone, auto_increment, database }
+    }
+
+    /// The style of messages about a table of this database.
+    fn message(database: &str) -> Self {
+        let (zone, database) = (TimeZone::UTC, Some(database.to_owned()));
+        Self { quote_all: true, ansi_quotes: false, zone, auto_increment: None, database }
     }
 
     fn name(&self, name: &str) -> String {
@@ -82,6 +93,8 @@ pub(crate) fn create_table(name: &str, parts: Parts<'_>, style: &Style) -> Strin
     let of_table = parts.options.collation.0;
     elements.extend(parts.columns.iter().map(|column| self::column(column, of_table, style)));
     elements.extend(parts.keys.iter().map(|key| self::key(key, parts.columns, style)));
+    let foreign_keys = parts.foreign_keys.iter();
+    elements.extend(foreign_keys.map(|key| foreign_key(key, parts.columns, style)));
     elements.extend(parts.checks.iter().map(|check| self::check(check, style)));
     for (at, element) in elements.iter().enumerate() {
         let separator = if at + 1 < elements.len() { ",\n" } else { "\n" };
@@ -251,6 +264,33 @@ fn key(key: &KeyDefinition, columns: &[ColumnDefinition], style: &Style) -> Stri
         out.push_str(" /*!80000 INVISIBLE */");
     }
     out
+}
+
+fn foreign_key(key: &ForeignKeyDefinition, columns: &[ColumnDefinition], style: &Style) -> String {
+    let own: Vec<String> = key.columns.iter().map(|at| style.name(&columns[*at].name)).collect();
+    let of_parent: Vec<String> = key.parent_columns.iter().map(|name| style.name(name)).collect();
+    let mut out = format!(
+        "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES ",
+        style.name(&key.name),
+        own.join(", ")
+    );
+    if style.database.as_ref() != Some(&key.parent.database) {
+        let _ = write!(out, "{}.", style.name(&key.parent.database));
+    }
+    let _ = write!(out, "{} ({})", style.name(&key.parent.name), of_parent.join(", "));
+    for (word, rule) in [("DELETE", key.on_delete), ("UPDATE", key.on_update)] {
+        if rule != Rule::NoAction {
+            let _ = write!(out, " ON {word} {}", rule.word());
+        }
+    }
+    out
+}
+
+/// A foreign key in an error: the table that refers, and the constraint.
+pub(crate) fn failed_foreign_key(child: &TableDefinition, key: &ForeignKeyDefinition) -> String {
+    let style = Style::message(&child.database);
+    let constraint = foreign_key(key, &child.columns, &style);
+    format!("{}.{}, {constraint}", quoted(&child.database), quoted(&child.name))
 }
 
 fn check(check: &CheckDefinition, style: &Style) -> String {

@@ -14,7 +14,8 @@ use sql_parser::ast::{
     self, AlterAction, AlterAlgorithm, AlterLock, AlterTable, ColumnPosition, TableOption,
 };
 
-use super::{change, check_names_free, create, drop, keep_notes, rebuild, user_table};
+use super::foreign_key::Planned;
+use super::{change, check_names_free, create, drop, foreign, keep_notes, rebuild, user_table};
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::key::PRIMARY;
 use crate::catalog::names::{TableName, check_table_name};
@@ -57,6 +58,8 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
         alteration.apply(session, action)?;
     }
     alteration.set_text_options(&alter.actions)?;
+    foreign::give_way(&mut alteration.draft);
+    foreign::check(session, &alteration.old, &alteration.draft)?;
     let Alteration { old, draft, origins, must_rebuild, auto_increment, rename_to, mut rules } =
         alteration;
     let new = draft.complete(&mut rules)?;
@@ -66,6 +69,7 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
         create::check_primary_key(session, &new)?;
     }
     let altered = Altered { old, new, origins, must_rebuild, auto_increment };
+    foreign::check_types(session, &altered)?;
     let outcome = carry_out(session, alter, &name, altered).await?;
     if let Some(to) = rename_to.filter(|to| *to != name) {
         let from = object_name(&name);
@@ -86,6 +90,23 @@ pub(super) struct Altered {
     pub(super) origins: Vec<Option<usize>>,
     pub(super) must_rebuild: bool,
     pub(super) auto_increment: Option<u64>,
+}
+
+impl Altered {
+    /// The table as foreign keys see it.
+    pub(super) fn planned<'a>(&'a self, name: &'a TableName, is_replaced: bool) -> Planned<'a> {
+        let renamed = self.new.columns.iter().zip(&self.origins).filter_map(|(column, origin)| {
+            let before = &self.old.columns[(*origin)?].name;
+            (before != &column.name).then(|| (before.clone(), column.name.clone()))
+        });
+        Planned {
+            name,
+            id: Some(self.old.table.id),
+            parts: self.new.parts(),
+            renamed: renamed.collect(),
+            is_replaced,
+        }
+    }
 }
 
 async fn carry_out(
@@ -147,9 +168,11 @@ impl Alteration<'_> {
             AlterAction::DropColumn(name) => self.drop_column(name.as_str()),
             AlterAction::AddConstraint(constraint) => {
                 // Rows that are there have to fulfil it.
-                let enforced =
-                    matches!(constraint, ast::TableConstraint::Check(check) if check.enforced);
-                self.must_rebuild |= enforced;
+                self.must_rebuild |= match constraint {
+                    ast::TableConstraint::Check(check) => check.enforced,
+                    ast::TableConstraint::ForeignKey(_) => session.variables.foreign_key_checks,
+                    ast::TableConstraint::Index(_) => false,
+                };
                 self.draft.add_constraint(constraint, &mut self.rules)
             }
             AlterAction::RenameTable(name) => {
@@ -175,7 +198,12 @@ impl Alteration<'_> {
         match action {
             AlterAction::DropPrimaryKey => self.drop_key(PRIMARY),
             AlterAction::DropIndex(name) => self.drop_key(name.as_str()),
-            AlterAction::DropForeignKey(name) => Err(error::cannot_drop(name.as_str())),
+            AlterAction::DropForeignKey(name) => {
+                let at = foreign::position(&self.draft, name.as_str());
+                let at = at.ok_or_else(|| error::cannot_drop(name.as_str()))?;
+                self.draft.foreign_keys.remove(at);
+                Ok(())
+            }
             AlterAction::DropCheck(name) => self.drop_check(name.as_str()),
             AlterAction::DropConstraint(name) => self.drop_constraint(name.as_str()),
             AlterAction::AlterCheck(name, enforced) => {
@@ -349,6 +377,7 @@ impl Alteration<'_> {
                 to.clone_into(&mut part.column);
             }
         }
+        foreign::rename_column(&mut self.draft, &self.old, from, to);
         if let Some(partitioning) = &mut self.draft.options.partitioning {
             for column in partitioning.columns.iter_mut().filter(|c| same_name(c, from)) {
                 to.clone_into(column);
@@ -408,17 +437,22 @@ impl Alteration<'_> {
         Ok(())
     }
 
-    /// DROP CONSTRAINT: a key or a check.
+    /// DROP CONSTRAINT: a key, a foreign key or a check.
     fn drop_constraint(&mut self, name: &str) -> Result<(), SqlError> {
         let is_key =
             self.key_position(name).is_ok_and(|at| self.draft.keys[at].kind != KeyKind::Ordinary);
         let named = |own: &Option<String>| own.as_ref().is_some_and(|own| same_name(own, name));
         let is_check = self.draft.checks.iter().any(|check| named(&check.name));
-        match (is_key, is_check) {
-            (true, true) => Err(error::ambiguous_constraint(name)),
-            (true, false) => self.drop_key(name),
-            (false, true) => self.drop_check(name),
-            (false, false) => Err(error::unknown_constraint(name)),
+        let foreign_key = foreign::position(&self.draft, name);
+        match (is_key, is_check, foreign_key) {
+            (true, false, None) => self.drop_key(name),
+            (false, true, None) => self.drop_check(name),
+            (false, false, Some(at)) => {
+                self.draft.foreign_keys.remove(at);
+                Ok(())
+            }
+            (false, false, None) => Err(error::unknown_constraint(name)),
+            _ => Err(error::ambiguous_constraint(name)),
         }
     }
 

@@ -20,7 +20,7 @@ use sqltype::{DateTime, Datum, SqlType, TypeKind, storage};
 use wire::Projection;
 
 use super::alter::Altered;
-use super::{change, refused};
+use super::{change, foreign_key, refused};
 use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
 use crate::catalog::names::TableName;
@@ -249,6 +249,7 @@ pub(super) async fn run(
     let id = old.table.id;
     let mut version = old.table.version;
     let final_description = kernel_form::description(&name.name, new.parts());
+    let linked = foreign_key::link(session, &altered.planned(name, false))?;
     if !plan.cleared.is_empty() {
         if plan.clears_keys {
             let description = without_keys(name, old, &plan.cleared);
@@ -263,7 +264,7 @@ pub(super) async fn run(
     if !plan.added.is_empty() {
         check_version(session, id, version)?;
         let columns = plan.added.iter().map(|at| added(session, &new.columns[*at])).collect();
-        let last = plan.built.is_empty() && plan.renamed.is_empty();
+        let last = plan.built.is_empty() && plan.renamed.is_empty() && linked.is_empty();
         let description = match last {
             true => final_description.clone(),
             false => with_columns(name, old, new, &plan.added),
@@ -275,9 +276,13 @@ pub(super) async fn run(
     let built = build(session, name, old, &plan.built).await?;
     version += built.commands;
     let described = session.kernel.cluster().tables.get(&id).map(|t| t.description.clone());
-    if described.as_ref() != Some(&final_description) || !plan.renamed.is_empty() {
+    let differs = described.as_ref() != Some(&final_description);
+    if differs || !plan.renamed.is_empty() || !linked.is_empty() {
         let renamed = plan.renamed.clone();
-        if let Err(error) = describe(session, id, version, renamed, final_description).await {
+        let description = final_description;
+        let last = SchemaChange::Describe { table: id, version, renamed, description };
+        if let Err(failure) = change(session, linked.with(last)).await {
+            let error = SqlError::from(failure);
             undo_build(session, id, &built.names).await;
             return Err(error);
         }

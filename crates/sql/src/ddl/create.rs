@@ -16,6 +16,7 @@ use sql_parser::ast::{
 };
 use sqltype::{Datum, SqlType, TypeKind};
 
+use super::foreign_key::{self, Planned};
 use super::{change, check_names_free, keep_notes, refused, user_table, warn};
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::names::{TableName, check_table_name};
@@ -87,6 +88,8 @@ fn draft_like(session: &Session, source: &ObjectName) -> Result<Draft, SqlError>
     let definition = session.definition_named(&source)?;
     let mut draft = Draft::of(&definition);
     draft.options.auto_increment = None;
+    // As in MySQL, what it refers to is not taken over; the keys are.
+    draft.foreign_keys.clear();
     for check in &mut draft.checks {
         // The names are the other table's.
         check.name = None;
@@ -108,7 +111,16 @@ async fn make(
     check_primary_key(session, &complete)?;
     note_keys_not_kept(session, &complete);
     let full = name.full();
-    match change(session, kernel_form::create(&full, &name.name, &complete)).await {
+    let planned = Planned {
+        name,
+        id: None,
+        parts: complete.parts(),
+        renamed: Vec::new(),
+        is_replaced: false,
+    };
+    let linked = foreign_key::link(session, &planned)?;
+    let create = kernel_form::create(&full, &name.name, &complete);
+    match change(session, linked.with(create)).await {
         Ok(table) => Ok(Ok(table)),
         Err(failure) if refused(&failure, ErrorCode::TableExists) => {
             exists(session, name, if_not_exists).map(Err)

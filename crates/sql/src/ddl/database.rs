@@ -3,11 +3,11 @@
 //! # Owns
 //! Their effects, and what the client is told.
 
-use model::{ErrorCode, SchemaChange};
+use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{AlterDatabase, CreateDatabase, DropDatabase};
 
-use super::{change, refused, warn};
+use super::{change, foreign_key, refused, warn};
 use crate::catalog::{DatabaseOptions, error, names};
 use crate::information;
 use crate::result::Outcome;
@@ -72,7 +72,10 @@ pub(super) async fn drop(session: &mut Session, drop: &DropDatabase) -> Result<O
     let cluster = session.kernel.cluster();
     let tables = names::tables_of(&cluster, name).count() as u64;
     if cluster.databases.contains_key(name) {
-        let dropped = change(session, SchemaChange::DropDatabase { name: name.to_owned() }).await;
+        let all: Vec<TableId> = names::tables_of(&cluster, name).map(|(_, t)| t.id).collect();
+        let linked = foreign_key::check_drop(session, &all)?;
+        let drop = SchemaChange::DropDatabase { name: name.to_owned() };
+        let dropped = change(session, linked.with(drop)).await;
         match dropped {
             Ok(_) => {
                 if session.database.as_deref() == Some(name) {

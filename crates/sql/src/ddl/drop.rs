@@ -9,12 +9,10 @@ use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{DropTable, ObjectName};
 
-use super::{change, refused, user_table, warn};
-use crate::catalog::draft::generated_ordinal;
-use crate::catalog::kernel_form;
+use super::{change, foreign_key, refused, user_table, warn};
+use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::is_view;
-use crate::catalog::{CheckDefinition, TableDefinition, error};
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -48,17 +46,37 @@ pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Ou
     for name in missing {
         warn(session, error::unknown_table(&name.full()));
     }
-    for id in found {
-        match change(session, SchemaChange::DropTable { table: id }).await {
-            Ok(_) => {}
-            // Somebody else was faster: it is gone all the same.
-            Err(failure) if refused(&failure, ErrorCode::UnknownTable) => continue,
+    drop_all(session, found).await?;
+    Ok(Outcome::default())
+}
+
+/// Drops tables, all at once.
+async fn drop_all(session: &mut Session, mut tables: Vec<TableId>) -> Result<(), SqlError> {
+    loop {
+        let cluster = session.kernel.cluster();
+        // Somebody else may have been faster: they are gone all the same.
+        tables.retain(|id| cluster.tables.contains_key(id));
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let linked = foreign_key::check_drop(session, &tables)?;
+        let drops = tables.iter().map(|table| SchemaChange::DropTable { table: *table });
+        match change(session, linked.with_all(drops)).await {
+            Ok(_) => break,
+            Err(failure) if refused(&failure, ErrorCode::SchemaChanged) => {
+                let now = session.kernel.cluster();
+                if tables.iter().all(|id| now.tables.contains_key(id)) {
+                    return Err(failure.into());
+                }
+            }
             Err(failure) => return Err(failure.into()),
         }
+    }
+    for id in tables {
         // What remains of the sequence is a row nobody looks at.
         let _ = session.shared.sequences.forget(&session.kernel, id).await;
     }
-    Ok(Outcome::default())
+    Ok(())
 }
 
 /// RENAME TABLE: all pairs or none.
@@ -87,46 +105,15 @@ pub(super) async fn rename(
         moved.insert(to.full(), Some(id));
         names.push((id, to.full()));
     }
-    match change(session, SchemaChange::RenameTables { names: names.clone() }).await {
-        Ok(_) => {}
+    let linked = foreign_key::link_renamed(session, &names)?;
+    match change(session, linked.with(SchemaChange::RenameTables { names })).await {
+        Ok(_) => Ok(Outcome::default()),
         Err(failure) if refused(&failure, ErrorCode::TableExists) => {
             let (_, to) = &pairs[pairs.len() - 1];
-            return Err(error::table_exists(to.name.as_str()));
+            Err(error::table_exists(to.name.as_str()))
         }
-        Err(failure) => return Err(failure.into()),
+        Err(failure) => Err(failure.into()),
     }
-    for (id, _) in names {
-        let before = cluster.tables.get(&id);
-        let Some(before) = before.and_then(|t| session.shared.definitions.of(t).ok()) else {
-            continue;
-        };
-        rename_checks(session, &before).await?;
-    }
-    Ok(Outcome::default())
-}
-
-/// Names of CHECK constraints that were made from the table's name follow it.
-pub(super) async fn rename_checks(
-    session: &Session,
-    before: &TableDefinition,
-) -> Result<(), SqlError> {
-    let generated = |check: &CheckDefinition| generated_ordinal(&check.name, &before.name);
-    if before.checks.iter().all(|check| generated(check).is_none()) {
-        return Ok(());
-    }
-    let cluster = session.kernel.cluster();
-    let Some(table) = cluster.tables.get(&before.table.id) else { return Ok(()) };
-    let mut after = TableDefinition::clone(&*session.shared.definitions.of(table)?);
-    for check in &mut after.checks {
-        if let Some(ordinal) = generated_ordinal(&check.name, &before.name) {
-            check.name = crate::catalog::draft::generated_check_name(&after.name, ordinal);
-        }
-    }
-    let description = kernel_form::description(&after.name, after.parts());
-    let version = table.version;
-    let (table, renamed) = (table.id, Vec::new());
-    change(session, SchemaChange::Describe { table, version, renamed, description }).await?;
-    Ok(())
 }
 
 /// TRUNCATE: a new identity, and a new sequence with it.
@@ -137,7 +124,8 @@ pub(super) async fn truncate(
     let name = user_table(session, session.table_name(name)?)?;
     let definition = session.definition_named(&name)?;
     let table = definition.table.id;
-    match change(session, SchemaChange::TruncateTable { table }).await {
+    let linked = foreign_key::check_truncate(session, &definition)?;
+    match change(session, linked.with(SchemaChange::TruncateTable { table })).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, table).await;
             Ok(Outcome::default())

@@ -16,7 +16,7 @@
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{Column, ColumnType, ErrorClass, ErrorCode, SchemaChange, TableId, Value};
+use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
 use sql_expression::{SqlError, SqlMode};
 use sqltype::{Datum, SqlType, TypeKind};
 use stdx::Duration;
@@ -24,10 +24,11 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use super::alter::Altered;
 use super::change::is_value_kept;
-use super::{change, refused};
-use crate::catalog::names::{ALTER_PREFIX, TableName};
-use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form};
+use super::{change, foreign_key, refused};
+use crate::catalog::names::{TableName, copy_name};
+use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form, same_name};
 use crate::error::of_refusal;
+use crate::execute::reference::batch::Batch;
 use crate::execute::row::{RowMaker, implicit_default};
 use crate::execute::run::Run;
 use crate::execute::scan::datum_of;
@@ -90,7 +91,15 @@ async fn claimed(
         let _ = undo(&session.kernel, old.id, &name.database).await;
         return Err(failure.into());
     }
-    match change(session, SchemaChange::ReplaceTable { old: old.id, new }).await {
+    let replace = SchemaChange::ReplaceTable { old: old.id, new };
+    let linked = match foreign_key::link(session, &altered.planned(name, true)) {
+        Ok(linked) => linked,
+        Err(error) => {
+            let _ = undo(&session.kernel, old.id, &name.database).await;
+            return Err(error);
+        }
+    };
+    match change(session, linked.with(replace)).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, old.id).await;
             Ok(outcome)
@@ -117,7 +126,7 @@ fn check_unchanged(session: &Session, altered: &Altered, commands: u32) -> Resul
 
 /// The full name of the table that is to take the place of another.
 fn hidden_name(database: &str, old: TableId) -> String {
-    format!("{database}.{ALTER_PREFIX}{}", old.0)
+    format!("{database}.{}", copy_name(old))
 }
 
 /// Takes away what a copy has left: the block, and the hidden table. Nothing if there is nothing.
@@ -148,7 +157,8 @@ async fn claim(kernel: &Kernel, table: TableId, wait: WaitPolicy) -> Result<(), 
         let (key, lock) = (key.clone(), LockMode::Exclusive);
         let projection = Projection::Nothing;
         let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
-        let answers = kernel.execute(vec![ClientOperation { table: claims, action }]).await?;
+        let answers =
+            kernel.execute(vec![ClientOperation { table: claims, version: None, action }]).await?;
         match answers.into_iter().next() {
             Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
             Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
@@ -238,7 +248,9 @@ async fn fill(
 ) -> Result<(TableId, Outcome), SqlError> {
     let old = &altered.old;
     let hidden = hidden_name(&name.database, old.table.id);
-    let id = change(session, kernel_form::create(&hidden, &name.name, &altered.new)).await?;
+    let linked = foreign_key::link_copy(session, &altered.planned(name, false))?;
+    let create = kernel_form::create(&hidden, &name.name, &altered.new);
+    let id = change(session, linked.with(create)).await?;
     // When a snapshot is there, all that was committed before the block is complete everywhere.
     let epoch = session.kernel.open_snapshot().await?;
     session.kernel.close_snapshot(epoch);
@@ -295,6 +307,8 @@ struct Copy<'a> {
     records: u64,
     /// The largest value of the AUTO_INCREMENT column so far.
     largest: u64,
+    /// Positions of the foreign keys that the table has already.
+    known: Vec<usize>,
 }
 
 /// A row of the new table, and its values as they are stored.
@@ -306,7 +320,11 @@ struct Made {
 impl<'a> Copy<'a> {
     fn new(altered: &'a Altered, definition: Rc<TableDefinition>, maker: RowMaker) -> Self {
         let largest = definition.sequence_start() - 1;
-        Self { altered, definition, maker, records: 0, largest }
+        let foreign_keys = definition.foreign_keys.iter().enumerate();
+        let has =
+            |name: &str| altered.old.foreign_keys.iter().any(|key| same_name(&key.name, name));
+        let known = foreign_keys.filter(|(_, key)| has(&key.name)).map(|(at, _)| at).collect();
+        Self { altered, definition, maker, records: 0, largest, known }
     }
 
     async fn rows(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
@@ -455,29 +473,28 @@ impl<'a> Copy<'a> {
         if batch.is_empty() {
             return Ok(());
         }
-        let table = self.definition.table.id;
+        let table = &self.definition.table;
         let kernel = run.session.kernel.beside();
+        let mut all = Batch::default();
+        for made in batch {
+            let insert = ClientOperation::insert(table.id, made.values.clone());
+            all.push(insert.of_version(table.version), made.row);
+            // What the table referred to before it refers to still: nobody changes it now.
+            all.refer(&self.maker, &made.values, None, &self.known)?;
+        }
         let mut attempt = 0;
         loop {
-            let operation = |made: &Made| ClientOperation::insert(table, made.values.clone());
-            let operations = batch.iter().map(operation).collect();
-            let Err(rejected) = kernel.execute_all(operations, true).await else { return Ok(()) };
-            let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = &rejected.failure else {
-                return Err(rejected.failure.into());
+            let Err(error) = all.clone().send(&kernel, &self.maker, true).await else {
+                return Ok(());
             };
-            if refusal.code.class() == ErrorClass::Temporary && attempt < ATTEMPTS_MAX {
-                attempt += 1;
-                run.session.kernel.sleep(PAUSE).await?;
-                continue;
+            // Of what was found before it was refused, nothing is to stay locked.
+            kernel.abort().await;
+            let is_temporary = matches!(error.code(), 1205 | 1213 | 1297 | 1412);
+            if !is_temporary || attempt == ATTEMPTS_MAX {
+                return Err(error);
             }
-            let row = rejected.at.and_then(|at| batch.get(at)).map(|made| made.row.as_slice());
-            return Err(match (refusal.code, row) {
-                (ErrorCode::RowExists, Some(row)) => self.maker.duplicate(None, row),
-                (ErrorCode::UniqueViolation, Some(row)) => {
-                    self.maker.duplicate(Some(&refusal.detail), row)
-                }
-                _ => of_refusal(refusal),
-            });
+            attempt += 1;
+            run.session.kernel.sleep(PAUSE).await?;
         }
     }
 }

@@ -134,6 +134,7 @@ fn without_columns(name: &TableName, table: &Arc<Table>) -> TableDefinition {
         hidden_key: None,
         keys: Vec::new(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
         options: Default::default(),
     }
 }

@@ -10,7 +10,7 @@ mod duplicate;
 
 use std::rc::Rc;
 
-use client::{ClientOperation, OperationAnswer};
+use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
 use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, InsertSource};
@@ -19,7 +19,9 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::TableDefinition;
-use crate::error::of_refusal;
+use crate::execute::reference;
+use crate::execute::reference::batch::{Batch, refused};
+use crate::execute::reference::children::{self, Cascade};
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::datum_of;
@@ -387,45 +389,70 @@ async fn take(
 
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
 async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
-    let table = plan.maker.definition.table.id;
-    if plan.maker.ignore && !plan.maker.definition.table.unique_indexes.is_empty() {
+    let maker = &plan.maker;
+    let is_linked = !maker.links.is_empty();
+    if maker.ignore && (is_linked || !maker.definition.table.unique_indexes.is_empty()) {
         return unless_duplicate(run, plan, new).await;
     }
-    let alone = run.session.autocommits() && new.len() <= BATCH && !plan.maker.ignore;
+    if maker.ignore {
+        return unless_exists(run, plan, new).await;
+    }
+    let alone = run.session.autocommits() && new.len() <= BATCH;
+    let mut affected = 0;
+    let mut new = new.into_iter().peekable();
+    while new.peek().is_some() {
+        let mut batch = Batch::default();
+        for new in new.by_ref().take(BATCH) {
+            store(&mut batch, plan, new, ClientOperation::insert)?;
+        }
+        affected += batch.send(&run.session.kernel, maker, alone).await?.len() as u64;
+    }
+    Ok(affected)
+}
+
+/// Adds a row to a batch, with the search for its parents.
+fn store(
+    batch: &mut Batch,
+    plan: &InsertPlan,
+    new: New,
+    how: fn(model::TableId, Vec<Value>) -> ClientOperation,
+) -> Result<(), SqlError> {
+    let maker = &plan.maker;
+    let table = &maker.definition.table;
+    if !maker.links.has_parents() {
+        batch.push(how(table.id, new.values).of_version(table.version), new.row);
+        return Ok(());
+    }
+    batch.push(how(table.id, new.values.clone()).of_version(table.version), new.row);
+    batch.refer(maker, &new.values, None, &[])
+}
+
+/// IGNORE without keys to look at: whatever is there already stays.
+async fn unless_exists(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+) -> Result<u64, SqlError> {
+    let table = &plan.maker.definition.table;
     let mut affected = 0;
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let (mut rows, mut operations) = (Vec::new(), Vec::new());
         for row in new.by_ref().take(BATCH) {
-            operations.push(ClientOperation::insert(table, row.values));
+            let insert = ClientOperation::insert(table.id, row.values);
+            operations.push(insert.of_version(table.version));
             rows.push(row.row);
         }
-        if plan.maker.ignore {
-            for (row, answer) in rows.iter().zip(run.session.kernel.execute(operations).await?) {
-                match answer {
-                    Ok(_) => affected += 1,
-                    Err(refusal) => {
-                        let error = refused(plan, &refusal, row);
-                        if !is_duplicate(&refusal) {
-                            return Err(error);
-                        }
-                        run.context.note(Level::Warning, error);
+        for (row, answer) in rows.iter().zip(run.session.kernel.execute(operations).await?) {
+            match answer {
+                Ok(_) => affected += 1,
+                Err(refusal) => {
+                    let error = refused(&plan.maker, &refusal, row);
+                    if !is_duplicate(&refusal) {
+                        return Err(error);
                     }
+                    run.context.note(Level::Warning, error);
                 }
-            }
-            continue;
-        }
-        let count = operations.len() as u64;
-        match run.session.kernel.execute_all(operations, alone).await {
-            Ok(_) => affected += count,
-            Err(rejected) => {
-                let row = rejected.at.and_then(|at| rows.get(at));
-                return Err(match (&rejected.failure, row) {
-                    (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
-                        refused(plan, refusal, row)
-                    }
-                    _ => rejected.failure.into(),
-                });
             }
         }
     }
@@ -445,22 +472,31 @@ async fn unless_duplicate(
             run.context.note(Level::Warning, error);
             continue;
         }
-        insert_one(run, plan, new).await?;
-        affected += 1;
+        let before = run.session.kernel.savepoint();
+        match insert_one(run, plan, new).await {
+            Ok(()) => affected += 1,
+            Err(error) => leave_out(run, before, error).await?,
+        }
     }
     Ok(affected)
 }
 
-fn is_duplicate(refusal: &Refusal) -> bool {
-    matches!(refusal.code, ErrorCode::RowExists | ErrorCode::UniqueViolation)
+/// With IGNORE: undoes what has been done for a row that a foreign key refuses, and goes on.
+pub(crate) async fn leave_out(
+    run: &mut Run<'_>,
+    before: Savepoint,
+    error: SqlError,
+) -> Result<(), SqlError> {
+    if !reference::leaves_out(&error) {
+        return Err(error);
+    }
+    run.session.kernel.rollback_to(before).await?;
+    run.context.note(Level::Warning, error);
+    Ok(())
 }
 
-fn refused(plan: &InsertPlan, refusal: &Refusal, row: &[Datum]) -> SqlError {
-    match refusal.code {
-        ErrorCode::RowExists => plan.maker.duplicate(None, row),
-        ErrorCode::UniqueViolation => plan.maker.duplicate(Some(&refusal.detail), row),
-        _ => of_refusal(refusal),
-    }
+fn is_duplicate(refusal: &Refusal) -> bool {
+    matches!(refusal.code, ErrorCode::RowExists | ErrorCode::UniqueViolation)
 }
 
 /// A row that keeps another from being inserted, locked, with the unique index by which it does,
@@ -496,30 +532,25 @@ async fn conflicting(
 }
 
 /// Inserts one row of which is known that nothing is in its way.
-async fn insert_one(run: &Run<'_>, plan: &InsertPlan, new: New) -> Result<(), SqlError> {
-    let operation = ClientOperation::insert(plan.maker.definition.table.id, new.values);
-    match run.session.kernel.execute_all(vec![operation], false).await {
-        Ok(_) => Ok(()),
-        Err(rejected) => Err(match &rejected.failure {
-            Failure::Refused(refusal) | Failure::Aborted(refusal) => {
-                refused(plan, refusal, &new.row)
-            }
-            _ => rejected.failure.into(),
-        }),
-    }
+async fn insert_one(run: &mut Run<'_>, plan: &InsertPlan, new: New) -> Result<(), SqlError> {
+    let mut batch = Batch::default();
+    store(&mut batch, plan, new, ClientOperation::insert)?;
+    batch.send(&run.session.kernel, &plan.maker, false).await.map(|_| ())
 }
 
 async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
-    let table = plan.maker.definition.table.clone();
+    let maker = &plan.maker;
+    let table = maker.definition.table.clone();
     let mut affected = 0;
-    if table.unique_indexes.is_empty() {
+    if table.unique_indexes.is_empty() && !maker.links.has_children() {
         let alone = run.session.autocommits() && new.len() <= BATCH;
-        let mut values = new.into_iter().map(|new| new.values).peekable();
-        while values.peek().is_some() {
-            let upsert = |row| ClientOperation::upsert(table.id, row);
-            let operations: Vec<_> = values.by_ref().take(BATCH).map(upsert).collect();
-            let answers = run.session.kernel.execute_all(operations, alone).await;
-            for answer in answers.map_err(|rejected| SqlError::from(rejected.failure))? {
+        let mut new = new.into_iter().peekable();
+        while new.peek().is_some() {
+            let mut batch = Batch::default();
+            for new in new.by_ref().take(BATCH) {
+                store(&mut batch, plan, new, ClientOperation::upsert)?;
+            }
+            for answer in batch.send(&run.session.kernel, maker, alone).await? {
                 let existed = matches!(answer, OperationAnswer::Written { existed: true });
                 affected += 1 + u64::from(existed);
             }
@@ -528,7 +559,12 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
     }
     for new in new {
         while let Some((old, _)) = conflicting(run, plan, &new).await? {
-            let delete = ClientOperation::delete(table.id, plan.maker.primary_key(&old));
+            // Who refers to the row that goes is asked, though another of its key comes.
+            let (key, old) = (maker.primary_key(&old), [old]);
+            let mut cascade = Cascade::default();
+            cascade.goes(&maker.definition, &key);
+            children::before_delete(run, &maker.links, &old, &mut cascade).await?;
+            let delete = ClientOperation::delete(table.id, key).of_version(table.version);
             let deleted = run.session.kernel.execute_all(vec![delete], false).await;
             deleted.map_err(|rejected| SqlError::from(rejected.failure))?;
             affected += 1;
@@ -548,12 +584,15 @@ async fn update_duplicates(
     let mut affected = 0;
     for (number, new) in new.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
-        match conflicting(run, plan, &new).await? {
-            Some((old, _)) => affected += update_duplicate(run, plan, new, old).await?,
-            None => {
-                insert_one(run, plan, new).await?;
-                affected += 1;
-            }
+        let before = run.session.kernel.savepoint();
+        let done = match conflicting(run, plan, &new).await? {
+            Some((old, _)) => update_duplicate(run, plan, new, old).await,
+            None => insert_one(run, plan, new).await.map(|()| 1),
+        };
+        match done {
+            Ok(rows) => affected += rows,
+            Err(error) if plan.maker.ignore => leave_out(run, before, error).await?,
+            Err(error) => return Err(error),
         }
     }
     Ok(affected)

@@ -8,14 +8,19 @@
 //! # Not here
 //! Files of the server: refused, as a server that reads files for clients reads too many.
 
-use client::ClientOperation;
-use model::ErrorCode;
+use client::{ClientOperation, OperationAnswer};
+use model::{ErrorCode, Value};
 use mysql_wire::answer;
 use sql_expression::{Binder, Clause, Level, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
 use sqltype::{Datum, SqlType};
+use wire::{LockMode, Projection, WaitPolicy};
 
+use crate::access::{ReadMode, Reader};
 use crate::execute::insert::{BATCH, column_at};
+use crate::execute::reference;
+use crate::execute::reference::batch::Batch;
+use crate::execute::reference::children::{Cascade, before_delete};
 use crate::execute::row::RowMaker;
 use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
@@ -105,6 +110,11 @@ pub(crate) async fn load_data(
         format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}");
     let affected = records - skipped + deleted;
     Ok(Outcome::Done { affected, last_insert_id: 0, info })
+}
+
+/// Whether an error is about one row, which LOCAL leaves out.
+fn is_of_row(error: &SqlError) -> bool {
+    error.code() == 1062 || reference::leaves_out(error)
 }
 
 fn targets_of(
@@ -217,20 +227,29 @@ impl Loader {
             Some(_) => self.take_numbers(run, rows.len() as u64, Spacing::default()).await?,
             None => 0,
         };
-        let (mut operations, mut complete) = (Vec::new(), Vec::new());
+        let mut complete = Vec::with_capacity(rows.len());
         for (number, mut row) in rows.into_iter().enumerate() {
             self.maker.complete(run, &mut row, true).await?;
             let values = self.maker.kernel_row(run, &row, hidden + number as u64);
-            operations.push(match self.replace {
-                true => ClientOperation::upsert(table, values),
-                false => ClientOperation::insert(table, values),
-            });
-            complete.push(row);
+            complete.push((values, row));
         }
+        if !self.maker.links.is_empty() {
+            return self.send_one_by_one(run, complete).await;
+        }
+        let (operations, complete): (Vec<_>, Vec<_>) = complete
+            .into_iter()
+            .map(|(values, row)| {
+                let operation = match self.replace {
+                    true => ClientOperation::upsert(table, values),
+                    false => ClientOperation::insert(table, values),
+                };
+                (operation.of_version(definition.table.version), row)
+            })
+            .unzip();
         let answers = run.session.kernel.execute(operations).await?;
         for (row, answer) in complete.iter().zip(answers) {
             match answer {
-                Ok(client::OperationAnswer::Written { existed: true }) => self.counts.deleted += 1,
+                Ok(OperationAnswer::Written { existed: true }) => self.counts.deleted += 1,
                 Ok(_) => {}
                 Err(refusal) => {
                     let index = match refusal.code {
@@ -243,6 +262,70 @@ impl Loader {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Stores rows that refer to others, or are referred to. All of them at once, when nothing is
+    /// in the way of any; otherwise one by one, and those that cannot be stored are left out.
+    async fn send_one_by_one(
+        &mut self,
+        run: &mut Run<'_>,
+        rows: Vec<(Vec<Value>, Row)>,
+    ) -> Result<(), SqlError> {
+        let before = run.session.kernel.savepoint();
+        match self.store(run, &rows).await {
+            Ok(()) => return Ok(()),
+            Err(error) if is_of_row(&error) => run.session.kernel.rollback_to(before).await?,
+            Err(error) => return Err(error),
+        }
+        for row in rows.chunks(1) {
+            let before = run.session.kernel.savepoint();
+            match self.store(run, row).await {
+                Ok(()) => {}
+                Err(error) if is_of_row(&error) => {
+                    run.session.kernel.rollback_to(before).await?;
+                    run.context.note(Level::Warning, error);
+                    self.counts.skipped += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores rows, all or none.
+    async fn store(
+        &mut self,
+        run: &mut Run<'_>,
+        rows: &[(Vec<Value>, Row)],
+    ) -> Result<(), SqlError> {
+        let definition = self.maker.definition.clone();
+        let table = &definition.table;
+        let links = self.maker.links.clone();
+        if self.replace && links.has_children() {
+            let mode = ReadMode::Locking(LockMode::Exclusive, WaitPolicy::Wait);
+            let kernel = run.session.kernel.clone();
+            let reader = Reader { kernel, table: table.clone(), mode, projection: Projection::All };
+            let keys = rows.iter().map(|(values, _)| self.maker.primary_key(values)).collect();
+            let going: Vec<Vec<Value>> =
+                reader.by_primary_key(keys).await?.into_iter().flatten().collect();
+            let mut cascade = Cascade::default();
+            before_delete(run, &links, &going, &mut cascade).await?;
+        }
+        let mut batch = Batch::default();
+        for (values, row) in rows {
+            let operation = match self.replace {
+                true => ClientOperation::upsert(table.id, values.clone()),
+                false => ClientOperation::insert(table.id, values.clone()),
+            };
+            batch.push(operation.of_version(table.version), row.clone());
+            batch.refer(&self.maker, values, None, &[])?;
+        }
+        let answers = batch.send(&run.session.kernel, &self.maker, false).await?;
+        let existed = |answer: &&OperationAnswer| {
+            matches!(answer, OperationAnswer::Written { existed: true })
+        };
+        self.counts.deleted += answers.iter().filter(existed).count() as u64;
         Ok(())
     }
 

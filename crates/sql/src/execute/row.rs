@@ -15,6 +15,7 @@ use sql_expression::{
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
+use crate::execute::reference::Links;
 use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
@@ -27,6 +28,8 @@ pub(crate) struct RowMaker {
     defaults: Vec<Default>,
     generated: Vec<(usize, Formula)>,
     checks: Vec<(String, Formula)>,
+    /// What its foreign keys ask for, and those that refer to it.
+    pub(crate) links: Rc<Links>,
     /// IGNORE: what does not fit is made to fit, with a warning.
     pub(crate) ignore: bool,
 }
@@ -76,10 +79,11 @@ impl RowMaker {
             let formula = Formula::new(binder.bind(&check.expression, Clause::Check)?);
             checks.push((check.name.clone(), formula));
         }
-        Ok(Self { definition: definition.clone(), defaults, generated, checks, ignore })
+        let links = Links::planned(planner, definition)?;
+        Ok(Self { definition: definition.clone(), defaults, generated, checks, links, ignore })
     }
 
-    /// Whether rows are stored as given: nothing is computed or checked.
+    /// Whether rows are stored as given: nothing is computed, and no CHECK is looked at.
     pub(crate) fn is_plain(&self) -> bool {
         self.generated.is_empty()
             && self.checks.is_empty()

@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use client::ClientOperation;
-use model::{ErrorCode, Expression as KernelExpression, Refusal, Value};
+use model::{Expression as KernelExpression, Value};
 use sql_expression::{Binder, Clause, Expression, Level, OrderBy, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::{ColumnDefault, TableDefinition};
-use crate::error::of_refusal;
 use crate::execute::cursor;
-use crate::execute::insert::{BATCH, stored};
+use crate::execute::insert::{BATCH, leave_out, stored};
+use crate::execute::reference::Links;
+use crate::execute::reference::batch::Batch;
+use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
 use crate::execute::row::{RowMaker, now};
 use crate::execute::run::{Row, Run};
-use crate::kernel::Failure;
 use crate::plan::Planner;
 use crate::plan::block::bounds;
 use crate::plan::from::{self, From};
@@ -85,7 +86,7 @@ pub(crate) async fn delete(
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     run.add_subplans(&found.subplans);
-    let result = remove(&mut run, &found).await;
+    let result = remove(&mut run, &found, delete.ignore).await;
     run.finish();
     result.map(Outcome::affected)
 }
@@ -311,7 +312,9 @@ async fn change(
         run.session.wrote(definition.table.id);
         let hidden = hidden_keys(definition, found, &rows)?;
         let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut batch = Changes::default();
+        let mut changes = Changes::of(maker);
+        // Rows that refer to each other are changed one after the other.
+        let at_once = if maker.links.has_own(definition) { 1 } else { BATCH };
         for (number, row) in rows.iter().enumerate() {
             let before: Row = part(table, row).to_vec();
             if is_missing(definition, &before) {
@@ -339,74 +342,63 @@ async fn change(
             }
             let new = part(table, &whole).to_vec();
             let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
-            if prepare(run, maker, &before, new, &assigned, &old, &mut batch).await? {
+            if maker.ignore && !maker.links.is_empty() {
+                let savepoint = run.session.kernel.savepoint();
+                match write(run, maker, &before, new, &assigned, &old).await {
+                    Ok(is_changed) => changed += u64::from(is_changed),
+                    Err(error) => leave_out(run, savepoint, error).await?,
+                }
+                continue;
+            }
+            if prepare(run, maker, &before, new, &assigned, &old, &mut changes).await? {
                 changed += 1;
             }
-            if batch.operations.len() >= BATCH {
-                batch.send(run, maker).await?;
+            if changes.batch.len() >= at_once {
+                changes.send(run, maker).await?;
             }
         }
-        batch.finish(run, maker).await?;
+        changes.finish(run, maker).await?;
     }
     Ok((matched, changed))
 }
 
 /// Operations that wait to be sent, each with the row it belongs to. A row whose primary key
 /// changes is removed first and added last, so that its unique values are free when it comes back.
-#[derive(Default)]
 struct Changes {
-    operations: Vec<ClientOperation>,
-    rows: Vec<Row>,
-    added: Vec<ClientOperation>,
-    added_rows: Vec<Row>,
+    batch: Batch,
+    added: Batch,
+    rest: Vec<Batch>,
+    /// Rows whose keys others refer to, before and after.
+    keys: Vec<Pair>,
+    cascade: Cascade,
 }
 
 impl Changes {
+    fn of(maker: &RowMaker) -> Self {
+        let cascade = Cascade::updates(maker.definition.table.id);
+        let (batch, added) = (Batch::default(), Batch::default());
+        Self { batch, added, rest: Vec::new(), keys: Vec::new(), cascade }
+    }
+
     async fn send(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
-        if self.operations.is_empty() {
-            return Ok(());
+        let keys = std::mem::take(&mut self.keys);
+        if !keys.is_empty() {
+            before_update(run, &maker.links, &keys, &mut self.cascade).await?;
         }
-        let operations = std::mem::take(&mut self.operations);
-        let rows = std::mem::take(&mut self.rows);
-        send(run, maker, operations, rows).await
+        self.batch.send(&run.session.kernel, maker, false).await?;
+        if self.added.len() >= BATCH {
+            self.rest.push(std::mem::take(&mut self.added));
+        }
+        Ok(())
     }
 
     /// Sends what is left, and the rows that come back under another key.
     async fn finish(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
         self.send(run, maker).await?;
-        let mut rows = std::mem::take(&mut self.added_rows).into_iter();
-        let mut added = std::mem::take(&mut self.added).into_iter().peekable();
-        while added.peek().is_some() {
-            let operations: Vec<ClientOperation> = added.by_ref().take(BATCH).collect();
-            let of_batch = rows.by_ref().take(operations.len()).collect();
-            send(run, maker, operations, of_batch).await?;
+        for mut batch in std::mem::take(&mut self.rest) {
+            batch.send(&run.session.kernel, maker, false).await?;
         }
-        Ok(())
-    }
-}
-
-async fn send(
-    run: &mut Run<'_>,
-    maker: &RowMaker,
-    operations: Vec<ClientOperation>,
-    rows: Vec<Row>,
-) -> Result<(), SqlError> {
-    match run.session.kernel.execute_all(operations, false).await {
-        Ok(_) => Ok(()),
-        Err(rejected) => Err(match (&rejected.failure, rejected.at.and_then(|at| rows.get(at))) {
-            (Failure::Refused(refusal) | Failure::Aborted(refusal), Some(row)) => {
-                refused(maker, refusal, row)
-            }
-            _ => rejected.failure.into(),
-        }),
-    }
-}
-
-fn refused(maker: &RowMaker, refusal: &Refusal, row: &[Datum]) -> SqlError {
-    match refusal.code {
-        ErrorCode::RowExists => maker.duplicate(None, row),
-        ErrorCode::UniqueViolation => maker.duplicate(Some(&refusal.detail), row),
-        _ => of_refusal(refusal),
+        self.added.send(&run.session.kernel, maker, false).await.map(|_| ())
     }
 }
 
@@ -418,7 +410,7 @@ async fn prepare(
     mut new: Row,
     assigned: &[usize],
     old: &[Value],
-    batch: &mut Changes,
+    changes: &mut Changes,
 ) -> Result<bool, SqlError> {
     let definition: &Rc<TableDefinition> = &maker.definition;
     let lenient = !run.context.strict;
@@ -450,8 +442,11 @@ async fn prepare(
         _ => 0,
     });
     let values = maker.kernel_row(run, &new, hidden.unwrap_or(0));
-    let table = definition.table.id;
+    let (table, version) = (definition.table.id, definition.table.version);
     let (key, new_key) = (maker.primary_key(old), maker.primary_key(&values));
+    if maker.links.key_changes(old, &values) {
+        changes.keys.push((old.to_vec(), values.clone()));
+    }
     if key == new_key {
         let changed = (0..values.len()).filter(|at| values[*at] != old[*at]);
         let assignments = changed
@@ -460,15 +455,16 @@ async fn prepare(
                 (model::ColumnId(at as u16), value)
             })
             .collect();
-        batch.operations.push(ClientOperation::update(table, key, assignments));
-    } else {
-        batch.operations.push(ClientOperation::delete(table, key));
-        batch.rows.push(before.to_vec());
-        batch.added.push(ClientOperation::insert(table, values));
-        batch.added_rows.push(new);
+        let update = ClientOperation::update(table, key, assignments);
+        changes.batch.push(update.of_version(version), new);
+        changes.batch.refer(maker, &values, Some(old), &[])?;
         return Ok(true);
     }
-    batch.rows.push(new);
+    let delete = ClientOperation::delete(table, key);
+    changes.batch.push(delete.of_version(version), before.to_vec());
+    let insert = ClientOperation::insert(table, values.clone());
+    changes.added.push(insert.of_version(version), new);
+    changes.added.refer(maker, &values, Some(old), &[])?;
     Ok(true)
 }
 
@@ -481,9 +477,9 @@ pub(crate) async fn write(
     assigned: &[usize],
     old: &[Value],
 ) -> Result<bool, SqlError> {
-    let mut batch = Changes::default();
-    let changed = prepare(run, maker, before, new, assigned, old, &mut batch).await?;
-    batch.finish(run, maker).await?;
+    let mut changes = Changes::of(maker);
+    let changed = prepare(run, maker, before, new, assigned, old, &mut changes).await?;
+    changes.finish(run, maker).await?;
     Ok(changed)
 }
 
@@ -508,9 +504,10 @@ fn hidden_keys(
     rows.iter().map(key).collect()
 }
 
-async fn remove(run: &mut Run<'_>, found: &Found) -> Result<u64, SqlError> {
+async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, SqlError> {
     let rows = cursor::drain(run, &found.root).await?;
-    let mut removed = 0;
+    let is_ordered = matches!(found.root, Operator::Sort { .. } | Operator::Limit { .. });
+    let mut removal = Removal { ignore, removed: 0, cascade: Cascade::default() };
     for table in &found.tables {
         let Source::Table(definition) = &table.source else { continue };
         if table.lock.is_none() {
@@ -518,49 +515,110 @@ async fn remove(run: &mut Run<'_>, found: &Found) -> Result<u64, SqlError> {
         }
         run.session.wrote(definition.table.id);
         let hidden = hidden_keys(definition, found, &rows)?;
-        let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut operations = Vec::new();
-        for (number, row) in rows.iter().enumerate() {
-            let row = part(table, row);
-            if is_missing(definition, row) {
-                continue;
+        let links = Links::of(run.session, definition)?;
+        let there = rows.iter().enumerate().map(|(number, row)| (number, part(table, row)));
+        let there = there.filter(|(_, row)| !is_missing(definition, row));
+        let mut values: Vec<Vec<Value>> = there
+            .map(|(number, row)| {
+                let number = hidden.get(number).copied();
+                kernel_row(run, definition, row, number, links.has_children())
+            })
+            .collect();
+        if links.has_own(definition) && !is_ordered {
+            // As InnoDB finds them: which of them is in the way of which is the same then.
+            let key = |row: &Vec<Value>| {
+                definition.table.primary_key_of(&primary_key(definition, row)).map(|key| key.0)
+            };
+            values.sort_by_cached_key(key);
+        }
+        removal.run(run, definition, &links, values).await?;
+    }
+    Ok(removal.removed)
+}
+
+/// A DELETE at work.
+struct Removal {
+    ignore: bool,
+    removed: u64,
+    cascade: Cascade,
+}
+
+impl Removal {
+    /// Deletes rows of a table; each once, however often it was found.
+    async fn run(
+        &mut self,
+        run: &mut Run<'_>,
+        definition: &TableDefinition,
+        links: &Links,
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), SqlError> {
+        let one_by_one = links.has_own(definition) || self.ignore && links.has_children();
+        let at_once = if one_by_one { 1 } else { BATCH };
+        let mut rows = rows.into_iter().peekable();
+        while rows.peek().is_some() {
+            let mut going = Vec::new();
+            for row in rows.by_ref().take(at_once) {
+                if self.cascade.goes(definition, &primary_key(definition, &row)) {
+                    going.push(row);
+                }
             }
-            let key = primary_key(run, definition, row, hidden.get(number).copied());
-            let encoded = definition.table.primary_key_of(&key);
-            if encoded.is_some_and(|key| !seen.insert(key.0.to_vec())) {
-                continue;
-            }
-            removed += 1;
-            operations.push(ClientOperation::delete(definition.table.id, key));
-            if operations.len() >= BATCH {
-                send_deletes(run, std::mem::take(&mut operations)).await?;
+            let before =
+                self.ignore.then(|| (run.session.kernel.savepoint(), self.cascade.clone()));
+            match (self.delete(run, definition, links, &going).await, before) {
+                (Ok(()), _) => self.removed += going.len() as u64,
+                (Err(error), Some((savepoint, cascade))) => {
+                    leave_out(run, savepoint, error).await?;
+                    self.cascade = cascade;
+                }
+                (Err(error), None) => return Err(error),
             }
         }
-        send_deletes(run, operations).await?;
+        Ok(())
     }
-    Ok(removed)
+
+    async fn delete(
+        &mut self,
+        run: &mut Run<'_>,
+        definition: &TableDefinition,
+        links: &Links,
+        rows: &[Vec<Value>],
+    ) -> Result<(), SqlError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if links.has_children() {
+            before_delete(run, links, rows, &mut self.cascade).await?;
+        }
+        let (table, version) = (definition.table.id, definition.table.version);
+        let one = |row: &Vec<Value>| {
+            ClientOperation::delete(table, primary_key(definition, row)).of_version(version)
+        };
+        let operations = rows.iter().map(one).collect();
+        let result = run.session.kernel.execute_all(operations, false).await;
+        result.map(|_| ()).map_err(|rejected| rejected.failure.into())
+    }
 }
 
-async fn send_deletes(run: &mut Run<'_>, operations: Vec<ClientOperation>) -> Result<(), SqlError> {
-    if operations.is_empty() {
-        return Ok(());
-    }
-    let result = run.session.kernel.execute_all(operations, false).await;
-    result.map(|_| ()).map_err(|rejected| rejected.failure.into())
-}
-
-fn primary_key(
+/// A found row as the kernel has it: the `whole` of it, or its primary key and NULLs.
+fn kernel_row(
     run: &Run<'_>,
     definition: &TableDefinition,
     row: &[Datum],
     hidden: Option<u64>,
+    whole: bool,
 ) -> Vec<Value> {
-    let of = |column: &model::ColumnId| {
-        if definition.hidden_key == Some(*column) {
-            return Value::UInt(hidden.unwrap_or(0));
+    let mut values = vec![Value::Null; definition.table.columns.len()];
+    for (at, column) in definition.columns.iter().enumerate() {
+        if whole || definition.table.primary_key.contains(&column.column) {
+            values[usize::from(column.column.0)] = stored(run, definition, at, &row[at]);
         }
-        let at = definition.columns.iter().position(|c| c.column == *column);
-        at.map_or(Value::Null, |at| stored(run, definition, at, &row[at]))
-    };
-    definition.table.primary_key.iter().map(of).collect()
+    }
+    if let Some(key) = definition.hidden_key {
+        values[usize::from(key.0)] = Value::UInt(hidden.unwrap_or(0));
+    }
+    values
+}
+
+fn primary_key(definition: &TableDefinition, row: &[Value]) -> Vec<Value> {
+    definition.table.primary_key.iter().map(|c| row[usize::from(c.0)].clone()).collect()
 }

@@ -15,6 +15,7 @@ use super::{
     Hints, Kind, Rows, Sequences, Source, VirtualTable, column, information, nullable, optional,
     text, yes_no,
 };
+use crate::catalog::foreign_key::referred_key;
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{
@@ -149,6 +150,23 @@ pub(super) static TABLES: &[VirtualTable] = &[
             column("ENFORCED", Kind::Text(3)),
         ],
         Source::Here(table_constraints),
+    ),
+    information(
+        "REFERENTIAL_CONSTRAINTS",
+        &[
+            column("CONSTRAINT_CATALOG", NAME),
+            column("CONSTRAINT_SCHEMA", NAME),
+            nullable("CONSTRAINT_NAME", NAME),
+            column("UNIQUE_CONSTRAINT_CATALOG", NAME),
+            column("UNIQUE_CONSTRAINT_SCHEMA", NAME),
+            nullable("UNIQUE_CONSTRAINT_NAME", NAME),
+            column("MATCH_OPTION", Kind::Text(7)),
+            column("UPDATE_RULE", Kind::Text(11)),
+            column("DELETE_RULE", Kind::Text(11)),
+            column("TABLE_NAME", NAME),
+            column("REFERENCED_TABLE_NAME", NAME),
+        ],
+        Source::Here(referential_constraints),
     ),
     information(
         "CHECK_CONSTRAINTS",
@@ -603,6 +621,52 @@ fn key_column_usage(session: &Session, hints: &Hints) -> Result<Rows, SqlError> 
                 ]);
             }
         }
+        for key in &definition.foreign_keys {
+            for (at, column) in key.columns.iter().enumerate() {
+                rows.push(vec![
+                    text(CATALOG),
+                    text(&definition.database),
+                    text(&key.name),
+                    text(CATALOG),
+                    text(&definition.database),
+                    text(&definition.name),
+                    text(&definition.columns[*column].name),
+                    Datum::UInt(at as u64 + 1),
+                    Datum::UInt(at as u64 + 1),
+                    text(&key.parent.database),
+                    text(&key.parent.name),
+                    text(&key.parent_columns[at]),
+                ]);
+            }
+        }
+    })?;
+    Ok(rows)
+}
+
+/// The foreign keys, each with the key that it refers to.
+fn referential_constraints(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |cluster, definition| {
+        for key in &definition.foreign_keys {
+            let parent = cluster.table_named(&key.parent.full());
+            let parent = parent.and_then(|parent| session.shared.definitions.of(parent).ok());
+            let referred = parent.as_ref().and_then(|parent| {
+                referred_key(&parent.keys, &parent.columns, &key.parent_columns)
+            });
+            rows.push(vec![
+                text(CATALOG),
+                text(&definition.database),
+                text(&key.name),
+                text(CATALOG),
+                text(&key.parent.database),
+                optional(referred.map(|key| key.name.as_str())),
+                text("NONE"),
+                text(key.on_update.word()),
+                text(key.on_delete.word()),
+                text(&definition.name),
+                text(&key.parent.name),
+            ]);
+        }
     })?;
     Ok(rows)
 }
@@ -624,6 +688,9 @@ fn table_constraints(session: &Session, hints: &Hints) -> Result<Rows, SqlError>
         for key in definition.keys.iter().filter(|key| key.is_unique()) {
             let primary = key.kind == KeyKind::Primary;
             push(&key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" }, true);
+        }
+        for key in &definition.foreign_keys {
+            push(&key.name, "FOREIGN KEY", true);
         }
         for check in &definition.checks {
             push(&check.name, "CHECK", check.enforced);

@@ -1,4 +1,4 @@
-//! Tables of what there is none of: triggers, routines, events, foreign keys, files.
+//! Tables of what there is none of: triggers, routines, events, files.
 //!
 //! Tools read them before they show a schema; they find nothing, and no error.
 //!
@@ -8,23 +8,6 @@
 use super::{Kind, Source, VirtualTable, column, information, nullable};
 
 pub(super) static TABLES: &[VirtualTable] = &[
-    information(
-        "REFERENTIAL_CONSTRAINTS",
-        &[
-            column("CONSTRAINT_CATALOG", Kind::Text(64)),
-            column("CONSTRAINT_SCHEMA", Kind::Text(64)),
-            nullable("CONSTRAINT_NAME", Kind::Text(64)),
-            column("UNIQUE_CONSTRAINT_CATALOG", Kind::Text(64)),
-            column("UNIQUE_CONSTRAINT_SCHEMA", Kind::Text(64)),
-            nullable("UNIQUE_CONSTRAINT_NAME", Kind::Text(64)),
-            column("MATCH_OPTION", Kind::Text(7)),
-            column("UPDATE_RULE", Kind::Text(11)),
-            column("DELETE_RULE", Kind::Text(11)),
-            column("TABLE_NAME", Kind::Text(64)),
-            column("REFERENCED_TABLE_NAME", Kind::Text(64)),
-        ],
-        Source::Empty,
-    ),
     information(
         "ROUTINES",
         &[

@@ -1,11 +1,11 @@
 //! In which order inner joins are made, and whether rows are looked up or a table is read whole.
 //!
 //! # Owns
-//! Estimates: how many rows pass conditions, what steps cost. The search for a cheap order: from each
-//! table on, always the cheapest next step.
+//! Estimates: how many rows pass conditions, what steps cost. The search for a cheap order: from
+//! each table on, always the cheapest next step.
 //! # Limits
-//! Sizes of tables are known, about; how values are distributed is not, and is guessed from the kind
-//! of a condition.
+//! Sizes of tables are known, about; how values are distributed is not, and is guessed from the
+//! kind of a condition.
 
 use std::collections::BTreeSet;
 

@@ -109,6 +109,7 @@ fn statement(session: &Session, definition: &TableDefinition, sequences: &Sequen
         ansi_quotes: variables.sql_mode.contains(SqlMode::ANSI_QUOTES),
         zone: variables.time_zone.clone(),
         auto_increment: sequences.next(definition),
+        database: Some(definition.database.clone()),
     };
     create_table(&definition.name, definition.parts(), &style)
 }

@@ -410,6 +410,7 @@ variables! {
     report_user, GLOBAL, FIXED, Text, "";
     require_row_format, SESSION, DYNAMIC, Switch, "OFF";
     require_secure_transport, GLOBAL, DYNAMIC, Switch, "OFF";
+    restrict_fk_on_non_standard_key, BOTH, DYNAMIC, Switch, "ON";
     resultset_metadata, SESSION, DYNAMIC, Choice(&["NONE", "FULL"]), "FULL";
     rpl_read_size, GLOBAL, DYNAMIC, Integer(8_192, 4_294_959_104), "8192";
     rpl_stop_slave_timeout, GLOBAL, DYNAMIC, Integer(2, 31_536_000), "31536000";

@@ -253,6 +253,19 @@ fn a_stale_definition_in_the_first_batch_is_not_noticed() {
 }
 
 #[test]
+fn an_operation_of_a_version_is_refused_under_another() {
+    let mut sim = Sim::new();
+    let first = sim.execute(vec![insert(1).of_version(1)], false);
+    assert_eq!(batch(&first.1).1.len(), 1);
+    sim.answer(&first, vec![written(1)], TransactionState::Open);
+    assert!(matches!(sim.event(), ClientResult::Executed(_)));
+    let operations = vec![insert(2), insert(3).of_version(2)];
+    sim.client.execute(&mut sim.world.ctx(), sim.session, operations, false);
+    let ClientResult::Failed(refusal) = sim.event() else { panic!("nothing is sent") };
+    assert_eq!(refusal.code, ErrorCode::SchemaChanged);
+}
+
+#[test]
 fn a_lost_commit_is_asked_for_until_it_is_known() {
     let mut sim = Sim::new();
     let sent = sim.execute(vec![insert(1)], true);

@@ -362,3 +362,44 @@ fn a_description_is_replaced_only_by_one_who_knows_the_newest() {
     assert_eq!(catalog.run(describe(1, "other")), Err(ErrorCode::SchemaChanged));
     assert_eq!(catalog.run(describe(2, "id")), Err(ErrorCode::BadDefinition));
 }
+
+#[test]
+fn changes_together_are_made_all_or_none() {
+    let mut catalog = Catalog::new();
+    let id = catalog.create(draft()).unwrap();
+    let describe = |version| SchemaChange::Describe {
+        table: id,
+        version,
+        renamed: vec![],
+        description: describes("d"),
+    };
+    let rename = |name: &str| SchemaChange::RenameTables { names: vec![(id, name.to_owned())] };
+    let together = |expected: Option<(TableId, u32)>, changes| SchemaChange::Together {
+        expected: vec![("items".to_owned(), expected), ("other".to_owned(), None)],
+        changes,
+    };
+    let known = Some((id, 1));
+    assert_eq!(catalog.run(together(known, vec![describe(1), rename("things")])), Ok(id));
+    assert_eq!((catalog.table(id).version, &catalog.table(id).name[..]), (3, "things"));
+    // The name stands for no table any more; the second change of two is refused; nothing to do.
+    let again = together(known, vec![describe(3)]);
+    assert_eq!(catalog.run(again), Err(ErrorCode::SchemaChanged));
+    catalog.run(rename("items")).unwrap();
+    let known = Some((id, 4));
+    for (changes, code) in [
+        (vec![describe(4), describe(4)], ErrorCode::SchemaChanged),
+        (
+            vec![rename("other"), SchemaChange::DropTable { table: TableId(99) }],
+            ErrorCode::UnknownTable,
+        ),
+        (vec![together(known, vec![describe(4)])], ErrorCode::BadDefinition),
+        (vec![], ErrorCode::BadDefinition),
+    ] {
+        assert_eq!(catalog.run(together(known, changes)), Err(code));
+    }
+    assert_eq!(
+        catalog.run(together(Some((id, 3)), vec![describe(4)])),
+        Err(ErrorCode::SchemaChanged)
+    );
+    assert_eq!(catalog.run(together(known, vec![describe(4)])), Ok(id));
+}

@@ -13,7 +13,8 @@ use store::ordered_index::{Direction, KeyRange};
 use store::partition::{IndexScan, Partition, SnapshotIndexScan};
 use wire::{ScanOrder, ScanSource};
 
-use crate::participant::leg::Leg;
+use crate::participant::leg::{Leg, LegHandle, Legs};
+use crate::participant::replica::Replica;
 
 /// Where a walk stands: the last row it has passed.
 #[derive(Clone, Debug, Default)]
@@ -270,4 +271,23 @@ fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
     let definition = table.ordered_index(*index)?;
     let key = table.key_of_row(&definition.columns, row).0.into_vec();
     range.contains(&key).then_some(key)
+}
+
+/// A row that a leg other than `own` has staged with a key in the range: its key's hash. Of several
+/// the one in the first slot.
+pub(super) fn staged_by_others(
+    legs: &Legs,
+    replica: &Replica,
+    range: &Range,
+    own: LegHandle,
+) -> Option<u64> {
+    let partition = &replica.partition;
+    let others = replica.claims.iter().filter(|(_, handle)| **handle != own);
+    let staged = others.filter_map(|(row_id, handle)| {
+        let touched = legs.get(*handle)?.rows.at((partition.id(), *row_id))?;
+        let row = touched.is_staged().then(|| touched.newest()).flatten()?;
+        index_key(partition.table(), range, &row.0)?;
+        Some((*row_id, touched.hash))
+    });
+    staged.min_by_key(|(row_id, _)| *row_id).map(|(_, hash)| hash)
 }

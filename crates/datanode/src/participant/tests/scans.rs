@@ -26,6 +26,7 @@ fn heap(number: u64) -> ScanRequest {
         lock: LockMode::Committed,
         wait: WaitPolicy::Wait,
         lock_wait: None,
+        settled: false,
         limit: None,
         program: None,
         chain: Chain::EMPTY,
@@ -391,4 +392,54 @@ fn old_images_over_their_limit_are_dropped_and_then_there_is_rest() {
     let bytes: u64 = participant.partitions().map(|partition| partition.version_bytes()).sum();
     // Those of the changes since it was looked at last.
     assert!(bytes <= 32_000, "{bytes} bytes of old images are left");
+}
+
+#[test]
+fn a_settled_scan_waits_for_what_others_have_put_into_its_range() {
+    let mut world = World::with(2, small_batches);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    // A new row, one that moves into the range, one that goes elsewhere, one that is undone.
+    world.execute(txn(2), vec![insert(5, 30)]);
+    world.execute(txn(3), vec![add(2, 10)]);
+    world.execute(txn(4), vec![insert(6, 31)]);
+    world.execute(txn(5), vec![insert(7, 30)]);
+    let source = ScanSource::Index {
+        index: INDEX,
+        lower: bound(30, true),
+        upper: bound(30, true),
+        order: ScanOrder::Ascending,
+    };
+    let request = ScanRequest { source, lock: LockMode::Shared, settled: true, ..heap(1) };
+    let unsettled = ScanRequest { settled: false, ..request.clone() };
+    let unsettled = world.inside(txn(8), 0, ScanRequest { scan: scan_id(2), ..unsettled });
+    assert_eq!(world.scan(unsettled).unwrap(), [], "committed rows only");
+    let request = world.inside(txn(9), 0, request);
+    assert!(world.open(request).is_none(), "it waits");
+    world.commit(txn(2));
+    assert!(world.batch().is_none(), "for all of them");
+    world.abort(txn(5));
+    assert!(world.batch().is_none());
+    world.commit(txn(3));
+    let batch = world.batch().expect("nobody is in its way any more");
+    let rows: Vec<(i64, i64)> = batch.rows.iter().map(|row| values_of(&row.row)).collect();
+    assert_eq!((rows, batch.status), (vec![(2, 30), (5, 30)], ScanStatus::More));
+    assert_eq!(world.next(1).unwrap().status, ScanStatus::Finished);
+    world.abort(txn(4));
+    world.abort(txn(8));
+    world.abort(txn(9));
+    world.check_quiet();
+}
+
+#[test]
+fn only_a_locking_scan_that_waits_can_be_settled() {
+    let mut world = World::new(1);
+    for (lock, wait) in [
+        (LockMode::Committed, WaitPolicy::Wait),
+        (LockMode::Shared, WaitPolicy::Skip),
+        (LockMode::Exclusive, WaitPolicy::Refuse),
+    ] {
+        let request = ScanRequest { lock, wait, settled: true, ..heap(1) };
+        let request = world.inside(txn(1), 0, request);
+        assert_eq!(world.scan(request), Err(ErrorCode::BadRequest));
+    }
 }

@@ -8,6 +8,7 @@
 //! before the request.
 //! # Not here
 //! Columns of unique indexes: whose value is twice has to be said, so the general way looks first.
+//! Columns of foreign keys, and rows that others may refer to.
 
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
@@ -21,6 +22,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 use super::{StoredKey, is_exact, stored_key};
 use crate::error::of_refusal;
 use crate::execute::insert::column_at;
+use crate::execute::reference::Links;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
@@ -106,6 +108,9 @@ impl PointUpdate {
             return Ok(None);
         }
         let Some(assigned) = assignments(planner, &scan, update)? else { return Ok(None) };
+        if assigned.iter().any(|assigned| maker.links.concern(&scan.definition, assigned.at)) {
+            return Ok(None);
+        }
         let mut read: Vec<usize> = assigned.iter().map(|assigned| assigned.at).collect();
         for assigned in &assigned {
             assigned.value.visit(&mut |part| {
@@ -149,8 +154,10 @@ impl PointUpdate {
         run.session.wrote(table);
         let of_read = |at: &usize| self.scan.definition.columns[*at].column;
         let projection = Projection::Columns(self.read.iter().map(of_read).collect());
+        let version = self.scan.definition.table.version;
         let read = ClientOperation {
             table,
+            version: Some(version),
             action: OperationAction::Read {
                 key: key.clone(),
                 lock: LockMode::Exclusive,
@@ -158,7 +165,7 @@ impl PointUpdate {
                 projection,
             },
         };
-        let write = ClientOperation::update(table, key, values.clone());
+        let write = ClientOperation::update(table, key, values.clone()).of_version(version);
         let commit = run.session.autocommits();
         let answers = match run.session.kernel.execute_all(vec![read, write], commit).await {
             Ok(answers) => answers,
@@ -335,7 +342,10 @@ impl PointDelete {
             index_hints: Vec::new(),
         }))];
         let scan = row_by_key(planner, &references, delete.filter.as_ref())?;
-        Ok(scan.map(|scan| Self { scan }))
+        let Some(scan) = scan else { return Ok(None) };
+        // Who refers to the row has to be looked for when it is locked.
+        let has_children = Links::planned(planner, &scan.definition)?.has_children();
+        Ok((!has_children).then_some(Self { scan }))
     }
 
     /// Runs it; `None` when the values at hand need the general way.
@@ -349,9 +359,9 @@ impl PointDelete {
             StoredKey::NoRow => return Ok(Some(Outcome::affected(0))),
             StoredKey::Unusable => return Ok(None),
         };
-        let table = self.scan.definition.table.id;
-        session.wrote(table);
-        let operation = ClientOperation::delete(table, key);
+        let table = &self.scan.definition.table;
+        session.wrote(table.id);
+        let operation = ClientOperation::delete(table.id, key).of_version(table.version);
         let commit = session.autocommits();
         match session.kernel.execute_all(vec![operation], commit).await {
             Ok(_) => Ok(Some(Outcome::affected(1))),

@@ -1,0 +1,101 @@
+//! Which foreign keys refer to a table.
+//!
+//! A foreign key is part of the table that refers, and of no other: what refers to a table is found
+//! by looking at all definitions of a cluster state. So parent and children never contradict each
+//! other; [decision 17](../../../../docs/decisions/0017-foreign-keys.md) says how a state that is
+//! not the newest does no harm.
+//!
+//! # Owns
+//! [`Referrers`], the list of all foreign keys by the table they refer to, of the newest state that
+//! was asked for.
+//! # Not here
+//! What follows for rows (`execute::reference`) and for definitions (`ddl::foreign_key`).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use model::{ClusterState, Table, TableId};
+use sql_expression::SqlError;
+
+use super::foreign_key::ForeignKeyDefinition;
+use super::view::is_view;
+use super::{Definitions, TableDefinition};
+
+/// A foreign key, seen from the table it refers to.
+#[derive(Clone, Debug)]
+pub(crate) struct Referrer {
+    /// The table that refers.
+    pub(crate) child: Rc<TableDefinition>,
+    /// Which of its foreign keys.
+    pub(crate) at: usize,
+}
+
+impl Referrer {
+    /// The foreign key.
+    pub(crate) fn key(&self) -> &ForeignKeyDefinition {
+        &self.child.foreign_keys[self.at]
+    }
+}
+
+/// All foreign keys of a cluster state.
+#[derive(Debug, Default)]
+pub(super) struct Referrers {
+    of: Option<Arc<ClusterState>>,
+    by_parent: BTreeMap<String, Vec<Referrer>>,
+    /// What each table's description was found to have, by the table's version: the foreign keys
+    /// that were listed, none for most tables.
+    known: BTreeMap<TableId, (u32, Option<Rc<TableDefinition>>)>,
+}
+
+/// What every description with a foreign key has in it. A comment may have it too: then the
+/// definition is read for nothing.
+const MARK: &str = "FOREIGN KEY";
+
+impl Definitions {
+    /// The foreign keys that refer to the table of this full name, which need not be there, in the
+    /// order in which they are carried out: by database and name.
+    pub(crate) fn referrers(
+        &self,
+        cluster: &Arc<ClusterState>,
+        full_name: &str,
+    ) -> Result<Vec<Referrer>, SqlError> {
+        let is_known = |of: &Arc<ClusterState>| Arc::ptr_eq(of, cluster);
+        if !self.referrers.borrow().of.as_ref().is_some_and(is_known) {
+            self.list_referrers(cluster)?;
+        }
+        Ok(self.referrers.borrow().by_parent.get(full_name).cloned().unwrap_or_default())
+    }
+
+    fn list_referrers(&self, cluster: &Arc<ClusterState>) -> Result<(), SqlError> {
+        let before = std::mem::take(&mut *self.referrers.borrow_mut());
+        let mut referrers = Referrers::default();
+        for table in cluster.tables.values().filter(|table| table.unique_index_of.is_none()) {
+            let known = before.known.get(&table.id).filter(|known| known.0 == table.version);
+            let definition = match known {
+                Some((_, definition)) => definition.clone(),
+                None if has_foreign_key(table) && !is_view(table) => Some(self.of(table)?),
+                None => None,
+            };
+            for (at, key) in definition.iter().flat_map(|d| d.foreign_keys.iter().enumerate()) {
+                let child = definition.clone().expect("it has foreign keys");
+                let list = referrers.by_parent.entry(key.parent.full()).or_default();
+                list.push(Referrer { child, at });
+            }
+            referrers.known.insert(table.id, (table.version, definition));
+        }
+        for list in referrers.by_parent.values_mut() {
+            list.sort_by(|a, b| {
+                let key = |r: &Referrer| (r.child.database.clone(), r.key().name.to_lowercase());
+                key(a).cmp(&key(b))
+            });
+        }
+        referrers.of = Some(cluster.clone());
+        *self.referrers.borrow_mut() = referrers;
+        Ok(())
+    }
+}
+
+fn has_foreign_key(table: &Table) -> bool {
+    std::str::from_utf8(&table.description).is_ok_and(|text| text.contains(MARK))
+}
