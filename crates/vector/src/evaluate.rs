@@ -176,40 +176,10 @@ impl<'a> Batch<'a> {
             Node::Add(left, right) => self.arithmetic(Operation::Add, *left, *right)?,
             Node::Subtract(left, right) => self.arithmetic(Operation::Subtract, *left, *right)?,
             Node::Multiply(left, right) => self.arithmetic(Operation::Multiply, *left, *right)?,
-            Node::Scale { operand, by } => {
-                let operand = self.value(*operand)?;
-                scaled(&operand, 10_i128.pow(u32::from(*by)))?
-            }
-            Node::Float(operand) => {
-                let operand = self.value(*operand)?;
-                let list = match &operand.values {
-                    Values::Int(list) => list.iter().map(|v| *v as f64).collect(),
-                    Values::UInt(list) => list.iter().map(|v| *v as f64).collect(),
-                    Values::Float(list) => list.clone(),
-                    _ => unreachable!("checked"),
-                };
-                Vector { values: Values::Float(list), nulls: operand.nulls.clone() }
-            }
-            Node::Midnight(operand) => {
-                let operand = self.value(*operand)?;
-                let list = uints_of(&operand).iter().map(|date| date << TIME_BITS).collect();
-                Vector { values: Values::UInt(list), nulls: operand.nulls.clone() }
-            }
-            Node::Part { operand, part, timed } => {
-                let operand = self.value(*operand)?;
-                let bits = if *timed { TIME_BITS } else { 0 };
-                let of = |stored: &u64| {
-                    let date = stored >> bits;
-                    let part = match part {
-                        DatePart::Year => date >> 9,
-                        DatePart::Month => date >> 5 & 15,
-                        DatePart::Day => date & 31,
-                    };
-                    part as i64
-                };
-                let list = uints_of(&operand).iter().map(of).collect();
-                Vector { values: Values::Int(list), nulls: operand.nulls.clone() }
-            }
+            Node::Scale { operand, .. }
+            | Node::Float(operand)
+            | Node::Midnight(operand)
+            | Node::Part { operand, .. } => converted(node, &*self.value(*operand)?)?,
             Node::Case { branches, otherwise } => self.case(branches, *otherwise, kind)?,
         })
     }
@@ -341,6 +311,37 @@ fn turned(order: Order) -> Order {
         Order::GreaterOrEqual => Order::LessOrEqual,
         same => same,
     }
+}
+
+/// The values of a node that makes something else of each value of its only operand.
+fn converted(node: &Node, operand: &Vector) -> Result<Vector, Inexact> {
+    let values = match node {
+        Node::Scale { by, .. } => return scaled(operand, 10_i128.pow(u32::from(*by))),
+        Node::Float(_) => Values::Float(match &operand.values {
+            Values::Int(list) => list.iter().map(|v| *v as f64).collect(),
+            Values::UInt(list) => list.iter().map(|v| *v as f64).collect(),
+            Values::Float(list) => list.clone(),
+            _ => unreachable!("checked"),
+        }),
+        Node::Midnight(_) => {
+            Values::UInt(uints_of(operand).iter().map(|date| date << TIME_BITS).collect())
+        }
+        Node::Part { part, timed, .. } => {
+            let bits = if *timed { TIME_BITS } else { 0 };
+            let of = |stored: &u64| {
+                let date = stored >> bits;
+                let part = match part {
+                    DatePart::Year => date >> 9,
+                    DatePart::Month => date >> 5 & 15,
+                    DatePart::Day => date & 31,
+                };
+                part as i64
+            };
+            Values::Int(uints_of(operand).iter().map(of).collect())
+        }
+        _ => unreachable!("a conversion"),
+    };
+    Ok(Vector { values, nulls: operand.nulls.clone() })
 }
 
 fn repeated(value: &Scalar, rows: usize) -> Vector {

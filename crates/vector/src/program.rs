@@ -375,6 +375,22 @@ impl Checked<'_> {
             Node::Add(left, right) | Node::Subtract(left, right) | Node::Multiply(left, right) => {
                 self.number(*left, *right)?
             }
+            Node::Scale { .. } | Node::Float(_) | Node::Midnight(_) | Node::Part { .. } => {
+                self.conversion(node)?
+            }
+            Node::Case { branches, otherwise } => {
+                for (condition, value) in branches {
+                    self.truth(*condition)?;
+                    self.same(*value, *otherwise)?;
+                }
+                self.kind(*otherwise)?
+            }
+        })
+    }
+
+    /// Likewise, of a node that makes something else of its only operand.
+    fn conversion(&self, node: &Node) -> Result<Kind, Bad> {
+        Ok(match node {
             Node::Scale { operand, by } => {
                 self.whole(*operand, Kind::Decimal)?;
                 if *by > 38 {
@@ -394,13 +410,7 @@ impl Checked<'_> {
                 self.stored_date(*operand)?;
                 Kind::Int
             }
-            Node::Case { branches, otherwise } => {
-                for (condition, value) in branches {
-                    self.truth(*condition)?;
-                    self.same(*value, *otherwise)?;
-                }
-                self.kind(*otherwise)?
-            }
+            _ => return Err(Bad("no conversion")),
         })
     }
 

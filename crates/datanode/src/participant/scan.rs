@@ -18,7 +18,7 @@ use model::schema::KEY_SIZE_MAX;
 use model::{
     Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, TransactionId,
 };
-use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
+use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
 use wire::{
     Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRow, ScanSource,
@@ -494,15 +494,8 @@ impl Participant {
             }
             if let Some((handle, mode)) = scan.locking {
                 let hash = table.key_of_row(&table.primary_key, row).local_hash();
-                let (lock, owner) = (LockKey(hash), LockOwner(handle.0));
-                let locked = match scan.request.wait {
-                    WaitPolicy::Wait => {
-                        locks.request(lock, owner, mode, scan.ticket) == LockAnswer::Granted
-                    }
-                    WaitPolicy::Refuse | WaitPolicy::Skip => locks.try_request(lock, owner, mode),
-                };
                 match scan.request.wait {
-                    _ if locked => {}
+                    _ if scan.lock(locks, hash, (handle, mode)) => {}
                     WaitPolicy::Wait => {
                         scan.position = walk.before_last();
                         return Step::Locked(hash);
@@ -517,8 +510,7 @@ impl Participant {
                 Ok(projected) => scan.keep(walk.key(), projected),
                 Err(refusal) => break Step::Failed(refusal),
             }
-            let full = scan.rows.len() >= ctx.config().scan_batch_rows.max(1) as usize;
-            if (full || scan.row_bytes >= BATCH_BYTES_MAX) && scan.remaining != Some(0) {
+            if scan.is_full(ctx.config().scan_batch_rows) && scan.remaining != Some(0) {
                 break Step::Full;
             }
         };
@@ -528,6 +520,21 @@ impl Participant {
 }
 
 impl Scan {
+    /// Whether a row's lock is granted; if it is to be waited for, it is asked for.
+    fn lock(&self, locks: &mut LockTable, hash: u64, owner: (LegHandle, LockMode)) -> bool {
+        let (lock, owner, mode) = (LockKey(hash), LockOwner(owner.0.0), owner.1);
+        match self.request.wait {
+            WaitPolicy::Wait => {
+                locks.request(lock, owner, mode, self.ticket) == LockAnswer::Granted
+            }
+            WaitPolicy::Refuse | WaitPolicy::Skip => locks.try_request(lock, owner, mode),
+        }
+    }
+
+    fn is_full(&self, batch_rows: u32) -> bool {
+        self.rows.len() >= batch_rows.max(1) as usize || self.row_bytes >= BATCH_BYTES_MAX
+    }
+
     fn keep(&mut self, key: &[u8], row: model::Row) {
         let key = if self.request.keys { key } else { &[] };
         self.row_bytes += key.len() + row.0.len();

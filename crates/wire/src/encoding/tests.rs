@@ -288,7 +288,7 @@ fn update(condition: Expression) -> Envelope {
     };
     let operation = Operation {
         number: model::OperationNumber(1),
-        partition: model::PartitionId { table: TableId(1), index: model::PartitionIndex(0) },
+        partition: PartitionId { table: TableId(1), index: PartitionIndex(0) },
         table_version: 1,
         kind,
     };
