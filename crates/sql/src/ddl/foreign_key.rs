@@ -329,7 +329,9 @@ pub(super) fn link_renamed(
     let mut after: BTreeMap<TableId, TableDefinition> = BTreeMap::new();
     // The last name of a table counts.
     for (id, full) in names {
-        let Some(table) = cluster.tables.get(id) else { continue };
+        // Nothing refers to a view.
+        let table = cluster.tables.get(id).filter(|table| !is_view(table));
+        let Some(table) = table else { continue };
         let before = definitions.of(table)?;
         after.insert(*id, renamed(&before, full));
     }
