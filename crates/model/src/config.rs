@@ -11,6 +11,10 @@ pub struct Config {
     pub data_nodes: Vec<NodeId>,
     /// The management nodes; the first that lives breaks ties.
     pub management_nodes: Vec<NodeId>,
+    /// The data nodes at the same place as this node; empty if places are unknown. Committed reads
+    /// go to replicas there, where there are any.
+    #[doc(alias = "LocationDomainId")]
+    pub nearby: Vec<NodeId>,
     /// Copies of each row: 1 to 4. Divides the number of data nodes.
     #[doc(alias = "NoOfReplicas")]
     pub replicas: u8,
@@ -100,6 +104,7 @@ impl Config {
         Self {
             data_nodes,
             management_nodes,
+            nearby: Vec::new(),
             replicas,
             lease: Duration::from_millis(800),
             heartbeat_interval: Duration::from_millis(100),

@@ -127,7 +127,7 @@ impl Client {
         Ok(CoordinatorRef { address, incarnation: life.incarnation })
     }
 
-    /// A participant for committed reads of a partition. The same one for the same `preference`
+    /// A participant for committed reads of a partition, nearby if one is. The same one for the same `preference`
     /// while the placement lasts, so that a session does not see time go back.
     pub(super) fn choose_reader(
         &self,
@@ -144,6 +144,10 @@ impl Client {
         let welcome = |(_, life): &(Address, Life)| self.avoided.welcome(*life, ctx.now());
         if readers.iter().any(welcome) {
             readers.retain(welcome);
+        }
+        let nearby = |(address, _): &(Address, Life)| ctx.config().nearby.contains(&address.node);
+        if readers.iter().any(nearby) {
+            readers.retain(nearby);
         }
         let at = preference as usize % readers.len().max(1);
         readers.get(at).copied()

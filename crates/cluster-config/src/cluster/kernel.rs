@@ -22,6 +22,7 @@ impl ClusterConfig {
         let (data, management) = (self.data_node_ids(), self.management_node_ids());
         let mut config = Config::new(data, management, self.replicas());
         config.disk = true;
+        config.nearby = self.nearby(node);
         // Other roles know no parameters of data nodes. What all data nodes have alike, they take
         // from the first of them: leases and elections are everybody's.
         let first = self.nodes_of(Role::Data).next();
@@ -36,6 +37,13 @@ impl ClusterConfig {
             of_node(&mut config, &own.settings);
         }
         config
+    }
+
+    /// The data nodes at the place of a node; none if it has no place.
+    fn nearby(&self, node: NodeId) -> Vec<NodeId> {
+        let place = self.node(node).map_or(0, |node| node.location());
+        let here = self.nodes_of(Role::Data).filter(|other| place > 0 && other.location() == place);
+        here.map(|other| other.id).collect()
     }
 }
 

@@ -130,6 +130,17 @@ fn certificates_carry_the_id() {
 }
 
 #[test]
+fn data_nodes_at_the_same_place_are_nearby() {
+    let config = config(
+        "[mgm]\nNodeId=49\n[ndbd]\nHostName=a\nLocationDomainId=1\n[ndbd]\nHostName=b\n\
+         LocationDomainId=2\n[mysqld]\nNodeId=51\nLocationDomainId=2\n[mysqld]\nNodeId=52\n",
+    );
+    let nearby = |node| config.kernel(NodeId(node), 1, 1).nearby;
+    assert_eq!((nearby(1), nearby(51)), (vec![NodeId(1)], vec![NodeId(2)]));
+    assert_eq!((nearby(49), nearby(52)), (vec![], vec![]));
+}
+
+#[test]
 fn the_kernel_is_told() {
     let config = two_nodes(
         "DataMemory=1G\nHeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\

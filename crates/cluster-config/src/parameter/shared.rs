@@ -46,7 +46,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "`Id` of the [computer] the node runs on, instead of its host name"
 
     "LocationDomainId";
-    COMPUTER | NODES, count(0, 0, 16), System, LATER;
+    COMPUTER | NODES, count(0, 0, 16), System, HONOURED;
     "number of the place (rack, room, zone) of the node; reads prefer replicas in their own place"
 
     "DataDir";

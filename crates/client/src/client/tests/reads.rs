@@ -1,6 +1,6 @@
 //! Committed reads and snapshots: replicas, rounds, repetition.
 
-use model::{Address, Config, Epoch, ErrorCode, Refusal, Row, TableId, Value};
+use model::{Address, Config, Epoch, ErrorCode, Incarnation, NodeId, Refusal, Row, TableId, Value};
 use stdx::Duration;
 use wire::{ClientReply, ClientRequest, Message, ParticipantMessage, Projection, ReadRequest};
 
@@ -41,6 +41,31 @@ impl Sim {
     fn row(&self, table: TableId, values: &[i64]) -> Option<Row> {
         let layout = self.world.shared.cluster.tables[&table].layout();
         Some(layout.encode_values(&ints(values)).expect("a row"))
+    }
+}
+
+#[test]
+fn replicas_nearby_are_read_as_long_as_they_live() {
+    for (nearby, other) in [(1, 2), (2, 1)] {
+        let mut sim = Sim::new();
+        let mut config = Config::clone(&sim.world.shared.config);
+        config.nearby = vec![NodeId(nearby)];
+        sim.world.shared.config = std::sync::Arc::new(config);
+        let cluster = sim.world.shared.cluster.clone();
+        let keys: Vec<i64> = (0..4).map(|index| keys_in(&cluster, BASE, index)[0]).collect();
+        let reads = || keys.iter().map(|key| ClientRead::primary(BASE, ints(&[*key]))).collect();
+        let asked = sim.read(reads(), None);
+        assert!(asked.iter().all(|(to, _)| to.node == NodeId(nearby)), "{asked:?}");
+        let (node, incarnation) = (NodeId(nearby), Incarnation(1));
+        sim.deliver(
+            Address { node, ..asked[0].0 },
+            Message::LinkDown { node, incarnation, closed: true },
+        );
+        sim.world.sent();
+        let session = sim.client.open_session(&mut sim.world.ctx()).expect("there is room");
+        sim.client.read(&mut sim.world.ctx(), session, reads(), None);
+        let asked = sim.reads_sent();
+        assert!(asked.iter().all(|(to, _)| to.node == NodeId(other)), "{asked:?}");
     }
 }
 
