@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError, Volatility};
+use sqltype::TypeKind;
 
 use crate::plan::block::Bound;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
@@ -76,7 +77,8 @@ pub(super) fn plan(
     let mut others = bound.outputs.iter().map(|output| &output.expression).chain(arguments);
     let strange =
         others.any(|expression| !is_steady(expression) || !exists && uses_outer(expression));
-    if keys.is_empty() || strange || tree_uses_outer(tree) || whole && !residual.is_empty() {
+    let grouped = residual.is_empty() && keys.iter().all(groups_as_it_compares);
+    if keys.is_empty() || strange || tree_uses_outer(tree) || whole && !grouped {
         return Ok(None);
     }
     let mut root = JoinPlanner { tables, width }.plan(tree.clone(), inner)?;
@@ -146,6 +148,29 @@ fn tie(condition: &Expression) -> Option<HashKey> {
     }
     let (left, right) = (Formula::new(left), Formula::new(right.clone()));
     Some(HashKey { left, right, comparison: compare.comparison, null_safe })
+}
+
+/// Whether values of the right side that compare as equal are one group: a number as text is not.
+fn groups_as_it_compares(key: &HashKey) -> bool {
+    let expression = &key.right.expression;
+    let (kind, result) = (&expression.sql_type().kind, &expression.result);
+    let whole = matches!(
+        kind,
+        TypeKind::TinyInt
+            | TypeKind::SmallInt
+            | TypeKind::MediumInt
+            | TypeKind::Int
+            | TypeKind::BigInt
+    );
+    match key.comparison {
+        Comparison::Int => whole,
+        Comparison::Decimal => whole || *kind == TypeKind::Decimal,
+        Comparison::Double => whole || matches!(kind, TypeKind::Float | TypeKind::Double),
+        Comparison::Text(id) => result.is_text() && expression.sql_type().collation == id,
+        Comparison::DateTime => matches!(kind, TypeKind::Date | TypeKind::DateTime),
+        Comparison::Time => *kind == TypeKind::Time,
+        Comparison::Json => false,
+    }
 }
 
 /// Has expressions use the columns of a projection, to which those that they use are added.
