@@ -180,7 +180,8 @@ impl Expression {
 }
 
 impl Comparison {
-    fn holds(self, order: Ordering) -> bool {
+    /// Whether an order of two values makes it true.
+    pub fn holds(self, order: Ordering) -> bool {
         match self {
             Comparison::Equal => order == Ordering::Equal,
             Comparison::NotEqual => order != Ordering::Equal,

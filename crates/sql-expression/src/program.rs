@@ -17,7 +17,7 @@ use sql_parser::ast::{AggregateFunction, Truth};
 use sqltype::storage::{self, storage_type};
 use sqltype::{Datum, Decimal, SqlType, TypeKind};
 use vector::{
-    Aggregate, DatePart, GroupKey, Input, Kind, Node as Step, NodeNumber, Order, Program, Scalar,
+    Aggregate, DatePart, GroupKey, Input, Kind, Node as Step, NodeNumber, Program, Scalar,
     ScalarRef, Whole, Yield,
 };
 
@@ -516,7 +516,7 @@ impl<'c> ProgramBuilder<'c> {
             _ => return None,
         };
         let right = self.add(Step::Constant(zero))?;
-        let (order, collation) = (Order::NotEqual, CollationId::BINARY.0);
+        let (order, collation) = (model::Comparison::NotEqual, CollationId::BINARY.0);
         self.add(Step::Compare { order, left, right, collation })
     }
 
@@ -528,12 +528,12 @@ impl<'c> ProgramBuilder<'c> {
         right: &Expression,
     ) -> Option<NodeNumber> {
         let order = match op {
-            BinaryOp::Equal | BinaryOp::NullSafeEqual => Order::Equal,
-            BinaryOp::NotEqual => Order::NotEqual,
-            BinaryOp::Less => Order::Less,
-            BinaryOp::LessOrEqual => Order::LessOrEqual,
-            BinaryOp::Greater => Order::Greater,
-            BinaryOp::GreaterOrEqual => Order::GreaterOrEqual,
+            BinaryOp::Equal | BinaryOp::NullSafeEqual => model::Comparison::Equal,
+            BinaryOp::NotEqual => model::Comparison::NotEqual,
+            BinaryOp::Less => model::Comparison::Less,
+            BinaryOp::LessOrEqual => model::Comparison::LessOrEqual,
+            BinaryOp::Greater => model::Comparison::Greater,
+            BinaryOp::GreaterOrEqual => model::Comparison::GreaterOrEqual,
             _ => return None,
         };
         let (a, b) = (self.value(left)?, self.value(right)?);

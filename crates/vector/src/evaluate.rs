@@ -3,12 +3,12 @@
 //! A node is computed once for a batch, when something asks for it. The values of NULLs are those
 //! that their operands happen to have: no problem of such a value counts.
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 
 use collation::CollationId;
+use model::Comparison;
 
-use crate::program::{DatePart, Node, NodeNumber, Order};
+use crate::program::{DatePart, Node, NodeNumber};
 use crate::vector::{Decimals, Kind, Scalar, Texts, Values, Vector};
 
 /// Something cannot be computed exactly: a number out of range.
@@ -195,7 +195,7 @@ impl<'a> Batch<'a> {
 
     fn compare(
         &mut self,
-        order: Order,
+        order: Comparison,
         (left, right): (NodeNumber, NodeNumber),
         id: CollationId,
     ) -> Result<Vector, Inexact> {
@@ -287,28 +287,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Order {
-    /// Whether an ordering is what the operator asks for.
-    #[inline]
-    pub(crate) fn holds(self, order: Ordering) -> bool {
-        match self {
-            Order::Equal => order.is_eq(),
-            Order::NotEqual => order.is_ne(),
-            Order::Less => order.is_lt(),
-            Order::LessOrEqual => order.is_le(),
-            Order::Greater => order.is_gt(),
-            Order::GreaterOrEqual => order.is_ge(),
-        }
-    }
-}
-
 /// The operator with its operands exchanged.
-fn turned(order: Order) -> Order {
+fn turned(order: Comparison) -> Comparison {
     match order {
-        Order::Less => Order::Greater,
-        Order::LessOrEqual => Order::GreaterOrEqual,
-        Order::Greater => Order::Less,
-        Order::GreaterOrEqual => Order::LessOrEqual,
+        Comparison::Less => Comparison::Greater,
+        Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+        Comparison::Greater => Comparison::Less,
+        Comparison::GreaterOrEqual => Comparison::LessOrEqual,
         same => same,
     }
 }
@@ -390,7 +375,11 @@ fn either(left: &Vector, right: &Vector) -> Vec<bool> {
 }
 
 /// Truth values of a comparison, without a branch in the loop.
-fn ordered<T: Copy + PartialOrd>(left: &[T], right: &Operand<'_, T>, order: Order) -> Vec<i64> {
+fn ordered<T: Copy + PartialOrd>(
+    left: &[T],
+    right: &Operand<'_, T>,
+    order: Comparison,
+) -> Vec<i64> {
     fn each<T: Copy>(left: &[T], right: &Operand<'_, T>, holds: impl Fn(T, T) -> bool) -> Vec<i64> {
         match right {
             Operand::One(b) => left.iter().map(|a| i64::from(holds(*a, *b))).collect(),
@@ -400,16 +389,21 @@ fn ordered<T: Copy + PartialOrd>(left: &[T], right: &Operand<'_, T>, order: Orde
         }
     }
     match order {
-        Order::Equal => each(left, right, |a, b| a == b),
-        Order::NotEqual => each(left, right, |a, b| a != b),
-        Order::Less => each(left, right, |a, b| a < b),
-        Order::LessOrEqual => each(left, right, |a, b| a <= b),
-        Order::Greater => each(left, right, |a, b| a > b),
-        Order::GreaterOrEqual => each(left, right, |a, b| a >= b),
+        Comparison::Equal => each(left, right, |a, b| a == b),
+        Comparison::NotEqual => each(left, right, |a, b| a != b),
+        Comparison::Less => each(left, right, |a, b| a < b),
+        Comparison::LessOrEqual => each(left, right, |a, b| a <= b),
+        Comparison::Greater => each(left, right, |a, b| a > b),
+        Comparison::GreaterOrEqual => each(left, right, |a, b| a >= b),
     }
 }
 
-fn compared_with(operand: &Vector, constant: &Scalar, order: Order, id: CollationId) -> Vector {
+fn compared_with(
+    operand: &Vector,
+    constant: &Scalar,
+    order: Comparison,
+    id: CollationId,
+) -> Vector {
     let list = match (&operand.values, constant) {
         (Values::Int(list), Scalar::Int(v)) => ordered(list, &Operand::One(*v), order),
         (Values::UInt(list), Scalar::UInt(v)) => ordered(list, &Operand::One(*v), order),

@@ -22,8 +22,7 @@ mod vector;
 pub use block::Block;
 pub use machine::{Machine, Output};
 pub use program::{
-    Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Order, Program,
-    Yield,
+    Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,
 };
 pub use vector::{Decimals, Kind, Scalar, ScalarRef, Texts, Values, Vector, Whole};
 

@@ -2,7 +2,7 @@
 
 use codec::Codec;
 use collation::CollationId;
-use model::{ColumnId, ColumnType, Table};
+use model::{ColumnId, ColumnType, Comparison, Table};
 
 use crate::vector::{Kind, Scalar};
 
@@ -100,7 +100,7 @@ pub enum Node {
     /// Truth: a comparison of two nodes of one kind; NULL if one is.
     Compare {
         /// Which order makes it true.
-        order: Order,
+        order: Comparison,
         /// Left operand.
         left: NodeNumber,
         /// Right operand.
@@ -171,23 +171,6 @@ pub enum Node {
         /// The value if none is.
         otherwise: NodeNumber,
     },
-}
-
-/// A comparison operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
-pub enum Order {
-    /// `=`
-    Equal,
-    /// `<>`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
 }
 
 /// A part of a date.

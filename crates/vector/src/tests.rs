@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use collation::CollationId;
-use model::{Column, ColumnId, ColumnType, Description, RowLayout, Table, TableId, Value};
+use model::{
+    Column, ColumnId, ColumnType, Comparison, Description, RowLayout, Table, TableId, Value,
+};
 use stdx::Prng;
 
 use super::*;
@@ -126,7 +128,7 @@ fn rows_that_pass_come_in_order_over_many_batches() {
     // big >= 4000: unknown where it is NULL.
     let nodes = vec![
         Node::Constant(Scalar::Int(4_000)),
-        Node::Compare { order: Order::GreaterOrEqual, left: 1, right: 6, collation: BINARY },
+        Node::Compare { order: Comparison::GreaterOrEqual, left: 1, right: 6, collation: BINARY },
     ];
     let (made, given_back) = run(&program(nodes, vec![7], Yield::Rows(vec![0, 3])), &rows);
     let wanted: Vec<Vec<Option<Scalar>>> = (4_000..5_000)
@@ -330,7 +332,12 @@ fn any_program(prng: &mut Prng) -> Program {
         let b = if prng.percent(50) { a } else { prng.below(reach) as u16 };
         let c = prng.below(reach) as u16;
         let collation = *prng.pick(&[BINARY, CI, CI, 46, 45]);
-        let order = *prng.pick(&[Order::Equal, Order::NotEqual, Order::Less, Order::Greater]);
+        let order = *prng.pick(&[
+            Comparison::Equal,
+            Comparison::NotEqual,
+            Comparison::Less,
+            Comparison::Greater,
+        ]);
         nodes.push(match prng.below(18) {
             0 => Node::Constant(prng.pick(&scalars).clone()),
             1 => Node::Null(*prng.pick(&KINDS)),

@@ -14,8 +14,7 @@ use model::{
 };
 use stdx::Duration;
 use vector::{
-    Aggregate, AggregateFunction, GroupKey, Input, Kind, Node, Order, Program, Scalar, ScalarRef,
-    Yield,
+    Aggregate, AggregateFunction, GroupKey, Input, Kind, Node, Program, Scalar, ScalarRef, Yield,
 };
 use wire::{LockMode, Projection};
 
@@ -217,7 +216,7 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
         Node::Input(0),
         Node::Input(1),
         Node::Constant(Scalar::Int(i64::MIN)),
-        Node::Compare { order: Order::Greater, left: 1, right: 2, collation: BINARY },
+        Node::Compare { order: Comparison::Greater, left: 1, right: 2, collation: BINARY },
     ];
     let of = |function, node| Aggregate { function, node, collation: BINARY };
     let aggregates =
