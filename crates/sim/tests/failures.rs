@@ -295,7 +295,7 @@ fn the_last_data_node_settles_what_the_other_left_without_waiting_for_a_tick() {
 
 #[test]
 fn a_coordinator_that_stood_still_commits_nothing_without_a_lease() {
-    let reached = (0..20).any(|seed| {
+    let reached = (0..100).any(|seed| {
         let mut scenario = Scenario::start(Setup::new(3, 1).seed(seed));
         let node = data(1 + seed as u16 % 3);
         let lease = scenario.world.setup().config.lease;

@@ -127,8 +127,8 @@ impl Client {
         Ok(CoordinatorRef { address, incarnation: life.incarnation })
     }
 
-    /// A participant for committed reads of a partition, nearby if one is. The same one for the same `preference`
-    /// while the placement lasts, so that a session does not see time go back.
+    /// A participant for committed reads of a partition, nearby if one is. The same one for the
+    /// same `preference` while the placement lasts, so that a session does not see time go back.
     pub(super) fn choose_reader(
         &self,
         ctx: &Ctx<'_>,
