@@ -319,7 +319,7 @@ fn block(
     };
     let root = operators(&tables, tree, bound, width, grouped, select)?;
     if let Some(keyed) = &mut keyed {
-        keyed.weigh(&root);
+        keyed.weigh(&root, &tables);
     }
     Ok(QueryPlan {
         columns,

@@ -40,13 +40,18 @@ pub(crate) struct Keyed {
     pub(crate) patience: u32,
 }
 
-/// Runs row by row that read by an index, before all rows at once are tried.
+/// Runs row by row that read by an index, before all rows at once are tried; more if the tables are
+/// so large that this would cost more than the runs.
 const PATIENCE: u32 = 64;
+/// Rows that can be read and taken in for what one such run costs.
+const ROWS_PER_RUN: u64 = 40;
 
 impl Keyed {
     /// Takes note of how the subquery is run row by row.
-    pub(super) fn weigh(&mut self, row_by_row: &Operator) {
-        self.patience = if finds_by_outer(row_by_row) { PATIENCE } else { 1 };
+    pub(super) fn weigh(&mut self, row_by_row: &Operator, tables: &[FromTable]) {
+        let rows: u64 = tables.iter().filter_map(|table| table.rows).sum();
+        let runs = u32::try_from(rows / ROWS_PER_RUN).unwrap_or(u32::MAX);
+        self.patience = if finds_by_outer(row_by_row) { runs.max(PATIENCE) } else { 1 };
     }
 }
 
