@@ -339,6 +339,16 @@ pub enum Constancy {
 }
 
 impl Expression {
+    /// Whether it may have another value each time it is evaluated for a row, or leaves something
+    /// behind that others see.
+    pub fn is_volatile(&self) -> bool {
+        self.any(&mut |part| match &part.node {
+            Node::Call(call) => call.function.volatility == Volatility::Row,
+            Node::Assign { .. } | Node::UserVariable(_) | Node::Deferred(_) => true,
+            _ => false,
+        })
+    }
+
     /// A constant of this type.
     pub fn constant(value: Datum, result: ResultType) -> Self {
         Self { node: Node::Constant(value), result }

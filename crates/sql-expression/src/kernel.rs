@@ -242,16 +242,7 @@ fn operator(op: BinaryOp) -> Option<KernelComparison> {
 }
 
 fn is_integer(sql_type: &SqlType) -> bool {
-    matches!(
-        sql_type.kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-            | TypeKind::Bit
-            | TypeKind::Year
-    )
+    sql_type.kind.is_integer() || matches!(sql_type.kind, TypeKind::Bit | TypeKind::Year)
 }
 
 /// Whether the order of a column's stored values is the order that the comparison asks for.

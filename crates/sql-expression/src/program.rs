@@ -60,6 +60,9 @@ pub struct ProgramColumn {
     pub sql_type: SqlType,
 }
 
+/// Digits that every number of 128 bits has room for.
+const DIGITS_MAX: u32 = 38;
+
 /// A node with its meaning.
 type Value = (NodeNumber, Form);
 
@@ -80,7 +83,8 @@ impl<'c> ProgramBuilder<'c> {
             .map(|column| Input { column: column.column, kind: kind_of(&column.sql_type) });
         let yields = Yield::Rows(Vec::new());
         let (nodes, filter) = (Vec::new(), Vec::new());
-        let program = Program { inputs: inputs.collect(), nodes, filter, yields };
+        let (inputs, members) = (inputs.collect(), Vec::new());
+        let program = Program { inputs, nodes, filter, yields, members };
         Self { columns, context, program }
     }
 
@@ -169,6 +173,56 @@ impl<'c> ProgramBuilder<'c> {
         Some(value.map(|(_, form)| form))
     }
 
+    /// Adds a column of the result to this program and to the one for the rows of the other side of
+    /// a join: what is equal there is equal under the comparison. The collation under which texts
+    /// are. Both sides are columns, so that there is always a value.
+    pub fn give_key(
+        &mut self,
+        other: &mut Self,
+        (left, right): (&Expression, &Expression),
+        comparison: Comparison,
+    ) -> Option<CollationId> {
+        let [a, b] =
+            [self.column(left.as_column()? as usize)?, other.column(right.as_column()? as usize)?];
+        let (a, b, collation) = match comparison {
+            Comparison::Text(id) => match (a.1, b.1) {
+                (Form::Text(_), Form::Text(_)) => (a.0, b.0, id),
+                _ => return None,
+            },
+            _ if a.1 == b.1 && !matches!(a.1, Form::Stored | Form::Text(_)) => {
+                (a.0, b.0, CollationId::BINARY)
+            }
+            Comparison::Int | Comparison::Decimal => {
+                let scale = a.1.scale()?.max(b.1.scale()?);
+                let fits = |side: &Expression, form: Form| {
+                    let digits =
+                        if side.sql_type().kind.is_integer() { 20 } else { side.sql_type().length };
+                    digits + u32::from(scale - form.scale().unwrap_or(0)) <= DIGITS_MAX
+                };
+                if !fits(left, a.1) || !fits(right, b.1) {
+                    return None;
+                }
+                (self.scaled(a, scale)?, other.scaled(b, scale)?, CollationId::BINARY)
+            }
+            Comparison::Double => (self.float(a)?, other.float(b)?, CollationId::BINARY),
+            Comparison::DateTime => match (a.1, b.1) {
+                (Form::Date, Form::DateTime) => {
+                    (self.add(Step::Midnight(a.0))?, b.0, CollationId::BINARY)
+                }
+                (Form::DateTime, Form::Date) => {
+                    (a.0, other.add(Step::Midnight(b.0))?, CollationId::BINARY)
+                }
+                _ => return None,
+            },
+            Comparison::Time | Comparison::Json => return None,
+        };
+        for (builder, node) in [(self, a), (other, b)] {
+            let Yield::Rows(nodes) = &mut builder.program.yields else { return None };
+            nodes.push(node);
+        }
+        Some(collation)
+    }
+
     /// The program; nothing if it is larger than data nodes take.
     pub fn finish(self) -> Option<Program> {
         (self.program.nodes.len() <= vector::program::NODES_MAX).then_some(self.program)
@@ -199,7 +253,7 @@ impl<'c> ProgramBuilder<'c> {
         let column = self.columns.get(place)?.as_ref()?;
         let input = self.columns[..place].iter().flatten().count();
         let node = self.add(Step::Input(u16::try_from(input).ok()?))?;
-        Some((node, form_of(&column.sql_type)))
+        Some((node, Form::of(&column.sql_type)))
     }
 
     fn value(&mut self, expression: &Expression) -> Option<Value> {
@@ -259,7 +313,7 @@ impl<'c> ProgramBuilder<'c> {
             _ => None,
         };
         let (scalar, form) = match &datum {
-            Datum::Null => return Some((None, form_of(sql_type))),
+            Datum::Null => return Some((None, Form::of(sql_type))),
             Datum::Int(number) => (Scalar::Int(*number), Form::Int),
             Datum::UInt(number) => (Scalar::UInt(*number), Form::UInt),
             Datum::Double(number) => (Scalar::Float(*number), Form::Float),
@@ -345,12 +399,7 @@ impl<'c> ProgramBuilder<'c> {
         let (step, form) = match sql_type.kind {
             TypeKind::Double => (step(self.float(left)?, self.float(right)?)?, Form::Float),
             TypeKind::Decimal => {
-                let scale_of = |form| match form {
-                    Form::Int | Form::UInt => Some(0),
-                    Form::Decimal(scale) => Some(scale),
-                    _ => None,
-                };
-                let (a, b) = (scale_of(left.1)?, scale_of(right.1)?);
+                let (a, b) = (left.1.scale()?, right.1.scale()?);
                 let (scale, to) = match both.op {
                     BinaryOp::Multiply => (a.checked_add(b)?, (a, b)),
                     _ => (a.max(b), (a.max(b), a.max(b))),
@@ -418,7 +467,7 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     fn case(&mut self, whole: &Expression, case: &Case) -> Option<Value> {
-        let form = form_of(&whole.result.sql_type);
+        let form = Form::of(&whole.result.sql_type);
         let mut branches = Vec::with_capacity(case.branches.len());
         for Branch { when, comparison, then } in &case.branches {
             let condition = match &case.operand {
@@ -557,15 +606,10 @@ impl<'c> ProgramBuilder<'c> {
         b: Value,
     ) -> Option<(NodeNumber, NodeNumber, u16)> {
         let binary = CollationId::BINARY.0;
-        let scale_of = |form| match form {
-            Form::Int | Form::UInt => Some(0),
-            Form::Decimal(scale) => Some(scale),
-            _ => None,
-        };
         let (a, b) = match comparison {
             Comparison::Int => self.whole(a, b)?,
             Comparison::Decimal => {
-                let scale = scale_of(a.1)?.max(scale_of(b.1)?);
+                let scale = a.1.scale()?.max(b.1.scale()?);
                 (self.scaled(a, scale)?, self.scaled(b, scale)?)
             }
             Comparison::Double => (self.float(a)?, self.float(b)?),
@@ -633,7 +677,7 @@ impl<'c> ProgramBuilder<'c> {
 }
 
 /// How a column of a type lies in a vector.
-fn kind_of(sql_type: &SqlType) -> Kind {
+pub fn kind_of(sql_type: &SqlType) -> Kind {
     match storage_type(sql_type) {
         ColumnType::Int(_) => Kind::Int,
         ColumnType::UInt(_) => Kind::UInt,
@@ -658,33 +702,36 @@ fn kind_of_form(form: Form) -> Kind {
 impl Form {
     /// What the stored values of a type mean.
     pub fn of(sql_type: &SqlType) -> Self {
-        form_of(sql_type)
+        match &sql_type.kind {
+            kind if kind.is_integer() => match sql_type.unsigned {
+                true => Form::UInt,
+                false => Form::Int,
+            },
+            TypeKind::Decimal if kind_of(sql_type) == Kind::Decimal => {
+                Form::Decimal(sql_type.decimals)
+            }
+            // FLOAT is shown, and so compared by users, with fewer digits; its values are the same.
+            TypeKind::Float | TypeKind::Double => Form::Float,
+            TypeKind::Date => Form::Date,
+            TypeKind::DateTime => Form::DateTime,
+            TypeKind::Time => Form::Time,
+            TypeKind::Char
+            | TypeKind::VarChar
+            | TypeKind::TinyText
+            | TypeKind::Text
+            | TypeKind::MediumText
+            | TypeKind::LongText => Form::Text(sql_type.collation),
+            _ => Form::Stored,
+        }
     }
-}
 
-fn form_of(sql_type: &SqlType) -> Form {
-    match &sql_type.kind {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt => match sql_type.unsigned {
-            true => Form::UInt,
-            false => Form::Int,
-        },
-        TypeKind::Decimal if kind_of(sql_type) == Kind::Decimal => Form::Decimal(sql_type.decimals),
-        // FLOAT is shown, and so compared by users, with fewer digits; its values are the same.
-        TypeKind::Float | TypeKind::Double => Form::Float,
-        TypeKind::Date => Form::Date,
-        TypeKind::DateTime => Form::DateTime,
-        TypeKind::Time => Form::Time,
-        TypeKind::Char
-        | TypeKind::VarChar
-        | TypeKind::TinyText
-        | TypeKind::Text
-        | TypeKind::MediumText
-        | TypeKind::LongText => Form::Text(sql_type.collation),
-        _ => Form::Stored,
+    /// Digits after the point, of exact numbers.
+    fn scale(self) -> Option<u8> {
+        match self {
+            Form::Int | Form::UInt => Some(0),
+            Form::Decimal(scale) => Some(scale),
+            _ => None,
+        }
     }
 }
 
@@ -706,20 +753,5 @@ pub fn datum_of(value: ScalarRef<'_>, form: Form) -> Option<Datum> {
         (ScalarRef::Int(micros), Form::Time) => Datum::Time(sqltype::Time { micros }),
         (ScalarRef::Bytes(text), Form::Text(_)) => Datum::Bytes(text.into()),
         _ => return None,
-    })
-}
-
-/// The stored value of a column that a program gives as it is.
-pub fn stored_of(value: ScalarRef<'_>, sql_type: &SqlType) -> Option<model::Value> {
-    Some(match value {
-        ScalarRef::Null => model::Value::Null,
-        ScalarRef::Int(number) => model::Value::Int(number),
-        ScalarRef::UInt(number) => model::Value::UInt(number),
-        ScalarRef::Float(number) => model::Value::Float(number),
-        ScalarRef::Bytes(bytes) => model::Value::Bytes(bytes.into()),
-        ScalarRef::Decimal(number) => {
-            let decimal = Decimal::from_unscaled(number, sql_type.decimals)?;
-            model::Value::Bytes(decimal.encode(sql_type.length, sql_type.decimals)?)
-        }
     })
 }

@@ -7,6 +7,7 @@
 //! # Not here
 //! Definitions (`ddl`), variables, SHOW.
 
+pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod insert;
 pub(crate) mod key;

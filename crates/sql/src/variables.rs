@@ -82,6 +82,10 @@ pub(crate) struct SessionVariables {
     pub max_execution_time: u64,
     /// `nines_durability`.
     pub durability: Durability,
+    /// `nines_column_rows`: joins and groups of tables of so many rows are made on columns.
+    pub column_rows: u64,
+    /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
+    pub operator_memory: u64,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
     pub pushdown: bool,
     /// `net_read_timeout`, in seconds.
@@ -167,6 +171,8 @@ impl SessionVariables {
             max_error_count: 0,
             max_execution_time: 0,
             durability: Durability::default(),
+            column_rows: 1_000,
+            operator_memory: 1 << 30,
             pushdown: true,
             net_read_timeout: 0,
             net_write_timeout: 0,
@@ -332,6 +338,8 @@ impl SessionVariables {
                     _ => Durability::Memory,
                 };
             }
+            "nines_column_rows" => self.column_rows = number,
+            "nines_operator_memory" => self.operator_memory = number,
             "nines_pushdown" => self.pushdown = on,
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),
             "sql_select_limit" => self.sql_select_limit = number,

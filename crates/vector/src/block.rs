@@ -46,6 +46,11 @@ impl Block {
         &self.columns
     }
 
+    /// The columns, to be kept.
+    pub fn into_columns(self) -> Vec<Vector> {
+        self.columns
+    }
+
     /// Adds the rows of another block with the same kinds of columns.
     pub fn append(&mut self, rows: usize, columns: &[Rc<Vector>]) {
         self.rows += rows as u32;

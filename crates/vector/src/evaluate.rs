@@ -13,13 +13,16 @@ use crate::vector::{Decimals, Kind, Scalar, Texts, Values, Vector};
 
 /// Something cannot be computed exactly: a number out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inexact;
+pub struct Inexact;
 
 /// The nodes of a batch, as far as they have been computed.
 pub(crate) struct Batch<'a> {
     nodes: &'a [Node],
     kinds: &'a [Kind],
+    /// Of all rows.
     inputs: Vec<Rc<Vector>>,
+    /// The rows that are left; none if all are.
+    places: Option<Vec<u32>>,
     rows: usize,
     known: Vec<Option<Rc<Vector>>>,
 }
@@ -90,29 +93,46 @@ impl<'a> Batch<'a> {
         inputs: Vec<Rc<Vector>>,
         rows: usize,
     ) -> Self {
-        Self { nodes, kinds, inputs, rows, known: vec![None; nodes.len()] }
+        Self { nodes, kinds, inputs, places: None, rows, known: vec![None; nodes.len()] }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The inputs of some of the rows.
-    pub(crate) fn keep(self, places: &[u32]) -> Self {
-        let gather = |input: &Rc<Vector>| Rc::new(input.gather(places));
-        let inputs = self.inputs.iter().map(gather).collect();
-        Self::new(self.nodes, self.kinds, inputs, places.len())
+    /// The rows for which these conditions are true. What a later condition makes of a row that an
+    /// earlier one has dropped does not count.
+    pub(crate) fn filtered(mut self, conditions: &[NodeNumber]) -> Result<Self, Inexact> {
+        for condition in conditions {
+            if self.rows == 0 {
+                break;
+            }
+            self.keep_passing(*condition)?;
+        }
+        Ok(self)
     }
 
-    /// The places of the rows for which a condition is true; none if it is of all.
-    pub(crate) fn passing(&mut self, node: NodeNumber) -> Result<Option<Vec<u32>>, Inexact> {
-        let truth = self.value(node)?;
-        let Values::Int(list) = &truth.values else { unreachable!("conditions are checked") };
-        let passes = |at: usize| list[at] != 0 && !truth.is_null(at);
-        if (0..list.len()).all(passes) {
-            return Ok(None);
+    fn keep_passing(&mut self, condition: NodeNumber) -> Result<(), Inexact> {
+        let truth = self.value(condition)?;
+        let list = ints_of(&truth);
+        let passes = |at: &usize| list[*at] != 0 && !truth.is_null(*at);
+        if (0..list.len()).all(|at| passes(&at)) {
+            return Ok(());
         }
-        Ok(Some((0..list.len()).filter(|at| passes(*at)).map(|at| at as u32).collect()))
+        let passing = (0..list.len()).filter(passes);
+        let places: Vec<u32> = match &self.places {
+            Some(before) => passing.map(|at| before[at]).collect(),
+            None => passing.map(|at| at as u32).collect(),
+        };
+        self.rows = places.len();
+        self.places = Some(places);
+        self.known.fill(None);
+        Ok(())
+    }
+
+    /// The places of the rows that are left; nothing if all are.
+    pub(crate) fn into_places(self) -> Option<Vec<u32>> {
+        self.places
     }
 
     /// The values of a node.
@@ -123,7 +143,13 @@ impl<'a> Batch<'a> {
         }
         let nodes = self.nodes;
         let vector = match &nodes[at] {
-            Node::Input(place) => self.inputs[usize::from(*place)].clone(),
+            Node::Input(place) => {
+                let input = &self.inputs[usize::from(*place)];
+                match &self.places {
+                    Some(places) => Rc::new(input.gather(places)),
+                    None => input.clone(),
+                }
+            }
             other => Rc::new(self.compute(other, self.kinds[at])?),
         };
         self.known[at] = Some(vector.clone());

@@ -354,7 +354,7 @@ fn largest_of(list: &[i128]) -> u128 {
 
 /// Appends the key of a value: the same bytes for equal values, and no key is the beginning of
 /// another of its column.
-fn push_key(key: &mut Vec<u8>, value: ScalarRef<'_>, id: CollationId) {
+pub(crate) fn push_key(key: &mut Vec<u8>, value: ScalarRef<'_>, id: CollationId) {
     key.push(u8::from(value != ScalarRef::Null));
     match value {
         ScalarRef::Null => {}

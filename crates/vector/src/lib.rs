@@ -3,7 +3,8 @@
 //! # Owns
 //! [`Vector`], the values of a column; [`Program`], what data nodes are asked to make of the rows
 //! of a scan: which rows pass, what is computed of them, how they are grouped; [`Machine`], which
-//! runs it; [`Block`], what comes of it.
+//! runs it; [`Block`], what comes of it. [`Computer`], which runs a program over columns;
+//! [`JoinTable`], rows by key; [`KeySet`], what one side of a join tells the other.
 //! # Guarantees
 //! 1. A program that [`Program::check`] lets through runs on any rows of its table to the end,
 //!    whatever the values. Rows of which something cannot be computed exactly (a number out of
@@ -13,13 +14,20 @@
 //! What expressions mean in SQL, and which of them a program can say (`sql-expression`).
 
 pub mod block;
+mod computer;
 mod evaluate;
 mod group;
+mod join;
+mod key_set;
 pub mod machine;
 pub mod program;
 mod vector;
 
 pub use block::Block;
+pub use computer::{Computer, GroupTable};
+pub use evaluate::Inexact;
+pub use join::{JoinTable, KeyColumn};
+pub use key_set::KeySet;
 pub use machine::{Machine, Output};
 pub use program::{
     Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::{ColumnType, Row, RowLayout, Table, ValueRef};
 
@@ -10,7 +11,7 @@ use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
 use crate::group::Groups;
 use crate::program::{Bad, Program, Yield};
-use crate::vector::{Kind, ScalarRef, Vector, stored_decimal};
+use crate::vector::{Kind, Vector};
 
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
 const GROUPS_BYTES_MAX: usize = 1 << 20;
@@ -34,7 +35,7 @@ pub enum Output {
 /// A program at work on the rows of one table.
 #[derive(Debug)]
 pub struct Machine {
-    program: Program,
+    program: Arc<Program>,
     kinds: Vec<Kind>,
     /// The layout of rows of the inputs.
     layout: RowLayout,
@@ -56,7 +57,7 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Program::check`].
-    pub fn new(program: &Program, table: &Table, batch_rows: usize) -> Result<Self, Bad> {
+    pub fn new(program: Arc<Program>, table: &Table, batch_rows: usize) -> Result<Self, Bad> {
         let kinds = program.check(table)?;
         let column = |input: &crate::Input| &table.columns[usize::from(input.column.0)];
         let columns: Vec<model::Column> =
@@ -77,7 +78,7 @@ impl Machine {
         Ok(Self {
             layout: RowLayout::new(0, &columns),
             sizes: columns.iter().map(size).collect(),
-            program: program.clone(),
+            program,
             kinds,
             inputs,
             batch_rows: batch_rows.clamp(1, BATCH_ROWS),
@@ -91,6 +92,12 @@ impl Machine {
 
     /// Takes a row of the table.
     pub fn take(&mut self, table: &Table, row: &[u8]) {
+        for set in &self.program.members {
+            let input = &self.program.inputs[usize::from(set.input)];
+            if !set.may_hold(table.value(row, input.column)) {
+                return;
+            }
+        }
         for (input, vector) in self.program.inputs.iter().zip(&mut self.inputs) {
             let value = table.value(row, input.column);
             if let ValueRef::Bytes(bytes) = value {
@@ -150,14 +157,10 @@ impl Machine {
     }
 
     fn compute(&mut self, inputs: Vec<Rc<Vector>>, rows: usize) -> Result<(), Inexact> {
-        let mut batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
-        for condition in &self.program.filter {
-            if let Some(places) = batch.passing(*condition)? {
-                batch = batch.keep(&places);
-            }
-            if batch.rows() == 0 {
-                return Ok(());
-            }
+        let batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
+        let mut batch = batch.filtered(&self.program.filter)?;
+        if batch.rows() == 0 {
+            return Ok(());
         }
         match &self.program.yields {
             Yield::Rows(nodes) => {
@@ -175,25 +178,9 @@ impl Machine {
 
     /// A row of the inputs as it would be stored.
     fn stored(&self, inputs: &[Rc<Vector>], at: usize) -> Row {
-        let decimals: Vec<_> = inputs
-            .iter()
-            .zip(&self.sizes)
-            .map(|(vector, size)| match vector.get(at) {
-                ScalarRef::Decimal(number) => stored_decimal(number, *size),
-                _ => ([0; 16], 0),
-            })
-            .collect();
-        let value = |(vector, (bytes, size)): (&'_ Rc<Vector>, &'_ ([u8; 16], usize))| match vector
-            .get(at)
-        {
-            ScalarRef::Null => model::Value::Null,
-            ScalarRef::Int(v) => model::Value::Int(v),
-            ScalarRef::UInt(v) => model::Value::UInt(v),
-            ScalarRef::Float(v) => model::Value::Float(v),
-            ScalarRef::Decimal(_) => model::Value::Bytes(bytes[..*size].into()),
-            ScalarRef::Bytes(v) => model::Value::Bytes(v.into()),
-        };
-        let values: Vec<model::Value> = inputs.iter().zip(&decimals).map(value).collect();
+        let sizes = self.sizes.iter();
+        let values: Vec<model::Value> =
+            inputs.iter().zip(sizes).map(|(vector, size)| vector.get(at).stored(*size)).collect();
         let values: Vec<ValueRef<'_>> = values.iter().map(model::Value::as_ref).collect();
         self.layout.encode(&values).expect("they were read from such a row")
     }

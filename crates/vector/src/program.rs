@@ -4,6 +4,7 @@ use codec::Codec;
 use collation::CollationId;
 use model::{ColumnId, ColumnType, Comparison, Table};
 
+use crate::key_set::KeySet;
 use crate::vector::{Kind, Scalar};
 
 /// Most nodes of a program.
@@ -28,6 +29,10 @@ pub struct Program {
     pub filter: Vec<NodeNumber>,
     /// What comes of the rows that pass.
     pub yields: Yield,
+    /// Rows are dropped first that have none of these keys. A help only: who does not know it reads
+    /// on, and whoever asked must do without.
+    #[codec(since = 4)]
+    pub members: Vec<KeySet>,
 }
 
 /// A column that is read.
@@ -195,14 +200,25 @@ impl Program {
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self, table: &Table) -> Result<Vec<Kind>, Bad> {
-        if self.nodes.len() > NODES_MAX {
-            return Err(Bad("too many nodes"));
-        }
         for input in &self.inputs {
             let column = table.columns.get(usize::from(input.column.0));
             let column = column.ok_or(Bad("no such column"))?;
             if !lies_so(column.column_type, input.kind) {
                 return Err(Bad("a column is of another kind"));
+            }
+        }
+        self.check_nodes()
+    }
+
+    /// Likewise, whatever its inputs are read from.
+    pub(crate) fn check_nodes(&self) -> Result<Vec<Kind>, Bad> {
+        if self.nodes.len() > NODES_MAX {
+            return Err(Bad("too many nodes"));
+        }
+        for set in &self.members {
+            let input = self.inputs.get(usize::from(set.input)).ok_or(Bad("no such input"))?;
+            if !matches!(input.kind, Kind::Int | Kind::UInt) {
+                return Err(Bad("a set of keys is of whole numbers"));
             }
         }
         let mut kinds = Vec::with_capacity(self.nodes.len());

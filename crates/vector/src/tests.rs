@@ -79,7 +79,8 @@ fn row(small: i64, rest: Option<(i64, &str, i64, u64, f64)>) -> Vec<u8> {
 /// What a program makes of rows: its blocks' rows in order, and how many rows it gave back.
 fn run(program: &Program, rows: &[Vec<u8>]) -> (Vec<Vec<Option<Scalar>>>, usize) {
     let table = table();
-    let mut machine = Machine::new(program, &table, BATCH_ROWS).expect("a good program");
+    let mut machine =
+        Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).expect("a good program");
     let (mut made, mut given_back) = (Vec::new(), 0);
     rows.iter().for_each(|row| machine.take(&table, row));
     machine.finish();
@@ -111,7 +112,7 @@ fn scalar(value: ScalarRef<'_>) -> Option<Scalar> {
 fn program(nodes: Vec<Node>, filter: Vec<NodeNumber>, yields: Yield) -> Program {
     let inputs_first = (0..KINDS.len() as u16).map(Node::Input);
     let nodes = inputs_first.chain(nodes).collect();
-    Program { inputs: inputs(), nodes, filter, yields }
+    Program { inputs: inputs(), nodes, filter, yields, members: vec![] }
 }
 
 const BINARY: u16 = 63;
@@ -210,6 +211,17 @@ fn more_groups_than_memory_come_in_parts() {
 }
 
 #[test]
+fn rows_without_a_member_key_are_dropped() {
+    let rows: Vec<Vec<u8>> = (0..3_000).map(|n| row(n, None)).collect();
+    let keys = Vector { values: Values::Int(vec![5, 2_999, 70]), nulls: vec![] };
+    let members = KeySet::new(0, &[&keys]).into_iter().collect();
+    let program = Program { members, ..program(vec![], vec![], Yield::Rows(vec![0])) };
+    let (made, given_back) = run(&program, &rows);
+    let wanted: Vec<_> = [5, 70, 2_999].map(|n| vec![Some(Scalar::Int(n))]).into();
+    assert_eq!((made, given_back), (wanted, 0));
+}
+
+#[test]
 fn what_cannot_be_computed_comes_as_it_was() {
     let rows: Vec<Vec<u8>> = (0..3_000)
         .map(|n| row(n, Some((if n == 1_500 { i64::MAX } else { n }, "ä", -n, 7, 1e300))))
@@ -219,7 +231,7 @@ fn what_cannot_be_computed_comes_as_it_was() {
     let nodes = vec![Node::Add(0, 1)];
     let table = table();
     let program = program(nodes, vec![], Yield::Groups { keys, aggregates });
-    let mut machine = Machine::new(&program, &table, BATCH_ROWS).unwrap();
+    let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
     rows.iter().for_each(|row| machine.take(&table, row));
     machine.finish();
     let mut outputs = std::iter::from_fn(|| machine.pop_output());
@@ -295,7 +307,7 @@ fn a_program_that_is_let_through_runs_whatever_it_is() {
     let (mut good, mut bad) = (0, 0);
     while good < 2_000 {
         let program = any_program(&mut prng);
-        let Ok(mut machine) = Machine::new(&program, &table, BATCH_ROWS) else {
+        let Ok(mut machine) = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS) else {
             bad += 1;
             continue;
         };
@@ -380,15 +392,22 @@ fn any_program(prng: &mut Prng) -> Program {
             Yield::Groups { keys, aggregates }
         }
     };
-    Program { inputs: inputs(), nodes, filter, yields }
+    let keys = Vector { values: Values::Int(vec![1, 5, 1_000_000]), nulls: vec![] };
+    let input = prng.below(KINDS.len() as u64 + 1) as u16;
+    let members = match prng.percent(10) {
+        true => KeySet::new(input, &[&keys]).into_iter().collect(),
+        false => vec![],
+    };
+    Program { inputs: inputs(), nodes, filter, yields, members }
 }
 
 #[test]
 fn stored_decimals_come_back() {
     for number in [0, 1, -1, 255, -256, i64::MAX.into(), i64::MIN.into()] {
         for size in [8, 9, 16] {
-            let (bytes, len) = vector::stored_decimal(number, size);
-            assert_eq!(vector::decimal_of(&bytes[..len]), number, "{number} in {size}");
+            let stored = ScalarRef::Decimal(number).stored(size);
+            let Value::Bytes(bytes) = stored else { panic!("{stored:?}") };
+            assert_eq!(vector::decimal_of(&bytes), number, "{number} in {size}");
         }
     }
 }

@@ -130,6 +130,11 @@ impl Texts {
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
+
+    /// Bytes of all of them together.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
 }
 
 /// Calls a macro-like body with the list inside, whatever its kind.
@@ -329,8 +334,25 @@ pub(crate) fn decimal_of(stored: &[u8]) -> i128 {
     i128::from_be_bytes(bytes) >> (8 * (16 - size))
 }
 
+impl ScalarRef<'_> {
+    /// The value as it is stored; decimals in so many bytes, 16 at most.
+    pub fn stored(self, decimal_size: usize) -> model::Value {
+        match self {
+            ScalarRef::Null => model::Value::Null,
+            ScalarRef::Int(number) => model::Value::Int(number),
+            ScalarRef::UInt(number) => model::Value::UInt(number),
+            ScalarRef::Float(number) => model::Value::Float(number),
+            ScalarRef::Decimal(number) => {
+                let (bytes, size) = stored_decimal(number, decimal_size);
+                model::Value::Bytes(bytes[..size].into())
+            }
+            ScalarRef::Bytes(bytes) => model::Value::Bytes(bytes.into()),
+        }
+    }
+}
+
 /// The stored form of a decimal, in so many bytes.
-pub(crate) fn stored_decimal(number: i128, size: usize) -> ([u8; 16], usize) {
+fn stored_decimal(number: i128, size: usize) -> ([u8; 16], usize) {
     let size = size.min(16);
     let mut bytes = [0; 16];
     bytes[..size].copy_from_slice(&number.to_be_bytes()[16 - size..]);

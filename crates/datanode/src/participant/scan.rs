@@ -174,8 +174,8 @@ impl Participant {
         };
         let table = self.replicas[&request.partition].partition.table();
         let batch_rows = MACHINE_BATCHES * ctx.config().scan_batch_rows as usize;
-        let machine =
-            request.program.as_ref().map(|program| Machine::new(program, table, batch_rows));
+        let program = request.program.clone();
+        let machine = program.map(|program| Machine::new(program, table, batch_rows));
         let machine = match machine {
             None => None,
             Some(Ok(machine)) => Some(Box::new(machine)),

@@ -232,7 +232,13 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
         true => Yield::Rows(vec![1]),
         false => Yield::Groups { keys, aggregates },
     };
-    let program = Program { inputs: vec![input(0), input(1)], nodes, filter: vec![3], yields };
+    let program = Program {
+        inputs: vec![input(0), input(1)],
+        nodes,
+        filter: vec![3],
+        yields,
+        members: vec![],
+    };
     let projection = Projection::Columns(vec![ColumnId(0), ColumnId(1)]);
     let spec = ScanSpec { projection, program: Some(Arc::new(program)), ..spec };
     let (blocks, rows) = session.compute(spec).await?;

@@ -496,6 +496,8 @@ pub static ERRORS: &[ErrorText] = &[
         "Connections using insecure transport are prohibited while --require_secure_transport=ON."),
     row(3165, b"42000", "INVALID_JSON_PATH_ARRAY_CELL",
         "A path expression is not a path to a cell in an array."),
+    row(3170, b"HY000", "CAPACITY_EXCEEDED",
+        "Memory capacity of %ld bytes for '%s' exceeded. %s"),
     row(3554, b"HY000", "NO_SYSTEM_TABLE_ACCESS", "Access to %s '%s' is rejected."),
     row(3568, b"HY000", "UNRESOLVED_TABLE_LOCK", "Unresolved table name %s in locking clause."),
     row(3569, b"HY000", "DUPLICATE_TABLE_LOCK", "Table %s appears in multiple locking clauses."),

@@ -136,14 +136,7 @@ fn check_auto_increment(
     if attributes.default.is_some() {
         return Err(error::invalid_default(&column.name));
     }
-    let is_integer = matches!(
-        column.sql_type.kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-    );
+    let is_integer = column.sql_type.kind.is_integer();
     match is_integer && attributes.on_update.is_none() {
         true => Ok(()),
         false => Err(error::wrong_specifier(&column.name)),

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sql_expression::{SqlError, compare_values, group_key};
 use sqltype::{Datum, SqlType};
 
+use crate::execute::columns::{self, ColumnCursor, Stop};
 use crate::execute::recursion;
-use crate::execute::run::{Boxed, Row, Run};
+use crate::execute::run::{Boxed, Row, Run, memory_of};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::window::windowed;
 use crate::plan::operator::{DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan};
@@ -39,6 +40,13 @@ pub(crate) enum Cursor<'p> {
         operator: &'p Operator,
     },
     Join(Box<join::JoinCursor<'p>>),
+    /// Joins and filters that may be done on columns: decided with the first rows.
+    Open(&'p Operator),
+    /// Rows of columns; the operator, as long as none has been given.
+    Columns {
+        cursor: Box<ColumnCursor<'p>>,
+        untried: Option<&'p Operator>,
+    },
     Filter {
         input: Box<Cursor<'p>>,
         conditions: &'p [Formula],
@@ -73,11 +81,8 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         Operator::Lateral { input, .. } => {
             Cursor::Lateral { input: Box::new(open(input)), operator }
         }
-        Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
-            Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
-        }
-        Operator::Filter { input, conditions } => {
-            Cursor::Filter { input: Box::new(open(input)), conditions }
+        Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
+            Cursor::Open(operator)
         }
         Operator::Project { input, expressions } => {
             let moved = columns_once(expressions.iter());
@@ -88,7 +93,14 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
             Cursor::Distinct { input, seen: BTreeSet::new(), types }
         }
         Operator::Limit { input, .. } => {
-            Cursor::Limit { input: Box::new(open(input)), operator, left: None }
+            // What gives its first rows soon is worth more here.
+            let input = match &**input {
+                Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
+                    open_rows(input)
+                }
+                _ => open(input),
+            };
+            Cursor::Limit { input: Box::new(input), operator, left: None }
         }
         Operator::Set { first, rest, .. }
             if rest.iter().all(|(kind, _)| *kind == SetKind::UnionAll) =>
@@ -107,6 +119,19 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         | Operator::Edges { .. }
         | Operator::Sort { .. }
         | Operator::Set { .. } => Cursor::Collect(operator),
+    }
+}
+
+/// Begins a join or a filter, row by row.
+fn open_rows(operator: &Operator) -> Cursor<'_> {
+    match operator {
+        Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
+            Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
+        }
+        Operator::Filter { input, conditions } => {
+            Cursor::Filter { input: Box::new(open(input)), conditions }
+        }
+        _ => open(operator),
     }
 }
 
@@ -141,6 +166,7 @@ impl<'p> Cursor<'p> {
                 Ok(Some(Vec::new()))
             }
             Self::Table(table) => table.next(run).await,
+            Self::Open(_) | Self::Columns { .. } => self.step_columns(run).await,
             Self::Lookup { input, operator } => {
                 let Operator::Lookup { scan, join, .. } = operator else { return Ok(None) };
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
@@ -191,6 +217,37 @@ impl<'p> Cursor<'p> {
                     None => Ok(None),
                 }
             }
+        }
+    }
+}
+
+impl Cursor<'_> {
+    /// A step of what is done on columns, or may be.
+    async fn step_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+        let (cursor, untried) = match self {
+            Self::Open(operator) => {
+                let operator = *operator;
+                *self = match columns::begin(run, operator, None) {
+                    Some(cursor) => {
+                        Self::Columns { cursor: Box::new(cursor), untried: Some(operator) }
+                    }
+                    None => open_rows(operator),
+                };
+                return Ok(Some(Vec::new()));
+            }
+            Self::Columns { cursor, untried } => (cursor, untried),
+            _ => return Ok(None),
+        };
+        match (cursor.next(run).await, *untried) {
+            (Ok(batch), _) => {
+                *untried = None;
+                Ok(batch.map(|batch| batch.into_rows(cursor.shape(), run)))
+            }
+            (Err(Stop::Unsuitable), Some(operator)) => {
+                *self = open_rows(operator);
+                Ok(Some(Vec::new()))
+            }
+            (Err(stop), _) => Err(stop.into()),
         }
     }
 }
@@ -273,8 +330,10 @@ async fn limited(
 /// All rows of an operator.
 pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
     let mut cursor = open(operator);
-    let mut all = Vec::new();
+    let (mut all, mut bytes) = (Vec::new(), 0);
     while let Some(mut rows) = cursor.next(run).await? {
+        bytes += memory_of(&rows);
+        run.check_memory(bytes, "the rows of an operator")?;
         all.append(&mut rows);
     }
     Ok(all)

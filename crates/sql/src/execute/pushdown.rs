@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sql_expression::{
     Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
 };
-use sqltype::Datum;
+use sqltype::{Datum, SqlType};
 use vector::{Block, Program};
 
 use crate::execute::run::{Row, Run, with_parameters};
@@ -38,14 +38,23 @@ pub(crate) fn conditions(context: &EvalContext, scan: &TableScan) -> Option<(Arc
 
 /// Adds the conditions of a scan; how many of them have a translation.
 fn filter(context: &EvalContext, scan: &TableScan, builder: &mut ProgramBuilder<'_>) -> usize {
-    let translated = |condition: &&Formula| {
+    scan.conditions.len() - untranslated(context, scan.conditions.iter(), builder).len()
+}
+
+/// Adds conditions to a program; those that have no translation are left.
+pub(crate) fn untranslated<'f>(
+    context: &EvalContext,
+    conditions: impl Iterator<Item = &'f Formula>,
+    builder: &mut ProgramBuilder<'_>,
+) -> Vec<&'f Formula> {
+    let mut translated = |condition: &Formula| {
         condition.is_ready() && builder.filter(&with_parameters(context, &condition.expression))
     };
-    scan.conditions.iter().filter(translated).count()
+    conditions.filter(|condition| !translated(condition)).collect()
 }
 
 /// The columns that are fetched, by their places in the row.
-fn columns(scan: &TableScan) -> Vec<Option<ProgramColumn>> {
+pub(crate) fn columns(scan: &TableScan) -> Vec<Option<ProgramColumn>> {
     let mut columns = vec![None; scan.width];
     for at in &scan.wanted {
         let column = &scan.definition.columns[*at];
@@ -63,7 +72,7 @@ pub(crate) struct GroupProgram {
     /// the group, by their positions in the definition; then, for each aggregate, the count of its
     /// values and, where there is a form, what they come to.
     keys: Vec<Form>,
-    shown: Vec<usize>,
+    shown: Vec<(usize, SqlType)>,
     parts: Vec<Option<Form>>,
 }
 
@@ -73,7 +82,7 @@ pub(crate) fn groups(
     aggregate: &Aggregate,
     scan: &TableScan,
 ) -> Option<GroupProgram> {
-    if scan.lock.is_some() || scan.ordered.is_some() || scan.limit.is_some() {
+    if !is_free(scan) {
         return None;
     }
     let columns = columns(scan);
@@ -81,13 +90,40 @@ pub(crate) fn groups(
     if filter(context, scan, &mut builder) < scan.conditions.len() {
         return None;
     }
+    groups_by(context, aggregate, &columns, builder)
+}
+
+/// Whether rows may come as a program has them: unlocked, in any order, all of them.
+pub(crate) fn is_free(scan: &TableScan) -> bool {
+    let bound = scan.lock.is_some() || scan.ordered.is_some() || scan.limit.is_some();
+    !bound && scan.hidden.is_none()
+}
+
+/// The program for groups over rows of these columns.
+pub(crate) fn groups_of(
+    context: &EvalContext,
+    aggregate: &Aggregate,
+    columns: &[Option<ProgramColumn>],
+) -> Option<GroupProgram> {
+    groups_by(context, aggregate, columns, ProgramBuilder::new(columns, context))
+}
+
+fn groups_by(
+    context: &EvalContext,
+    aggregate: &Aggregate,
+    columns: &[Option<ProgramColumn>],
+    mut builder: ProgramBuilder<'_>,
+) -> Option<GroupProgram> {
     let known = |expression: &Expression| with_parameters(context, expression);
     let by: Vec<Expression> = aggregate.group.iter().map(|key| known(&key.expression)).collect();
     let keys = builder.group(&by.iter().collect::<Vec<_>>())?;
-    let is_shown = |at: &&usize| aggregate.shown.contains(&(scan.offset + **at));
-    let shown: Vec<usize> = scan.wanted.iter().filter(is_shown).copied().collect();
-    for at in &shown {
-        builder.give_first(scan.offset + at)?;
+    let type_of = |place: &usize| {
+        let column = columns.get(*place)?.as_ref()?;
+        Some((*place, column.sql_type.clone()))
+    };
+    let shown: Vec<(usize, SqlType)> = aggregate.shown.iter().filter_map(type_of).collect();
+    for (place, _) in &shown {
+        builder.give_first(*place)?;
     }
     let mut parts = Vec::with_capacity(aggregate.calls.len());
     for call in &aggregate.calls {
@@ -115,7 +151,6 @@ impl GroupProgram {
         &self,
         run: &Run<'_>,
         aggregate: &Aggregate,
-        scan: &TableScan,
         (block, at): (&Block, usize),
     ) -> Result<Part, SqlError> {
         let broken = || SqlError::internal("a group of another shape");
@@ -130,9 +165,8 @@ impl GroupProgram {
             });
         }
         let mut row = vec![Datum::Null; aggregate.width];
-        for at in &self.shown {
-            let sql_type = &scan.definition.columns[*at].sql_type;
-            row[scan.offset + at] = given_datum(next()?, sql_type, run);
+        for (place, sql_type) in &self.shown {
+            row[*place] = given_datum(next()?, sql_type, run);
         }
         let mut accumulators = Vec::with_capacity(self.parts.len());
         for (form, call) in self.parts.iter().zip(&aggregate.calls) {

@@ -27,6 +27,19 @@ use crate::session::Session;
 /// A row of a block, or of a result.
 pub(crate) type Row = Vec<Datum>;
 
+/// About how many bytes rows take in memory.
+pub(crate) fn memory_of(rows: &[Row]) -> usize {
+    let of_value = |value: &Datum| match value {
+        Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let of_row = |row: &Row| {
+        let more: usize = row.iter().map(of_value).sum();
+        size_of::<Row>() + row.capacity() * size_of::<Datum>() + more
+    };
+    rows.iter().map(of_row).sum()
+}
+
 /// A future in a recursion.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + 'a>>;
 
@@ -99,6 +112,16 @@ impl<'s> Run<'s> {
             self.session.kernel.breathe().await?;
         }
         Ok(())
+    }
+
+    /// Refuses to keep more memory for the rows of one operator than the session allows.
+    pub(crate) fn check_memory(&self, bytes: usize, what: &str) -> Result<(), SqlError> {
+        let most = self.session.variables.operator_memory;
+        if bytes as u64 <= most {
+            return Ok(());
+        }
+        let remedy = "Have the query keep fewer rows, or raise nines_operator_memory.";
+        Err(SqlError::of(3170, &[&most, &what, &remedy]))
     }
 
     /// Evaluates a formula over a row.
@@ -217,16 +240,15 @@ impl<'s> Run<'s> {
         };
         let (from, to) = keyed.outputs;
         let mut rows = Vec::new();
-        for candidate in found.into_iter().flatten() {
+        let enough = subplan.enough.unwrap_or(usize::MAX);
+        if keyed.residual.is_empty() {
+            let candidates = found.into_iter().flatten().take(enough);
+            rows.extend(candidates.map(|candidate| candidate[from..to].to_vec()));
+        } else if let Some(found) = found {
             self.context.push_outer(row.to_vec());
-            let holds = self.all_hold(&keyed.residual, candidate).await;
+            let held = self.holding(&keyed.residual, found, enough).await;
             self.context.pop_outer();
-            if holds? {
-                rows.push(candidate[from..to].to_vec());
-                if subplan.enough.is_some_and(|enough| rows.len() >= enough) {
-                    break;
-                }
-            }
+            rows.extend(held?.into_iter().map(|candidate| candidate[from..to].to_vec()));
         }
         if rows.is_empty() && keyed.whole {
             // Aggregates of nothing are the same for all keys.
@@ -242,14 +264,36 @@ impl<'s> Run<'s> {
         Ok(Some(rows))
     }
 
+    /// The first so many of some rows for which conditions hold.
+    async fn holding<'r>(
+        &mut self,
+        conditions: &[Formula],
+        rows: &'r [Row],
+        enough: usize,
+    ) -> Result<Vec<&'r Row>, SqlError> {
+        let mut holding = Vec::new();
+        for row in rows {
+            if self.all_hold(conditions, row).await? {
+                holding.push(row);
+                if holding.len() >= enough {
+                    break;
+                }
+            }
+        }
+        Ok(holding)
+    }
+
     /// All rows of a correlated subquery, by key.
     fn all_by_key<'a>(&'a mut self, keyed: &'a Keyed) -> Boxed<'a, BTreeMap<Vec<u8>, Vec<Row>>> {
         Box::pin(async move {
             self.add_subplans(&keyed.plan.subqueries);
             let mut cursor = cursor::open(&keyed.plan.root);
             let mut by_key: BTreeMap<Vec<u8>, Vec<Row>> = BTreeMap::new();
+            let mut bytes = 0;
             while let Some(batch) = cursor.next(self).await? {
                 self.worked(batch.len()).await?;
+                bytes += memory_of(&batch);
+                self.check_memory(bytes, "the rows of a subquery")?;
                 for row in batch {
                     if let Some(key) = key_of(self, &keyed.keys, &row, false).await? {
                         by_key.entry(key).or_default().push(row);
@@ -273,8 +317,10 @@ impl<'s> Run<'s> {
                 self.context.forget_subquery(subplan.id);
             }
             let mut cursor = cursor::open(&plan.root);
-            let mut rows = Vec::new();
+            let (mut rows, mut bytes) = (Vec::new(), 0);
             while let Some(mut batch) = cursor.next(self).await? {
+                bytes += memory_of(&batch);
+                self.check_memory(bytes, "the rows of a subquery")?;
                 rows.append(&mut batch);
                 if enough.is_some_and(|enough| rows.len() >= enough) {
                     break;

@@ -48,8 +48,19 @@ pub(crate) struct Checks {
     blocks: bool,
 }
 
-/// Some rows, and blocks of what a program has made of groups.
+/// Some rows, and blocks of what a program has made of others.
 pub(crate) type Mixed = (Vec<Row>, Vec<Block>);
+
+/// Some of what a scan finds.
+pub(crate) struct Found<'p> {
+    pub(crate) scan: &'p TableScan,
+    /// Rows of the columns that the scan wants.
+    pub(crate) values: Vec<Values>,
+    /// The conditions of the scan are still to be checked of them.
+    pub(crate) checks: bool,
+    /// What a program has made of other rows.
+    pub(crate) blocks: Vec<Block>,
+}
 
 /// The keys or the range that a path stands for, with the values of this execution.
 pub(crate) enum Located {
@@ -64,9 +75,10 @@ pub(crate) enum Located {
 }
 
 impl<'p> TableCursor<'p> {
-    /// Begins a scan for a program that groups rows. What it has made of them comes as blocks, and
-    /// other rows, which may be all, as they are without it.
-    pub(crate) async fn grouping(
+    /// Begins a scan for a program that knows all of its conditions, or leaves the others to who
+    /// takes its blocks. What it has made of rows comes in these, and other rows, which may be all,
+    /// as they are without it.
+    pub(crate) async fn with_program(
         run: &mut Run<'_>,
         scan: &'p TableScan,
         program: Arc<Program>,
@@ -94,14 +106,33 @@ impl<'p> TableCursor<'p> {
         &mut self,
         run: &mut Run<'_>,
     ) -> Result<Option<Mixed>, SqlError> {
+        let Some(Found { scan, values: found, checks, blocks }) = self.next_found(run).await?
+        else {
+            return Ok(None);
+        };
+        let mut rows = Vec::with_capacity(found.len());
+        for values in found {
+            let mut row = vec![Datum::Null; scan.width + usize::from(scan.hidden.is_some())];
+            fill(scan, values, &mut row, run);
+            if !checks || run.all_hold(&scan.conditions, &row).await? {
+                rows.push(row);
+            }
+        }
+        run.worked(rows.len()).await?;
+        Ok(Some((rows, blocks)))
+    }
+
+    /// The next of what is found, as it is stored.
+    pub(crate) async fn next_found(
+        &mut self,
+        run: &mut Run<'_>,
+    ) -> Result<Option<Found<'p>>, SqlError> {
         loop {
-            let (mut checks, mut blocks) = (true, Vec::new());
-            let (scan, found) = match self {
+            match self {
                 Self::Done => return Ok(None),
                 Self::New(scan) => {
                     let scan = *scan;
                     *self = begin(run, scan, None).await?;
-                    continue;
                 }
                 Self::Keys { scan, reader, keys, unique } => {
                     if keys.is_empty() {
@@ -115,35 +146,21 @@ impl<'p> TableCursor<'p> {
                         }
                         _ => reader.by_primary_key(batch).await?,
                     };
-                    (*scan, rows.into_iter().flatten().collect::<Vec<_>>())
+                    let values = rows.into_iter().flatten().collect();
+                    return Ok(Some(Found { scan, values, checks: true, blocks: Vec::new() }));
                 }
-                Self::Scans { scan, open, checks: check } => match open.front_mut() {
+                Self::Scans { scan, open, checks } => match open.front_mut() {
                     Some(first) => match first.next_part().await? {
-                        Some((rows, made)) => {
-                            (checks, blocks) = (check.rows, made);
-                            (*scan, rows)
+                        Some((values, blocks)) => {
+                            return Ok(Some(Found { scan, values, checks: checks.rows, blocks }));
                         }
                         None => {
                             open.pop_front();
-                            continue;
                         }
                     },
-                    None => {
-                        *self = Self::Done;
-                        continue;
-                    }
+                    None => *self = Self::Done,
                 },
-            };
-            let mut rows = Vec::with_capacity(found.len());
-            for values in found {
-                let mut row = vec![Datum::Null; scan.width + usize::from(scan.hidden.is_some())];
-                fill(scan, values, &mut row, run);
-                if !checks || run.all_hold(&scan.conditions, &row).await? {
-                    rows.push(row);
-                }
             }
-            run.worked(rows.len()).await?;
-            return Ok(Some((rows, blocks)));
         }
     }
 }
@@ -176,15 +193,15 @@ pub(crate) fn given_datum(value: ScalarRef<'_>, sql_type: &SqlType, run: &Run<'_
     if let Some(datum) = sql_expression::datum_of(value, Form::of(sql_type)) {
         return datum;
     }
-    let stored = sql_expression::stored_of(value, sql_type);
-    stored.map_or(Datum::Null, |stored| datum_of(stored, sql_type, run))
+    // What only its column can tell is no decimal.
+    datum_of(value.stored(0), sql_type, run)
 }
 
-/// Begins a scan; `grouping` is a program for all of its rows, which groups them.
+/// Begins a scan, with a program if there is one already.
 async fn begin<'p>(
     run: &mut Run<'_>,
     scan: &'p TableScan,
-    grouping: Option<Arc<Program>>,
+    given: Option<Arc<Program>>,
 ) -> Result<TableCursor<'p>, SqlError> {
     let located = locate(run, scan, &[])?;
     let reader = Box::new(reader_of(run, scan).await?);
@@ -207,7 +224,7 @@ async fn begin<'p>(
     let mut checks = Checks { rows: !implied, blocks: false };
     let plain = limit.is_none() && scan.ordered.is_none() && scan.lock.is_none();
     let computes = plain && run.session.variables.pushdown;
-    let program = match grouping {
+    let program = match given {
         Some(program) => Some(program),
         None if computes && !implied && !all_pushed => {
             let (program, all) = pushdown::conditions(&run.context, scan).unzip();

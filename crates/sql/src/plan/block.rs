@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sql_expression::{
     Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError, SqlMode,
-    Volatility, check_full_group_by, common_type,
+    check_full_group_by, common_type,
 };
 use sql_parser::ast::{self, Expr, Literal, QueryBody, SelectItem};
 
@@ -779,15 +779,8 @@ fn finished(
     distinct: bool,
 ) -> Operator {
     let width = values.len();
-    let volatile = |expression: &Expression| {
-        expression.any(&mut |part| match &part.node {
-            Node::Call(call) => call.function.volatility == Volatility::Row,
-            Node::Assign { .. } | Node::Deferred(_) | Node::UserVariable(_) => true,
-            _ => false,
-        })
-    };
     // Values that may be others the next time are computed once, before they are sorted by.
-    let early = distinct || values.iter().any(volatile);
+    let early = distinct || values.iter().any(Expression::is_volatile);
     let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
         true => root,
         false => Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() },

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sql_expression::{Expression, Node, ResultType, Volatility};
+use sql_expression::{Expression, Node, ResultType};
 
 use crate::plan::from::split;
 use crate::plan::join::JoinPlanner;
@@ -15,12 +15,8 @@ use crate::plan::join::JoinPlanner;
 pub(super) fn prepared(planner: &JoinPlanner<'_>, conditions: Vec<Expression>) -> Vec<Expression> {
     let mut prepared = Vec::with_capacity(conditions.len());
     for condition in conditions {
-        let steady = !condition.any(&mut |part| match &part.node {
-            Node::Call(call) => call.function.volatility == Volatility::Row,
-            Node::Assign { .. } | Node::UserVariable(_) => true,
-            Node::Deferred(_) | Node::Subquery(_) => true,
-            _ => false,
-        });
+        let has_subquery = condition.any(&mut |part| matches!(part.node, Node::Subquery(_)));
+        let steady = !condition.is_volatile() && !has_subquery;
         match condition.node {
             Node::Or(branches) if steady => {
                 factored(planner, branches.into_vec(), &mut prepared);

@@ -101,8 +101,7 @@ fn reference_of<'q>(
             let mut plan = planner.plan_query(&derived.query, parent)?;
             rename(&mut plan, &derived.columns)?;
             let alias = derived.alias.as_str();
-            let tree = derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)?;
-            Ok(tree)
+            derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)
         }
         TableReference::JsonTable(_) => Err(SqlError::not_supported("JSON_TABLE")),
         TableReference::Join(join) => {

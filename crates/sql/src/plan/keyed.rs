@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError, Volatility};
+use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
 use sqltype::TypeKind;
 
 use crate::plan::block::Bound;
@@ -159,14 +159,7 @@ fn tie(condition: &Expression) -> Option<HashKey> {
 fn groups_as_it_compares(key: &HashKey) -> bool {
     let expression = &key.right.expression;
     let (kind, result) = (&expression.sql_type().kind, &expression.result);
-    let whole = matches!(
-        kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-    );
+    let whole = kind.is_integer();
     match key.comparison {
         Comparison::Int => whole,
         Comparison::Decimal => whole || *kind == TypeKind::Decimal,
@@ -211,12 +204,9 @@ fn has_subquery(expression: &Expression) -> bool {
 
 /// Whether it does not matter when and how often it is evaluated.
 fn is_steady(expression: &Expression) -> bool {
-    !expression.any(&mut |part| match &part.node {
-        Node::Call(call) => call.function.volatility == Volatility::Row,
-        Node::Assign { .. } | Node::UserVariable(_) | Node::Deferred(_) => true,
-        Node::Subquery(subquery) => subquery.correlated,
-        _ => false,
-    })
+    let is_correlated =
+        |part: &Expression| matches!(&part.node, Node::Subquery(subquery) if subquery.correlated);
+    !expression.is_volatile() && !expression.any(&mut |part| is_correlated(part))
 }
 
 /// Whether a subquery within the block uses nothing of blocks around it.

@@ -18,16 +18,18 @@ use crate::plan::path::ROWS_UNKNOWN;
 
 /// What a data node takes to look at a row, which is the unit of all costs: about 0.1 µs.
 const LOOK: f64 = 1.0;
-/// To send a row to the SQL node and take it in there.
-const SEND: f64 = 10.0;
+/// To send a row to the SQL node and take it in there, in columns.
+const SEND: f64 = 3.0;
 /// To look a row up by key, one of a batch.
 const LOOKUP: f64 = 40.0;
 /// To open a range of an index for one row, in all partitions.
 const RANGE: f64 = 400.0;
 /// To find what a row joins with in a hash table.
-const PROBE: f64 = 6.0;
-/// To make a joined row.
-const JOIN: f64 = 6.0;
+const PROBE: f64 = 1.0;
+/// To make a joined row, and to look at a pair of rows that nothing ties.
+const JOIN: f64 = 1.0;
+/// What a joined row costs the steps behind, about.
+const LATER: f64 = 6.0;
 
 /// How a part is joined to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +93,14 @@ impl Search<'_> {
                 let ready = self.planner.missing(&self.parts[*at].0, &done).is_empty();
                 ready && order.iter().all(|(o, _)| o != at)
             });
-            let steps = left.map(|at| (at, self.step(at, &done, rows)));
+            let mut left: Vec<usize> = left.collect();
+            // Every row with every row only if nothing ties what is left to what is done.
+            if left.iter().any(|at| self.is_tied(*at, &done)) {
+                left.retain(|at| self.is_tied(*at, &done));
+            }
+            let steps = left.into_iter().map(|at| (at, self.step(at, &done, rows)));
             // What leaves few rows makes all later steps cheap.
-            let price = |step: &Step| step.cost + step.rows * JOIN;
+            let price = |step: &Step| step.cost + step.rows * LATER;
             let next = steps.min_by(|(_, a), (_, b)| price(a).total_cmp(&price(b)));
             let Some((at, step)) = next else { break };
             cost += step.cost;
@@ -103,6 +110,15 @@ impl Search<'_> {
         }
         let complete = order.len() == self.parts.len();
         (if complete { cost } else { f64::INFINITY }, order)
+    }
+
+    /// Whether a condition is about a part and what is done, and nothing else.
+    fn is_tied(&self, at: usize, done: &BTreeSet<usize>) -> bool {
+        let tables = &self.parts[at].1;
+        self.needs.iter().any(|needs| {
+            let both = !needs.is_disjoint(tables) && !needs.is_disjoint(done);
+            both && needs.iter().all(|table| tables.contains(table) || done.contains(table))
+        })
     }
 
     /// Joining a part to so many rows of those done.
@@ -124,11 +140,17 @@ impl Search<'_> {
         let all = self.size(tree);
         let passing = (all * own).max(1.0);
         let rows = (before * passing * across).max(if done.is_empty() { 1.0 } else { 0.1 });
-        let whole = match self.path(tree, &usable, &BTreeSet::new()) {
-            Some((AccessPath::Full, _)) | None => all * LOOK + passing * SEND,
+        let alone = self.path(tree, &usable, &BTreeSet::new());
+        // Without anything in common every row meets every row.
+        let apart = usable.iter().all(|condition| self.planner.needs(condition).is_disjoint(done));
+        // Rows that have no match do not come: those who read them are told the keys.
+        let sent = if done.is_empty() || apart { passing } else { passing.min(rows.max(1.0)) };
+        let whole = match &alone {
+            Some((AccessPath::Full, _)) | None => all * LOOK + sent * SEND,
             Some((_, found)) => found.max(1.0) * (LOOK + SEND) + RANGE,
         };
-        let whole = whole + before * PROBE + rows * JOIN;
+        let pairs = if apart { before * passing } else { rows };
+        let whole = whole + before * PROBE + pairs * JOIN;
         if done.is_empty() {
             return Step { cost: whole, rows, method: Method::Whole };
         }
@@ -137,21 +159,15 @@ impl Search<'_> {
                 before * LOOKUP + rows * JOIN
             }
             Some((AccessPath::Ranges { .. }, found)) => {
-                let alone = self.path(tree, &usable, &BTreeSet::new());
-                match alone.is_some_and(|(_, by_itself)| by_itself <= found) {
+                match alone.as_ref().is_some_and(|(_, by_itself)| *by_itself <= found) {
                     true => f64::INFINITY,
                     false => before * (RANGE + found.max(1.0) * (LOOK + SEND)) + rows * JOIN,
                 }
             }
             _ => f64::INFINITY,
         };
-        let unique = matches!(
-            self.path(tree, &usable, &BTreeSet::new()),
-            Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _))
-        );
-        // Without anything in common every row meets every row.
-        let apart = usable.iter().all(|condition| self.planner.needs(condition).is_disjoint(done));
-        let whole = if apart { whole + before * passing * JOIN } else { whole };
+        let unique =
+            matches!(alone, Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _)));
         match lookup < whole && !unique {
             true => Step { cost: lookup, rows, method: Method::Lookup },
             false => Step { cost: whole, rows, method: Method::Whole },

@@ -6,7 +6,7 @@
 //! Windows with the same PARTITION BY and ORDER BY share one sort, and so do those whose list is
 //! the beginning of a longer one.
 
-use sql_expression::{Expression, Node, SortKey, Volatility, WindowCall};
+use sql_expression::{Expression, SortKey, WindowCall};
 
 use crate::plan::operator::{Formula, Operator, SortBy};
 
@@ -98,12 +98,8 @@ fn become_column(expression: &mut Expression, first: usize, computed: &mut Vec<E
     if expression.as_column().is_some() {
         return;
     }
-    let volatile = expression.any(&mut |part| match &part.node {
-        Node::Call(call) => call.function.volatility == Volatility::Row,
-        Node::Assign { .. } | Node::Deferred(_) => true,
-        _ => false,
-    });
-    let same = computed.iter().position(|other| other == expression).filter(|_| !volatile);
+    let steady = !expression.is_volatile();
+    let same = computed.iter().position(|other| other == expression).filter(|_| steady);
     let at = same.unwrap_or_else(|| {
         computed.push(expression.clone());
         computed.len() - 1

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use sql_expression::{Accumulator, AggregateCall, SqlError, push_group_key};
 use sqltype::Datum;
 
+use vector::{Computer, Program};
+
+use crate::execute::columns::{self, Stop, places_of};
 use crate::execute::cursor::{BATCH, evaluate, open};
 use crate::execute::pushdown::{self, Part};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::TableCursor;
 use crate::plan::operator::{Aggregate, Operator};
 
@@ -25,7 +28,12 @@ struct Groups<'p> {
     by_key: BTreeMap<Vec<u8>, usize>,
     /// Which aggregates have to be prepared for each row.
     waits: Vec<bool>,
+    /// About how much memory they take.
+    bytes: usize,
 }
+
+/// About what a group takes beside its row.
+const GROUP_BYTES: usize = 300;
 
 /// The rows of an operator: one for each group.
 pub(super) async fn grouped(
@@ -40,20 +48,27 @@ pub(super) async fn grouped(
         _ => None,
     };
     if let Some((scan, pushed)) = pushed {
-        let mut cursor = TableCursor::grouping(run, scan, pushed.program.clone()).await?;
+        let mut cursor = TableCursor::with_program(run, scan, pushed.program.clone()).await?;
         while let Some((rows, blocks)) = cursor.next_mixed(run).await? {
             for row in rows {
                 groups.add(run, row).await?;
             }
             for block in &blocks {
                 for at in 0..block.rows() {
-                    let part = pushed.part(run, aggregate, scan, (block, at))?;
+                    let part = pushed.part(run, aggregate, (block, at))?;
                     groups.merge(run, part)?;
                 }
                 run.worked(block.rows()).await?;
             }
         }
         return groups.finish(run);
+    }
+    match groups.add_columns(run).await {
+        Ok(true) => return groups.finish(run),
+        Ok(false) => {}
+        // Nothing has been added.
+        Err(Stop::Unsuitable) => groups = Groups::new(aggregate),
+        Err(Stop::Failed(error)) => return Err(error),
     }
     let mut cursor = open(&aggregate.input);
     while let Some(rows) = cursor.next(run).await? {
@@ -71,7 +86,7 @@ impl<'p> Groups<'p> {
             call.arguments().any(|argument| argument.needs() != Default::default())
         };
         let waits = aggregate.calls.iter().map(waits).collect();
-        Self { aggregate, groups: Vec::new(), by_key: BTreeMap::new(), waits }
+        Self { aggregate, groups: Vec::new(), by_key: BTreeMap::new(), waits, bytes: 0 }
     }
 
     /// The group of a row with these values of GROUP BY, at a level: the n-th super-aggregate
@@ -84,11 +99,12 @@ impl<'p> Groups<'p> {
         for (value, sql_type) in values[..kept].iter().zip(types) {
             push_group_key(value, sql_type, &mut key);
         }
-        let groups = &mut self.groups;
+        let (groups, bytes) = (&mut self.groups, &mut self.bytes);
         *self.by_key.entry(key).or_insert_with(|| {
             let mut values = values.to_vec();
             values[kept..].fill(Datum::Null);
             let accumulators = aggregate.calls.iter().map(Accumulator::new).collect();
+            *bytes += memory_of(std::slice::from_ref(first)) + GROUP_BYTES;
             groups.push(Group { first: first.clone(), values, accumulators });
             groups.len() - 1
         })
@@ -96,6 +112,44 @@ impl<'p> Groups<'p> {
 
     fn levels(&self) -> usize {
         if self.aggregate.rollup { self.aggregate.group.len() } else { 0 }
+    }
+
+    /// Adds all rows of the input, if they come in columns.
+    async fn add_columns(&mut self, run: &mut Run<'_>) -> Result<bool, Stop> {
+        let aggregate = self.aggregate;
+        let keys = aggregate.group.iter().map(|formula| &formula.expression);
+        let arguments = aggregate.calls.iter().flat_map(AggregateCall::arguments);
+        let Some(mut wanted) = places_of(keys.chain(arguments)) else { return Ok(false) };
+        wanted.extend(&aggregate.shown);
+        let Some(mut cursor) = columns::begin(run, &aggregate.input, Some(&wanted)) else {
+            return Ok(false);
+        };
+        let shape = cursor.shape().clone();
+        let pushed = pushdown::groups_of(&run.context, aggregate, &shape);
+        let computer =
+            pushed.as_ref().and_then(|pushed| Computer::new(Program::clone(&pushed.program)).ok());
+        let mut table = computer.as_ref().and_then(Computer::groups);
+        while let Some(batch) = cursor.next(run).await? {
+            if let (Some(computer), Some(table)) = (&computer, &mut table)
+                && computer.group(table, batch.inputs(), batch.rows()).is_ok()
+            {
+                run.check_memory(table.memory_bytes(), "groups")?;
+                continue;
+            }
+            for at in 0..batch.rows() {
+                self.add(run, batch.row(at, &shape, run)).await?;
+                run.worked(1).await?;
+            }
+        }
+        if let (Some(pushed), Some(table)) = (&pushed, table) {
+            let block = table.finish();
+            for at in 0..block.rows() {
+                let part = pushed.part(run, aggregate, (&block, at))?;
+                self.merge(run, part)?;
+                run.worked(1).await?;
+            }
+        }
+        Ok(true)
     }
 
     /// Adds a row.
@@ -112,6 +166,7 @@ impl<'p> Groups<'p> {
     }
 
     async fn update(&mut self, run: &mut Run<'_>, at: usize, row: &Row) -> Result<(), SqlError> {
+        run.check_memory(self.bytes, "groups")?;
         let calls = self.aggregate.calls.iter().zip(&self.waits);
         for (accumulator, (call, waits)) in self.groups[at].accumulators.iter_mut().zip(calls) {
             if *waits {
@@ -126,6 +181,7 @@ impl<'p> Groups<'p> {
 
     /// Adds a part of a group.
     fn merge(&mut self, run: &mut Run<'_>, part: Part) -> Result<(), SqlError> {
+        run.check_memory(self.bytes, "groups")?;
         for level in 0..=self.levels() {
             let at = self.at(&part.keys, level, &part.row);
             let group = self.groups[at].accumulators.iter_mut().zip(&part.accumulators);

@@ -1,0 +1,114 @@
+//! Some rows in columns.
+
+use std::rc::Rc;
+
+use sqltype::Datum;
+use vector::Vector;
+
+use crate::execute::columns::Shape;
+use crate::execute::run::{Row, Run};
+use crate::execute::scan::given_datum;
+
+/// Rows of a block in columns, which stand at their places.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnBatch {
+    rows: usize,
+    columns: Vec<Option<Rc<Vector>>>,
+}
+
+impl ColumnBatch {
+    /// So many rows of these columns.
+    pub(crate) fn new(rows: usize, columns: Vec<Option<Rc<Vector>>>) -> Self {
+        Self { rows, columns }
+    }
+
+    /// No rows of columns of a shape.
+    pub(crate) fn empty(shape: &Shape) -> Self {
+        let vector = |column: &sql_expression::ProgramColumn| {
+            Rc::new(Vector::new(sql_expression::kind_of(&column.sql_type)))
+        };
+        let columns = shape.iter().map(|column| column.as_ref().map(vector)).collect();
+        Self { rows: 0, columns }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns in the order of their places, as programs over rows of this shape read them.
+    pub(crate) fn inputs(&self) -> Vec<Rc<Vector>> {
+        self.columns.iter().flatten().cloned().collect()
+    }
+
+    /// The rows at these places, without the columns that a shape does not have.
+    pub(crate) fn gather(&self, rows: &[u32], shape: &Shape) -> Self {
+        let gathered = self.columns.iter().zip(shape).map(|(column, wanted)| {
+            let column = column.as_ref().filter(|_| wanted.is_some())?;
+            Some(Rc::new(column.gather(rows)))
+        });
+        Self { rows: rows.len(), columns: gathered.collect() }
+    }
+
+    /// Without the columns that a shape does not have.
+    pub(crate) fn narrowed(mut self, shape: &Shape) -> Self {
+        for (column, wanted) in self.columns.iter_mut().zip(shape) {
+            if wanted.is_none() {
+                *column = None;
+            }
+        }
+        self
+    }
+
+    /// Adds the columns of other rows, as many, at places where there is nothing.
+    pub(crate) fn beside(mut self, other: Self) -> Self {
+        for (column, others) in self.columns.iter_mut().zip(other.columns) {
+            if column.is_none() {
+                *column = others;
+            }
+        }
+        self
+    }
+
+    /// Columns of NULLs for what a shape has and these rows have not.
+    pub(crate) fn padded(mut self, shape: &Shape) -> Self {
+        for (column, wanted) in self.columns.iter_mut().zip(shape) {
+            if let (None, Some(wanted)) = (&column, wanted) {
+                let mut vector = Vector::new(sql_expression::kind_of(&wanted.sql_type));
+                (0..self.rows).for_each(|_| vector.push_null());
+                *column = Some(Rc::new(vector));
+            }
+        }
+        self
+    }
+
+    /// Adds the rows of a batch of the same shape.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.rows += other.rows;
+        for (column, others) in self.columns.iter_mut().zip(&other.columns) {
+            if let (Some(column), Some(others)) = (column, others) {
+                Rc::make_mut(column).append(others);
+            }
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.columns.iter().flatten().map(|column| column.memory_bytes()).sum()
+    }
+
+    /// A row, as wide as the block's.
+    pub(crate) fn row(&self, at: usize, shape: &Shape, run: &Run<'_>) -> Row {
+        let mut row = vec![Datum::Null; shape.len()];
+        for ((place, column), of) in row.iter_mut().zip(&self.columns).zip(shape) {
+            if let (Some(column), Some(of)) = (column, of) {
+                *place = given_datum(column.get(at), &of.sql_type, run);
+            }
+        }
+        row
+    }
+
+    /// All rows.
+    pub(crate) fn into_rows(self, shape: &Shape, run: &Run<'_>) -> Vec<Row> {
+        (0..self.rows).map(|at| self.row(at, shape, run)).collect()
+    }
+}

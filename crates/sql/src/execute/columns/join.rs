@@ -1,0 +1,286 @@
+//! Joins by equality, or of every row with every row.
+//!
+//! The left side is what earlier joins have made, and as a rule the smaller one. It is collected
+//! first, and what its keys are is told to who reads the right side, whose rows then pass by. Only
+//! when the left side is large the right one is collected instead.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use collation::CollationId;
+use sql_expression::ProgramBuilder;
+use vector::{Computer, JoinTable, KeyColumn, KeySet, Kind};
+
+use crate::execute::columns::filter::Conditions;
+use crate::execute::columns::{
+    ColumnBatch, ColumnCursor, Shape, Stop, places_of, places_of_conditions,
+};
+use crate::execute::run::Run;
+use crate::plan::operator::{HashKey, JoinSpec, Operator};
+
+/// Rows of the left side that are collected before the right one is.
+const COLLECTED_MAX: usize = 200_000;
+/// Pairs of rows that are made at a time.
+const PAIRS_MAX: usize = 16_384;
+
+/// What the error says that a join keeps too much of.
+const KEPT: &str = "the rows of a join";
+
+/// A join at work.
+pub(crate) struct JoinCursor<'p> {
+    /// What the batches have.
+    pub(super) shape: Shape,
+    /// What pairs have before conditions are checked.
+    paired: Shape,
+    left: ColumnCursor<'p>,
+    right: ColumnCursor<'p>,
+    keys: Keys,
+    conditions: Conditions<'p>,
+    outer: bool,
+    state: State,
+}
+
+/// The keys of both sides.
+struct Keys {
+    left: Computer,
+    right: Computer,
+    collations: Vec<CollationId>,
+    /// The places of those that are columns of whole numbers as they are, of the right side.
+    places: Vec<Option<usize>>,
+}
+
+/// How far a join is.
+enum State {
+    New,
+    /// One side is kept, the other one passes by.
+    Passing(Box<Passing>),
+    Done,
+}
+
+/// One side by key, and where the other one is.
+struct Passing {
+    table: JoinTable,
+    kept: ColumnBatch,
+    kept_is_left: bool,
+    /// Batches of the passing side that were taken before.
+    taken: VecDeque<ColumnBatch>,
+    now: Option<Batch>,
+    /// For an outer join: which rows of the left side have a match, of those that are kept or of
+    /// the batch that passes.
+    matched: Vec<bool>,
+}
+
+/// A batch that passes by.
+struct Batch {
+    rows: ColumnBatch,
+    keys: Vec<KeyColumn>,
+    /// The first row that has not met the table.
+    next: usize,
+}
+
+impl<'p> JoinCursor<'p> {
+    pub(super) fn new(
+        run: &Run<'_>,
+        (left, right): (&'p Operator, &'p Operator),
+        keys: &'p [HashKey],
+        join: &'p JoinSpec,
+        wanted: &BTreeSet<usize>,
+    ) -> Option<Self> {
+        let width = super::source::width_of(left)?;
+        let mut paired_places = places_of_conditions(&join.conditions, width);
+        paired_places.extend(wanted);
+        let sides = keys.iter().flat_map(|key| [&key.left.expression, &key.right.expression]);
+        let mut all = places_of(sides)?;
+        all.extend(&paired_places);
+        let right_part =
+            |place: &usize| join.right_places.iter().any(|(from, to)| (*from..*to).contains(place));
+        let (of_right, of_left): (BTreeSet<usize>, BTreeSet<usize>) =
+            all.into_iter().partition(right_part);
+        let left = ColumnCursor::new(run, left, &of_left)?;
+        let right = ColumnCursor::new(run, right, &of_right)?;
+        let keys = Keys::new(run, keys, left.shape(), right.shape())?;
+        let of = |places: &BTreeSet<usize>| -> Shape {
+            let both = left.shape().iter().zip(right.shape()).enumerate();
+            both.map(|(place, (a, b))| {
+                a.as_ref().or(b.as_ref()).filter(|_| places.contains(&place)).cloned()
+            })
+            .collect()
+        };
+        let (shape, paired) = (of(wanted), of(&paired_places));
+        let conditions = Conditions::new(run, join.conditions.iter(), &paired)?;
+        let (outer, state) = (join.outer, State::New);
+        Some(Self { shape, paired, left, right, keys, conditions, outer, state })
+    }
+
+    pub(super) fn narrow(&mut self, place: usize, set: &KeySet) {
+        if self.left.shape().get(place).is_some_and(Option::is_some) {
+            self.left.narrow(place, set);
+        } else if !self.outer {
+            self.right.narrow(place, set);
+        }
+    }
+
+    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        loop {
+            match &self.state {
+                State::New => self.state = self.begin(run).await?,
+                State::Passing(_) => {
+                    if let Some(batch) = self.pass(run).await? {
+                        return Ok(Some(batch));
+                    }
+                }
+                State::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// Collects one side.
+    async fn begin(&mut self, run: &mut Run<'_>) -> Result<State, Stop> {
+        let mut taken = VecDeque::new();
+        let (mut count, mut bytes, mut is_all) = (0, 0, false);
+        while count < COLLECTED_MAX && !is_all {
+            match self.left.next(run).await? {
+                Some(batch) => {
+                    count += batch.rows();
+                    bytes += batch.memory_bytes();
+                    run.check_memory(bytes, KEPT)?;
+                    taken.push_back(batch);
+                }
+                None => is_all = true,
+            }
+        }
+        if count == 0 {
+            return Ok(State::Done);
+        }
+        let (mut kept, keys);
+        if is_all {
+            kept = ColumnBatch::empty(self.left.shape());
+            taken.drain(..).for_each(|batch| kept.append(&batch));
+            keys = self.keys.of_left(&kept)?;
+            for (place, key) in self.keys.places.iter().zip(&keys) {
+                if let Some(place) = place
+                    && let Some(set) = KeySet::new(0, &[&*key.vector])
+                {
+                    self.right.narrow(*place, &set);
+                }
+            }
+        } else {
+            kept = ColumnBatch::empty(self.right.shape());
+            while let Some(batch) = self.right.next(run).await? {
+                kept.append(&batch);
+                run.check_memory(bytes + kept.memory_bytes(), KEPT)?;
+            }
+            keys = self.keys.of_right(&kept)?;
+        }
+        let table = JoinTable::new(&keys, kept.rows());
+        run.check_memory(bytes + kept.memory_bytes() + table.memory_bytes(), KEPT)?;
+        let matched = vec![false; if self.outer && is_all { kept.rows() } else { 0 }];
+        let (kept_is_left, now) = (is_all, None);
+        Ok(State::Passing(Box::new(Passing { table, kept, kept_is_left, taken, now, matched })))
+    }
+
+    /// Lets the next rows of the passing side meet the others; what comes of it, perhaps nothing.
+    async fn pass(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        let State::Passing(passing) = &mut self.state else { return Ok(None) };
+        let Passing { table, kept, kept_is_left, taken, now, matched } = &mut **passing;
+        let Some(batch) = now else {
+            let next = match taken.pop_front() {
+                Some(batch) => Some(batch),
+                None if *kept_is_left => self.right.next(run).await?,
+                None => self.left.next(run).await?,
+            };
+            let Some(rows) = next else {
+                let rest = kept_is_left.then(|| unmatched(kept, matched, &self.shape)).flatten();
+                self.state = State::Done;
+                return Ok(rest);
+            };
+            let keys = match *kept_is_left {
+                true => self.keys.of_right(&rows)?,
+                false => self.keys.of_left(&rows)?,
+            };
+            if self.outer && !*kept_is_left {
+                *matched = vec![false; rows.rows()];
+            }
+            *now = Some(Batch { rows, keys, next: 0 });
+            return Ok(None);
+        };
+        let count = batch.rows.rows();
+        if batch.next == count {
+            let rest = (!*kept_is_left).then(|| unmatched(&batch.rows, matched, &self.shape));
+            *now = None;
+            return Ok(rest.flatten());
+        }
+        let (of_batch, of_kept, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
+        run.worked((next - batch.next + of_batch.len()) / 8).await?;
+        batch.next = next;
+        if of_batch.is_empty() {
+            return Ok(None);
+        }
+        let pairs = batch.rows.gather(&of_batch, &self.paired);
+        let pairs = pairs.beside(kept.gather(&of_kept, &self.paired));
+        let holding = self.conditions.select(run, &pairs, &self.paired).await?;
+        if self.outer {
+            let of_left = if *kept_is_left { &of_kept } else { &of_batch };
+            let mut meet = |at: usize| matched[of_left[at] as usize] = true;
+            match &holding {
+                Some(places) => places.iter().for_each(|at| meet(*at as usize)),
+                None => (0..of_left.len()).for_each(meet),
+            }
+        }
+        Ok(Some(match holding {
+            Some(places) => pairs.gather(&places, &self.shape),
+            None => pairs.narrowed(&self.shape),
+        }))
+    }
+}
+
+/// The rows of the left side of an outer join that have no match, with NULLs beside them.
+fn unmatched(rows: &ColumnBatch, matched: &[bool], shape: &Shape) -> Option<ColumnBatch> {
+    let without = (0..matched.len() as u32).filter(|at| !matched[*at as usize]);
+    let without: Vec<u32> = without.collect();
+    (!without.is_empty()).then(|| rows.gather(&without, shape).padded(shape))
+}
+
+impl Keys {
+    fn new(run: &Run<'_>, keys: &[HashKey], left: &Shape, right: &Shape) -> Option<Self> {
+        let mut of_left = ProgramBuilder::new(left, &run.context);
+        let mut of_right = ProgramBuilder::new(right, &run.context);
+        let (mut collations, mut places) = (Vec::new(), Vec::new());
+        for key in keys {
+            if key.null_safe {
+                return None;
+            }
+            let sides = (&key.left.expression, &key.right.expression);
+            collations.push(of_left.give_key(&mut of_right, sides, key.comparison)?);
+            let place = sides.1.as_column().map(|place| place as usize);
+            let kind_at = |shape: &Shape, side: &sql_expression::Expression| {
+                let column = shape.get(side.as_column()? as usize)?.as_ref()?;
+                Some(sql_expression::kind_of(&column.sql_type))
+            };
+            let kinds = (kind_at(left, sides.0), kind_at(right, sides.1));
+            let same = kinds.0 == kinds.1 && matches!(kinds.1, Some(Kind::Int | Kind::UInt));
+            // As it is stored it is compared.
+            let is_same_form = sql_expression::Form::of(sides.0.sql_type())
+                == sql_expression::Form::of(sides.1.sql_type());
+            places.push(place.filter(|_| same && is_same_form));
+        }
+        let left = Computer::new(of_left.finish()?).ok()?;
+        let right = Computer::new(of_right.finish()?).ok()?;
+        Some(Self { left, right, collations, places })
+    }
+
+    fn of_left(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
+        self.of(&self.left, batch)
+    }
+
+    fn of_right(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
+        self.of(&self.right, batch)
+    }
+
+    fn of(&self, program: &Computer, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
+        // Keys are columns, whose values can always be computed.
+        let columns = program.columns(batch.inputs(), batch.rows());
+        let columns = columns.map_err(|vector::Inexact| Stop::Unsuitable)?;
+        let column = |(vector, collation)| KeyColumn { vector, collation };
+        Ok(columns.into_iter().zip(self.collations.iter().copied()).map(column).collect())
+    }
+}

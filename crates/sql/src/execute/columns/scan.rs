@@ -1,0 +1,124 @@
+//! Tables whose rows come in columns from the data nodes.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sql_expression::{ProgramBuilder, kind_of};
+use sqltype::Datum;
+use vector::{Block, KeySet, Program, Vector};
+
+use crate::execute::columns::filter::Conditions;
+use crate::execute::columns::{ColumnBatch, Shape, Stop, places_of_conditions};
+use crate::execute::pushdown::{self, untranslated};
+use crate::execute::run::Run;
+use crate::execute::scan::{Found, TableCursor, fill};
+use crate::plan::operator::TableScan;
+
+/// A scan at work.
+pub(crate) struct ScanCursor<'p> {
+    scan: &'p TableScan,
+    pub(super) shape: Shape,
+    program: Program,
+    /// What the program gives, by place.
+    given: Vec<usize>,
+    /// What the data nodes do not check.
+    others: Conditions<'p>,
+    cursor: Option<TableCursor<'p>>,
+    blocks: VecDeque<Block>,
+}
+
+impl<'p> ScanCursor<'p> {
+    pub(super) fn new(
+        run: &Run<'_>,
+        scan: &'p TableScan,
+        wanted: &BTreeSet<usize>,
+    ) -> Option<Self> {
+        let columns = pushdown::columns(scan);
+        let mut builder = ProgramBuilder::new(&columns, &run.context);
+        let others = untranslated(&run.context, scan.conditions.iter(), &mut builder);
+        let mut places = places_of_conditions(others.iter().copied(), scan.width);
+        places.extend(wanted);
+        let mut shape = vec![None; scan.width];
+        let mut given = Vec::new();
+        for place in scan.wanted.iter().map(|at| scan.offset + at) {
+            if places.contains(&place) {
+                builder.give_column(place)?;
+                shape[place].clone_from(&columns[place]);
+                given.push(place);
+            }
+        }
+        let others = Conditions::new(run, others.into_iter(), &shape)?;
+        let (program, cursor, blocks) = (builder.finish()?, None, VecDeque::new());
+        Some(Self { scan, shape, program, given, others, cursor, blocks })
+    }
+
+    pub(super) fn narrow(&mut self, place: usize, set: &KeySet) {
+        let mut wanted = self.scan.wanted.iter();
+        let input = wanted.position(|at| self.scan.offset + at == place);
+        if let Some(input) = input.and_then(|input| u16::try_from(input).ok()) {
+            self.program.members.push(set.for_input(input));
+        }
+    }
+
+    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        if let Some(block) = self.blocks.pop_front() {
+            let mut columns = vec![None; self.scan.width];
+            let rows = block.rows();
+            for (place, vector) in self.given.iter().zip(block.into_columns()) {
+                columns[*place] = Some(Rc::new(vector));
+            }
+            let batch = ColumnBatch::new(rows, columns);
+            return Ok(Some(match self.others.select(run, &batch, &self.shape).await? {
+                Some(places) => batch.gather(&places, &self.shape),
+                None => batch,
+            }));
+        }
+        let mut cursor = match self.cursor.take() {
+            Some(cursor) => cursor,
+            None => {
+                let program = Arc::new(self.program.clone());
+                TableCursor::with_program(run, self.scan, program).await?
+            }
+        };
+        let found = cursor.next_found(run).await?;
+        self.cursor = Some(cursor);
+        let Some(Found { values, checks, blocks, .. }) = found else { return Ok(None) };
+        self.blocks.extend(blocks);
+        self.stored(run, values, checks).await.map(Some)
+    }
+
+    /// Rows that have come as they are stored.
+    async fn stored(
+        &self,
+        run: &mut Run<'_>,
+        found: Vec<Vec<model::Value>>,
+        checks: bool,
+    ) -> Result<ColumnBatch, Stop> {
+        let scan = self.scan;
+        let places: Vec<usize> = scan.wanted.iter().map(|at| scan.offset + at).collect();
+        let mut columns: Vec<Option<Vector>> = self
+            .shape
+            .iter()
+            .map(|column| column.as_ref().map(|column| Vector::new(kind_of(&column.sql_type))))
+            .collect();
+        let mut rows = 0;
+        for values in found {
+            if checks {
+                let mut row = vec![Datum::Null; scan.width];
+                fill(scan, values.clone(), &mut row, run);
+                if !run.all_hold(&scan.conditions, &row).await? {
+                    continue;
+                }
+            }
+            rows += 1;
+            for (place, value) in places.iter().zip(&values) {
+                if let Some(column) = &mut columns[*place] {
+                    column.push_stored(value.as_ref());
+                }
+            }
+        }
+        let columns = columns.into_iter().map(|column| column.map(Rc::new)).collect();
+        Ok(ColumnBatch::new(rows, columns))
+    }
+}

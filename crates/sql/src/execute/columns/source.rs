@@ -1,0 +1,137 @@
+//! Rows of any other operator, put into columns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use model::ColumnId;
+use sql_expression::{Form, ProgramColumn, kind_of};
+use sqltype::{Datum, SqlType, TypeKind, storage};
+use vector::{ScalarRef, Vector};
+
+use crate::execute::columns::{ColumnBatch, Shape, Stop};
+use crate::execute::cursor::{Cursor, open};
+use crate::execute::run::{Row, Run};
+use crate::plan::operator::Operator;
+
+/// An operator that gives rows.
+pub(crate) struct SourceCursor<'p> {
+    operator: &'p Operator,
+    pub(super) shape: Shape,
+    cursor: Option<Cursor<'p>>,
+}
+
+impl<'p> SourceCursor<'p> {
+    pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let types = shape_of(operator)?;
+        let mut shape = vec![None; width_of(operator)?];
+        for (place, sql_type) in types.into_iter().filter(|(place, _)| wanted.contains(place)) {
+            // The session's time zone has it, and not every moment back.
+            if sql_type.kind == TypeKind::Timestamp {
+                return None;
+            }
+            shape[place] = Some(ProgramColumn { column: ColumnId(0), sql_type });
+        }
+        Some(Self { operator, shape, cursor: None })
+    }
+
+    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        let operator = self.operator;
+        let cursor = self.cursor.get_or_insert_with(|| open(operator));
+        let Some(rows) = cursor.next(run).await? else { return Ok(None) };
+        if let Cursor::Rows(rest) = cursor {
+            // All there are, so that what does not fit is known at once.
+            let rest = std::mem::take(rest);
+            let rows: Vec<Row> = rows.into_iter().chain(rest).collect();
+            return self.batch(&rows).map(Some);
+        }
+        self.batch(&rows).map(Some)
+    }
+
+    fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
+        let mut columns = Vec::with_capacity(self.shape.len());
+        for (place, column) in self.shape.iter().enumerate() {
+            let Some(column) = column else {
+                columns.push(None);
+                continue;
+            };
+            let mut vector = Vector::new(kind_of(&column.sql_type));
+            for row in rows {
+                push(&mut vector, &row[place], &column.sql_type).ok_or(Stop::Unsuitable)?;
+            }
+            columns.push(Some(Rc::new(vector)));
+        }
+        Ok(ColumnBatch::new(rows.len(), columns))
+    }
+}
+
+/// Adds a value to a column of its type; nothing if it is none of these.
+fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Option<()> {
+    let scalar = match (value, Form::of(sql_type)) {
+        (Datum::Null, _) => ScalarRef::Null,
+        (Datum::Int(number), Form::Int) => ScalarRef::Int(*number),
+        (Datum::Int(number), Form::UInt) => ScalarRef::UInt(u64::try_from(*number).ok()?),
+        (Datum::UInt(number), Form::UInt) => ScalarRef::UInt(*number),
+        (Datum::UInt(number), Form::Int) => ScalarRef::Int(i64::try_from(*number).ok()?),
+        (Datum::Double(number), Form::Float) => ScalarRef::Float(*number),
+        (Datum::Decimal(number), Form::Decimal(scale)) => {
+            let by = 10_i128.checked_pow(scale.checked_sub(number.scale())?.into())?;
+            ScalarRef::Decimal(number.to_unscaled()?.checked_mul(by)?)
+        }
+        (Datum::Bytes(text), Form::Text(_)) => ScalarRef::Bytes(text),
+        (Datum::Date(_), Form::Date)
+        | (Datum::DateTime(_), Form::DateTime)
+        | (Datum::Time(_), Form::Time)
+        | (_, Form::Stored) => {
+            let stored = storage::to_value(value, sql_type);
+            let before = vector.len();
+            vector.push_stored(stored.as_ref());
+            return (!vector.is_null(before)).then_some(());
+        }
+        _ => return None,
+    };
+    vector.push(scalar);
+    Some(())
+}
+
+/// How wide the row of an operator's block is, if it is one over tables.
+pub(super) fn width_of(operator: &Operator) -> Option<usize> {
+    match operator {
+        Operator::Nothing { width } => Some(*width),
+        Operator::Scan(scan) | Operator::Lookup { scan, .. } => Some(scan.width),
+        Operator::Virtual(scan) => Some(scan.width),
+        Operator::Derived(scan) => Some(scan.width),
+        Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => width_of(left),
+        Operator::Filter { input, .. } => width_of(input),
+        _ => None,
+    }
+}
+
+/// What stands at the places of an operator's rows.
+pub(super) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> {
+    Some(match operator {
+        Operator::Nothing { .. } => BTreeMap::new(),
+        Operator::Scan(scan) => {
+            let columns = &scan.definition.columns;
+            let of = |at: &usize| (scan.offset + at, columns[*at].sql_type.clone());
+            scan.wanted.iter().map(of).collect()
+        }
+        Operator::Lookup { input, scan, .. } => {
+            let mut shape = shape_of(input)?;
+            let columns = &scan.definition.columns;
+            let of = |at: &usize| (scan.offset + at, columns[*at].sql_type.clone());
+            shape.extend(scan.wanted.iter().map(of));
+            shape
+        }
+        Operator::Derived(scan) => {
+            let types = scan.plan.results.iter().map(|result| result.sql_type.clone());
+            (scan.offset..).zip(types).collect()
+        }
+        Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
+            let mut shape = shape_of(left)?;
+            shape.extend(shape_of(right)?);
+            shape
+        }
+        Operator::Filter { input, .. } => shape_of(input)?,
+        _ => return None,
+    })
+}

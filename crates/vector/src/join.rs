@@ -1,0 +1,231 @@
+//! The rows of one side of a join, found by their keys.
+
+use std::hash::Hasher;
+use std::rc::Rc;
+
+use collation::CollationId;
+use stdx::FixedHasher;
+
+use crate::group::push_key;
+use crate::vector::{Texts, Values, Vector};
+
+/// One column of the key of rows.
+#[derive(Clone, Debug)]
+pub struct KeyColumn {
+    /// Its values.
+    pub vector: Rc<Vector>,
+    /// The collation under which texts are equal.
+    pub collation: CollationId,
+}
+
+/// Rows by key, for joins by equality. A NULL in a key is equal to nothing.
+#[derive(Debug)]
+pub struct JoinTable {
+    /// By the low bits of a key's hash: one more than the number of the first row.
+    heads: Vec<u32>,
+    /// For each row one more than the number of the next with the same bits; 0 at the end.
+    next: Vec<u32>,
+    keys: Keys,
+}
+
+/// The keys of rows.
+#[derive(Debug)]
+enum Keys {
+    /// Of one whole number each.
+    Numbers(Vec<u64>),
+    /// Of anything else, with their hashes.
+    Bytes(Vec<u64>, Texts),
+}
+
+/// A hash of a number, good in all its bits.
+pub(crate) fn mixed(number: u64) -> u64 {
+    // The finalizer of D. Stafford's variant 13 of MurmurHash3.
+    let mut hash = number ^ number >> 30;
+    hash = hash.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash ^= hash >> 27;
+    hash = hash.wrapping_mul(0x94D0_49BB_1331_11EB);
+    hash ^ hash >> 31
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = FixedHasher::default();
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// The number that is the key of a row, if keys are of one whole number.
+fn numbers(keys: &[KeyColumn]) -> Option<impl Fn(usize) -> u64 + '_> {
+    let [KeyColumn { vector, .. }] = keys else { return None };
+    let values = match &vector.values {
+        values @ (Values::Int(_) | Values::UInt(_)) => values,
+        _ => return None,
+    };
+    Some(move |at: usize| match values {
+        Values::Int(list) => list[at] as u64,
+        Values::UInt(list) => list[at],
+        _ => 0,
+    })
+}
+
+fn has_null(keys: &[KeyColumn], at: usize) -> bool {
+    keys.iter().any(|key| key.vector.is_null(at))
+}
+
+fn write_key(into: &mut Vec<u8>, keys: &[KeyColumn], at: usize) {
+    into.clear();
+    for KeyColumn { vector, collation } in keys {
+        push_key(into, vector.get(at), *collation);
+    }
+}
+
+impl JoinTable {
+    /// So many rows with these keys.
+    pub fn new(keys: &[KeyColumn], rows: usize) -> Self {
+        let size = rows.next_power_of_two().max(16) * 2;
+        let mut table = Self {
+            heads: vec![0; size],
+            next: vec![0; rows],
+            keys: Keys::Numbers(Vec::with_capacity(rows)),
+        };
+        let mask = size - 1;
+        // Backwards, so that the rows of a key are met in their order.
+        match numbers(keys) {
+            Some(number) => {
+                let all: Vec<u64> = (0..rows).map(&number).collect();
+                for at in (0..rows).rev().filter(|at| !has_null(keys, *at)) {
+                    table.enter(at, mixed(all[at]) as usize & mask);
+                }
+                table.keys = Keys::Numbers(all);
+            }
+            None => {
+                let (mut hashes, mut texts) = (Vec::with_capacity(rows), Texts::default());
+                let mut key = Vec::new();
+                for at in 0..rows {
+                    write_key(&mut key, keys, at);
+                    hashes.push(hash_of(&key));
+                    texts.push(&key);
+                }
+                for at in (0..rows).rev().filter(|at| !has_null(keys, *at)) {
+                    table.enter(at, hashes[at] as usize & mask);
+                }
+                table.keys = Keys::Bytes(hashes, texts);
+            }
+        }
+        table
+    }
+
+    fn enter(&mut self, at: usize, place: usize) {
+        self.next[at] = self.heads[place];
+        self.heads[place] = at as u32 + 1;
+    }
+
+    /// The pairs of rows with these keys, from `from` to before `rows`, and the rows of the table
+    /// with the same ones: the numbers of both, ordered by the first. Ends behind a row when there
+    /// are `pairs_max` pairs; the number of the next row. The keys are of the kinds of the table's.
+    pub fn probe(
+        &self,
+        keys: &[KeyColumn],
+        (from, rows): (usize, usize),
+        pairs_max: usize,
+    ) -> (Vec<u32>, Vec<u32>, usize) {
+        let mut pairs = (Vec::new(), Vec::new());
+        let number = numbers(keys);
+        let mut key = Vec::new();
+        for at in from..rows {
+            if pairs.0.len() >= pairs_max {
+                return (pairs.0, pairs.1, at);
+            }
+            if has_null(keys, at) {
+                continue;
+            }
+            match (&self.keys, &number) {
+                (Keys::Numbers(all), Some(number)) => {
+                    let wanted = number(at);
+                    self.find(mixed(wanted), |row| all[row] == wanted, at, &mut pairs);
+                }
+                (Keys::Bytes(hashes, texts), None) => {
+                    write_key(&mut key, keys, at);
+                    let hash = hash_of(&key);
+                    let is_same = |row: usize| hashes[row] == hash && texts.get(row) == key;
+                    self.find(hash, is_same, at, &mut pairs);
+                }
+                _ => unreachable!("keys of other kinds"),
+            }
+        }
+        (pairs.0, pairs.1, rows)
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        hash: u64,
+        is_same: impl Fn(usize) -> bool,
+        at: usize,
+        pairs: &mut (Vec<u32>, Vec<u32>),
+    ) {
+        let mut row = self.heads[hash as usize & (self.heads.len() - 1)] as usize;
+        while row != 0 {
+            if is_same(row - 1) {
+                pairs.0.push(at as u32);
+                pairs.1.push(row as u32 - 1);
+            }
+            row = self.next[row - 1] as usize;
+        }
+    }
+
+    /// About how many bytes it takes, beside the columns.
+    pub fn memory_bytes(&self) -> usize {
+        let keys = match &self.keys {
+            Keys::Numbers(list) => 8 * list.len(),
+            Keys::Bytes(hashes, texts) => 12 * hashes.len() + texts.byte_count(),
+        };
+        4 * (self.heads.len() + self.next.len()) + keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vector::ScalarRef;
+
+    fn column(values: &[ScalarRef<'_>], kind: crate::Kind) -> KeyColumn {
+        let mut vector = Vector::new(kind);
+        values.iter().for_each(|value| vector.push(*value));
+        KeyColumn { vector: Rc::new(vector), collation: CollationId::DEFAULT }
+    }
+
+    #[test]
+    fn rows_meet_those_with_their_key_in_order() {
+        use ScalarRef::{Int, Null};
+        let table = [Int(7), Int(3), Null, Int(7), Int(-1)];
+        let table = [column(&table, crate::Kind::Int)];
+        let probe = [Int(7), Null, Int(5), Int(-1)];
+        let probe = [column(&probe, crate::Kind::Int)];
+        let table = JoinTable::new(&table, 5);
+        assert_eq!(table.probe(&probe, (0, 4), 100), (vec![0, 0, 3], vec![0, 3, 4], 4));
+        assert_eq!(table.probe(&probe, (0, 4), 1), (vec![0, 0], vec![0, 3], 1));
+        assert_eq!(table.probe(&probe, (1, 4), 1), (vec![3], vec![4], 4));
+    }
+
+    #[test]
+    fn without_keys_every_row_meets_every_row() {
+        let pairs = JoinTable::new(&[], 2).probe(&[], (0, 2), 100);
+        assert_eq!(pairs, (vec![0, 0, 1, 1], vec![0, 1, 0, 1], 2));
+    }
+
+    #[test]
+    fn texts_are_equal_as_their_collation_has_it_and_all_columns_count() {
+        use ScalarRef::{Bytes, Decimal, Null};
+        let texts = [Bytes(b"a"), Bytes(b"A"), Bytes(b"b"), Null];
+        let table = [
+            column(&texts, crate::Kind::Bytes),
+            column(&[Decimal(1), Decimal(2), Decimal(1), Decimal(1)], crate::Kind::Decimal),
+        ];
+        let probe = [
+            column(&[Bytes(b"A"), Bytes(b"B"), Null], crate::Kind::Bytes),
+            column(&[Decimal(1), Decimal(1), Decimal(1)], crate::Kind::Decimal),
+        ];
+        let pairs = JoinTable::new(&table, 4).probe(&probe, (0, 3), 100);
+        assert_eq!(pairs, (vec![0, 1], vec![0, 2], 3));
+    }
+}
