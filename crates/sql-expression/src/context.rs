@@ -239,7 +239,7 @@ impl EvalContext {
     }
 
     /// The rows of a subquery that the executor has run.
-    pub(crate) fn subquery(&self, id: SubqueryId) -> Result<Rc<RowSet>, SqlError> {
+    pub fn subquery(&self, id: SubqueryId) -> Result<Rc<RowSet>, SqlError> {
         let missing = || SqlError::internal(format_args!("subquery {} was not run", id.0));
         self.subqueries.get(&id).cloned().ok_or_else(missing)
     }

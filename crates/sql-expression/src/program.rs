@@ -103,6 +103,14 @@ impl<'c> ProgramBuilder<'c> {
         Some(())
     }
 
+    /// Adds a column of the result: the values of an expression, in this form.
+    pub fn give_value(&mut self, expression: &Expression) -> Option<Form> {
+        let (node, form) = self.value(expression)?;
+        let Yield::Rows(nodes) = &mut self.program.yields else { return None };
+        nodes.push(node);
+        Some(form)
+    }
+
     /// Has rows grouped by these values, from now on. The forms of the keys, which are the first
     /// columns of the result.
     pub fn group(&mut self, keys: &[&Expression]) -> Option<Vec<Form>> {
@@ -175,15 +183,14 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Adds a column of the result to this program and to the one for the rows of the other side of
     /// a join: what is equal there is equal under the comparison. The collation under which texts
-    /// are. Both sides are columns, so that there is always a value.
+    /// are. The other side is a column; if this one is too, there is always a value.
     pub fn give_key(
         &mut self,
         other: &mut Self,
         (left, right): (&Expression, &Expression),
         comparison: Comparison,
     ) -> Option<CollationId> {
-        let [a, b] =
-            [self.column(left.as_column()? as usize)?, other.column(right.as_column()? as usize)?];
+        let (a, b) = (self.value(left)?, other.column(right.as_column()? as usize)?);
         let (a, b, collation) = match comparison {
             Comparison::Text(id) => match (a.1, b.1) {
                 (Form::Text(_), Form::Text(_)) => (a.0, b.0, id),

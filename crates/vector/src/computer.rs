@@ -84,6 +84,27 @@ impl Computer {
 }
 
 impl GroupTable {
+    /// Adds groups that a machine or another table has made with a program of the same groups.
+    ///
+    /// # Errors
+    /// A sum may leave its range; nothing has been added then.
+    pub fn merge(&mut self, program: &Program, block: &Block) -> Result<(), Inexact> {
+        match &program.yields {
+            Yield::Groups { keys, .. } => self.0.merge(keys, block),
+            Yield::Rows(_) => Ok(()),
+        }
+    }
+
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
     /// About how many bytes the groups take.
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()

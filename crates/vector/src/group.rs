@@ -15,6 +15,8 @@ use crate::vector::{Decimals, Kind, ScalarRef, Values, Vector};
 pub(crate) struct Groups {
     /// By key. The key of a group of all rows is empty.
     by_key: HashMap<Box<[u8]>, u32>,
+    /// By key, if that is one whole number.
+    by_number: HashMap<u64, u32>,
     /// The values they are grouped by, those of the first row of each.
     keys: Vec<Vector>,
     count: usize,
@@ -220,6 +222,7 @@ impl Groups {
         let kind = |aggregate: &Aggregate| aggregate.node.map(|node| kinds[usize::from(node)]);
         Self {
             by_key: HashMap::default(),
+            by_number: HashMap::default(),
             keys: keys.iter().map(|key| Vector::new(kinds[usize::from(key.node)])).collect(),
             count: 0,
             key_bytes: 0,
@@ -282,6 +285,36 @@ impl Groups {
         })
     }
 
+    /// Adds groups that another has made with the same keys and aggregates. When a sum could leave
+    /// its range, none has been added.
+    pub(crate) fn merge(&mut self, keys: &[GroupKey], block: &Block) -> Result<(), Inexact> {
+        let column = |vector: &Vector| Rc::new(vector.clone());
+        let (of_keys, rest) = block.columns().split_at(keys.len());
+        let by: Vec<(Rc<Vector>, CollationId)> = of_keys
+            .iter()
+            .zip(keys)
+            .map(|(vector, key)| (column(vector), CollationId(key.collation)))
+            .collect();
+        let values: Vec<Option<Rc<Vector>>> =
+            rest.iter().map(|vector| Some(column(vector))).collect();
+        if !self.sums_fit(&values, block.rows()) {
+            return Err(Inexact);
+        }
+        self.find_groups(&by, block.rows(), &values);
+        let groups = self.count;
+        for (state, values) in self.states.iter_mut().zip(&values) {
+            state.grow(groups);
+            match (state, values.as_deref().map(|vector| &vector.values)) {
+                (State::Count(counts), Some(Values::Int(list))) => {
+                    let of_row = self.of_row.iter();
+                    of_row.zip(list).for_each(|(group, more)| counts[*group as usize] += more);
+                }
+                (state, _) => state.take(values.as_deref(), &self.of_row),
+            }
+        }
+        Ok(())
+    }
+
     /// Finds the group of each row, making those that are new.
     fn find_groups(
         &mut self,
@@ -290,50 +323,97 @@ impl Groups {
         values: &[Option<Rc<Vector>>],
     ) {
         self.of_row.clear();
+        if let [(vector, _)] = by
+            && vector.nulls.is_empty()
+            && let Some(number) = whole_numbers(&vector.values)
+        {
+            let mut last: Option<(u64, u32)> = None;
+            for at in 0..rows {
+                let key = number(at);
+                let group = match (last, self.by_number.get(&key)) {
+                    (Some((last, group)), _) if last == key => group,
+                    (_, Some(group)) => *group,
+                    (_, None) => {
+                        let group = self.begin_group(at, by, values);
+                        self.by_number.insert(key, group);
+                        group
+                    }
+                };
+                self.of_row.push(group);
+                last = Some((key, group));
+            }
+            return;
+        }
         let mut last: Option<u32> = None;
         let mut last_key: Vec<u8> = Vec::new();
         for at in 0..rows {
-            self.key.clear();
+            let mut key = std::mem::take(&mut self.key);
+            key.clear();
             for (vector, id) in by {
-                push_key(&mut self.key, vector.get(at), *id);
+                push_key(&mut key, vector.get(at), *id);
             }
             // Rows of a group often come one after the other.
-            if let Some(group) = last
-                && last_key == self.key
-            {
-                self.of_row.push(group);
-                continue;
-            }
-            let group = match self.by_key.get(self.key.as_slice()) {
-                Some(group) => *group,
-                None => {
-                    let group = self.count as u32;
-                    self.count += 1;
-                    self.by_key.insert(self.key.as_slice().into(), group);
-                    self.key_bytes += self.key.len();
-                    for (values, (vector, _)) in self.keys.iter_mut().zip(by) {
-                        values.push(vector.get(at));
-                    }
-                    for (state, values) in self.states.iter_mut().zip(values) {
-                        if let (State::First(firsts), Some(values)) = (state, values) {
-                            firsts.push(values.get(at));
-                        }
-                    }
-                    group
-                }
+            let group = match last {
+                Some(group) if last_key == key => group,
+                _ => self.group_of_key(&key, at, by, values),
             };
             self.of_row.push(group);
             last = Some(group);
-            std::mem::swap(&mut last_key, &mut self.key);
+            self.key = std::mem::replace(&mut last_key, key);
         }
+    }
+
+    fn group_of_key(
+        &mut self,
+        key: &[u8],
+        at: usize,
+        by: &[(Rc<Vector>, CollationId)],
+        values: &[Option<Rc<Vector>>],
+    ) -> u32 {
+        if let Some(group) = self.by_key.get(key) {
+            return *group;
+        }
+        // A number that has come beside others without NULL is known by itself.
+        let number = match by {
+            [(vector, _)] if !vector.is_null(at) => whole_numbers(&vector.values),
+            _ => None,
+        };
+        let known = number.and_then(|number| self.by_number.get(&number(at)).copied());
+        let group = known.unwrap_or_else(|| self.begin_group(at, by, values));
+        if let Some(number) = number {
+            self.by_number.insert(number(at), group);
+        }
+        self.key_bytes += key.len();
+        self.by_key.insert(key.into(), group);
+        group
+    }
+
+    /// A new group, with the row at a place as its first.
+    fn begin_group(
+        &mut self,
+        at: usize,
+        by: &[(Rc<Vector>, CollationId)],
+        values: &[Option<Rc<Vector>>],
+    ) -> u32 {
+        let group = self.count as u32;
+        self.count += 1;
+        for (keys, (vector, _)) in self.keys.iter_mut().zip(by) {
+            keys.push(vector.get(at));
+        }
+        for (state, values) in self.states.iter_mut().zip(values) {
+            if let (State::First(firsts), Some(values)) = (state, values) {
+                firsts.push(values.get(at));
+            }
+        }
+        group
     }
 
     /// About how many bytes the groups take.
     pub(crate) fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(Vector::memory_bytes).sum();
         let states: usize = self.states.iter().map(State::memory_bytes).sum();
-        // A key of its own, and its place in the table.
-        self.count * 40 + self.key_bytes + keys + states
+        // A key of its own, and its place in the tables.
+        (self.by_key.len() + self.by_number.len()) * 40 + self.key_bytes + keys + states
     }
 
     /// Number of groups.
@@ -346,6 +426,18 @@ impl Groups {
         let states = self.states.into_iter().map(State::finish);
         Block::new(self.count, self.keys.into_iter().chain(states).collect())
     }
+}
+
+/// The numbers of a list of whole numbers, as 64 bits.
+pub(crate) fn whole_numbers(values: &Values) -> Option<impl Fn(usize) -> u64 + Copy + '_> {
+    if !matches!(values, Values::Int(_) | Values::UInt(_)) {
+        return None;
+    }
+    Some(move |at: usize| match values {
+        Values::Int(list) => list[at] as u64,
+        Values::UInt(list) => list[at],
+        _ => 0,
+    })
 }
 
 fn largest_of(list: &[i128]) -> u128 {

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use collation::CollationId;
 use stdx::FixedHasher;
 
-use crate::group::push_key;
-use crate::vector::{Texts, Values, Vector};
+use crate::group::{push_key, whole_numbers};
+use crate::vector::{Texts, Vector};
 
 /// One column of the key of rows.
 #[derive(Clone, Debug)]
@@ -56,15 +56,7 @@ fn hash_of(key: &[u8]) -> u64 {
 /// The number that is the key of a row, if keys are of one whole number.
 fn numbers(keys: &[KeyColumn]) -> Option<impl Fn(usize) -> u64 + '_> {
     let [KeyColumn { vector, .. }] = keys else { return None };
-    let values = match &vector.values {
-        values @ (Values::Int(_) | Values::UInt(_)) => values,
-        _ => return None,
-    };
-    Some(move |at: usize| match values {
-        Values::Int(list) => list[at] as u64,
-        Values::UInt(list) => list[at],
-        _ => 0,
-    })
+    whole_numbers(&vector.values)
 }
 
 fn has_null(keys: &[KeyColumn], at: usize) -> bool {

@@ -211,6 +211,62 @@ fn more_groups_than_memory_come_in_parts() {
 }
 
 #[test]
+fn groups_of_groups_are_the_groups_of_all_rows() {
+    let rows: Vec<Vec<u8>> = (0..5_000)
+        .map(|n| {
+            let more = (n * 7 % 13 - 6, ["a", "A", "b"][n as usize % 3], n, n as u64 % 4, n as f64);
+            row(n % 100, (n % 11 > 0).then_some(more))
+        })
+        .collect();
+    use AggregateFunction as A;
+    // By a number without NULL, by one with NULLs, by both and a text.
+    for by in [vec![0], vec![1], vec![1, 2, 0]] {
+        let keys = by.iter().map(|node| GroupKey { node: *node, collation: CI }).collect();
+        let of = [(A::Count, 1), (A::Sum, 3), (A::Min, 1), (A::Max, 2), (A::Sum, 1)];
+        let aggregates = of.map(|(function, node)| aggregate(function, Some(node))).to_vec();
+        let program = program(vec![], vec![], Yield::Groups { keys, aggregates });
+        let sorted = |block: &Block| {
+            let row = |at| block.columns().iter().map(|c| format!("{:?}", c.get(at))).collect();
+            let mut rows: Vec<Vec<String>> = (0..block.rows()).map(row).collect();
+            rows.sort();
+            rows
+        };
+        let computer = Computer::new(program.clone()).unwrap();
+        let mut all = computer.groups().unwrap();
+        let mut merged = computer.groups().unwrap();
+        for part in rows.chunks(700) {
+            let table = table();
+            let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
+            part.iter().for_each(|row| machine.take(&table, row));
+            machine.finish();
+            while let Some(Output::Block(block)) = machine.pop_output() {
+                merged.merge(&program, &block).unwrap();
+            }
+            let columns = program.inputs.iter().map(|input| {
+                let mut vector = Vector::new(input.kind);
+                part.iter().for_each(|row| vector.push_stored(table.value(row, input.column)));
+                std::rc::Rc::new(vector)
+            });
+            computer.group(&mut all, columns.collect(), part.len()).unwrap();
+        }
+        // Which of two equal texts is shown depends on which came first.
+        let (all, merged) = (all.finish(), merged.finish());
+        assert_eq!(sorted(&all).len(), sorted(&merged).len());
+        if by.len() == 1 {
+            let numbers = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> {
+                rows.into_iter()
+                    .map(|mut row| {
+                        row.remove(4);
+                        row
+                    })
+                    .collect()
+            };
+            assert_eq!(numbers(sorted(&all)), numbers(sorted(&merged)), "by {by:?}");
+        }
+    }
+}
+
+#[test]
 fn rows_without_a_member_key_are_dropped() {
     let rows: Vec<Vec<u8>> = (0..3_000).map(|n| row(n, None)).collect();
     let keys = Vector { values: Values::Int(vec![5, 2_999, 70]), nulls: vec![] };

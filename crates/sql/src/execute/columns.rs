@@ -9,9 +9,13 @@
 //! # Not here
 //! Groups (`cursor::group`), the kernels themselves (`vector`).
 
+mod apply;
 mod batch;
 mod filter;
+mod group;
 mod join;
+mod keys;
+mod project;
 mod scan;
 mod source;
 
@@ -19,18 +23,23 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 
+use model::ColumnId;
 use sql_expression::{Expression, Node, ProgramColumn, SqlError};
+use sqltype::SqlType;
 use vector::KeySet;
 
+use apply::ApplyCursor;
 pub(crate) use batch::ColumnBatch;
 use filter::FilterCursor;
+use group::GroupCursor;
 use join::JoinCursor;
+use project::ProjectCursor;
 use scan::ScanCursor;
 use source::SourceCursor;
 
 use crate::execute::pushdown;
 use crate::execute::run::Run;
-use crate::plan::operator::{AccessPath, Formula, Operator};
+use crate::plan::operator::{AccessPath, Formula, Operator, TableScan};
 
 /// What stands at the places of a block's row: none where nothing does that is needed.
 pub(crate) type Shape = Vec<Option<ProgramColumn>>;
@@ -68,6 +77,9 @@ pub(crate) enum ColumnCursor<'p> {
     Source(Box<SourceCursor<'p>>),
     Join(Box<JoinCursor<'p>>),
     Filter(Box<FilterCursor<'p>>),
+    Apply(Box<ApplyCursor<'p>>),
+    Project(Box<ProjectCursor<'p>>),
+    Group(Box<GroupCursor<'p>>),
 }
 
 /// Begins an operator on columns, if it is worth it and possible: a join or a scan of large tables.
@@ -103,7 +115,10 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
             let worth = run.session.variables.column_rows;
             rows.unwrap_or(0) >= worth && reads_blocks(operator)
         }
-        Operator::Filter { input, .. } | Operator::Lookup { input, .. } => is_worth(run, input),
+        Operator::Filter { input, .. }
+        | Operator::Lookup { input, .. }
+        | Operator::Project { input, .. } => is_worth(run, input),
+        Operator::Aggregate(aggregate) => is_worth(run, &aggregate.input),
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             is_worth(run, left) || is_worth(run, right)
         }
@@ -124,31 +139,53 @@ fn reads_blocks(operator: &Operator) -> bool {
 
 impl<'p> ColumnCursor<'p> {
     fn new(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
-        Some(match operator {
+        let conditions = match operator {
+            Operator::Scan(scan) if reads_blocks(operator) => scan.conditions.as_slice(),
+            Operator::Filter { conditions, .. } => conditions.as_slice(),
+            _ => &[],
+        };
+        let waiting: Vec<&Formula> = conditions.iter().filter(|c| has_subquery(c)).collect();
+        if waiting.is_empty() {
+            return Self::simple(run, operator, wanted);
+        }
+        let width = source::width_of(operator)?;
+        let mut places = places_of_conditions(waiting.iter().copied(), width);
+        places.extend(wanted);
+        let input = Self::simple(run, operator, &places)?;
+        if matches!(input, Self::Source(_)) {
+            return Some(input);
+        }
+        Some(Self::Apply(Box::new(ApplyCursor::new(input, operator, waiting))))
+    }
+
+    /// Without what waits for subqueries.
+    fn simple(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let cursor = match operator {
             Operator::Scan(scan) if reads_blocks(operator) => {
-                match ScanCursor::new(run, scan, wanted) {
-                    Some(cursor) => Self::Scan(Box::new(cursor)),
-                    None => Self::source(operator, wanted)?,
-                }
+                ScanCursor::new(run, scan, wanted).map(|cursor| Self::Scan(Box::new(cursor)))
             }
             Operator::HashJoin { left, right, keys, join } => {
-                match JoinCursor::new(run, (left, right), keys, join, wanted) {
-                    Some(cursor) => Self::Join(Box::new(cursor)),
-                    None => Self::source(operator, wanted)?,
-                }
+                let cursor = JoinCursor::new(run, (left, right), keys, join, wanted);
+                cursor.map(|cursor| Self::Join(Box::new(cursor)))
             }
             Operator::LoopJoin { left, right, join } => {
-                match JoinCursor::new(run, (left, right), &[], join, wanted) {
-                    Some(cursor) => Self::Join(Box::new(cursor)),
-                    None => Self::source(operator, wanted)?,
-                }
+                let cursor = JoinCursor::new(run, (left, right), &[], join, wanted);
+                cursor.map(|cursor| Self::Join(Box::new(cursor)))
             }
             Operator::Filter { input, conditions } => {
-                let cursor = FilterCursor::new(run, input, conditions, wanted)?;
-                Self::Filter(Box::new(cursor))
+                let cursor = FilterCursor::new(run, input, conditions, wanted);
+                cursor.map(|cursor| Self::Filter(Box::new(cursor)))
             }
-            _ => Self::source(operator, wanted)?,
-        })
+            Operator::Project { input, expressions } => {
+                let cursor = ProjectCursor::new(run, input, expressions, wanted);
+                cursor.map(|cursor| Self::Project(Box::new(cursor)))
+            }
+            Operator::Aggregate(_) => {
+                GroupCursor::new(operator, wanted).map(|cursor| Self::Group(Box::new(cursor)))
+            }
+            _ => None,
+        };
+        cursor.or_else(|| Self::source(operator, wanted))
     }
 
     fn source(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
@@ -162,6 +199,9 @@ impl<'p> ColumnCursor<'p> {
             Self::Source(cursor) => &cursor.shape,
             Self::Join(cursor) => &cursor.shape,
             Self::Filter(cursor) => cursor.shape(),
+            Self::Apply(cursor) => cursor.shape(),
+            Self::Project(cursor) => &cursor.shape,
+            Self::Group(cursor) => cursor.shape(),
         }
     }
 
@@ -174,6 +214,9 @@ impl<'p> ColumnCursor<'p> {
                     Self::Source(cursor) => cursor.next(run).await?,
                     Self::Join(cursor) => cursor.next(run).await?,
                     Self::Filter(cursor) => cursor.next(run).await?,
+                    Self::Apply(cursor) => cursor.next(run).await?,
+                    Self::Project(cursor) => cursor.next(run).await?,
+                    Self::Group(cursor) => cursor.next(run).await?,
                 };
                 let Some(batch) = batch else { return Ok(None) };
                 run.worked(batch.rows() / 8 + 1).await?;
@@ -183,17 +226,60 @@ impl<'p> ColumnCursor<'p> {
             }
         })
     }
+}
 
-    /// Rows are needed only whose column at a place has a value of this set. Before the first rows
-    /// are asked for.
-    fn narrow(&mut self, place: usize, set: &KeySet) {
-        match self {
-            Self::Scan(cursor) => cursor.narrow(place, set),
-            Self::Source(_) => {}
-            Self::Join(cursor) => cursor.narrow(place, set),
-            Self::Filter(cursor) => cursor.narrow(place, set),
+/// Columns of these types at their places, as far as they are wanted.
+fn result_shape<'t>(types: impl Iterator<Item = &'t SqlType>, wanted: &BTreeSet<usize>) -> Shape {
+    let column = |(place, sql_type): (usize, &SqlType)| {
+        let column = ProgramColumn { column: ColumnId(0), sql_type: sql_type.clone() };
+        wanted.contains(&place).then_some(column)
+    };
+    types.enumerate().map(column).collect()
+}
+
+/// Has a scan below an operator look only for rows whose value is in a set, if it is sure that the
+/// others leave no trace in a row with such a value at this place. Holds for its next execution.
+fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
+    match operator {
+        Operator::Scan(scan) => {
+            let input = scan.wanted.iter().position(|at| scan.offset + at == place);
+            if let Some(input) = input.and_then(|input| u16::try_from(input).ok()) {
+                let address: *const TableScan = &raw const **scan;
+                run.narrowed.entry(address).or_default().push(set.for_input(input));
+            }
         }
+        Operator::Filter { input, .. } | Operator::Distinct { input, .. } => {
+            narrow(run, input, place, set);
+        }
+        Operator::Lookup { input, .. } => narrow(run, input, place, set),
+        Operator::HashJoin { left, right, join, .. } | Operator::LoopJoin { left, right, join } => {
+            let is_right = |(from, to): &(usize, usize)| (*from..*to).contains(&place);
+            match join.right_places.iter().any(is_right) {
+                false => narrow(run, left, place, set),
+                true if !join.outer => narrow(run, right, place, set),
+                true => {}
+            }
+        }
+        Operator::Project { input, expressions } => {
+            let column = expressions.get(place).and_then(|formula| formula.expression.as_column());
+            if let Some(place) = column {
+                narrow(run, input, place as usize, set);
+            }
+        }
+        Operator::Aggregate(aggregate) if !aggregate.rollup && place < aggregate.width => {
+            let is_key = |key: &Formula| key.expression.as_column() == u32::try_from(place).ok();
+            if aggregate.group.iter().any(is_key) {
+                narrow(run, &aggregate.input, place, set);
+            }
+        }
+        _ => {}
     }
+}
+
+/// Whether a condition has to wait for a subquery.
+fn has_subquery(condition: &Formula) -> bool {
+    !condition.is_ready()
+        && condition.expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
 }
 
 /// The places of the row that expressions use; none if it cannot be told.

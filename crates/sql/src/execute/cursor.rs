@@ -6,7 +6,7 @@
 //! # Guarantees
 //! What a client does not read is not computed far ahead: a batch is asked for when it is wanted.
 
-mod group;
+pub(crate) mod group;
 pub(crate) mod join;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

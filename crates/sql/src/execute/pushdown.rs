@@ -15,7 +15,7 @@ use sql_expression::{
     Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Block, Program};
+use vector::{Block, Program, Vector};
 
 use crate::execute::run::{Row, Run, with_parameters};
 use crate::execute::scan::given_datum;
@@ -168,20 +168,57 @@ impl GroupProgram {
         for (place, sql_type) in &self.shown {
             row[*place] = given_datum(next()?, sql_type, run);
         }
-        let mut accumulators = Vec::with_capacity(self.parts.len());
-        for (form, call) in self.parts.iter().zip(&aggregate.calls) {
-            let vector::ScalarRef::Int(count) = next()? else { return Err(broken()) };
-            let count = u64::try_from(count).map_err(|_| broken())?;
-            let value = match form {
-                Some(Form::Int | Form::UInt) if is_sum(call) => total(next()?, 0),
-                Some(Form::Decimal(scale)) if is_sum(call) => total(next()?, *scale),
-                Some(form) => sql_expression::datum_of(next()?, *form),
-                None => Some(Datum::Null),
-            };
-            let part = value.and_then(|value| Accumulator::of_part(call, count, value));
-            accumulators.push(part.ok_or_else(broken)?);
-        }
+        let calls = 0..aggregate.calls.len();
+        let accumulators = calls.map(|call| self.accumulator(aggregate, (block, at), call));
+        let accumulators: Option<Vec<Accumulator>> = accumulators.collect();
+        let accumulators = accumulators.ok_or_else(broken)?;
         Ok(Part { keys, row, accumulators })
+    }
+
+    /// The columns of a block that show columns of some row of each group, with their places.
+    pub(crate) fn shown_columns<'b>(
+        &'b self,
+        block: &'b Block,
+    ) -> impl Iterator<Item = (usize, &'b Vector)> {
+        let columns = block.columns().iter().skip(self.keys.len());
+        self.shown.iter().map(|(place, _)| *place).zip(columns)
+    }
+
+    /// The count of an aggregate's values, and what they come to.
+    pub(crate) fn columns_of<'b>(
+        &self,
+        block: &'b Block,
+        call: usize,
+    ) -> Option<(&'b Vector, Option<(&'b Vector, Form)>)> {
+        let before = self.parts[..call].iter().map(|part| 1 + usize::from(part.is_some()));
+        let at = self.keys.len() + self.shown.len() + before.sum::<usize>();
+        let count = block.columns().get(at)?;
+        Some((
+            count,
+            match self.parts.get(call)? {
+                Some(form) => Some((block.columns().get(at + 1)?, *form)),
+                None => None,
+            },
+        ))
+    }
+
+    /// An aggregate of a group of a block.
+    pub(crate) fn accumulator(
+        &self,
+        aggregate: &Aggregate,
+        (block, at): (&Block, usize),
+        call: usize,
+    ) -> Option<Accumulator> {
+        let (count, value) = self.columns_of(block, call)?;
+        let call = &aggregate.calls[call];
+        let vector::ScalarRef::Int(count) = count.get(at) else { return None };
+        let value = match value {
+            Some((value, Form::Int | Form::UInt)) if is_sum(call) => total(value.get(at), 0)?,
+            Some((value, Form::Decimal(scale))) if is_sum(call) => total(value.get(at), scale)?,
+            Some((value, form)) => sql_expression::datum_of(value.get(at), form)?,
+            None => Datum::Null,
+        };
+        Accumulator::of_part(call, u64::try_from(count).ok()?, value)
     }
 }
 

@@ -18,10 +18,11 @@ use sql_expression::{
 };
 use sqltype::Datum;
 use stdx::Duration;
+use vector::KeySet;
 
 use crate::execute::cursor::{self, join::key_of};
 use crate::plan::keyed::Keyed;
-use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::plan::operator::{Formula, QueryPlan, Subplan, TableScan};
 use crate::session::Session;
 
 /// A row of a block, or of a result.
@@ -64,6 +65,8 @@ pub(crate) struct Run<'s> {
     keyed: BTreeMap<SubqueryId, ByKey>,
     /// The newest rows of recursive tables, by number.
     pub(crate) work_tables: BTreeMap<u32, Rc<Vec<Row>>>,
+    /// What scans are to look for, the next time each is begun.
+    pub(crate) narrowed: BTreeMap<*const TableScan, Vec<KeySet>>,
     /// Rows computed since the last breath.
     work: u64,
     /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
@@ -81,6 +84,7 @@ impl<'s> Run<'s> {
             subplans: BTreeMap::new(),
             keyed: BTreeMap::new(),
             work_tables: BTreeMap::new(),
+            narrowed: BTreeMap::new(),
             work: 0,
             unlimited_rows: None,
         }
@@ -96,6 +100,11 @@ impl<'s> Run<'s> {
         for subplan in subplans {
             self.subplans.insert(subplan.id, subplan.clone());
         }
+    }
+
+    /// The plan of a subquery.
+    pub(crate) fn subplan(&self, id: SubqueryId) -> Option<&Subplan> {
+        self.subplans.get(&id)
     }
 
     /// Gives back to the session what evaluation has changed.

@@ -233,6 +233,11 @@ async fn begin<'p>(
         }
         None => None,
     };
+    let mut program = program;
+    let narrowed = run.narrowed.remove(&std::ptr::from_ref(scan));
+    if let (Some(program), Some(sets)) = (&mut program, narrowed) {
+        Arc::make_mut(program).members.extend(sets);
+    }
     let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
     let open = ranges.into_iter().map(scan_of).collect();
     Ok(TableCursor::Scans { scan, open, checks })

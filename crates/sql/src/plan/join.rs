@@ -15,6 +15,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::plan::keyed::has_subquery;
 use crate::plan::operator::{
     AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
     VirtualScan,
@@ -352,7 +353,12 @@ impl JoinPlanner<'_> {
             operator = Some(match operator {
                 None => self.plan(part, now)?,
                 Some(input) => {
-                    self.attach(input, &done, part, tables, now, (false, Some(method)))?
+                    // Subqueries are for the rows that all else has left.
+                    let waits =
+                        |c: &Expression| has_subquery(c) && !self.needs(c).is_subset(&tables);
+                    let (waiting, now): (Vec<_>, Vec<_>) = now.into_iter().partition(waits);
+                    let method = (false, Some(method));
+                    filtered(self.attach(input, &done, part, tables, now, method)?, waiting)
                 }
             });
             done = reach;

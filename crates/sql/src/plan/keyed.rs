@@ -198,7 +198,7 @@ fn uses_row(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Column { .. }))
 }
 
-fn has_subquery(expression: &Expression) -> bool {
+pub(super) fn has_subquery(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
 }
 

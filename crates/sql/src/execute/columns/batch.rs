@@ -35,6 +35,31 @@ impl ColumnBatch {
         self.rows
     }
 
+    /// The column at a place.
+    pub(crate) fn column(&self, place: usize) -> Option<&Rc<Vector>> {
+        self.columns.get(place)?.as_ref()
+    }
+
+    /// Adds a column behind the others.
+    pub(crate) fn push(&mut self, column: Rc<Vector>) {
+        self.columns.push(Some(column));
+    }
+
+    /// The rows at these places, with all columns.
+    pub(crate) fn gather_all(&self, rows: &[u32]) -> Self {
+        let gathered = self.columns.iter().map(|column| {
+            let column = column.as_ref()?;
+            Some(Rc::new(column.gather(rows)))
+        });
+        Self { rows: rows.len(), columns: gathered.collect() }
+    }
+
+    /// With the columns of other rows, as many, behind.
+    pub(crate) fn followed_by(mut self, other: Self) -> Self {
+        self.columns.extend(other.columns);
+        self
+    }
+
     /// The columns in the order of their places, as programs over rows of this shape read them.
     pub(crate) fn inputs(&self) -> Vec<Rc<Vector>> {
         self.columns.iter().flatten().cloned().collect()

@@ -3,42 +3,45 @@
 use std::collections::BTreeSet;
 
 use sql_expression::{ProgramBuilder, SqlError};
-use vector::{Computer, KeySet};
+use vector::Computer;
 
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, places_of_conditions};
+use crate::execute::columns::{
+    ColumnBatch, ColumnCursor, Shape, Stop, has_subquery, places_of_conditions,
+};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, Operator};
 
 /// Conditions: a program for those that have a translation.
-pub(super) struct Conditions<'p> {
+pub(super) struct Conditions {
     program: Option<Computer>,
-    translated: Vec<&'p Formula>,
-    others: Vec<&'p Formula>,
+    /// What the program has, and the others.
+    all: Vec<Formula>,
+    others: Vec<Formula>,
 }
 
-/// A filter at work.
+/// A filter at work, but for its conditions with subqueries.
 pub(crate) struct FilterCursor<'p> {
     input: ColumnCursor<'p>,
-    conditions: Conditions<'p>,
+    conditions: Conditions,
 }
 
-impl<'p> Conditions<'p> {
+impl Conditions {
     /// For rows of a shape; none if the program would be too large.
-    pub(super) fn new(
+    pub(super) fn new<'f>(
         run: &Run<'_>,
-        conditions: impl Iterator<Item = &'p Formula> + Clone,
+        conditions: impl Iterator<Item = &'f Formula> + Clone,
         shape: &Shape,
     ) -> Option<Self> {
         let mut builder = ProgramBuilder::new(shape, &run.context);
         let others = untranslated(&run.context, conditions.clone(), &mut builder);
-        let is_other = |condition: &Formula| others.iter().any(|o| std::ptr::eq(*o, condition));
-        let translated: Vec<_> = conditions.filter(|c| !is_other(c)).collect();
-        let program = match translated.is_empty() {
+        let others: Vec<Formula> = others.into_iter().cloned().collect();
+        let all: Vec<Formula> = conditions.cloned().collect();
+        let program = match others.len() == all.len() {
             true => None,
             false => Some(Computer::new(builder.finish()?).ok()?),
         };
-        Some(Self { program, translated, others })
+        Some(Self { program, all, others })
     }
 
     /// The places of the rows for which they hold; nothing if all do.
@@ -49,15 +52,11 @@ impl<'p> Conditions<'p> {
         shape: &Shape,
     ) -> Result<Option<Vec<u32>>, SqlError> {
         let (mut places, mut left) = (None, &self.others);
-        let all;
         if let Some(program) = &self.program {
             match program.select(batch.inputs(), batch.rows()) {
                 Ok(passing) => places = passing,
                 // What it cannot compute is computed as any other.
-                Err(vector::Inexact) => {
-                    all = self.translated.iter().chain(&self.others).copied().collect();
-                    left = &all;
-                }
+                Err(vector::Inexact) => left = &self.all,
             }
         }
         if left.is_empty() {
@@ -88,19 +87,16 @@ impl<'p> FilterCursor<'p> {
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
         let width = super::source::width_of(input)?;
-        let mut places = places_of_conditions(conditions, width);
+        let conditions = || conditions.iter().filter(|condition| !has_subquery(condition));
+        let mut places = places_of_conditions(conditions(), width);
         places.extend(wanted);
         let input = ColumnCursor::new(run, input, &places)?;
-        let conditions = Conditions::new(run, conditions.iter(), input.shape())?;
+        let conditions = Conditions::new(run, conditions(), input.shape())?;
         Some(Self { input, conditions })
     }
 
     pub(super) fn shape(&self) -> &Shape {
         self.input.shape()
-    }
-
-    pub(super) fn narrow(&mut self, place: usize, set: &KeySet) {
-        self.input.narrow(place, set);
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {

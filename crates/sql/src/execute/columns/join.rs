@@ -6,13 +6,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use collation::CollationId;
-use sql_expression::ProgramBuilder;
-use vector::{Computer, JoinTable, KeyColumn, KeySet, Kind};
+use vector::{JoinTable, KeyColumn, KeySet};
 
 use crate::execute::columns::filter::Conditions;
+use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
-    ColumnBatch, ColumnCursor, Shape, Stop, places_of, places_of_conditions,
+    ColumnBatch, ColumnCursor, Shape, Stop, narrow, places_of, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::plan::operator::{HashKey, JoinSpec, Operator};
@@ -33,19 +32,11 @@ pub(crate) struct JoinCursor<'p> {
     paired: Shape,
     left: ColumnCursor<'p>,
     right: ColumnCursor<'p>,
+    right_operator: &'p Operator,
     keys: Keys,
-    conditions: Conditions<'p>,
+    conditions: Conditions,
     outer: bool,
     state: State,
-}
-
-/// The keys of both sides.
-struct Keys {
-    left: Computer,
-    right: Computer,
-    collations: Vec<CollationId>,
-    /// The places of those that are columns of whole numbers as they are, of the right side.
-    places: Vec<Option<usize>>,
 }
 
 /// How far a join is.
@@ -95,8 +86,13 @@ impl<'p> JoinCursor<'p> {
             |place: &usize| join.right_places.iter().any(|(from, to)| (*from..*to).contains(place));
         let (of_right, of_left): (BTreeSet<usize>, BTreeSet<usize>) =
             all.into_iter().partition(right_part);
+        let right_operator = right;
         let left = ColumnCursor::new(run, left, &of_left)?;
         let right = ColumnCursor::new(run, right, &of_right)?;
+        let is_column = |key: &HashKey| key.left.expression.as_column().is_some();
+        if !keys.iter().all(is_column) {
+            return None;
+        }
         let keys = Keys::new(run, keys, left.shape(), right.shape())?;
         let of = |places: &BTreeSet<usize>| -> Shape {
             let both = left.shape().iter().zip(right.shape()).enumerate();
@@ -108,15 +104,7 @@ impl<'p> JoinCursor<'p> {
         let (shape, paired) = (of(wanted), of(&paired_places));
         let conditions = Conditions::new(run, join.conditions.iter(), &paired)?;
         let (outer, state) = (join.outer, State::New);
-        Some(Self { shape, paired, left, right, keys, conditions, outer, state })
-    }
-
-    pub(super) fn narrow(&mut self, place: usize, set: &KeySet) {
-        if self.left.shape().get(place).is_some_and(Option::is_some) {
-            self.left.narrow(place, set);
-        } else if !self.outer {
-            self.right.narrow(place, set);
-        }
+        Some(Self { shape, paired, left, right, right_operator, keys, conditions, outer, state })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
@@ -155,12 +143,12 @@ impl<'p> JoinCursor<'p> {
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
             taken.drain(..).for_each(|batch| kept.append(&batch));
-            keys = self.keys.of_left(&kept)?;
+            keys = self.keys.of_left(&kept).map_err(unsuitable)?;
             for (place, key) in self.keys.places.iter().zip(&keys) {
                 if let Some(place) = place
                     && let Some(set) = KeySet::new(0, &[&*key.vector])
                 {
-                    self.right.narrow(*place, &set);
+                    narrow(run, self.right_operator, *place, set);
                 }
             }
         } else {
@@ -169,7 +157,7 @@ impl<'p> JoinCursor<'p> {
                 kept.append(&batch);
                 run.check_memory(bytes + kept.memory_bytes(), KEPT)?;
             }
-            keys = self.keys.of_right(&kept)?;
+            keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
         let table = JoinTable::new(&keys, kept.rows());
         run.check_memory(bytes + kept.memory_bytes() + table.memory_bytes(), KEPT)?;
@@ -194,8 +182,8 @@ impl<'p> JoinCursor<'p> {
                 return Ok(rest);
             };
             let keys = match *kept_is_left {
-                true => self.keys.of_right(&rows)?,
-                false => self.keys.of_left(&rows)?,
+                true => self.keys.of_right(&rows).map_err(unsuitable)?,
+                false => self.keys.of_left(&rows).map_err(unsuitable)?,
             };
             if self.outer && !*kept_is_left {
                 *matched = vec![false; rows.rows()];
@@ -240,47 +228,7 @@ fn unmatched(rows: &ColumnBatch, matched: &[bool], shape: &Shape) -> Option<Colu
     (!without.is_empty()).then(|| rows.gather(&without, shape).padded(shape))
 }
 
-impl Keys {
-    fn new(run: &Run<'_>, keys: &[HashKey], left: &Shape, right: &Shape) -> Option<Self> {
-        let mut of_left = ProgramBuilder::new(left, &run.context);
-        let mut of_right = ProgramBuilder::new(right, &run.context);
-        let (mut collations, mut places) = (Vec::new(), Vec::new());
-        for key in keys {
-            if key.null_safe {
-                return None;
-            }
-            let sides = (&key.left.expression, &key.right.expression);
-            collations.push(of_left.give_key(&mut of_right, sides, key.comparison)?);
-            let place = sides.1.as_column().map(|place| place as usize);
-            let kind_at = |shape: &Shape, side: &sql_expression::Expression| {
-                let column = shape.get(side.as_column()? as usize)?.as_ref()?;
-                Some(sql_expression::kind_of(&column.sql_type))
-            };
-            let kinds = (kind_at(left, sides.0), kind_at(right, sides.1));
-            let same = kinds.0 == kinds.1 && matches!(kinds.1, Some(Kind::Int | Kind::UInt));
-            // As it is stored it is compared.
-            let is_same_form = sql_expression::Form::of(sides.0.sql_type())
-                == sql_expression::Form::of(sides.1.sql_type());
-            places.push(place.filter(|_| same && is_same_form));
-        }
-        let left = Computer::new(of_left.finish()?).ok()?;
-        let right = Computer::new(of_right.finish()?).ok()?;
-        Some(Self { left, right, collations, places })
-    }
-
-    fn of_left(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
-        self.of(&self.left, batch)
-    }
-
-    fn of_right(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
-        self.of(&self.right, batch)
-    }
-
-    fn of(&self, program: &Computer, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Stop> {
-        // Keys are columns, whose values can always be computed.
-        let columns = program.columns(batch.inputs(), batch.rows());
-        let columns = columns.map_err(|vector::Inexact| Stop::Unsuitable)?;
-        let column = |(vector, collation)| KeyColumn { vector, collation };
-        Ok(columns.into_iter().zip(self.collations.iter().copied()).map(column).collect())
-    }
+/// Keys are columns, whose values can always be computed.
+fn unsuitable(_: vector::Inexact) -> Stop {
+    Stop::Unsuitable
 }

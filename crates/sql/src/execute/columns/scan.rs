@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use sql_expression::{ProgramBuilder, kind_of};
 use sqltype::Datum;
-use vector::{Block, KeySet, Program, Vector};
+use vector::{Block, Program, Vector};
 
 use crate::execute::columns::filter::Conditions;
-use crate::execute::columns::{ColumnBatch, Shape, Stop, places_of_conditions};
+use crate::execute::columns::{ColumnBatch, Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Found, TableCursor, fill};
 use crate::plan::operator::TableScan;
 
-/// A scan at work.
+/// A scan at work, but for its conditions with subqueries.
 pub(crate) struct ScanCursor<'p> {
     scan: &'p TableScan,
     pub(super) shape: Shape,
-    program: Program,
+    program: Arc<Program>,
     /// What the program gives, by place.
     given: Vec<usize>,
     /// What the data nodes do not check.
-    others: Conditions<'p>,
+    others: Conditions,
     cursor: Option<TableCursor<'p>>,
     blocks: VecDeque<Block>,
 }
@@ -36,7 +36,8 @@ impl<'p> ScanCursor<'p> {
     ) -> Option<Self> {
         let columns = pushdown::columns(scan);
         let mut builder = ProgramBuilder::new(&columns, &run.context);
-        let others = untranslated(&run.context, scan.conditions.iter(), &mut builder);
+        let conditions = scan.conditions.iter().filter(|condition| !has_subquery(condition));
+        let others = untranslated(&run.context, conditions, &mut builder);
         let mut places = places_of_conditions(others.iter().copied(), scan.width);
         places.extend(wanted);
         let mut shape = vec![None; scan.width];
@@ -49,16 +50,8 @@ impl<'p> ScanCursor<'p> {
             }
         }
         let others = Conditions::new(run, others.into_iter(), &shape)?;
-        let (program, cursor, blocks) = (builder.finish()?, None, VecDeque::new());
+        let (program, cursor, blocks) = (Arc::new(builder.finish()?), None, VecDeque::new());
         Some(Self { scan, shape, program, given, others, cursor, blocks })
-    }
-
-    pub(super) fn narrow(&mut self, place: usize, set: &KeySet) {
-        let mut wanted = self.scan.wanted.iter();
-        let input = wanted.position(|at| self.scan.offset + at == place);
-        if let Some(input) = input.and_then(|input| u16::try_from(input).ok()) {
-            self.program.members.push(set.for_input(input));
-        }
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
@@ -76,10 +69,7 @@ impl<'p> ScanCursor<'p> {
         }
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
-            None => {
-                let program = Arc::new(self.program.clone());
-                TableCursor::with_program(run, self.scan, program).await?
-            }
+            None => TableCursor::with_program(run, self.scan, self.program.clone()).await?,
         };
         let found = cursor.next_found(run).await?;
         self.cursor = Some(cursor);

@@ -47,7 +47,7 @@ impl<'p> SourceCursor<'p> {
         self.batch(&rows).map(Some)
     }
 
-    fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
+    pub(super) fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
         let mut columns = Vec::with_capacity(self.shape.len());
         for (place, column) in self.shape.iter().enumerate() {
             let Some(column) = column else {
@@ -65,7 +65,7 @@ impl<'p> SourceCursor<'p> {
 }
 
 /// Adds a value to a column of its type; nothing if it is none of these.
-fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Option<()> {
+pub(super) fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Option<()> {
     let scalar = match (value, Form::of(sql_type)) {
         (Datum::Null, _) => ScalarRef::Null,
         (Datum::Int(number), Form::Int) => ScalarRef::Int(*number),
@@ -101,6 +101,8 @@ pub(super) fn width_of(operator: &Operator) -> Option<usize> {
         Operator::Virtual(scan) => Some(scan.width),
         Operator::Derived(scan) => Some(scan.width),
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => width_of(left),
+        Operator::Aggregate(aggregate) => Some(aggregate.width + aggregate.calls.len()),
+        Operator::Project { expressions, .. } => Some(expressions.len()),
         Operator::Filter { input, .. } => width_of(input),
         _ => None,
     }
@@ -132,6 +134,17 @@ pub(super) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> 
             shape
         }
         Operator::Filter { input, .. } => shape_of(input)?,
+        Operator::Aggregate(aggregate) => {
+            let mut shape = shape_of(&aggregate.input)?;
+            shape.retain(|place, _| aggregate.shown.contains(place));
+            let calls = aggregate.calls.iter().map(|call| call.result.sql_type.clone());
+            shape.extend((aggregate.width..).zip(calls));
+            shape
+        }
+        Operator::Project { expressions, .. } => {
+            let types = expressions.iter().map(|formula| formula.expression.sql_type().clone());
+            types.enumerate().collect()
+        }
         _ => return None,
     })
 }

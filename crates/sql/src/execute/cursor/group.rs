@@ -1,15 +1,14 @@
-//! GROUP BY: groups of rows, and parts of groups that data nodes have made.
+//! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
 use std::collections::BTreeMap;
 
 use sql_expression::{Accumulator, AggregateCall, SqlError, push_group_key};
 use sqltype::Datum;
-
-use vector::{Computer, Program};
+use vector::{Block, Computer, GroupTable, Program};
 
 use crate::execute::columns::{self, Stop, places_of};
 use crate::execute::cursor::{BATCH, evaluate, open};
-use crate::execute::pushdown::{self, Part};
+use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::TableCursor;
 use crate::plan::operator::{Aggregate, Operator};
@@ -35,11 +34,55 @@ struct Groups<'p> {
 /// About what a group takes beside its row.
 const GROUP_BYTES: usize = 300;
 
+/// What comes of an operator's input.
+pub(crate) enum Gathered {
+    /// Groups in columns, as a program gives them.
+    Block(GroupProgram, Block),
+    /// Rows of the operator.
+    Rows(Vec<Row>),
+}
+
+/// Groups in columns under way, as long as all can be.
+struct Table {
+    pushed: GroupProgram,
+    computer: Computer,
+    groups: GroupTable,
+}
+
+impl Table {
+    fn new(pushed: GroupProgram) -> Option<Self> {
+        let computer = Computer::new(Program::clone(&pushed.program)).ok()?;
+        let groups = computer.groups()?;
+        Some(Self { pushed, computer, groups })
+    }
+}
+
 /// The rows of an operator: one for each group.
 pub(super) async fn grouped(
     run: &mut Run<'_>,
     aggregate: &Aggregate,
 ) -> Result<Vec<Row>, SqlError> {
+    match gather(run, aggregate).await? {
+        Gathered::Rows(rows) => Ok(rows),
+        Gathered::Block(pushed, block) => {
+            let mut rows = Vec::with_capacity(block.rows());
+            for at in 0..block.rows() {
+                let part = pushed.part(run, aggregate, (&block, at))?;
+                let accumulators = part.accumulators.into_iter().zip(&aggregate.calls);
+                let mut row = part.row;
+                for (accumulator, call) in accumulators {
+                    row.push(accumulator.finish(call, &mut run.context)?);
+                }
+                rows.push(row);
+                run.worked(1).await?;
+            }
+            Ok(rows)
+        }
+    }
+}
+
+/// Reads all of an operator's input.
+pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
     let mut groups = Groups::new(aggregate);
     let pushed = match &aggregate.input {
         Operator::Scan(scan) if run.session.variables.pushdown => {
@@ -47,25 +90,28 @@ pub(super) async fn grouped(
         }
         _ => None,
     };
-    if let Some((scan, pushed)) = pushed {
-        let mut cursor = TableCursor::with_program(run, scan, pushed.program.clone()).await?;
+    if let Some((scan, pushed)) = pushed
+        && let Some(mut table) = Table::new(pushed)
+    {
+        let program = table.pushed.program.clone();
+        let mut cursor = TableCursor::with_program(run, scan, program.clone()).await?;
         while let Some((rows, blocks)) = cursor.next_mixed(run).await? {
             for row in rows {
                 groups.add(run, row).await?;
             }
             for block in &blocks {
-                for at in 0..block.rows() {
-                    let part = pushed.part(run, aggregate, (block, at))?;
-                    groups.merge(run, part)?;
+                if table.groups.merge(&program, block).is_err() {
+                    groups.merge_all(run, &table.pushed, block).await?;
                 }
-                run.worked(block.rows()).await?;
+                run.check_memory(table.groups.memory_bytes(), "groups")?;
+                run.worked(block.rows() / 8 + 1).await?;
             }
         }
-        return groups.finish(run);
+        return groups.finish_with(run, Some(table)).await;
     }
     match groups.add_columns(run).await {
-        Ok(true) => return groups.finish(run),
-        Ok(false) => {}
+        Ok(Some(table)) => return groups.finish_with(run, table).await,
+        Ok(None) => {}
         // Nothing has been added.
         Err(Stop::Unsuitable) => groups = Groups::new(aggregate),
         Err(Stop::Failed(error)) => return Err(error),
@@ -77,7 +123,7 @@ pub(super) async fn grouped(
         }
         run.worked(BATCH).await?;
     }
-    groups.finish(run)
+    groups.finish_with(run, None).await
 }
 
 impl<'p> Groups<'p> {
@@ -114,26 +160,24 @@ impl<'p> Groups<'p> {
         if self.aggregate.rollup { self.aggregate.group.len() } else { 0 }
     }
 
-    /// Adds all rows of the input, if they come in columns.
-    async fn add_columns(&mut self, run: &mut Run<'_>) -> Result<bool, Stop> {
+    /// Adds all rows of the input, if they come in columns; those that a program has grouped are in
+    /// the table, if there is one.
+    async fn add_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Option<Table>>, Stop> {
         let aggregate = self.aggregate;
         let keys = aggregate.group.iter().map(|formula| &formula.expression);
         let arguments = aggregate.calls.iter().flat_map(AggregateCall::arguments);
-        let Some(mut wanted) = places_of(keys.chain(arguments)) else { return Ok(false) };
+        let Some(mut wanted) = places_of(keys.chain(arguments)) else { return Ok(None) };
         wanted.extend(&aggregate.shown);
         let Some(mut cursor) = columns::begin(run, &aggregate.input, Some(&wanted)) else {
-            return Ok(false);
+            return Ok(None);
         };
         let shape = cursor.shape().clone();
-        let pushed = pushdown::groups_of(&run.context, aggregate, &shape);
-        let computer =
-            pushed.as_ref().and_then(|pushed| Computer::new(Program::clone(&pushed.program)).ok());
-        let mut table = computer.as_ref().and_then(Computer::groups);
+        let mut table = pushdown::groups_of(&run.context, aggregate, &shape).and_then(Table::new);
         while let Some(batch) = cursor.next(run).await? {
-            if let (Some(computer), Some(table)) = (&computer, &mut table)
-                && computer.group(table, batch.inputs(), batch.rows()).is_ok()
+            if let Some(Table { computer, groups, .. }) = &mut table
+                && computer.group(groups, batch.inputs(), batch.rows()).is_ok()
             {
-                run.check_memory(table.memory_bytes(), "groups")?;
+                run.check_memory(groups.memory_bytes(), "groups")?;
                 continue;
             }
             for at in 0..batch.rows() {
@@ -141,15 +185,39 @@ impl<'p> Groups<'p> {
                 run.worked(1).await?;
             }
         }
-        if let (Some(pushed), Some(table)) = (&pushed, table) {
-            let block = table.finish();
-            for at in 0..block.rows() {
-                let part = pushed.part(run, aggregate, (&block, at))?;
-                self.merge(run, part)?;
-                run.worked(1).await?;
-            }
+        Ok(Some(table))
+    }
+
+    /// Adds groups in columns.
+    async fn merge_all(
+        &mut self,
+        run: &mut Run<'_>,
+        pushed: &GroupProgram,
+        block: &Block,
+    ) -> Result<(), SqlError> {
+        for at in 0..block.rows() {
+            let part = pushed.part(run, self.aggregate, (block, at))?;
+            self.merge(run, part)?;
+            run.worked(1).await?;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// There is nothing more to add but a table.
+    async fn finish_with(
+        mut self,
+        run: &mut Run<'_>,
+        table: Option<Table>,
+    ) -> Result<Gathered, SqlError> {
+        if let Some(Table { pushed, groups, .. }) = table {
+            let alone = self.groups.is_empty() && !groups.is_empty() && self.levels() == 0;
+            let block = groups.finish();
+            if alone {
+                return Ok(Gathered::Block(pushed, block));
+            }
+            self.merge_all(run, &pushed, &block).await?;
+        }
+        self.finish(run).map(Gathered::Rows)
     }
 
     /// Adds a row.

@@ -1,0 +1,542 @@
+//! Conditions with subqueries, over columns.
+//!
+//! What a subquery is for each row becomes a column beside the others: a value, or whether it has
+//! rows, or whether a value is among them. The rest of the condition is then one like any other. A
+//! subquery that equalities tie to the row ([`Keyed`]) is run once, for the keys that there are;
+//! what cannot be done so is done row by row.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use model::ColumnId;
+use sql_expression::{
+    BinaryOp, Expression, Node, ProgramColumn, RowQuantifier, SqlError, SubqueryKind, SubqueryUse,
+    kind_of,
+};
+use sqltype::{Datum, SqlType};
+use vector::{Inexact, JoinTable, KeySet, ScalarRef, Values, Vector};
+
+use crate::execute::columns::filter::Conditions;
+use crate::execute::columns::keys::Keys;
+use crate::execute::columns::source::push;
+use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, narrow};
+use crate::execute::run::Run;
+use crate::plan::keyed::Keyed;
+use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan};
+
+/// Rows that are collected before a subquery is run for all of them.
+const COLLECTED_MAX: usize = 200_000;
+/// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
+const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
+/// How much cheaper it is to run a keyed subquery on columns than on rows.
+const COLUMNS_GAIN: usize = 10;
+/// Pairs of rows that are looked at at a time.
+const PAIRS_MAX: usize = 16_384;
+
+/// Conditions with subqueries at work.
+pub(crate) struct ApplyCursor<'p> {
+    input: ColumnCursor<'p>,
+    operator: &'p Operator,
+    formulas: Vec<&'p Formula>,
+    /// What has been collected and not been checked.
+    taken: VecDeque<ColumnBatch>,
+    conditions: Option<Vec<Condition<'p>>>,
+}
+
+/// A condition that is ready.
+enum Condition<'p> {
+    /// To be checked row by row.
+    Rows(&'p Formula),
+    Columns(Box<Applied<'p>>),
+}
+
+/// A condition whose subqueries are columns.
+struct Applied<'p> {
+    formula: &'p Formula,
+    extras: Vec<Extra>,
+    /// The row with the columns behind it.
+    shape: Shape,
+    rest: Conditions,
+}
+
+/// The column that a subquery is.
+struct Extra {
+    kind: ExtraKind,
+    keys: Keys,
+    table: JoinTable,
+    /// The rows of the subquery.
+    rows: ColumnBatch,
+    /// What must be true of a pair: the row, and behind it a row of the subquery.
+    residual: Option<(Conditions, Shape)>,
+}
+
+enum ExtraKind {
+    /// Whether there is a row.
+    Exists,
+    /// Whether the value is among the rows; with whether there is a NULL among them.
+    In { has_null: bool },
+    /// The value at a place of the only row; of no row, what is given here.
+    Value { place: usize, of_nothing: Datum, sql_type: SqlType },
+}
+
+/// Why a column cannot be made.
+enum Trouble {
+    Inexact,
+    Failed(SqlError),
+}
+
+impl From<Inexact> for Trouble {
+    fn from(_: Inexact) -> Self {
+        Self::Inexact
+    }
+}
+
+impl From<SqlError> for Trouble {
+    fn from(error: SqlError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<'p> ApplyCursor<'p> {
+    /// Over the rows of an operator, of which all other conditions are true already.
+    pub(super) fn new(
+        input: ColumnCursor<'p>,
+        operator: &'p Operator,
+        formulas: Vec<&'p Formula>,
+    ) -> Self {
+        Self { input, operator, formulas, taken: VecDeque::new(), conditions: None }
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        self.input.shape()
+    }
+
+    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        if self.conditions.is_none() {
+            self.begin(run).await?;
+        }
+        let batch = match self.taken.pop_front() {
+            Some(batch) => Some(batch),
+            None => self.input.next(run).await?,
+        };
+        let Some(mut batch) = batch else { return Ok(None) };
+        let shape = self.input.shape();
+        for condition in self.conditions.iter().flatten() {
+            let places = match condition {
+                Condition::Rows(formula) => holding(run, formula, &batch, shape).await?,
+                Condition::Columns(applied) => applied.select(run, &batch, shape).await?,
+            };
+            if let Some(places) = places {
+                batch = batch.gather(&places, shape);
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// Runs what does not depend on the rows, collects these, and runs the rest for them.
+    async fn begin(&mut self, run: &mut Run<'_>) -> Result<(), Stop> {
+        let shape = self.input.shape().clone();
+        let (mut conditions, mut later) = (Vec::new(), Vec::new());
+        for formula in std::mem::take(&mut self.formulas) {
+            if formula.needs.correlated_subqueries {
+                later.push(formula);
+                continue;
+            }
+            let applied = match applied(run, formula, &shape, None).await {
+                // It is one only if there are rows.
+                Err(Stop::Failed(error)) if !ENDS.contains(&error.code()) => None,
+                applied => applied?,
+            };
+            if let Some(applied) = &applied {
+                applied.narrow(run, self.operator);
+            }
+            conditions.push(Condition::new(formula, applied));
+        }
+        let (mut count, mut bytes, mut is_all) = (0, 0, false);
+        while !later.is_empty() && count < COLLECTED_MAX && !is_all {
+            match self.input.next(run).await? {
+                Some(batch) => {
+                    count += batch.rows();
+                    bytes += batch.memory_bytes();
+                    run.check_memory(bytes, "the rows of a subquery")?;
+                    self.taken.push_back(batch);
+                }
+                None => is_all = true,
+            }
+        }
+        let known = Known { batches: &self.taken, count, is_all };
+        for formula in later {
+            let applied = applied(run, formula, &shape, Some(&known)).await?;
+            conditions.push(Condition::new(formula, applied));
+        }
+        self.conditions = Some(conditions);
+        Ok(())
+    }
+}
+
+impl<'p> Condition<'p> {
+    fn new(formula: &'p Formula, applied: Option<Applied<'p>>) -> Self {
+        applied.map_or(Self::Rows(formula), |applied| Self::Columns(Box::new(applied)))
+    }
+}
+
+/// The rows that were collected.
+struct Known<'a> {
+    batches: &'a VecDeque<ColumnBatch>,
+    count: usize,
+    is_all: bool,
+}
+
+/// The places of the rows for which a condition holds, found row by row.
+async fn holding(
+    run: &mut Run<'_>,
+    formula: &Formula,
+    batch: &ColumnBatch,
+    shape: &Shape,
+) -> Result<Option<Vec<u32>>, SqlError> {
+    let mut places = Vec::new();
+    for at in 0..batch.rows() {
+        let row = batch.row(at, shape, run);
+        if run.holds(formula, &row).await? {
+            places.push(at as u32);
+        }
+        run.worked(1).await?;
+    }
+    Ok(Some(places))
+}
+
+/// A condition with its subqueries as columns; none if one of them cannot be.
+async fn applied<'p>(
+    run: &mut Run<'_>,
+    formula: &'p Formula,
+    shape: &Shape,
+    known: Option<&Known<'_>>,
+) -> Result<Option<Applied<'p>>, Stop> {
+    if formula.expression.is_volatile() {
+        return Ok(None);
+    }
+    let mut uses = Vec::new();
+    formula.expression.visit(&mut |part| {
+        if let Node::Subquery(subquery) = &part.node {
+            uses.push((**subquery).clone());
+        }
+    });
+    let mut wider = shape.clone();
+    let (mut extras, mut expression) = (Vec::new(), formula.expression.clone());
+    for subquery in uses {
+        let single = match &subquery.kind {
+            SubqueryKind::Scalar { columns } => columns.len() == 1,
+            SubqueryKind::Exists => true,
+            SubqueryKind::Quantified { columns, op, quantifier, .. } => {
+                let any = *op == BinaryOp::Equal && *quantifier == RowQuantifier::Any;
+                any && columns.len() == 1
+            }
+        };
+        if !single {
+            return Ok(None);
+        }
+        let alone = alone(&subquery);
+        if !subquery.correlated {
+            run.prepare(&alone, &[]).await?;
+        }
+        let is_value = matches!(subquery.kind, SubqueryKind::Scalar { .. } | SubqueryKind::Exists);
+        if !subquery.correlated && is_value {
+            let value = alone.eval(&[], &mut run.context)?;
+            replace(&mut expression, &subquery, |part| part.node = Node::Constant(value.clone()));
+            continue;
+        }
+        let extra = match (known, subquery.correlated) {
+            (Some(known), true) => keyed(run, &subquery, shape, known).await?,
+            (_, false) => listed(run, &subquery, shape)?,
+            (None, true) => None,
+        };
+        let Some((extra, sql_type)) = extra else { return Ok(None) };
+        let place = wider.len();
+        wider.push(Some(ProgramColumn { column: ColumnId(0), sql_type }));
+        let negated = matches!(subquery.kind, SubqueryKind::Quantified { negated: true, .. });
+        replace(&mut expression, &subquery, |part| {
+            part.node = Node::Column { index: place as u32, name: Default::default() };
+            if negated {
+                let truth = Expression { node: part.node.clone(), result: part.result.clone() };
+                part.node = Node::Not(Box::new(truth));
+            }
+        });
+        extras.push(extra);
+    }
+    let rest = [Formula::new(expression)];
+    let rest = Conditions::new(run, rest.iter(), &wider);
+    Ok(rest.map(|rest| Applied { formula, extras, shape: wider, rest }))
+}
+
+/// Puts something else in the place of a subquery.
+fn replace(expression: &mut Expression, subquery: &SubqueryUse, with: impl Fn(&mut Expression)) {
+    expression.visit_mut(&mut |part| {
+        if matches!(&part.node, Node::Subquery(other) if **other == *subquery) {
+            with(part);
+        }
+    });
+}
+
+/// A subquery as an expression of its own.
+fn alone(subquery: &SubqueryUse) -> Expression {
+    let result = sql_expression::ResultType::truth(true);
+    Expression { node: Node::Subquery(Box::new(subquery.clone())), result }
+}
+
+/// `value IN (…)` of a subquery that depends on no row, and has been run.
+fn listed(
+    run: &Run<'_>,
+    subquery: &SubqueryUse,
+    shape: &Shape,
+) -> Result<Option<(Extra, SqlType)>, Stop> {
+    let SubqueryKind::Quantified { operand, comparisons, columns, .. } = &subquery.kind else {
+        return Ok(None);
+    };
+    let [column] = &**columns else { return Ok(None) };
+    let of_row = column.sql_type.clone();
+    let rows = run.context.subquery(subquery.id)?;
+    let mut values = Vector::new(kind_of(&of_row));
+    for row in rows.rows() {
+        if push(&mut values, &row[0], &of_row).is_none() {
+            return Ok(None);
+        }
+    }
+    let inner = vec![Some(ProgramColumn { column: ColumnId(0), sql_type: of_row })];
+    let key = HashKey {
+        left: Formula::new(operand.clone()),
+        right: Formula::new(Expression::column(0, Default::default(), column.clone())),
+        comparison: comparisons[0],
+        null_safe: false,
+    };
+    let Some(keys) = Keys::new(run, &[key], shape, &inner) else { return Ok(None) };
+    let has_null = (0..values.len()).any(|at| values.is_null(at));
+    let rows = ColumnBatch::new(values.len(), vec![Some(Rc::new(values))]);
+    let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
+    let table = JoinTable::new(&of_rows, rows.rows());
+    let kind = ExtraKind::In { has_null };
+    Ok(Some((Extra { kind, keys, table, rows, residual: None }, SqlType::big_int())))
+}
+
+/// A subquery that equalities tie to the row, run for all rows there are.
+async fn keyed(
+    run: &mut Run<'_>,
+    subquery: &SubqueryUse,
+    shape: &Shape,
+    known: &Known<'_>,
+) -> Result<Option<(Extra, SqlType)>, Stop> {
+    let Some(Subplan { plan, keyed: Some(keyed), .. }) = run.subplan(subquery.id).cloned() else {
+        return Ok(None);
+    };
+    // On columns all rows at once are so much cheaper.
+    let few = known.is_all && known.count * COLUMNS_GAIN <= keyed.patience as usize;
+    if few || matches!(subquery.kind, SubqueryKind::Quantified { .. }) {
+        return Ok(None);
+    }
+    let all = (0..keyed.plan.results.len()).collect();
+    let source = ColumnCursor::new(run, &keyed.plan.root, &all);
+    let Some(mut source) = source else { return Ok(None) };
+    let inner = source.shape().clone();
+    let Some(keys) = Keys::new(run, &keyed.keys, shape, &inner) else { return Ok(None) };
+    if known.is_all {
+        for (number, place) in keys.places.iter().enumerate() {
+            let Some(place) = place else { continue };
+            let mut vectors = Vec::with_capacity(known.batches.len());
+            for batch in known.batches {
+                let Ok(columns) = keys.of_left(batch) else { return Ok(None) };
+                vectors.push(columns[number].vector.clone());
+            }
+            let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
+            if let Some(set) = KeySet::new(0, &vectors) {
+                narrow(run, &keyed.plan.root, *place, set);
+            }
+        }
+    }
+    run.add_subplans(&keyed.plan.subqueries);
+    let mut rows = ColumnBatch::empty(&inner);
+    loop {
+        match source.next(run).await {
+            Ok(None) => break,
+            Ok(Some(batch)) => rows.append(&batch),
+            Err(Stop::Unsuitable) => return Ok(None),
+            Err(stop) => return Err(stop),
+        }
+        run.check_memory(rows.memory_bytes(), "the rows of a subquery")?;
+    }
+    let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
+    let table = JoinTable::new(&of_rows, rows.rows());
+    let residual = match keyed.residual.is_empty() {
+        true => None,
+        false => {
+            let pair: Shape = shape.iter().chain(&inner).cloned().collect();
+            let moved = moved(&keyed, shape.len());
+            let Some(conditions) = Conditions::new(run, moved.iter(), &pair) else {
+                return Ok(None);
+            };
+            Some((conditions, pair))
+        }
+    };
+    let (kind, sql_type) = match subquery.kind {
+        SubqueryKind::Exists => (ExtraKind::Exists, SqlType::big_int()),
+        _ => {
+            let place = keyed.outputs.0;
+            let sql_type = keyed.plan.results[place].sql_type.clone();
+            let of_nothing = match keyed.whole {
+                true => of_nothing(run, &plan, shape.len()).await?,
+                false => Datum::Null,
+            };
+            let kind = ExtraKind::Value { place, of_nothing, sql_type: sql_type.clone() };
+            (kind, sql_type)
+        }
+    };
+    Ok(Some((Extra { kind, keys, table, rows, residual }, sql_type)))
+}
+
+/// What aggregates of nothing are: the same for every row, so for one of NULLs too.
+async fn of_nothing(
+    run: &mut Run<'_>,
+    plan: &Rc<QueryPlan>,
+    width: usize,
+) -> Result<Datum, SqlError> {
+    run.context.push_outer(vec![Datum::Null; width]);
+    let rows = run.rows_of(plan, None).await;
+    run.context.pop_outer();
+    Ok(rows?.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
+}
+
+/// What must be true of a row of the subquery, over the enclosing row with it behind.
+fn moved(keyed: &Keyed, width: usize) -> Vec<Formula> {
+    let moved = keyed.residual.iter().map(|formula| {
+        let mut expression = formula.expression.clone();
+        expression.visit_mut(&mut |part| match &part.node {
+            Node::Column { index, name } => {
+                part.node = Node::Column { index: index + width as u32, name: name.clone() };
+            }
+            Node::Outer { depth: 1, index, name } => {
+                part.node = Node::Column { index: *index, name: name.clone() };
+            }
+            Node::Outer { depth, index, name } => {
+                let depth = depth - 1;
+                part.node = Node::Outer { depth, index: *index, name: name.clone() };
+            }
+            _ => {}
+        });
+        Formula::new(expression)
+    });
+    moved.collect()
+}
+
+impl Applied<'_> {
+    /// If it says that a column is among the rows of a subquery, the rows of the operator are
+    /// looked for by these.
+    fn narrow(&self, run: &mut Run<'_>, operator: &Operator) {
+        let ([extra], Node::Subquery(subquery)) =
+            (self.extras.as_slice(), &self.formula.expression.node)
+        else {
+            return;
+        };
+        let SubqueryKind::Quantified { operand, negated: false, columns, .. } = &subquery.kind
+        else {
+            return;
+        };
+        let right = Expression::column(0, Default::default(), columns[0].clone());
+        let is_same = super::keys::place_as_it_is(operand, &right).is_some();
+        if let (true, Some(place), Some(values)) =
+            (is_same, operand.as_column(), extra.rows.column(0))
+            && let Some(set) = KeySet::new(0, &[&**values])
+        {
+            narrow(run, operator, place as usize, set);
+        }
+    }
+
+    async fn select(
+        &self,
+        run: &mut Run<'_>,
+        batch: &ColumnBatch,
+        shape: &Shape,
+    ) -> Result<Option<Vec<u32>>, SqlError> {
+        let mut wider = batch.clone();
+        for extra in &self.extras {
+            match extra.column(run, batch, shape).await {
+                Ok(column) => wider.push(Rc::new(column)),
+                Err(Trouble::Inexact) => return holding(run, self.formula, batch, shape).await,
+                Err(Trouble::Failed(error)) => return Err(error),
+            }
+        }
+        self.rest.select(run, &wider, &self.shape).await
+    }
+}
+
+impl Extra {
+    /// The column for some rows.
+    async fn column(
+        &self,
+        run: &mut Run<'_>,
+        batch: &ColumnBatch,
+        shape: &Shape,
+    ) -> Result<Vector, Trouble> {
+        let keys = self.keys.of_left(batch)?;
+        let count = batch.rows();
+        let mut found: Vec<Option<u32>> = vec![None; count];
+        let mut next = 0;
+        while next < count {
+            let (of_batch, of_rows, after) = self.table.probe(&keys, (next, count), PAIRS_MAX);
+            run.worked((after - next + of_batch.len()) / 8).await?;
+            next = after;
+            let holding = match &self.residual {
+                None => None,
+                Some(_) if of_batch.is_empty() => None,
+                Some((conditions, pair)) => {
+                    let left = batch.gather(&of_batch, shape);
+                    let pairs = left.followed_by(self.rows.gather_all(&of_rows));
+                    conditions.select(run, &pairs, pair).await?
+                }
+            };
+            let mut meet = |at: usize| -> Result<(), SqlError> {
+                let place = &mut found[of_batch[at] as usize];
+                let second = place.replace(of_rows[at]).is_some();
+                match self.kind {
+                    ExtraKind::Value { .. } if second => Err(SqlError::of(1242, &[])),
+                    _ => Ok(()),
+                }
+            };
+            match holding {
+                Some(places) => places.iter().try_for_each(|at| meet(*at as usize))?,
+                None => (0..of_batch.len()).try_for_each(meet)?,
+            }
+        }
+        Ok(match &self.kind {
+            ExtraKind::Exists => truths(found.iter().map(|found| Some(found.is_some()))),
+            ExtraKind::In { has_null } => {
+                let is_empty = self.rows.rows() == 0;
+                let operand = &keys[0].vector;
+                truths(found.iter().enumerate().map(|(at, found)| match found {
+                    Some(_) => Some(true),
+                    None if is_empty => Some(false),
+                    None if *has_null || operand.is_null(at) => None,
+                    None => Some(false),
+                }))
+            }
+            ExtraKind::Value { place, of_nothing, sql_type } => {
+                let mut vector = Vector::new(kind_of(sql_type));
+                let values = self.rows.column(*place);
+                for found in found {
+                    match (found, values) {
+                        (Some(row), Some(values)) => vector.push(values.get(row as usize)),
+                        _ => push(&mut vector, of_nothing, sql_type).ok_or(Inexact)?,
+                    }
+                }
+                vector
+            }
+        })
+    }
+}
+
+/// Truth values as a column.
+fn truths(list: impl Iterator<Item = Option<bool>>) -> Vector {
+    let mut vector = Vector { values: Values::Int(Vec::new()), nulls: Vec::new() };
+    list.for_each(|truth| match truth {
+        Some(truth) => vector.push(ScalarRef::Int(truth.into())),
+        None => vector.push_null(),
+    });
+    vector
+}

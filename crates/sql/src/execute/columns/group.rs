@@ -1,0 +1,125 @@
+//! Groups, as rows in columns.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use sql_expression::{AggregateCall, Form, SqlError, kind_of};
+use sql_parser::ast::AggregateFunction;
+use vector::{Block, Values, Vector};
+
+use crate::execute::columns::source::{SourceCursor, push};
+use crate::execute::columns::{ColumnBatch, Shape, Stop};
+use crate::execute::cursor::group::{Gathered, gather};
+use crate::execute::pushdown::GroupProgram;
+use crate::execute::run::Run;
+use crate::plan::operator::{Aggregate, Operator};
+
+/// Groups at work.
+pub(crate) struct GroupCursor<'p> {
+    aggregate: &'p Aggregate,
+    /// Puts rows into columns, where groups have come as rows.
+    source: SourceCursor<'p>,
+    done: bool,
+}
+
+impl<'p> GroupCursor<'p> {
+    pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let Operator::Aggregate(aggregate) = operator else { return None };
+        let source = SourceCursor::new(operator, wanted)?;
+        Some(Self { aggregate, source, done: false })
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.source.shape
+    }
+
+    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(None);
+        }
+        match gather(run, self.aggregate).await? {
+            Gathered::Rows(rows) => self.source.batch(&rows).map(Some),
+            Gathered::Block(pushed, block) => self.batch(run, &pushed, block).map(Some),
+        }
+    }
+
+    fn batch(
+        &self,
+        run: &mut Run<'_>,
+        pushed: &GroupProgram,
+        block: Block,
+    ) -> Result<ColumnBatch, Stop> {
+        let aggregate = self.aggregate;
+        let rows = block.rows();
+        let mut columns: Vec<Option<Rc<Vector>>> = vec![None; self.shape().len()];
+        for (place, column) in pushed.shown_columns(&block) {
+            if self.shape()[place].is_some() {
+                columns[place] = Some(Rc::new(column.clone()));
+            }
+        }
+        for (at, call) in aggregate.calls.iter().enumerate() {
+            let place = aggregate.width + at;
+            if self.shape()[place].is_none() {
+                continue;
+            }
+            let column = match self.as_it_is(pushed, &block, at, call) {
+                Some(column) => column,
+                None => finished(run, aggregate, (pushed, &block), at)?,
+            };
+            columns[place] = Some(Rc::new(column));
+        }
+        // A place that is shown and was not read is NULL.
+        Ok(ColumnBatch::new(rows, columns).padded(self.shape()))
+    }
+
+    /// The column of an aggregate that is what a program has made.
+    fn as_it_is(
+        &self,
+        pushed: &GroupProgram,
+        block: &Block,
+        at: usize,
+        call: &AggregateCall,
+    ) -> Option<Vector> {
+        let (count, value) = pushed.columns_of(block, at)?;
+        let form = Form::of(&call.result.sql_type);
+        match (call.function, value) {
+            (AggregateFunction::Count, _) => match &count.values {
+                Values::Int(_) if form == Form::Int => Some(count.clone()),
+                _ => None,
+            },
+            (AggregateFunction::Sum, Some((value, of))) => {
+                let scale = match of {
+                    Form::Int | Form::UInt => Form::Decimal(0),
+                    other => other,
+                };
+                let same = scale == form && value.kind() == kind_of(&call.result.sql_type);
+                same.then(|| value.clone())
+            }
+            (AggregateFunction::Min | AggregateFunction::Max, Some((value, of))) => {
+                let same = of == form && value.kind() == kind_of(&call.result.sql_type);
+                same.then(|| value.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The column of an aggregate, finished one by one.
+fn finished(
+    run: &mut Run<'_>,
+    aggregate: &Aggregate,
+    (pushed, block): (&GroupProgram, &Block),
+    at: usize,
+) -> Result<Vector, Stop> {
+    let call = &aggregate.calls[at];
+    let sql_type = &call.result.sql_type;
+    let mut vector = Vector::new(kind_of(sql_type));
+    for row in 0..block.rows() {
+        let accumulator = pushed.accumulator(aggregate, (block, row), at);
+        let accumulator =
+            accumulator.ok_or_else(|| SqlError::internal("a group of another shape"))?;
+        let value = accumulator.finish(call, &mut run.context)?;
+        push(&mut vector, &value, sql_type).ok_or(Stop::Unsuitable)?;
+    }
+    Ok(vector)
+}

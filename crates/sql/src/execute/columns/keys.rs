@@ -1,0 +1,65 @@
+//! The keys of both sides of a join.
+
+use collation::CollationId;
+use sql_expression::{Expression, Form, ProgramBuilder, kind_of};
+use vector::{Computer, Inexact, KeyColumn, Kind};
+
+use crate::execute::columns::{ColumnBatch, Shape};
+use crate::execute::run::{Run, with_parameters};
+use crate::plan::operator::HashKey;
+
+/// Programs for the keys of both sides.
+pub(super) struct Keys {
+    left: Computer,
+    right: Computer,
+    collations: Vec<CollationId>,
+    /// The places of those that are columns of whole numbers as they are, of the right side.
+    pub(super) places: Vec<Option<usize>>,
+}
+
+impl Keys {
+    /// For sides of these shapes; none if something of the keys has no translation.
+    pub(super) fn new(
+        run: &Run<'_>,
+        keys: &[HashKey],
+        left: &Shape,
+        right: &Shape,
+    ) -> Option<Self> {
+        let mut of_left = ProgramBuilder::new(left, &run.context);
+        let mut of_right = ProgramBuilder::new(right, &run.context);
+        let (mut collations, mut places) = (Vec::new(), Vec::new());
+        for key in keys {
+            if key.null_safe || !key.left.is_ready() || !key.right.is_ready() {
+                return None;
+            }
+            let side = with_parameters(&run.context, &key.left.expression);
+            let sides = (&side, &key.right.expression);
+            collations.push(of_left.give_key(&mut of_right, sides, key.comparison)?);
+            places.push(place_as_it_is(sides.0, sides.1));
+        }
+        let left = Computer::new(of_left.finish()?).ok()?;
+        let right = Computer::new(of_right.finish()?).ok()?;
+        Some(Self { left, right, collations, places })
+    }
+
+    pub(super) fn of_left(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Inexact> {
+        self.of(&self.left, batch)
+    }
+
+    pub(super) fn of_right(&self, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Inexact> {
+        self.of(&self.right, batch)
+    }
+
+    fn of(&self, program: &Computer, batch: &ColumnBatch) -> Result<Vec<KeyColumn>, Inexact> {
+        let columns = program.columns(batch.inputs(), batch.rows())?;
+        let column = |(vector, collation)| KeyColumn { vector, collation };
+        Ok(columns.into_iter().zip(self.collations.iter().copied()).map(column).collect())
+    }
+}
+
+/// The place of the right side, if both are compared as they are stored, as whole numbers.
+pub(super) fn place_as_it_is(left: &Expression, right: &Expression) -> Option<usize> {
+    let (a, b) = (left.sql_type(), right.sql_type());
+    let same = Form::of(a) == Form::of(b) && matches!(kind_of(b), Kind::Int | Kind::UInt);
+    right.as_column().map(|place| place as usize).filter(|_| same)
+}
