@@ -147,6 +147,7 @@ scripts! {
     cluster
     duplicates
     index_paths
+    key_parts
     keys
     kill
     lateral

@@ -24,6 +24,7 @@ pub(crate) mod expression;
 pub(crate) mod foreign_key;
 #[cfg(test)]
 pub(crate) mod harness;
+pub(crate) mod hidden;
 pub(crate) mod kernel_form;
 pub(crate) mod key;
 pub(crate) mod names;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 
 use collation::CollationId;
 use model::{ColumnId, IndexId, Table, TableId};
-use sql_expression::SqlError;
+use sql_expression::{Expression, SqlError};
 use sql_parser::ast;
 use sqltype::{Datum, SqlType};
 
@@ -56,8 +57,9 @@ pub(crate) struct TableDefinition {
     pub database: String,
     /// Its name in the database.
     pub name: String,
-    /// Columns in the order of `SELECT *`, which need not be the kernel's. Columns of the kernel
-    /// that are not here are nobody's: an insert stores the kernel's default there.
+    /// Columns in the order of `SELECT *`, which need not be the kernel's; behind them those that
+    /// nobody sees. Columns of the kernel that are not here are nobody's: an insert stores the
+    /// kernel's default there.
     pub columns: Vec<ColumnDefinition>,
     /// Of a table without PRIMARY KEY: the column that is its key, a `UInt(8)` filled from the
     /// table's sequence.
@@ -70,6 +72,9 @@ pub(crate) struct TableDefinition {
     pub foreign_keys: Vec<ForeignKeyDefinition>,
     /// Everything else said about it.
     pub options: TableOptions,
+    /// Generated columns of keys, with their expressions as they are compared with those of
+    /// statements.
+    pub computed: Vec<(usize, Expression)>,
 }
 
 /// A column.
@@ -93,6 +98,8 @@ pub(crate) struct ColumnDefinition {
     pub auto_increment: bool,
     /// GENERATED ALWAYS AS.
     pub generated: Option<Generated>,
+    /// Only there for a key, and what for: nobody sees it or can name it.
+    pub hidden: Option<hidden::Hidden>,
     /// Left out of `SELECT *`.
     pub invisible: bool,
     /// COMMENT.
@@ -167,10 +174,14 @@ pub(crate) enum KeyMethod {
 /// A column of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPart {
-    /// Position in [`TableDefinition::columns`].
+    /// Position in [`TableDefinition::columns`] of what the ordered index holds. Of a prefix that
+    /// is the whole column, or where that is too long, the beginning of its sort key.
     pub column: usize,
-    /// The key as declared holds only this many characters or bytes. The kernel's index holds the
-    /// whole value: a superset that finds the same rows.
+    /// The column that was declared.
+    pub declared: usize,
+    /// The column by which rows are told apart.
+    pub decides: usize,
+    /// The key as declared holds only this many characters or bytes.
     pub prefix_length: Option<u32>,
     /// DESC. The kernel's index ascends all the same.
     pub descending: bool,
@@ -251,9 +262,21 @@ impl TableDefinition {
         self.options.auto_increment.unwrap_or(1).max(1)
     }
 
+    /// The columns that are not hidden.
+    pub(crate) fn visible_columns(&self) -> &[ColumnDefinition] {
+        visible(&self.columns)
+    }
+
     /// The collation of the table as a whole.
     pub(crate) fn collation(&self) -> CollationId {
         self.options.collation.0
+    }
+}
+
+impl ColumnDefinition {
+    /// Whether its values are computed from other columns.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.generated.is_some() || self.hidden.is_some()
     }
 }
 
@@ -269,12 +292,19 @@ impl KeyDefinition {
     }
 }
 
+/// The columns that are not hidden: they stand before the others.
+pub(crate) fn visible(columns: &[ColumnDefinition]) -> &[ColumnDefinition] {
+    let seen = columns.iter().position(|column| column.hidden.is_some());
+    &columns[..seen.unwrap_or(columns.len())]
+}
+
 /// The column of this name and its position.
 pub(crate) fn column_named<'a>(
     columns: &'a [ColumnDefinition],
     name: &str,
 ) -> Option<(usize, &'a ColumnDefinition)> {
-    columns.iter().enumerate().find(|(_, column)| same_name(&column.name, name))
+    let seen = |column: &ColumnDefinition| column.hidden.is_none();
+    columns.iter().enumerate().find(|(_, column)| seen(column) && same_name(&column.name, name))
 }
 
 /// Most definitions kept; beyond it all are forgotten and read again as they are needed.

@@ -54,6 +54,7 @@ pub(crate) fn define(
         on_update_now: None,
         auto_increment,
         generated: None,
+        hidden: None,
         invisible: attributes.visible == Some(false),
         comment: comment(attributes, name)?,
     };

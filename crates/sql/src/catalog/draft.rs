@@ -18,7 +18,7 @@ use super::foreign_key::{self, ForeignKeyDraft};
 use super::key::{self, KeyDraft};
 use super::{
     CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition,
-    TableDefinition, TableOptions, column, error, expression, option, same_name,
+    TableDefinition, TableOptions, column, error, expression, hidden, option, same_name,
 };
 use crate::session::Session;
 
@@ -166,7 +166,7 @@ impl Draft {
             foreign_keys: definition.foreign_keys.iter().map(foreign_key).collect(),
             keys: definition.keys.iter().map(|key| KeyDraft::of(key, columns)).collect(),
             checks: checks.collect(),
-            columns: definition.columns.clone(),
+            columns: definition.visible_columns().to_vec(),
             options: definition.options.clone(),
         }
     }
@@ -254,7 +254,13 @@ impl Draft {
         key::make_primary_not_null(&mut self.columns, &self.keys);
         let foreign_keys = foreign_key::complete(&self.columns, self.foreign_keys.clone(), rules)?;
         foreign_key::add_keys(&mut self.keys, &self.foreign_keys);
-        let keys = key::complete(&self.columns, self.keys, rules)?;
+        hidden::add_expressions(&mut self.columns, &self.keys, rules.table)?;
+        let mut keys = key::complete(&self.columns, self.keys, rules)?;
+        hidden::hold_prefixes(&mut self.columns, &mut keys);
+        key::check_held(&self.columns, &keys)?;
+        if self.columns.len() > COLUMNS_MAX {
+            return Err(error::too_many_columns());
+        }
         check_auto_increment(&self.columns, &keys)?;
         option::check_partitioning(&self.options, &self.columns, &keys)?;
         check_dependencies(&self.columns)?;
@@ -354,7 +360,7 @@ fn check_auto_increment(
 ) -> Result<(), SqlError> {
     let mut automatic = columns.iter().enumerate().filter(|(_, column)| column.auto_increment);
     let Some((at, _)) = automatic.next() else { return Ok(()) };
-    let begins_key = keys.iter().any(|key| key.columns[0].column == at);
+    let begins_key = keys.iter().any(|key| key.columns[0].declared == at);
     match begins_key && automatic.next().is_none() {
         true => Ok(()),
         false => Err(error::wrong_auto_column()),

@@ -286,6 +286,28 @@ errors! {
     unknown_check(name: &str) =
         3821, "HY000", "Check constraint '{name}' is not found in the table.";
     duplicate_check(name: &str) = 3822, "HY000", "Duplicate check constraint name '{name}'.";
+    functional_json() =
+        3753, "HY000",
+        "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
+    functional_of_auto_increment(name: &str) =
+        3754, "HY000", "Functional index '{name}' cannot refer to an auto-increment column.";
+    functional_primary_key() = 3756, "HY000", "The primary key cannot be a functional index";
+    functional_lob() =
+        3757, "HY000",
+        "Cannot create a functional index on an expression that returns a BLOB or TEXT. Please \
+         consider using CAST.";
+    functional_function(name: &str) =
+        3758, "HY000",
+        "Expression of functional index '{name}' contains a disallowed function.";
+    functional_of_column() =
+        3762, "HY000",
+        "Functional index on a column is not supported. Consider using a regular index instead.";
+    functional_row(name: &str) =
+        3800, "HY000",
+        "Expression of functional index '{name}' cannot refer to a row value.";
+    dependent_functional(column: &str) =
+        3837, "HY000",
+        "Column '{column}' has a functional index dependency and cannot be dropped or renamed.";
     unknown_constraint(name: &str) = 3940, "HY000", "Constraint '{name}' does not exist.";
     ambiguous_constraint(name: &str) =
         3939, "HY000", "Table has multiple constraints with the name '{name}'. Please use \

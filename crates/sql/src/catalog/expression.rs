@@ -25,6 +25,8 @@ pub(crate) enum Place<'a> {
     Default(&'a str),
     /// The CHECK constraint of this name.
     Check(&'a str),
+    /// The functional key of this name.
+    Key(&'a str),
 }
 
 /// Refuses what an expression in a definition must not contain: subqueries, parameters, variables,
@@ -35,6 +37,7 @@ pub(crate) fn check(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
             Place::Generated(column) => error::generated_row(column),
             Place::Default(column) => error::default_row(column),
             Place::Check(name) => error::check_row(name),
+            Place::Key(name) => error::functional_row(name),
         });
     }
     let mut result = Ok(());
@@ -52,6 +55,7 @@ fn check_node(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
             Place::Generated(column) => error::generated_variable(column),
             Place::Default(column) => error::default_variable(column),
             Place::Check(name) => error::check_variable(name),
+            Place::Key(name) => error::functional_function(name),
         }),
         Expr::InQuery { .. }
         | Expr::Quantified { .. }
@@ -66,6 +70,7 @@ fn check_node(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
             Place::Generated(column) => error::generated_function(column),
             Place::Default(column) => error::default_function(column),
             Place::Check(name) => error::check_function(name),
+            Place::Key(name) => error::functional_function(name),
         }),
         Expr::DefaultOf(_) if !matches!(place, Place::Default(_)) => {
             Err(disallowed(place, "default"))
@@ -83,6 +88,7 @@ fn disallowed(place: Place<'_>, function: &str) -> SqlError {
         Place::Generated(column) => error::generated_named_function(column, function),
         Place::Default(column) => error::default_named_function(column, function),
         Place::Check(name) => error::check_named_function(name, function),
+        Place::Key(name) => error::functional_function(name),
     }
 }
 
@@ -151,16 +157,7 @@ pub(crate) fn bind(
     context: &EvalContext,
 ) -> Result<(), SqlError> {
     let mut scope = Scope::new(None);
-    let scoped = columns.iter().map(|column| {
-        let (schema, table) = ("".into(), table.into());
-        let name = ColumnName { schema, table, column: column.name.as_str().into() };
-        let result = ResultType::column(column.sql_type.clone(), column.nullable);
-        let default = match &column.default {
-            ColumnDefault::Value(value) => Some(value.clone()),
-            _ => None,
-        };
-        ScopeColumn { default, ..ScopeColumn::new(Arc::new(name), result) }
-    });
+    let scoped = columns.iter().map(|column| scope_column(table, column));
     let columns_of_scope = scoped.collect();
     scope.add(ScopeTable {
         name: table.into(),
@@ -184,6 +181,18 @@ pub(crate) fn bind(
         }
     }
     Ok(())
+}
+
+/// A column as expressions of its table's definition see it.
+pub(crate) fn scope_column(table: &str, column: &ColumnDefinition) -> ScopeColumn {
+    let (schema, table) = ("".into(), table.into());
+    let name = ColumnName { schema, table, column: column.name.as_str().into() };
+    let result = ResultType::column(column.sql_type.clone(), column.nullable);
+    let default = match &column.default {
+        ColumnDefault::Value(value) => Some(value.clone()),
+        _ => None,
+    };
+    ScopeColumn { default, ..ScopeColumn::new(Arc::new(name), result) }
 }
 
 /// Whether an expression is a condition: its values are true and false, not numbers taken for such.

@@ -163,6 +163,7 @@ pub(crate) fn add_keys(keys: &mut Vec<KeyDraft>, foreign_keys: &[ForeignKeyDraft
         }
         let part = |column: &String| PartDraft {
             column: column.clone(),
+            expression: None,
             prefix_length: None,
             descending: false,
         };

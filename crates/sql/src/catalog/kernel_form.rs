@@ -19,7 +19,6 @@
 
 use std::sync::Arc;
 
-use model::schema::KEY_SIZE_MAX;
 use model::{
     Column, ColumnId, ColumnType, Description, IndexId, IndexState, SchemaChange, Table, Value,
 };
@@ -28,10 +27,11 @@ use sql_parser::ast::{self, Statement};
 use sqltype::storage::{storage_type, to_value};
 
 use super::draft::{Complete, Draft, Rules};
-use super::key::{self, PRIMARY};
+use super::key::PRIMARY;
 use super::text::{self, Parts, Style};
 use super::{
-    ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, TableDefinition, same_name,
+    ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, KeyPart, TableDefinition,
+    hidden, same_name,
 };
 
 /// The column that is the key of tables without PRIMARY KEY. It ends with a space, which no name of
@@ -50,9 +50,11 @@ pub(crate) struct IndexForm {
 }
 
 /// The indexes the kernel keeps for a key.
-pub(crate) fn indexes_of(key: &KeyDefinition, columns: &[ColumnDefinition]) -> Vec<IndexForm> {
-    let positions: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
-    let form = |name: String, unique| IndexForm { name, columns: positions.clone(), unique };
+pub(crate) fn indexes_of(key: &KeyDefinition) -> Vec<IndexForm> {
+    let form = |name: String, unique| {
+        let of = |part: &KeyPart| if unique { part.decides } else { part.column };
+        IndexForm { name, columns: key.columns.iter().map(of).collect(), unique }
+    };
     let ordered = key.method != Some(KeyMethod::Hash);
     match key.kind {
         KeyKind::Primary if ordered => vec![form(PRIMARY.to_owned(), false)],
@@ -64,14 +66,8 @@ pub(crate) fn indexes_of(key: &KeyDefinition, columns: &[ColumnDefinition]) -> V
             }
             forms
         }
-        KeyKind::Ordinary if is_kept(key, columns) => vec![form(key.name.clone(), false)],
-        KeyKind::Ordinary => vec![],
+        KeyKind::Ordinary => vec![form(key.name.clone(), false)],
     }
-}
-
-/// Whether the kernel can keep an index over the whole columns of a key.
-pub(crate) fn is_kept(key: &KeyDefinition, columns: &[ColumnDefinition]) -> bool {
-    key::kernel_size(columns, &key.columns) <= KEY_SIZE_MAX
 }
 
 /// The kernel's form of a column, with what older rows of the table read as.
@@ -105,14 +101,14 @@ pub(crate) fn create(full_name: &str, name: &str, table: &Complete) -> SchemaCha
     let position = |at: usize| at as u16;
     let primary = table.keys.first().filter(|key| key.kind == KeyKind::Primary);
     let primary_key: Vec<u16> = match primary {
-        Some(key) => key.columns.iter().map(|part| position(part.column)).collect(),
+        Some(key) => key.columns.iter().map(|part| position(part.decides)).collect(),
         None => {
             columns.push(hidden_key());
             vec![position(table.columns.len())]
         }
     };
     let (mut ordered_indexes, mut unique_indexes) = (Vec::new(), Vec::new());
-    for form in table.keys.iter().flat_map(|key| indexes_of(key, &table.columns)) {
+    for form in table.keys.iter().flat_map(indexes_of) {
         let columns = form.columns.iter().map(|at| position(*at)).collect();
         let list = if form.unique { &mut unique_indexes } else { &mut ordered_indexes };
         list.push((form.name, columns));
@@ -176,6 +172,7 @@ fn bind(
         let at = table.columns.iter().position(|column| column.name == name);
         at.map(|at| ColumnId(at as u16))
     };
+    forget_missing(&mut columns, &mut keys, |name| kernel_column(name).is_some());
     for column in &mut columns {
         column.column = kernel_column(&column.name).ok_or_else(|| {
             SqlError::internal(format!("table {} lacks column {}", table.name, column.name))
@@ -188,7 +185,7 @@ fn bind(
     let hidden_key = kernel_column(HIDDEN_KEY);
     let (database, name) = (database.to_owned(), name.to_owned());
     let table = table.clone();
-    Ok(TableDefinition {
+    let mut definition = TableDefinition {
         table,
         database,
         name,
@@ -198,7 +195,30 @@ fn bind(
         checks,
         foreign_keys,
         options,
-    })
+        computed: Vec::new(),
+    };
+    definition.computed = hidden::computed(&definition);
+    Ok(definition)
+}
+
+/// Takes hidden columns away that a table of an earlier version has not. The keys over them have
+/// no indexes either: they are only remembered.
+fn forget_missing(
+    columns: &mut Vec<ColumnDefinition>,
+    keys: &mut [KeyDefinition],
+    is_there: impl Fn(&str) -> bool,
+) {
+    let missing = |column: &ColumnDefinition| column.hidden.is_some() && !is_there(&column.name);
+    let Some(first) = columns.iter().position(missing) else { return };
+    columns.truncate(first);
+    for part in keys.iter_mut().flat_map(|key| &mut key.columns) {
+        if part.column >= first {
+            part.column = part.declared;
+        }
+        if part.decides >= first {
+            part.decides = part.declared;
+        }
+    }
 }
 
 fn ordered_index(table: &Table, key: &KeyDefinition) -> Option<IndexId> {

@@ -7,20 +7,22 @@
 
 use model::schema::{INDEXES_MAX, KEY_SIZE_MAX};
 use sql_expression::SqlError;
-use sql_parser::ast::{IndexDefinition, IndexKind, IndexMethod, IndexTarget};
+use sql_parser::ast::{Expr, IndexDefinition, IndexKind, IndexMethod, IndexTarget};
 use sqltype::{SqlType, TypeKind};
 
-use super::column::{COMMENT_LENGTH_MAX, check_length};
+use super::column::{COMMENT_LENGTH_MAX, check_length, unqualify};
 use super::draft::Rules;
 use super::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, KeyPart, column_named,
-    error, same_name,
+    error, hidden, same_name,
 };
 
 /// Most columns of a key.
 const PARTS_MAX: usize = 16;
 /// The name of primary keys, and of no other.
 pub(crate) const PRIMARY: &str = "PRIMARY";
+/// The name of keys over expressions that were given none.
+pub(crate) const FUNCTIONAL: &str = "functional_index";
 
 /// A key in the making; it names its columns.
 #[derive(Clone, Debug)]
@@ -39,25 +41,39 @@ pub(crate) struct KeyDraft {
 /// A column of a key in the making.
 #[derive(Clone, Debug)]
 pub(crate) struct PartDraft {
+    /// Nothing for an expression.
     pub(crate) column: String,
+    pub(crate) expression: Option<Box<Expr>>,
     pub(crate) prefix_length: Option<u32>,
     pub(crate) descending: bool,
+}
+
+impl PartDraft {
+    /// A whole column, or none for an expression.
+    pub(crate) fn of_column(column: &str) -> Self {
+        let (prefix_length, descending) = (None, false);
+        Self { column: column.to_owned(), expression: None, prefix_length, descending }
+    }
 }
 
 impl KeyDraft {
     /// The key said at a column.
     pub(crate) fn of_column(column: &str, kind: KeyKind) -> Self {
-        let part = PartDraft { column: column.to_owned(), prefix_length: None, descending: false };
+        let part = PartDraft::of_column(column);
         let (name, method, comment, invisible) = (None, None, String::new(), false);
         Self { name, kind, parts: vec![part], method, comment, invisible, exists: false }
     }
 
     /// A key as it is.
     pub(crate) fn of(key: &KeyDefinition, columns: &[ColumnDefinition]) -> Self {
-        let part = |part: &KeyPart| PartDraft {
-            column: columns[part.column].name.clone(),
-            prefix_length: part.prefix_length,
-            descending: part.descending,
+        let part = |part: &KeyPart| {
+            let expression = part.expression(columns).map(|expr| Box::new(expr.clone()));
+            let column = match expression {
+                Some(_) => String::new(),
+                None => columns[part.declared].name.clone(),
+            };
+            let (prefix_length, descending) = (part.prefix_length, part.descending);
+            PartDraft { column, expression, prefix_length, descending }
         };
         Self {
             name: Some(key.name.clone()),
@@ -91,11 +107,19 @@ impl KeyDraft {
         };
         let mut parts = Vec::with_capacity(index.parts.len());
         for part in &index.parts {
-            let IndexTarget::Column(column, prefix_length) = &part.target else {
-                return Err(error::unsupported("functional index"));
+            let mut draft = match &part.target {
+                IndexTarget::Column(column, prefix_length) => {
+                    let prefix_length = *prefix_length;
+                    PartDraft { prefix_length, ..PartDraft::of_column(column.as_str()) }
+                }
+                IndexTarget::Expr(expr) => {
+                    let mut expression = Box::new(expr.clone());
+                    unqualify(&mut expression, rules)?;
+                    PartDraft { expression: Some(expression), ..PartDraft::of_column("") }
+                }
             };
-            let (column, prefix_length) = (column.as_str().to_owned(), *prefix_length);
-            parts.push(PartDraft { column, prefix_length, descending: part.descending });
+            draft.descending = part.descending;
+            parts.push(draft);
         }
         let comment = index.options.comment.as_deref().unwrap_or_default().to_owned();
         if comment.chars().count() > COMMENT_LENGTH_MAX {
@@ -169,7 +193,10 @@ pub(crate) fn complete(
         let name = match (draft.kind, draft.name) {
             (KeyKind::Primary, _) => PRIMARY.to_owned(),
             (_, Some(name)) => name,
-            (_, None) => generated_name(&columns[parts[0].column].name, &keys),
+            (_, None) => match parts[0].expression(columns) {
+                Some(_) => generated_name(FUNCTIONAL, &keys),
+                None => generated_name(&columns[parts[0].declared].name, &keys),
+            },
         };
         if keys.iter().any(|key| same_name(&key.name, &name)) {
             return Err(error::duplicate_key_name(&name));
@@ -233,23 +260,25 @@ fn parts(columns: &[ColumnDefinition], draft: &KeyDraft) -> Result<Vec<KeyPart>,
     }
     let mut parts: Vec<KeyPart> = Vec::with_capacity(draft.parts.len());
     for part in &draft.parts {
-        let found = column_named(columns, &part.column);
+        let found = match &part.expression {
+            Some(expr) => hidden::of_expression(columns, expr).map(|at| (at, &columns[at])),
+            None => column_named(columns, &part.column),
+        };
         let (at, column) = found.ok_or_else(|| error::unknown_key_column(&part.column))?;
-        if parts.iter().any(|other| other.column == at) {
+        if parts.iter().any(|other| other.declared == at) {
             return Err(error::duplicate_column(&column.name));
         }
         let prefix_length = prefix(column, part.prefix_length)?;
-        if prefix_length.is_some() && draft.kind != KeyKind::Ordinary {
-            return Err(error::unsupported("unique keys over prefixes of columns"));
-        }
         let is_virtual = column.generated.as_ref().is_some_and(|generated| !generated.stored);
         if is_virtual && draft.kind == KeyKind::Primary {
             let what = "Defining a virtual generated column as primary key";
             return Err(error::unsupported_on_generated(what));
         }
-        parts.push(KeyPart { column: at, prefix_length, descending: part.descending });
+        let (column, declared, decides) = (at, at, at);
+        let descending = part.descending;
+        parts.push(KeyPart { column, declared, decides, prefix_length, descending });
     }
-    check_size(columns, draft, &parts)?;
+    check_size(columns, &parts)?;
     Ok(parts)
 }
 
@@ -283,31 +312,44 @@ fn is_lob(sql_type: &SqlType) -> bool {
 
 /// Refuses keys that are too long: by MySQL's count of what is indexed, and where the kernel must
 /// index it, by the kernel's.
-fn check_size(
-    columns: &[ColumnDefinition],
-    draft: &KeyDraft,
-    parts: &[KeyPart],
-) -> Result<(), SqlError> {
+fn check_size(columns: &[ColumnDefinition], parts: &[KeyPart]) -> Result<(), SqlError> {
     let too_long = || Err(error::key_too_long(KEY_SIZE_MAX));
     let declared: usize = parts.iter().map(|part| declared_size(columns, part)).sum();
     if declared > KEY_SIZE_MAX {
         return too_long();
     }
-    // An ordinary key that the kernel cannot keep is only remembered.
-    let needed = draft.kind != KeyKind::Ordinary || parts.iter().all(|p| p.prefix_length.is_none());
-    match needed && kernel_size(columns, parts) > KEY_SIZE_MAX {
+    // What is held of prefixes is looked at when that is known.
+    let is_whole = parts.iter().all(|part| part.prefix_length.is_none());
+    match is_whole && kernel_size(columns, parts) > KEY_SIZE_MAX {
         true => too_long(),
         false => Ok(()),
     }
 }
 
 fn declared_size(columns: &[ColumnDefinition], part: &KeyPart) -> usize {
-    let sql_type = &columns[part.column].sql_type;
+    let sql_type = &columns[part.declared].sql_type;
     let width = usize::from(sql_type.collation.charset().max_len());
     match (part.prefix_length, &sql_type.kind) {
         (Some(length), _) => length as usize * width,
         (None, TypeKind::Char | TypeKind::VarChar) => sql_type.length as usize * width,
         (None, _) => 8,
+    }
+}
+
+/// Refuses keys over prefixes that the kernel cannot keep, though MySQL would.
+pub(crate) fn check_held(
+    columns: &[ColumnDefinition],
+    keys: &[KeyDefinition],
+) -> Result<(), SqlError> {
+    let too_long = |key: &&KeyDefinition| {
+        let decides = |part: &KeyPart| KeyPart { column: part.decides, ..*part };
+        let decisive: Vec<KeyPart> = key.columns.iter().map(decides).collect();
+        key.kind != KeyKind::Ordinary && kernel_size(columns, &decisive) > KEY_SIZE_MAX
+            || kernel_size(columns, &key.columns) > KEY_SIZE_MAX
+    };
+    match keys.iter().filter(|key| key.has_prefix()).find(too_long) {
+        Some(_) => Err(error::key_too_long(KEY_SIZE_MAX)),
+        None => Ok(()),
     }
 }
 

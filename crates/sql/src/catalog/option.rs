@@ -218,7 +218,7 @@ pub(crate) fn check_partitioning(
         let Some(primary) = primary else {
             return Err(error::unsupported("PARTITION BY KEY of a table without PRIMARY KEY"));
         };
-        if !primary.columns.iter().any(|part| part.column == at) {
+        if !primary.columns.iter().any(|part| part.declared == at && part.prefix_length.is_none()) {
             return Err(error::partition_outside_primary_key());
         }
     }

@@ -91,7 +91,8 @@ pub(crate) fn create_table(name: &str, parts: Parts<'_>, style: &Style) -> Strin
     let mut out = format!("CREATE TABLE {} (\n", style.name(name));
     let mut elements: Vec<String> = Vec::new();
     let of_table = parts.options.collation.0;
-    elements.extend(parts.columns.iter().map(|column| self::column(column, of_table, style)));
+    let columns = super::visible(parts.columns).iter();
+    elements.extend(columns.map(|column| self::column(column, of_table, style)));
     elements.extend(parts.keys.iter().map(|key| self::key(key, parts.columns, style)));
     let foreign_keys = parts.foreign_keys.iter();
     elements.extend(foreign_keys.map(|key| foreign_key(key, parts.columns, style)));
@@ -243,7 +244,12 @@ fn key(key: &KeyDefinition, columns: &[ColumnDefinition], style: &Style) -> Stri
         if at > 0 {
             out.push(',');
         }
-        out.push_str(&style.name(&columns[part.column].name));
+        match part.expression(columns) {
+            Some(expr) => {
+                let _ = write!(out, "({})", expression(expr));
+            }
+            None => out.push_str(&style.name(&columns[part.declared].name)),
+        }
         if let Some(length) = part.prefix_length {
             let _ = write!(out, "({length})");
         }

@@ -21,7 +21,7 @@ use crate::catalog::key::PRIMARY;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{
     ColumnDefault, KeyKind, TableCollation, TableDefinition, column, default, error, expression,
-    key, option, same_name, text,
+    hidden, key, option, same_name, text,
 };
 use crate::result::Outcome;
 use crate::session::Session;
@@ -47,7 +47,7 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
     let rules = Rules::of_statement(session, &name.database, &name.name);
     let mut alteration = Alteration {
         draft: Draft::of(&old),
-        origins: (0..old.columns.len()).map(Some).collect(),
+        origins: (0..old.visible_columns().len()).map(Some).collect(),
         old,
         must_rebuild: false,
         auto_increment: None,
@@ -68,6 +68,8 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
     if new.keys.first().map(|key| key.kind) != old.keys.first().map(|key| key.kind) {
         create::check_primary_key(session, &new)?;
     }
+    let mut origins = origins;
+    hidden::extend_origins(&mut origins, &new.columns, &old.columns);
     let altered = Altered { old, new, origins, must_rebuild, auto_increment };
     foreign::check_types(session, &altered)?;
     let outcome = carry_out(session, alter, &name, altered).await?;
@@ -121,14 +123,12 @@ async fn carry_out(
     };
     let Some(plan) = plan else {
         check_copying_allowed(alter)?;
-        create::note_keys_not_kept(session, &altered.new);
         return rebuild::run(session, name, &altered).await;
     };
     if alter.algorithm == Some(AlterAlgorithm::Instant) && plan.builds_indexes() {
         let (instant, inplace) = ("ALGORITHM=INSTANT", "ALGORITHM=INPLACE");
         return Err(error::algorithm_unsupported(instant, inplace));
     }
-    create::note_keys_not_kept(session, &altered.new);
     change::run(session, name, &altered, plan).await
 }
 
@@ -358,6 +358,12 @@ impl Alteration<'_> {
                 && expression::reads(expr, name)
             {
                 return Err(error::dependent_default(name, &self.old.name));
+            }
+        }
+        let expressions = self.draft.keys.iter().flat_map(|key| &key.parts);
+        for expr in expressions.filter_map(|part| part.expression.as_deref()) {
+            if expression::reads(expr, name) {
+                return Err(error::dependent_functional(name));
             }
         }
         for check in &self.draft.checks {

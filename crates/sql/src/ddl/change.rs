@@ -66,8 +66,10 @@ struct KernelIndex {
 /// The steps; none if the rows have to be copied.
 pub(super) fn plan(altered: &Altered) -> Option<Plan> {
     let Altered { old, new, origins, .. } = altered;
-    let kept = origins.iter().flatten().count();
-    if kept < old.columns.len() || !same_primary_key(altered) {
+    // A hidden column that is not needed any more stays in the kernel, and is nobody's.
+    let dropped = |at: usize| !origins.contains(&Some(at));
+    let is_dropped = (0..old.visible_columns().len()).any(dropped);
+    if is_dropped || !same_primary_key(altered) {
         return None;
     }
     let mut added = Vec::new();
@@ -86,6 +88,11 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
             return None;
         }
         if before.name != column.name {
+            // One that is nobody's may have the name.
+            let taken = old.table.columns.iter().any(|other| other.name == column.name);
+            if column.hidden.is_some() && taken {
+                return None;
+            }
             renamed.push((before.column, column.name.clone()));
         }
     }
@@ -117,9 +124,9 @@ fn same_primary_key(altered: &Altered) -> bool {
         (None, None) => true,
         (Some(before), Some(after)) => {
             let before: Vec<Option<usize>> =
-                before.columns.iter().map(|part| Some(part.column)).collect();
+                before.columns.iter().map(|part| Some(part.decides)).collect();
             let after: Vec<Option<usize>> =
-                after.columns.iter().map(|part| origins[part.column]).collect();
+                after.columns.iter().map(|part| origins[part.decides]).collect();
             before == after
         }
         _ => false,
@@ -128,7 +135,7 @@ fn same_primary_key(altered: &Altered) -> bool {
 
 /// Whether rows that are there can read as having the column.
 fn can_be_added(column: &ColumnDefinition) -> bool {
-    if column.generated.is_some() || column.auto_increment {
+    if column.is_computed() || column.auto_increment {
         return false;
     }
     match &column.default {
@@ -219,7 +226,7 @@ fn wanted_indexes(altered: &Altered) -> (Vec<KernelIndex>, Vec<IndexId>) {
     let (mut built, mut stay) = (Vec::new(), Vec::new());
     let named = |name: &str| old.keys.iter().find(|key| same_name(&key.name, name));
     for key in &new.keys {
-        for IndexForm { name, columns, unique } in kernel_form::indexes_of(key, &new.columns) {
+        for IndexForm { name, columns, unique } in kernel_form::indexes_of(key) {
             let columns = columns.iter().map(|at| ids[*at]).collect();
             let index = KernelIndex { name, columns, unique };
             // One that no key names may be half built.
@@ -342,8 +349,9 @@ fn with_columns(
     new: &crate::catalog::draft::Complete,
     added: &[usize],
 ) -> model::Description {
-    let mut columns = old.columns.clone();
+    let mut columns = old.visible_columns().to_vec();
     columns.extend(added.iter().map(|at| new.columns[*at].clone()));
+    columns.extend_from_slice(&old.columns[old.visible_columns().len()..]);
     kernel_form::description(&name.name, Parts { columns: &columns, ..old.parts() })
 }
 

@@ -20,9 +20,7 @@ use super::foreign_key::{self, Planned};
 use super::{change, check_names_free, keep_notes, refused, user_table, warn};
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::names::{TableName, check_table_name};
-use crate::catalog::{
-    ColumnDefault, ColumnDefinition, KeyKind, KeyMethod, column_named, error, kernel_form,
-};
+use crate::catalog::{ColumnDefault, ColumnDefinition, KeyKind, column_named, error, kernel_form};
 use crate::execute;
 use crate::execute::row::implicit_default;
 use crate::plan::Planner;
@@ -109,7 +107,6 @@ async fn make(
     keep_notes(session, rules);
     check_names_free(session, &name.database, None, &complete.checks)?;
     check_primary_key(session, &complete)?;
-    note_keys_not_kept(session, &complete);
     let full = name.full();
     let planned = Planned {
         name,
@@ -146,21 +143,6 @@ pub(super) fn check_primary_key(session: &Session, table: &Complete) -> Result<(
              changing this setting.",
         )),
         false => Ok(()),
-    }
-}
-
-/// Says which keys are only remembered.
-pub(super) fn note_keys_not_kept(session: &mut Session, table: &Complete) {
-    for key in &table.keys {
-        let is_ordinary = key.kind == KeyKind::Ordinary && key.method != Some(KeyMethod::Hash);
-        if is_ordinary && !kernel_form::is_kept(key, &table.columns) {
-            let message = format!(
-                "Key '{}' is over a prefix of columns too long to be indexed: it is shown, and \
-                 not used",
-                key.name
-            );
-            warn(session, SqlError::new(1235, "42000", message));
-        }
     }
 }
 
@@ -251,6 +233,7 @@ pub(crate) fn selected(
         on_update_now: None,
         auto_increment: false,
         generated: None,
+        hidden: None,
         invisible: false,
         comment: source.map(|source| source.comment).unwrap_or_default(),
     })

@@ -350,7 +350,7 @@ impl<'a> Copy<'a> {
         let definition = self.definition.clone();
         let mut row = vec![Datum::Null; definition.columns.len()];
         for (at, column) in definition.columns.iter().enumerate() {
-            if column.generated.is_some() {
+            if column.is_computed() {
                 continue;
             }
             row[at] = match self.altered.origins[at] {
@@ -372,8 +372,7 @@ impl<'a> Copy<'a> {
             let before = &self.altered.old.columns[origin];
             // What is stored alike is not read and written again: a moment stays itself, whatever
             // the time zone says about it.
-            if column.generated.is_none() && !column.auto_increment && is_value_kept(before, column)
-            {
+            if !column.is_computed() && !column.auto_increment && is_value_kept(before, column) {
                 values[usize::from(column.column.0)] = old[usize::from(before.column.0)].clone();
             }
         }

@@ -127,6 +127,7 @@ pub(crate) fn shape_or_none(
 
 fn without_columns(name: &TableName, table: &Arc<Table>) -> TableDefinition {
     TableDefinition {
+        computed: Vec::new(),
         table: table.clone(),
         database: name.database.clone(),
         name: name.name.clone(),

@@ -14,6 +14,7 @@ use sql_expression::{
 };
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
+use crate::catalog::hidden::Hidden;
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
 use crate::execute::reference::Links;
 use crate::execute::run::{Row, Run};
@@ -27,6 +28,8 @@ pub(crate) struct RowMaker {
     pub(crate) definition: Rc<TableDefinition>,
     defaults: Vec<Default>,
     generated: Vec<(usize, Formula)>,
+    /// Columns that hold the beginnings of others.
+    hidden: Vec<(usize, Hidden)>,
     checks: Vec<(String, Formula)>,
     /// What its foreign keys ask for, and those that refer to it.
     pub(crate) links: Rc<Links>,
@@ -59,7 +62,7 @@ impl RowMaker {
         let (mut defaults, mut generated) = (Vec::new(), Vec::new());
         for (at, column) in definition.columns.iter().enumerate() {
             defaults.push(match &column.default {
-                ColumnDefault::None if column.nullable && column.generated.is_none() => {
+                ColumnDefault::None if column.nullable && !column.is_computed() => {
                     Default::Value(Datum::Null)
                 }
                 ColumnDefault::None => Default::None,
@@ -80,12 +83,17 @@ impl RowMaker {
             checks.push((check.name.clone(), formula));
         }
         let links = Links::planned(planner, definition)?;
-        Ok(Self { definition: definition.clone(), defaults, generated, checks, links, ignore })
+        let columns = definition.columns.iter().enumerate();
+        let beginnings = columns.filter_map(|(at, column)| Some((at, column.hidden?)));
+        let hidden = beginnings.filter(|(_, hidden)| *hidden != Hidden::Expression).collect();
+        let definition = definition.clone();
+        Ok(Self { definition, defaults, generated, hidden, checks, links, ignore })
     }
 
     /// Whether rows are stored as given: nothing is computed, and no CHECK is looked at.
     pub(crate) fn is_plain(&self) -> bool {
         self.generated.is_empty()
+            && self.hidden.is_empty()
             && self.checks.is_empty()
             && self.definition.columns.iter().all(|column| column.on_update_now.is_none())
     }
@@ -112,7 +120,7 @@ impl RowMaker {
                 let value = run.value(formula, row).await?;
                 self.store(run, at, value, formula.expression.sql_type())
             }
-            Default::None if column.auto_increment || column.generated.is_some() => Ok(Datum::Null),
+            Default::None if column.auto_increment || column.is_computed() => Ok(Datum::Null),
             Default::None => {
                 let missing = SqlError::of(1364, &[&column.name]);
                 if run.context.strict && !self.ignore {
@@ -194,13 +202,18 @@ impl RowMaker {
         }
         for (at, value) in row.iter_mut().enumerate() {
             let column = &self.definition.columns[at];
-            if value.is_null() && !column.nullable {
+            if value.is_null() && !column.nullable && column.hidden.is_none() {
                 let error = SqlError::of(1048, &[&column.name]);
                 if !self.ignore && !lenient {
                     return Err(error);
                 }
                 run.context.note(Level::Warning, error);
                 *value = implicit_default(&column.sql_type);
+            }
+        }
+        for (at, hidden) in &self.hidden {
+            if let Some(value) = hidden.value(row) {
+                row[*at] = value;
             }
         }
         for (name, formula) in &self.checks {
@@ -259,8 +272,8 @@ impl RowMaker {
         let texts: Vec<String> = parts
             .iter()
             .map(|part| {
-                let sql_type = &self.column(part.column).sql_type;
-                shown(&row[part.column], sql_type)
+                let sql_type = &self.column(part.decides).sql_type;
+                shown(&row[part.decides], sql_type)
             })
             .collect();
         let key = format!("{}.{name}", self.definition.name);

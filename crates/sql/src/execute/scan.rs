@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange};
+use collation::CollationId;
 use model::{IndexId, Value};
 use sql_expression::{Expression, Form, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind, storage};
@@ -18,6 +19,8 @@ use vector::{Block, Program, ScalarRef};
 use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
+use crate::catalog::ColumnDefinition;
+use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
@@ -395,6 +398,33 @@ fn key_of(
     })
 }
 
+/// As [`key_of`], of what an index holds of a column.
+fn bound_of(
+    run: &mut Run<'_>,
+    expression: &Expression,
+    column: &ColumnDefinition,
+    row: &[Datum],
+) -> Result<KeyValue, SqlError> {
+    let Some((collation, length)) = cut_of(column) else {
+        return key_of(run, expression, &column.sql_type, row);
+    };
+    Ok(match expression.eval(row, &mut run.context)? {
+        Datum::Null => KeyValue::NoMatch,
+        Datum::Bytes(text) => {
+            KeyValue::Exact(Value::Bytes(hidden::cut_sort_key(collation, &text, length)))
+        }
+        _ => KeyValue::Unusable,
+    })
+}
+
+/// Of a column that holds the beginnings of sort keys: of which collation, and how much.
+fn cut_of(column: &ColumnDefinition) -> Option<(CollationId, u32)> {
+    match column.hidden {
+        Some(Hidden::SortKey { collation, length, .. }) => Some((collation, length)),
+        _ => None,
+    }
+}
+
 fn timestamp_key(run: &Run<'_>, datum: &Datum) -> KeyValue {
     let at = match datum {
         Datum::DateTime(at) => *at,
@@ -475,7 +505,7 @@ fn locate_range(
             equal.push(Value::Null);
             continue;
         }
-        match key_of(run, value, &column.sql_type, row)? {
+        match bound_of(run, value, column, row)? {
             KeyValue::Exact(value) => equal.push(value),
             KeyValue::NoMatch => return Ok(None),
             KeyValue::Unusable => break,
@@ -494,10 +524,12 @@ fn locate_range(
             return Ok(None);
         }
         // No stored value equal to it does not mean none above or below: no bound then.
-        match key_of(run, expression, &column_of(fixed).sql_type, row)? {
+        let column = column_of(fixed);
+        match bound_of(run, expression, column, row)? {
             KeyValue::Exact(value) => {
                 end.values.push(value);
-                end.inclusive = *inclusive;
+                // What is greater may have the same beginning.
+                end.inclusive = *inclusive || cut_of(column).is_some();
             }
             KeyValue::NoMatch | KeyValue::Unusable => exact = false,
         }
@@ -507,9 +539,15 @@ fn locate_range(
         match value.eval(row, &mut run.context)? {
             Datum::Null => return Ok(None),
             Datum::Bytes(pattern) => {
-                let collation = column_of(fixed).sql_type.collation;
+                let cut = cut_of(column_of(fixed));
+                let of_column = column_of(fixed).sql_type.collation;
+                let collation = cut.map_or(of_column, |(collation, _)| collation);
                 let prefix = collation::like_prefix(collation, &pattern, *escape);
-                if !prefix.is_empty() {
+                if let Some((collation, length)) = cut {
+                    let (from, to) = hidden::prefix_bounds(collation, &prefix, length);
+                    low.values.push(Value::Bytes(from));
+                    high.values.extend(to.map(Value::Bytes));
+                } else if !prefix.is_empty() {
                     low.prefix = Some(prefix.into());
                     high.prefix.clone_from(&low.prefix);
                 }

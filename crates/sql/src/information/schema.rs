@@ -353,7 +353,7 @@ fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
     let zone = session.variables.time_zone.clone();
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
-        for (at, column) in definition.columns.iter().enumerate() {
+        for (at, column) in definition.visible_columns().iter().enumerate() {
             rows.push(column_row(definition, at, column, &zone));
         }
     })?;
@@ -533,10 +533,10 @@ fn numeric_facts(sql_type: &SqlType) -> (Option<u64>, Option<u64>) {
 
 /// COLUMN_KEY: `PRI`, `UNI`, `MUL` or nothing.
 pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static str {
-    let has = |key: &KeyDefinition| key.columns.iter().any(|part| part.column == at);
-    let begins = |key: &KeyDefinition| key.columns[0].column == at;
+    let has = |key: &KeyDefinition| key.columns.iter().any(|part| part.declared == at);
+    let begins = |key: &KeyDefinition| key.columns[0].declared == at;
     let never_null = |key: &KeyDefinition| {
-        key.columns.iter().all(|part| !definition.columns[part.column].nullable)
+        key.columns.iter().all(|part| !definition.columns[part.declared].nullable)
     };
     // A unique key without NULLs stands in for a primary key that is not there.
     let primary = definition
@@ -576,13 +576,17 @@ pub(crate) fn index_rows(definition: &TableDefinition) -> Rows {
     for key in &definition.keys {
         let is_ordered = key.method != Some(KeyMethod::Hash) || key.kind == KeyKind::Ordinary;
         for (at, part) in key.columns.iter().enumerate() {
-            let column = &definition.columns[part.column];
+            let column = &definition.columns[part.declared];
+            let expression = part.expression(&definition.columns);
             let direction = if part.descending { "D" } else { "A" };
             rows.push(vec![
                 Datum::Int((!key.is_unique()).into()),
                 text(&key.name),
                 Datum::UInt(at as u64 + 1),
-                text(&column.name),
+                match expression {
+                    Some(_) => Datum::Null,
+                    None => text(&column.name),
+                },
                 optional(is_ordered.then_some(direction)),
                 // Nobody has counted.
                 Datum::Null,
@@ -593,7 +597,7 @@ pub(crate) fn index_rows(definition: &TableDefinition) -> Rows {
                 text(""),
                 text(&key.comment),
                 yes_no(!key.invisible),
-                Datum::Null,
+                optional(expression.map(printed::expression)),
             ]);
         }
     }
@@ -604,7 +608,9 @@ fn key_column_usage(session: &Session, hints: &Hints) -> Result<Rows, SqlError> 
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
         for key in definition.keys.iter().filter(|key| key.is_unique()) {
-            for (at, part) in key.columns.iter().enumerate() {
+            let columns = key.columns.iter().enumerate();
+            let named = columns.filter(|(_, part)| part.expression(&definition.columns).is_none());
+            for (at, part) in named {
                 rows.push(vec![
                     text(CATALOG),
                     text(&definition.database),
@@ -612,7 +618,7 @@ fn key_column_usage(session: &Session, hints: &Hints) -> Result<Rows, SqlError> 
                     text(CATALOG),
                     text(&definition.database),
                     text(&definition.name),
-                    text(&definition.columns[part.column].name),
+                    text(&definition.columns[part.declared].name),
                     Datum::UInt(at as u64 + 1),
                     Datum::Null,
                     Datum::Null,

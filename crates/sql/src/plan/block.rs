@@ -573,7 +573,7 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
     use mysql_wire::constants::flag;
     let mut flags = 0;
     for key in &definition.keys {
-        let place = key.columns.iter().position(|part| part.column == at);
+        let place = key.columns.iter().position(|part| part.declared == at);
         flags |= match (key.kind, place) {
             (KeyKind::Primary, Some(_)) => flag::PRI_KEY,
             (KeyKind::Unique, Some(0)) if key.columns.len() == 1 => flag::UNIQUE_KEY,

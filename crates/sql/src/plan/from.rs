@@ -217,10 +217,13 @@ fn table<'q>(
 /// The columns of a table as expressions see them.
 pub(crate) fn definition_columns(definition: &TableDefinition, alias: &str) -> Vec<ScopeColumn> {
     let columns = definition.columns.iter().map(|column| {
-        let name = column_name(&definition.database, alias, &column.name);
+        // A hidden column is found by no name.
+        let name = if column.hidden.is_some() { "" } else { column.name.as_str() };
+        let name = column_name(&definition.database, alias, name);
         let result = ResultType::column(column.sql_type.clone(), column.nullable);
         let mut scoped = ScopeColumn::new(name, result);
         scoped.hidden = column.invisible;
+        scoped.qualified_only = column.hidden.is_some();
         scoped.default = match &column.default {
             ColumnDefault::Value(value) => Some(value.clone()),
             ColumnDefault::None if column.nullable => Some(Datum::Null),

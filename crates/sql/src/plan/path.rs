@@ -242,9 +242,11 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
     let mut built = vec![IndexRange::default()];
     let mut rows = ROWS_UNKNOWN;
-    for column in &columns {
+    for part in &key.columns {
+        // What is said of a column holds for the beginning of its sort key.
+        let of_part = |at: usize| at == part.column || at == part.declared;
         let here: Vec<&Fact> =
-            facts.iter().filter(|(c, _)| c == column).map(|(_, fact)| fact).collect();
+            facts.iter().filter(|(at, _)| of_part(*at)).map(|(_, fact)| fact).collect();
         if let Some(equal) = here.iter().find_map(|fact| fact.equal_to()) {
             built.iter_mut().for_each(|range| range.equal.push(equal.clone()));
             rows /= 100.0;
@@ -473,7 +475,10 @@ fn column_of(
     expression: &Expression,
     collation: Option<CollationId>,
 ) -> Option<usize> {
-    let place = expression.as_column()?.checked_sub(target.offset)? as usize;
+    let place = match expression.as_column() {
+        Some(place) => place.checked_sub(target.offset)? as usize,
+        None => target.definition.computed_column(expression, target.offset)?,
+    };
     let column = target.definition.columns.get(place)?;
     let fits = match is_text(&column.sql_type) {
         true => collation == Some(column.sql_type.collation),

@@ -182,7 +182,7 @@ pub(super) async fn columns(
         Some(_) => Rc::new(view::shape(session, &table)?),
         None => session.definition_named(&table)?,
     };
-    for at in 0..definition.columns.len() {
+    for at in 0..definition.visible_columns().len() {
         listing.push(user_column(session, &definition, at).row(full));
     }
     Ok(listing)

@@ -338,7 +338,7 @@ async fn compute(run: &mut Run<'_>, maker: &RowMaker, row: &mut Values) -> Resul
         .map(|column| datum_of(row[usize::from(column.column.0)].clone(), &column.sql_type, run))
         .collect();
     maker.complete(run, &mut datums, false).await?;
-    let generated = columns.iter().zip(&datums).filter(|(column, _)| column.generated.is_some());
+    let generated = columns.iter().zip(&datums).filter(|(column, _)| column.is_computed());
     for (column, datum) in generated {
         row[usize::from(column.column.0)] =
             crate::execute::row::kernel_value(run, datum, &column.sql_type);
