@@ -156,6 +156,7 @@ scripts! {
     recursion
     settings
     snapshots
+    temporary
     values
     views
     windows

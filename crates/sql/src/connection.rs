@@ -30,6 +30,7 @@ use crate::kernel::Kernel;
 use crate::link::{Goodbye, InputEnd, Link};
 use crate::result::Outcome;
 use crate::session::{Session, Shared};
+use crate::temporary::RENEWAL;
 
 use statements::Statements;
 
@@ -111,7 +112,10 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         statements: Statements::default(),
     };
     let end = match login::log_in(&mut connection, &greeting).await {
-        Ok(()) => connection.converse(&greeting).await,
+        Ok(()) => {
+            connection.session.sweep_temporaries().await;
+            connection.converse(&greeting).await
+        }
         Err(end) => {
             connection.session.shared.directory.lock().counters.aborted_connects += 1;
             end
@@ -121,6 +125,12 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         connection.wire.error(&error);
     }
     connection.session.end_transaction();
+    if !connection.session.temporary.is_empty() {
+        // A KILL ends what was asked for, not this; and locks on them would be in the way.
+        connection.session.kernel.clear_interrupt();
+        connection.session.rollback().await;
+    }
+    connection.session.drop_temporaries().await;
 }
 
 /// The next packet of a file that the client sends; errors end the statement, and the connection
@@ -201,7 +211,7 @@ impl Connection {
             self.wire.begin_command(limit);
             self.session.idle();
             let patience = Duration::from_secs(self.session.idle_timeout());
-            let payload = match self.wire.packet(Some(patience)).await {
+            let payload = match self.next_command(patience).await {
                 Ok(payload) => payload,
                 Err(end) => {
                     self.session.shared.directory.lock().counters.aborted_clients += 1;
@@ -227,6 +237,23 @@ impl Connection {
             }
             if let Some(goodbye) = self.wire.link.goodbye() {
                 return InputEnd::Goodbye(goodbye).into();
+            }
+        }
+    }
+
+    /// The next command; meanwhile what the session has claimed is kept claimed.
+    async fn next_command(&mut self, patience: Duration) -> Result<Vec<u8>, End> {
+        let until = self.wire.link.now() + patience;
+        loop {
+            let left = until.since(self.wire.link.now());
+            let renews = !self.session.temporary.is_empty() && left > RENEWAL;
+            let wait = if renews { RENEWAL } else { left };
+            match self.wire.packet(Some(wait)).await {
+                Err(End::Error(error)) if renews && error.code() == 4031 => {
+                    // Who cannot renew it now does it next time.
+                    let _ = self.session.claim_temporaries().await;
+                }
+                packet => return packet,
             }
         }
     }
@@ -294,6 +321,7 @@ impl Connection {
     /// COM_RESET_CONNECTION: the session as new, the connection as it is.
     async fn reset(&mut self, greeting: &Greeting) {
         self.session.rollback().await;
+        self.session.drop_temporaries().await;
         let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
         let (user, database) = (self.session.user.clone(), self.session.database.clone());
         let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);

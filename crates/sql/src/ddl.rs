@@ -21,6 +21,7 @@ mod foreign;
 mod foreign_key;
 mod index;
 mod rebuild;
+mod temporary;
 pub(crate) mod view;
 
 use model::{ErrorCode, SchemaChange, TableId};

@@ -40,6 +40,7 @@ pub(crate) async fn run(
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
     begin(session, statement);
+    session.renew_temporaries().await;
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;
     let mut caught_up = false;
@@ -85,6 +86,9 @@ pub(crate) async fn run(
             break Err(error);
         }
     };
+    if let Err(error) = session.drop_going().await {
+        session.note(error);
+    }
     // Also what a statement had committed before it failed is not answered for before.
     let secured = session.secure().await;
     let result = result.and_then(|outcome| secured.map(|()| outcome));
@@ -410,47 +414,58 @@ fn is_diagnostic(statement: &Statement) -> bool {
 }
 
 fn commits_implicitly(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Truncate(_)
-            | Statement::CreateTable(_)
-            | Statement::AlterTable(_)
-            | Statement::DropTable(_)
-            | Statement::RenameTable(_)
-            | Statement::CreateIndex(_)
-            | Statement::DropIndex(_)
-            | Statement::CreateView(_)
-            | Statement::DropView(_)
-            | Statement::CreateDatabase(_)
-            | Statement::AlterDatabase(_)
-            | Statement::DropDatabase(_)
-            | Statement::LockTables(_)
-            | Statement::CreateUser(_)
-            | Statement::AlterUser(_)
-            | Statement::DropUser(_)
-            | Statement::Grant(_)
-            | Statement::Revoke(_)
-            | Statement::TableMaintenance(_)
-    )
+    !is_of_temporary(statement)
+        && matches!(
+            statement,
+            Statement::Truncate(_)
+                | Statement::CreateTable(_)
+                | Statement::AlterTable(_)
+                | Statement::DropTable(_)
+                | Statement::RenameTable(_)
+                | Statement::CreateIndex(_)
+                | Statement::DropIndex(_)
+                | Statement::CreateView(_)
+                | Statement::DropView(_)
+                | Statement::CreateDatabase(_)
+                | Statement::AlterDatabase(_)
+                | Statement::DropDatabase(_)
+                | Statement::LockTables(_)
+                | Statement::CreateUser(_)
+                | Statement::AlterUser(_)
+                | Statement::DropUser(_)
+                | Statement::Grant(_)
+                | Statement::Revoke(_)
+                | Statement::TableMaintenance(_)
+        )
+}
+
+/// CREATE and DROP TEMPORARY TABLE, which are nobody else's business.
+fn is_of_temporary(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(create) => create.temporary,
+        Statement::DropTable(drop) => drop.temporary,
+        _ => false,
+    }
 }
 
 /// Whether a statement changes definitions, which a transaction that only reads must not, although
 /// they end it.
 fn changes_definitions(statement: &Statement) -> bool {
     use Statement as S;
-    matches!(
-        statement,
-        S::Truncate(_)
-            | S::CreateTable(_)
-            | S::AlterTable(_)
-            | S::DropTable(_)
-            | S::RenameTable(_)
-            | S::CreateIndex(_)
-            | S::DropIndex(_)
-            | S::CreateDatabase(_)
-            | S::AlterDatabase(_)
-            | S::DropDatabase(_)
-    )
+    !is_of_temporary(statement)
+        && matches!(
+            statement,
+            S::Truncate(_)
+                | S::CreateTable(_)
+                | S::AlterTable(_)
+                | S::DropTable(_)
+                | S::RenameTable(_)
+                | S::CreateIndex(_)
+                | S::DropIndex(_)
+                | S::CreateDatabase(_)
+                | S::AlterDatabase(_)
+                | S::DropDatabase(_)
+        )
 }
 
 fn changes_rows(statement: &Statement) -> bool {

@@ -25,6 +25,7 @@ use crate::directory::Process;
 use crate::kernel::Kernel;
 use crate::node::SqlOptions;
 use crate::session::{Diagnostics, Level, Session, SessionTransaction, Shared};
+use crate::temporary::Temporaries;
 use crate::variables::{self, SessionVariables, VERSION};
 
 impl Shared {
@@ -39,6 +40,7 @@ impl Shared {
             address: options.address.clone(),
             plans: Default::default(),
             statistics: Default::default(),
+            leftovers: Default::default(),
             measures: Default::default(),
         }
     }
@@ -62,6 +64,7 @@ impl Session {
             last_insert_id: 0,
             row_count: 0,
             found_rows: 0,
+            temporary: Temporaries::new(greeting.seed),
             released: false,
             count_matched: false,
             statement_time: greeting.clock_base,

@@ -32,14 +32,16 @@ use wire::Inspection;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// Which of a connection's two client sessions an ask belongs to: what a user's transaction does,
-/// and what is done beside it and ends at once (sequences, definitions).
+/// Which of a connection's client sessions an ask belongs to: what a user's transaction does, what
+/// is done beside it and ends at once (sequences, definitions), what is held until the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// The user's transaction.
     User,
     /// Short transactions beside it.
     Beside,
+    /// A transaction that holds what the session has claimed, to its end.
+    Keeper,
 }
 
 /// What is asked of the client library.
@@ -199,6 +201,11 @@ impl Kernel {
     /// The same connection's way to short transactions beside the user's.
     pub fn beside(&self) -> Self {
         Self { exchange: self.exchange.clone(), lane: Lane::Beside }
+    }
+
+    /// The same connection's way to the transaction that holds its claims.
+    pub fn keeper(&self) -> Self {
+        Self { exchange: self.exchange.clone(), lane: Lane::Keeper }
     }
 
     /// The cluster as this process knows it.

@@ -37,6 +37,7 @@ mod sequences;
 mod session;
 mod show;
 mod statistics;
+mod temporary;
 mod transaction;
 mod variables;
 

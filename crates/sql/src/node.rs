@@ -98,7 +98,8 @@ struct Connection {
 impl SqlNode {
     /// A worker without connections.
     pub fn new(options: SqlOptions) -> Self {
-        // Two sessions for each connection: its transaction, and what is done beside it.
+        // Two sessions for each connection: its transaction, and what is done beside it. Few have a
+        // third, for what they claim.
         let client_options = ClientOptions { sessions_max: 1 << 17, ..ClientOptions::default() };
         let shared = Shared::new(&options);
         Self {

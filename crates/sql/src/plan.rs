@@ -40,6 +40,7 @@ use sqltype::{Datum, SqlType};
 use stdx::HashMap;
 
 use crate::catalog::TableDefinition;
+use crate::catalog::names::TableName;
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
@@ -50,6 +51,7 @@ use crate::plan::view::Views;
 use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::statistics;
+use crate::temporary::shown_name;
 
 /// A planned statement, good while the tables it was made from are the same.
 #[derive(Debug)]
@@ -225,7 +227,15 @@ impl Plan {
         let alike = |(size, (table, _)): (&Option<u64>, &(TableId, u32))| {
             statistics::alike(*size, statistics.rows(*table))
         };
-        self.variables == session.variables.version
+        let hidden = !session.temporary.is_empty()
+            && self.tables.iter().any(|(id, _)| {
+                let table = cluster.tables.get(id).map(|table| shown_name(&table.name));
+                table.is_some_and(|(database, name)| {
+                    session.temporary.has(&TableName { database, name })
+                })
+            });
+        !hidden
+            && self.variables == session.variables.version
             && self.sizes.iter().zip(&self.tables).all(alike)
             && self.database == session.database
             && self.tables.iter().all(same)
@@ -339,7 +349,20 @@ impl<'s> Planner<'s> {
         &mut self,
         name: &ast::ObjectName,
     ) -> Result<Rc<TableDefinition>, SqlError> {
-        let definition = self.session.definition(name)?;
+        let name = self.session.table_name(name)?;
+        // A view means what it meant when it was made, when there was no such table.
+        let definition = match self.views.are_empty() {
+            true => self.session.definition_named(&name)?,
+            false => match self.session.permanent_named(&name) {
+                Err(error) if error.code() == 1146 && self.session.temporary.has(&name) => {
+                    let text = format!("View's SELECT refers to a temporary table '{}'", name.name);
+                    return Err(SqlError::new(1352, "HY000", text));
+                }
+                found => found?,
+            },
+        };
+        // Other sessions of the worker share what is kept.
+        self.once |= definition.is_temporary();
         let id = definition.table.id;
         if !self.tables.iter().any(|(known, _)| *known == id) {
             self.tables.push((id, definition.table.version));

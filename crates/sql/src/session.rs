@@ -29,6 +29,7 @@ use crate::plan::PlanCache;
 use crate::prepared::Prepared;
 use crate::sequences::Sequences;
 use crate::statistics::Statistics;
+use crate::temporary::{Leftovers, Temporaries};
 use crate::variables::SessionVariables;
 
 /// What the connections of a worker share.
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) plans: PlanCache,
     /// Sizes of tables.
     pub(crate) statistics: Statistics,
+    /// Temporary tables that nobody may own any more.
+    pub(crate) leftovers: Leftovers,
     /// What statements took, and how they failed.
     pub(crate) measures: RefCell<Measures>,
 }
@@ -84,6 +87,8 @@ pub(crate) struct Session {
     pub row_count: i64,
     /// FOUND_ROWS() of the last SELECT.
     pub found_rows: u64,
+    /// Its temporary tables.
+    pub(crate) temporary: Temporaries,
     /// RELEASE was said: the connection ends after this answer.
     pub released: bool,
     /// CLIENT_FOUND_ROWS: UPDATE counts rows that matched, not rows that changed.

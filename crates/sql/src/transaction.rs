@@ -131,6 +131,10 @@ impl Session {
         &mut self,
         tables: &[TableId],
     ) -> Result<Option<Epoch>, SqlError> {
+        // A session's own table has no past, and nobody else changes it.
+        if tables.iter().all(|table| self.is_temporary(*table)) {
+            return Ok(None);
+        }
         if self.transaction.snapshot.is_none()
             && self.isolation() == Isolation::RepeatableRead
             && !self.autocommits()

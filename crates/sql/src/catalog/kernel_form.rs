@@ -26,6 +26,8 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::storage::{storage_type, to_value};
 
+use crate::temporary::shown_name;
+
 use super::draft::{Complete, Draft, Rules};
 use super::key::PRIMARY;
 use super::text::{self, Parts, Style};
@@ -141,7 +143,7 @@ pub(crate) fn hidden_key() -> Column {
 
 /// The definition that a kernel table and its description make.
 pub(crate) fn read(table: &Arc<Table>) -> Result<TableDefinition, SqlError> {
-    let (database, name) = table.name.split_once('.').unwrap_or(("", &table.name));
+    let (database, name) = &shown_name(&table.name);
     let parsed = sql_parser::parse(&table.description, sql_parser::SqlMode::default());
     let Ok(Statement::CreateTable(create)) = parsed else { return Err(unreadable(table)) };
     let ast::TableDefinition::Columns(body) = &create.definition else {

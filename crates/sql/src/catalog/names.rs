@@ -44,9 +44,12 @@ pub(crate) fn copied_by<'a>(cluster: &'a ClusterState, name: &str) -> Option<&'a
 }
 
 impl TableName {
-    /// The kernel's name.
+    /// The kernel's name, of permanent tables. One of the kernel's own has no database.
     pub(crate) fn full(&self) -> String {
-        format!("{}.{}", self.database, self.name)
+        match self.database.is_empty() {
+            true => self.name.clone(),
+            false => format!("{}.{}", self.database, self.name),
+        }
     }
 
     /// Whether a table of that name is no user's: it answers from the system itself.
@@ -104,6 +107,17 @@ impl Session {
         &self,
         name: &TableName,
     ) -> Result<Rc<TableDefinition>, SqlError> {
+        match self.temporary_table(name) {
+            Some(table) => self.shared.definitions.of(&table),
+            None => self.permanent_named(name),
+        }
+    }
+
+    /// As [`Session::definition_named`], of a table that is no temporary one.
+    pub(crate) fn permanent_named(
+        &self,
+        name: &TableName,
+    ) -> Result<Rc<TableDefinition>, SqlError> {
         let cluster = self.kernel.cluster();
         match cluster.table_named(&name.full()) {
             Some(table) => self.shared.definitions.of(table),
@@ -119,6 +133,9 @@ impl Session {
         &self,
         name: &TableName,
     ) -> Result<Option<Rc<ViewDefinition>>, SqlError> {
+        if self.temporary.has(name) {
+            return Ok(None);
+        }
         let cluster = self.kernel.cluster();
         let table = cluster.table_named(&name.full()).filter(|table| view::is_view(table));
         table.map(view::read).transpose()

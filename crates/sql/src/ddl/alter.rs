@@ -15,7 +15,9 @@ use sql_parser::ast::{
 };
 
 use super::foreign_key::Planned;
-use super::{change, check_names_free, create, drop, foreign, keep_notes, rebuild, user_table};
+use super::{
+    change, check_names_free, create, drop, foreign, keep_notes, rebuild, temporary, user_table,
+};
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::key::PRIMARY;
 use crate::catalog::names::{TableName, check_table_name};
@@ -64,16 +66,27 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
         alteration;
     let new = draft.complete(&mut rules)?;
     keep_notes(session, rules);
-    check_names_free(session, &name.database, Some(old.table.id), &new.checks)?;
+    if !old.is_temporary() {
+        check_names_free(session, &name.database, Some(old.table.id), &new.checks)?;
+    }
     if new.keys.first().map(|key| key.kind) != old.keys.first().map(|key| key.kind) {
         create::check_primary_key(session, &new)?;
     }
     let mut origins = origins;
     hidden::extend_origins(&mut origins, &new.columns, &old.columns);
-    let altered = Altered { old, new, origins, must_rebuild, auto_increment };
+    let is_temporary = old.is_temporary();
+    if is_temporary && !new.foreign_keys.is_empty() {
+        return Err(temporary::foreign_key());
+    }
+    let kernel_name = is_temporary.then(|| temporary::name_of(&old.table));
+    let altered = Altered { old, new, origins, must_rebuild, auto_increment, kernel_name };
     foreign::check_types(session, &altered)?;
     let outcome = carry_out(session, alter, &name, altered).await?;
     if let Some(to) = rename_to.filter(|to| *to != name) {
+        if is_temporary {
+            temporary::rename(session, &name, &to).await?;
+            return Ok(outcome);
+        }
         let from = object_name(&name);
         drop::rename(session, &[(from, object_name(&to))]).await?;
     }
@@ -92,6 +105,8 @@ pub(super) struct Altered {
     pub(super) origins: Vec<Option<usize>>,
     pub(super) must_rebuild: bool,
     pub(super) auto_increment: Option<u64>,
+    /// Of a temporary table: the name that the kernel knows it by.
+    pub(super) kernel_name: Option<TableName>,
 }
 
 impl Altered {
@@ -102,7 +117,7 @@ impl Altered {
             (before != &column.name).then(|| (before.clone(), column.name.clone()))
         });
         Planned {
-            name,
+            name: self.kernel_name.as_ref().unwrap_or(name),
             id: Some(self.old.table.id),
             parts: self.new.parts(),
             renamed: renamed.collect(),
@@ -179,7 +194,10 @@ impl Alteration<'_> {
                 let name = user_table(session, session.table_name(name)?)?;
                 check_table_name(&name.name)?;
                 let own = (self.old.database.as_str(), self.old.name.as_str());
-                let exists = session.kernel.cluster().table_named(&name.full()).is_some();
+                let exists = match self.old.is_temporary() {
+                    true => session.temporary.has(&name),
+                    false => session.kernel.cluster().table_named(&name.full()).is_some(),
+                };
                 if exists && own != (name.database.as_str(), name.name.as_str()) {
                     return Err(error::table_exists(&name.name));
                 }

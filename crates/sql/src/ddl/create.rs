@@ -17,7 +17,7 @@ use sql_parser::ast::{
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::foreign_key::{self, Planned};
-use super::{change, check_names_free, keep_notes, refused, user_table, warn};
+use super::{change, check_names_free, keep_notes, refused, temporary, user_table, warn};
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyKind, column_named, error, kernel_form};
@@ -28,13 +28,17 @@ use crate::result::{Outcome, ResultColumn};
 use crate::session::Session;
 
 pub(super) async fn run(session: &mut Session, create: &CreateTable) -> Result<Outcome, SqlError> {
-    if create.temporary {
-        return Err(error::unsupported("TEMPORARY TABLE"));
-    }
     let name = user_table(session, session.table_name(&create.name)?)?;
     check_table_name(&name.name)?;
-    if session.kernel.cluster().table_named(&name.full()).is_some() {
+    let is_there = match create.temporary {
+        true => session.temporary.has(&name),
+        false => session.kernel.cluster().table_named(&name.full()).is_some(),
+    };
+    if is_there {
         return exists(session, &name, create.if_not_exists);
+    }
+    if create.temporary {
+        return temporary::create(session, &name, &create.definition).await;
     }
     match &create.definition {
         sql_parser::ast::TableDefinition::Like(source) => {
@@ -69,7 +73,11 @@ fn exists(
 }
 
 /// What the body of a statement says, with the notes its reading has left.
-fn draft_of(session: &mut Session, name: &TableName, body: &TableBody) -> Result<Draft, SqlError> {
+pub(super) fn draft_of(
+    session: &mut Session,
+    name: &TableName,
+    body: &TableBody,
+) -> Result<Draft, SqlError> {
     let of_database = session.database_options(&name.database).collation;
     let mut rules = Rules::of_statement(session, &name.database, &name.name);
     let draft = Draft::read(body, of_database, &mut rules)?;
@@ -78,7 +86,7 @@ fn draft_of(session: &mut Session, name: &TableName, body: &TableBody) -> Result
 }
 
 /// The same columns and keys as another table's.
-fn draft_like(session: &Session, source: &ObjectName) -> Result<Draft, SqlError> {
+pub(super) fn draft_like(session: &Session, source: &ObjectName) -> Result<Draft, SqlError> {
     let source = session.table_name(source)?;
     if source.is_system() {
         return Err(error::unsupported("CREATE TABLE LIKE a system table"));
@@ -154,43 +162,12 @@ async fn as_query(
     select: &CreateSelect,
     if_not_exists: bool,
 ) -> Result<Outcome, SqlError> {
-    let columns = Planner::new(session, &[]).query(&select.query)?.columns;
-    let mut draft = draft_of(session, name, body)?;
-    for column in &columns {
-        // A column that is declared too has the declared type.
-        if column_named(&draft.columns, &column.name).is_none() {
-            let column = selected(session, column)?;
-            draft.columns.push(column);
-        }
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for column in &columns {
-        if names.iter().any(|other| crate::catalog::same_name(other, &column.name)) {
-            return Err(error::duplicate_column(&column.name));
-        }
-        names.push(&column.name);
-    }
+    let (draft, names) = draft_of_query(session, name, body, select)?;
     let table = match make(session, name, draft, if_not_exists).await? {
         Ok(table) => table,
         Err(outcome) => return Ok(outcome),
     };
-    let object = ObjectName {
-        schema: Some(Ident::from(name.database.as_str())),
-        name: Ident::from(name.name.as_str()),
-    };
-    let column = |name: &&str| ColumnRef { table: None, column: Ident::from(*name) };
-    let insert = Insert {
-        replace: select.duplicates == Some(LoadDuplicates::Replace),
-        ignore: select.duplicates == Some(LoadDuplicates::Ignore),
-        priority: None,
-        hints: None,
-        table: object,
-        partitions: Vec::new(),
-        columns: Some(names.iter().map(column).collect()),
-        source: InsertSource::Query(select.query.clone()),
-        alias: None,
-        on_duplicate: Vec::new(),
-    };
+    let insert = insert_of(name, names, select);
     let inserted = execute::insert(session, &insert, &[]).await;
     let ended = match &inserted {
         Ok(_) => session.commit().await,
@@ -206,6 +183,53 @@ async fn as_query(
             let _ = change(session, SchemaChange::DropTable { table }).await;
             Err(failed)
         }
+    }
+}
+
+/// What CREATE TABLE … SELECT says, and the names of the columns that the query fills.
+pub(super) fn draft_of_query(
+    session: &mut Session,
+    name: &TableName,
+    body: &TableBody,
+    select: &CreateSelect,
+) -> Result<(Draft, Vec<String>), SqlError> {
+    let columns = Planner::new(session, &[]).query(&select.query)?.columns;
+    let mut draft = draft_of(session, name, body)?;
+    for column in &columns {
+        // A column that is declared too has the declared type.
+        if column_named(&draft.columns, &column.name).is_none() {
+            let column = selected(session, column)?;
+            draft.columns.push(column);
+        }
+    }
+    let mut names: Vec<String> = Vec::new();
+    for column in columns {
+        if names.iter().any(|other| crate::catalog::same_name(other, &column.name)) {
+            return Err(error::duplicate_column(&column.name));
+        }
+        names.push(column.name);
+    }
+    Ok((draft, names))
+}
+
+/// The INSERT that fills a table from the query it was made by.
+pub(super) fn insert_of(name: &TableName, names: Vec<String>, select: &CreateSelect) -> Insert {
+    let table = ObjectName {
+        schema: Some(Ident::from(name.database.as_str())),
+        name: Ident::from(name.name.as_str()),
+    };
+    let column = |name: String| ColumnRef { table: None, column: Ident::from(name.as_str()) };
+    Insert {
+        replace: select.duplicates == Some(LoadDuplicates::Replace),
+        ignore: select.duplicates == Some(LoadDuplicates::Ignore),
+        priority: None,
+        hints: None,
+        table,
+        partitions: Vec::new(),
+        columns: Some(names.into_iter().map(column).collect()),
+        source: InsertSource::Query(select.query.clone()),
+        alias: None,
+        on_duplicate: Vec::new(),
     }
 }
 

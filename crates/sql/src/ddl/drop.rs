@@ -19,15 +19,21 @@ use crate::session::Session;
 /// DROP TABLE: all of the tables are there, or none is dropped.
 pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Outcome, SqlError> {
     let mut found = Vec::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut temporary) = (Vec::new(), Vec::new());
     for name in &drop.tables {
         let name = session.table_name(name)?;
         if name.is_system() {
             return Err(error::access_denied_to_database(&name.database));
         }
+        if session.temporary.has(&name) {
+            if temporary.contains(&name) {
+                return Err(SqlError::new(1066, "42000", "Not unique table/alias"));
+            }
+            temporary.push(name);
+            continue;
+        }
         let cluster = session.kernel.cluster();
         match cluster.table_named(&name.full()) {
-            // There are no temporary tables.
             Some(table) if !drop.temporary && !is_view(table) => found.push(table.id),
             _ => missing.push(name),
         }
@@ -45,6 +51,9 @@ pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Ou
     }
     for name in missing {
         warn(session, error::unknown_table(&name.full()));
+    }
+    for name in temporary {
+        session.drop_temporary(&name).await?;
     }
     drop_all(session, found).await?;
     Ok(Outcome::default())
@@ -124,7 +133,10 @@ pub(super) async fn truncate(
     let name = user_table(session, session.table_name(name)?)?;
     let definition = session.definition_named(&name)?;
     let table = definition.table.id;
-    let linked = foreign_key::check_truncate(session, &definition)?;
+    let linked = match definition.is_temporary() {
+        true => foreign_key::Linked::default(),
+        false => foreign_key::check_truncate(session, &definition)?,
+    };
     match change(session, linked.with(SchemaChange::TruncateTable { table })).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, table).await;

@@ -36,6 +36,7 @@ use crate::kernel::{Failure, Kernel};
 use crate::plan::Planner;
 use crate::result::Outcome;
 use crate::session::Session;
+use crate::temporary::shown_name;
 
 /// The kernel table of claims; without a database, so no user sees it.
 const CLAIMS: &str = "#alterations";
@@ -223,8 +224,8 @@ pub(crate) async fn wait_for_writes(
         let beside = session.kernel.beside();
         match claim(&beside, table.id, WaitPolicy::Refuse).await {
             Ok(()) => {
-                let database = table.name.split_once('.').map_or("", |(database, _)| database);
-                let undone = undo(&beside, table.id, database).await;
+                let (database, _) = shown_name(&table.name);
+                let undone = undo(&beside, table.id, &database).await;
                 beside.abort().await;
                 return undone;
             }

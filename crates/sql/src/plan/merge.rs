@@ -65,7 +65,10 @@ impl Planner<'_> {
         if information::schema(&full.database).is_some() || !is_table {
             return None;
         }
-        let table = self.definition(&name).ok()?;
+        let table = self.session.permanent_named(&full).ok()?;
+        if !self.tables.iter().any(|(known, _)| *known == table.table.id) {
+            self.tables.push((table.table.id, table.table.version));
+        }
         let alias = factor.alias.as_ref().map_or(full.name.as_str(), Ident::as_str).to_owned();
         let columns = columns_of(&table, &alias, select, &statement.columns)?;
         let (filter, is_checked) = (select.filter.clone(), statement.check_option.is_some());

@@ -36,6 +36,11 @@ pub(crate) struct Views {
 }
 
 impl Views {
+    /// Whether no view is being planned.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.inside.is_empty()
+    }
+
     /// Whether a view of this full name is being planned: then it refers to itself.
     pub(crate) fn are_inside(&self, full: &str) -> bool {
         self.inside.iter().any(|name| name == full)
@@ -75,6 +80,9 @@ impl Planner<'_> {
     pub(crate) fn view(&mut self, name: &ObjectName) -> Result<Option<QueryPlan>, SqlError> {
         let name = self.session.table_name(name)?;
         let cluster = self.session.kernel.cluster();
+        if self.views.are_empty() && self.session.temporary.has(&name) {
+            return Ok(None);
+        }
         match cluster.table_named(&name.full()) {
             Some(table) if view::is_view(table) => self.view_plan(&name, table).map(Some),
             _ => Ok(None),

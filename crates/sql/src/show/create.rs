@@ -111,5 +111,9 @@ fn statement(session: &Session, definition: &TableDefinition, sequences: &Sequen
         auto_increment: sequences.next(definition),
         database: Some(definition.database.clone()),
     };
-    create_table(&definition.name, definition.parts(), &style)
+    let text = create_table(&definition.name, definition.parts(), &style);
+    match definition.is_temporary() {
+        true => text.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1),
+        false => text,
+    }
 }

@@ -121,7 +121,7 @@ pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<
         } else {
             let name = names::TableName { database: database.clone(), name };
             // A table may have gone while its sequence was read.
-            let Ok(definition) = session.definition_named(&name) else { continue };
+            let Ok(definition) = session.permanent_named(&name) else { continue };
             row.extend(table_facts(&definition, sequences.next(&definition)));
         }
         listing.push(row);

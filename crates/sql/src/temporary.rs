@@ -1,0 +1,375 @@
+//! Temporary tables: tables of one session.
+//!
+//! They are tables of the cluster under names that no other session looks for. So they have all
+//! that tables have: keys, transactions, savepoints, every access path; and they share the
+//! cluster's memory.
+//!
+//! A session that has any holds a claim: a row in a kernel table of ours, locked in a transaction
+//! of its own. When the session ends it drops its tables. What a session left whose process died,
+//! is dropped by others who find that nobody holds its claim.
+//!
+//! # Owns
+//! The names of temporary tables, the claim, taking away what is left.
+//! # Guarantees
+//! A name that a session gave to a temporary table means that table, whatever there is beside it.
+//! # Failure
+//! A claim is lost with the data node that coordinates it, and renewed by the session's next
+//! statement, or within [`RENEWAL`] while it is idle. Only who finds a claim free for [`GRACE`]
+//! takes it for one of the dead.
+//! # Not here
+//! CREATE and DROP (`ddl`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use client::ClientOperation;
+use model::{Column, ColumnType, ControlIndex, ErrorCode, SchemaChange, Table, TableId, Value};
+use sql_expression::SqlError;
+use stdx::{Duration, Instant};
+use wire::{LockMode, Projection, WaitPolicy};
+
+use crate::catalog::TableDefinition;
+use crate::catalog::names::{TableName, copy_name};
+use crate::kernel::{Failure, Kernel};
+use crate::session::{Session, Shared};
+
+/// What the kernel's names of temporary tables begin with: no database, so no user sees them. The
+/// owner, a number, the database and the name follow.
+const PREFIX: &str = "#temporary/";
+/// Stands for a point in a name: what is before one is a database for the kernel.
+const POINT: &str = "\u{1}";
+/// The kernel table of claims.
+const CLAIMS: &str = "#sessions";
+/// How often an idle session that has temporary tables renews its claim.
+pub(crate) const RENEWAL: Duration = Duration::from_secs(30);
+/// How often a worker looks for what is left, at most.
+const SWEEP_PAUSE: Duration = Duration::from_secs(60);
+/// How long a claim has been free before its owner counts as dead.
+const GRACE: Duration = Duration::from_secs(150);
+
+/// The temporary tables of a session.
+#[derive(Debug)]
+pub(crate) struct Temporaries {
+    /// The session's number among all that ever were.
+    owner: u64,
+    /// The kernel's names by the user's, with database.
+    tables: BTreeMap<String, String>,
+    /// Tables that were dropped in a transaction that may have used them: they go after it.
+    going: Vec<TableId>,
+    /// The state of the cluster in which the claim was got last.
+    claimed: Option<ControlIndex>,
+}
+
+/// What a worker knows of temporary tables that nobody may own any more.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    numbers: Cell<u64>,
+    swept: Cell<Option<Instant>>,
+    /// Owners whose claims were found free, and since when.
+    suspects: RefCell<BTreeMap<u64, Instant>>,
+}
+
+impl Temporaries {
+    /// Of a session with this number.
+    pub(crate) fn new(owner: u64) -> Self {
+        Self { owner, tables: BTreeMap::new(), going: Vec::new(), claimed: None }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Whether a name means a temporary table.
+    pub(crate) fn has(&self, name: &TableName) -> bool {
+        self.tables.contains_key(&name.full())
+    }
+
+    /// The kernel's name.
+    pub(crate) fn kernel_name(&self, name: &TableName) -> Option<&String> {
+        self.tables.get(&name.full())
+    }
+
+    /// Has a name mean the table of this name of the kernel.
+    pub(crate) fn add(&mut self, name: &TableName, kernel_name: String) {
+        self.tables.insert(name.full(), kernel_name);
+    }
+
+    /// Forgets a name.
+    pub(crate) fn remove(&mut self, name: &TableName) -> Option<String> {
+        self.tables.remove(&name.full())
+    }
+}
+
+/// The database and the name that users know a table of the kernel by.
+pub(crate) fn shown_name(kernel_name: &str) -> (String, String) {
+    let own = kernel_name.strip_prefix(PREFIX).and_then(|rest| {
+        let mut parts = rest.splitn(4, '/').skip(2);
+        Some((parts.next()?.to_owned(), parts.next()?.replace(POINT, ".")))
+    });
+    own.unwrap_or_else(|| {
+        let (database, name) = kernel_name.split_once('.').unwrap_or(("", kernel_name));
+        (database.to_owned(), name.to_owned())
+    })
+}
+
+fn owner_of(kernel_name: &str) -> Option<u64> {
+    let (owner, _) = kernel_name.strip_prefix(PREFIX)?.split_once('/')?;
+    u64::from_str_radix(owner, 16).ok()
+}
+
+impl TableDefinition {
+    /// Whether it is a session's own.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.table.name.starts_with(PREFIX)
+    }
+}
+
+impl Session {
+    /// The temporary table of this name.
+    pub(crate) fn temporary_table(&self, name: &TableName) -> Option<Arc<Table>> {
+        if self.temporary.is_empty() {
+            return None;
+        }
+        let kernel_name = self.temporary.kernel_name(name)?;
+        self.kernel.cluster().table_named(kernel_name).cloned()
+    }
+
+    /// Whether a table is a session's own.
+    pub(crate) fn is_temporary(&self, table: TableId) -> bool {
+        let cluster = self.kernel.cluster();
+        cluster.tables.get(&table).is_some_and(|table| table.name.starts_with(PREFIX))
+    }
+
+    /// A name of the kernel for a new temporary table.
+    pub(crate) fn new_temporary_name(&self, name: &TableName) -> String {
+        let number = self.shared.leftovers.numbers.get() + 1;
+        self.shared.leftovers.numbers.set(number);
+        let TableName { database, name } = name;
+        let name = name.replace('.', POINT);
+        format!("{PREFIX}{:016x}/{number}/{database}/{name}", self.temporary.owner)
+    }
+
+    /// Gets the session's claim, or makes sure that it is held still.
+    pub(crate) async fn claim_temporaries(&mut self) -> Result<(), SqlError> {
+        let index = self.kernel.cluster().index;
+        let keeper = self.kernel.keeper();
+        if claim(&keeper, self.temporary.owner, WaitPolicy::Wait).await.is_err() {
+            // The transaction that held it is gone, and this was told of it.
+            keeper.abort().await;
+            claim(&keeper, self.temporary.owner, WaitPolicy::Wait).await?;
+        }
+        self.temporary.claimed = Some(index);
+        Ok(())
+    }
+
+    /// Renews the claim if the cluster has changed since: a node that has gone may have held it.
+    pub(crate) async fn renew_temporaries(&mut self) {
+        let index = self.kernel.cluster().index;
+        if !self.temporary.is_empty() && self.temporary.claimed != Some(index) {
+            // Who cannot renew it now does it next time.
+            let _ = self.claim_temporaries().await;
+        }
+    }
+
+    /// Drops a temporary table; in a transaction that may have used it, when that has ended.
+    pub(crate) async fn drop_temporary(&mut self, name: &TableName) -> Result<(), SqlError> {
+        let table = self.temporary_table(name).map(|table| table.id);
+        self.temporary.remove(name);
+        self.temporary.going.extend(table);
+        self.drop_going().await
+    }
+
+    /// Drops what was waiting for the end of a transaction, if that has ended.
+    pub(crate) async fn drop_going(&mut self) -> Result<(), SqlError> {
+        if self.kernel.transaction().is_some() {
+            return Ok(());
+        }
+        while let Some(table) = self.temporary.going.last().copied() {
+            drop_table(&self.shared, &self.kernel, table).await?;
+            self.temporary.going.pop();
+        }
+        Ok(())
+    }
+
+    /// Drops all temporary tables, and gives the claim up: the session ends.
+    pub(crate) async fn drop_temporaries(&mut self) {
+        if self.temporary.claimed.is_none() {
+            return;
+        }
+        let cluster = self.kernel.cluster();
+        let names = std::mem::take(&mut self.temporary.tables).into_values();
+        let known = |name: String| cluster.table_named(&name).map(|table| table.id);
+        self.temporary.going.extend(names.filter_map(known));
+        if self.drop_going().await.is_ok() {
+            let keeper = self.kernel.keeper();
+            let owner = self.temporary.owner;
+            // A row that stays is one of a claim that nobody holds.
+            let _ = forget_claim(&keeper, owner).await;
+            self.temporary.claimed = None;
+        }
+    }
+
+    /// Drops what sessions have left whose processes are gone. Errors are for the next who looks.
+    pub(crate) async fn sweep_temporaries(&self) {
+        let left = owners(self, self.temporary.owner);
+        let leftovers = &self.shared.leftovers;
+        leftovers.suspects.borrow_mut().retain(|owner, _| left.contains_key(owner));
+        let now = self.kernel.now();
+        let recent = |swept: Instant| now.since(swept) < SWEEP_PAUSE;
+        if left.is_empty() || leftovers.swept.get().is_some_and(recent) {
+            return;
+        }
+        leftovers.swept.set(Some(now));
+        let beside = self.kernel.beside();
+        for (owner, tables) in left {
+            let is_free = claim(&beside, owner, WaitPolicy::Refuse).await.is_ok();
+            let since = leftovers.seen(owner, is_free, now);
+            if is_free && since.is_some_and(|since| now.since(since) >= GRACE) {
+                let mut all_gone = true;
+                for table in tables {
+                    all_gone &= drop_table(&self.shared, &self.kernel, table).await.is_ok();
+                }
+                if all_gone {
+                    let _ = forget_claim(&beside, owner).await;
+                }
+            }
+            beside.abort().await;
+        }
+    }
+}
+
+impl Leftovers {
+    /// Takes note of whether an owner's claim is free; since when it is known to be.
+    fn seen(&self, owner: u64, is_free: bool, now: Instant) -> Option<Instant> {
+        let mut suspects = self.suspects.borrow_mut();
+        match is_free {
+            true => Some(*suspects.entry(owner).or_insert(now)),
+            false => {
+                suspects.remove(&owner);
+                None
+            }
+        }
+    }
+}
+
+/// The temporary tables of all sessions but one.
+fn owners(session: &Session, but: u64) -> BTreeMap<u64, Vec<TableId>> {
+    let cluster = session.kernel.cluster();
+    let mut owners: BTreeMap<u64, Vec<TableId>> = BTreeMap::new();
+    let names = cluster.table_names.range(PREFIX.to_owned()..);
+    for (name, table) in names.take_while(|(name, _)| name.starts_with(PREFIX)) {
+        if let Some(owner) = owner_of(name).filter(|owner| *owner != but) {
+            owners.entry(owner).or_default().push(*table);
+        }
+    }
+    owners
+}
+
+/// Drops a temporary table and a copy that an ALTER TABLE may have left.
+async fn drop_table(shared: &Shared, kernel: &Kernel, table: TableId) -> Result<(), Failure> {
+    let cluster = kernel.cluster();
+    let Some(name) = cluster.tables.get(&table).map(|table| shown_name(&table.name)) else {
+        return Ok(());
+    };
+    let beside = kernel.beside();
+    let copy = format!("{}.{}", name.0, copy_name(table));
+    let copy = cluster.table_named(&copy).map(|copy| copy.id);
+    for id in copy.into_iter().chain([table]) {
+        match beside.change_schema(SchemaChange::DropTable { table: id }).await {
+            Ok(_) => {}
+            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::UnknownTable => {}
+            Err(failure) => return Err(failure),
+        }
+        // What remains of the sequence is a row nobody looks at.
+        let _ = shared.sequences.forget(kernel, id).await;
+    }
+    Ok(())
+}
+
+/// Locks the row of an owner for as long as the transaction of `kernel` is open.
+async fn claim(kernel: &Kernel, owner: u64, wait: WaitPolicy) -> Result<(), Failure> {
+    let claims = claims(kernel).await?;
+    let key = vec![Value::UInt(owner)];
+    loop {
+        let (key, lock, projection) = (key.clone(), LockMode::Exclusive, Projection::Nothing);
+        let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
+        let answers =
+            kernel.execute(vec![ClientOperation { table: claims, version: None, action }]).await?;
+        match answers.into_iter().next() {
+            Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
+            Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
+            _ => return Ok(()),
+        }
+        kernel.abort().await;
+        let insert = ClientOperation::insert(claims, key);
+        match kernel.execute_and_commit(vec![insert]).await {
+            Ok(_) => {}
+            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Deletes the row of an owner, whose claim the transaction of `kernel` holds, and ends it.
+async fn forget_claim(kernel: &Kernel, owner: u64) -> Result<(), Failure> {
+    let delete = ClientOperation::delete(claims(kernel).await?, vec![Value::UInt(owner)]);
+    kernel.execute_and_commit(vec![delete]).await.map(|_| ())
+}
+
+/// The kernel table of claims; made by the first who needs it.
+async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
+    let known = || kernel.cluster().table_named(CLAIMS).map(|table| table.id);
+    if let Some(id) = known() {
+        return Ok(id);
+    }
+    let column = Column {
+        name: "session".to_owned(),
+        column_type: ColumnType::UInt(8),
+        nullable: false,
+        default: Value::Null,
+    };
+    let create = SchemaChange::CreateTable {
+        name: CLAIMS.to_owned(),
+        columns: vec![column],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        description: Default::default(),
+    };
+    match kernel.beside().change_schema(create).await {
+        Ok(id) => Ok(id),
+        Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
+            known().ok_or(Failure::Refused(refusal))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_users() {
+        let kernel_name = format!("{PREFIX}{:016x}/7/d/a{POINT}b/c", 0xAB);
+        assert_eq!(shown_name(&kernel_name), ("d".to_owned(), "a.b/c".to_owned()));
+        assert_eq!(owner_of(&kernel_name), Some(0xAB));
+        assert_eq!(shown_name("d.t.u"), ("d".to_owned(), "t.u".to_owned()));
+        assert_eq!(owner_of("d.t"), None);
+    }
+
+    #[test]
+    fn a_claim_counts_as_free_since_it_was_first_found_so() {
+        let leftovers = Leftovers::default();
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        assert_eq!(leftovers.seen(1, true, at(5)), Some(at(5)));
+        assert_eq!(leftovers.seen(1, true, at(90)), Some(at(5)));
+        assert_eq!(leftovers.seen(1, false, at(100)), None);
+        assert_eq!(leftovers.seen(1, true, at(110)), Some(at(110)));
+        assert_eq!(leftovers.seen(2, true, at(111)), Some(at(111)));
+    }
+}
