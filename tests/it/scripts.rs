@@ -158,6 +158,7 @@ scripts! {
     snapshots
     temporary
     values
+    view_checks
     views
     windows
 }

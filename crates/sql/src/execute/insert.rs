@@ -100,8 +100,10 @@ pub(crate) fn plan(
         return Err(SqlError::not_supported("INSERT ... PARTITION"));
     }
     let verb = if insert.replace { "REPLACE" } else { "INSERT" };
-    if let Some(through) = planner.insert_through_view(insert, verb)? {
-        return plan(planner, &through);
+    if let Some((through, check)) = planner.insert_through_view(insert, verb)? {
+        let mut planned = plan(planner, &through)?;
+        planned.maker.view_check = check;
+        return Ok(planned);
     }
     let definition = planner.definition(&insert.table)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;

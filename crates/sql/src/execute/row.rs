@@ -20,6 +20,7 @@ use crate::execute::reference::Links;
 use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
+use crate::plan::merge::ViewCheck;
 use crate::plan::operator::Formula;
 
 /// What is needed to write rows of a table.
@@ -31,6 +32,8 @@ pub(crate) struct RowMaker {
     /// Columns that hold the beginnings of others.
     hidden: Vec<(usize, Hidden)>,
     checks: Vec<(String, Formula)>,
+    /// What a view asks for that rows are written through.
+    pub(crate) view_check: Option<Rc<ViewCheck>>,
     /// What its foreign keys ask for, and those that refer to it.
     pub(crate) links: Rc<Links>,
     /// IGNORE: what does not fit is made to fit, with a warning.
@@ -87,7 +90,8 @@ impl RowMaker {
         let beginnings = columns.filter_map(|(at, column)| Some((at, column.hidden?)));
         let hidden = beginnings.filter(|(_, hidden)| *hidden != Hidden::Expression).collect();
         let definition = definition.clone();
-        Ok(Self { definition, defaults, generated, hidden, checks, links, ignore })
+        let view_check = None;
+        Ok(Self { definition, defaults, generated, hidden, checks, view_check, links, ignore })
     }
 
     /// Whether rows are stored as given: nothing is computed, and no CHECK is looked at.
@@ -95,6 +99,7 @@ impl RowMaker {
         self.generated.is_empty()
             && self.hidden.is_empty()
             && self.checks.is_empty()
+            && self.view_check.is_none()
             && self.definition.columns.iter().all(|column| column.on_update_now.is_none())
     }
 
@@ -224,12 +229,19 @@ impl RowMaker {
                 return Err(SqlError::of(3819, &[name]));
             }
         }
+        if let Some(check) = &self.view_check
+            && !run.all_hold(&check.conditions, row).await?
+        {
+            let message = format!("CHECK OPTION failed '{}'", check.view);
+            return Err(SqlError::new(1369, "HY000", message));
+        }
         Ok(())
     }
 
-    /// Whether a row is left out for this error, and the others are stored: IGNORE, over a CHECK.
+    /// Whether a row is left out for this error, and the others are stored: IGNORE, over a CHECK or
+    /// the CHECK OPTION of a view.
     pub(crate) fn leaves_out(&self, error: &SqlError) -> bool {
-        self.ignore && error.code() == 3819
+        self.ignore && matches!(error.code(), 1369 | 3819)
     }
 
     /// The row as the kernel stores it: one value for each of its columns.

@@ -57,7 +57,9 @@ pub(crate) async fn update(
     for table in &found.tables {
         makers.push(match &table.source {
             Source::Table(definition) => {
-                Some(RowMaker::new(&mut planner, definition, update.ignore)?)
+                let mut maker = RowMaker::new(&mut planner, definition, update.ignore)?;
+                maker.view_check.clone_from(&table.check);
+                Some(maker)
             }
             _ => None,
         });
@@ -229,8 +231,8 @@ fn check_changes(table: &FromTable, updates: bool) -> Result<(), SqlError> {
         let verb = if updates { "UPDATE" } else { "DELETE" };
         return Err(SqlError::of(1288, &[&table.alias, &verb]));
     }
-    match updates && table.view == Some(true) {
-        true => Err(SqlError::not_supported("UPDATE through a view WITH CHECK OPTION")),
+    match updates && table.view == Some(true) && table.check.is_none() {
+        true => Err(SqlError::not_supported("UPDATE through such a view WITH CHECK OPTION")),
         false => Ok(()),
     }
 }

@@ -311,11 +311,12 @@ fn merged_view<'q>(
         column.name = column_name(&full.database, alias, shown.unwrap_or_default());
         (column.hidden, column.qualified_only) = (shown.is_none(), shown.is_none());
     }
+    let check = planner.view_check(&full, &simple);
     let source = Source::Table(simple.table.clone());
     let tree = add(scope, from, Some(&full.database), alias, columns, source)?;
     from.conditions.extend(conditions);
     if let Some(table) = from.tables.last_mut() {
-        table.view = Some(simple.is_checked);
+        (table.view, table.check) = (Some(simple.is_checked), check);
     }
     Ok(Some(tree))
 }
@@ -382,6 +383,7 @@ fn add<'q>(
         out: 0,
         lateral: None,
         view: None,
+        check: None,
         used: BTreeSet::new(),
         only: None,
         ignored: Vec::new(),

@@ -16,6 +16,7 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
 use crate::plan::keyed::has_subquery;
+use crate::plan::merge::ViewCheck;
 use crate::plan::operator::{
     AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
     VirtualScan,
@@ -39,6 +40,8 @@ pub(crate) struct FromTable {
     pub(crate) lateral: Option<BTreeSet<usize>>,
     /// It stands for a view, WITH CHECK OPTION or without.
     pub(crate) view: Option<bool>,
+    /// What that asks of rows.
+    pub(crate) check: Option<Rc<ViewCheck>>,
     /// Positions of columns that something uses.
     pub(crate) used: BTreeSet<usize>,
     /// FORCE and USE INDEX: only these; IGNORE INDEX: not these.

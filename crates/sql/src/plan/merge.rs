@@ -13,11 +13,13 @@ use std::rc::Rc;
 use sql_expression::{Binder, Clause, Expression, Needs, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, Expr, Ident, ObjectName, QueryBody, SelectItem, TableReference};
 
+use crate::catalog::names::TableName;
 use crate::catalog::view::{ViewDefinition, is_view};
 use crate::catalog::{ColumnDefinition, TableDefinition, same_name};
 use crate::information;
 use crate::plan::Planner;
 use crate::plan::from::{definition_columns, split};
+use crate::plan::operator::Formula;
 
 /// A view that is a table with some of its columns and a condition.
 pub(crate) struct SimpleView {
@@ -31,7 +33,32 @@ pub(crate) struct SimpleView {
     pub(crate) is_checked: bool,
 }
 
+/// What WITH CHECK OPTION asks of rows.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewCheck {
+    /// The view, with its database.
+    pub(crate) view: String,
+    /// Over the columns of the table.
+    pub(crate) conditions: Vec<Formula>,
+}
+
+/// An INSERT into the table of a view, and what the view asks of the rows.
+pub(crate) type InsertThrough = (ast::Insert, Option<Rc<ViewCheck>>);
+
 impl Planner<'_> {
+    /// What a view asks of the rows that are written through it; none without CHECK OPTION.
+    pub(crate) fn view_check(
+        &mut self,
+        name: &TableName,
+        view: &SimpleView,
+    ) -> Option<Rc<ViewCheck>> {
+        if !view.is_checked {
+            return None;
+        }
+        let conditions = self.view_condition(view, 0)?.into_iter().map(Formula::new).collect();
+        Some(Rc::new(ViewCheck { view: name.full(), conditions }))
+    }
+
     /// What a view is a part of; none if it is more than that, or its table has gone.
     pub(crate) fn simple(&mut self, view: &ViewDefinition) -> Option<SimpleView> {
         let statement = &view.statement;
@@ -104,7 +131,7 @@ impl Planner<'_> {
         &mut self,
         insert: &ast::Insert,
         verb: &str,
-    ) -> Result<Option<ast::Insert>, SqlError> {
+    ) -> Result<Option<InsertThrough>, SqlError> {
         let name = self.session.table_name(&insert.table)?;
         let Some(view) = self.session.view_named(&name)? else { return Ok(None) };
         self.remember_view(&name);
@@ -112,10 +139,14 @@ impl Planner<'_> {
             return Err(SqlError::of(1471, &[&view.name, &verb]));
         };
         let same = |(at, name): &(usize, String)| same_name(&simple.table.columns[*at].name, name);
-        if simple.is_checked || !insert.on_duplicate.is_empty() || !simple.columns.iter().all(same)
-        {
-            let what = "INSERT through a view WITH CHECK OPTION, with other names for columns, or \
-                        with ON DUPLICATE KEY UPDATE";
+        let check = self.view_check(&name, &simple);
+        if simple.is_checked && check.is_none() {
+            let what = "INSERT through a view WITH CHECK OPTION and such a condition";
+            return Err(SqlError::not_supported(what));
+        }
+        if !insert.on_duplicate.is_empty() || !simple.columns.iter().all(same) {
+            let what = "INSERT through a view with other names for columns, or with ON DUPLICATE \
+                        KEY UPDATE";
             return Err(SqlError::not_supported(what));
         }
         let column = |name: &str| ast::ColumnRef { table: None, column: Ident::from(name) };
@@ -134,7 +165,7 @@ impl Planner<'_> {
             schema: Some(Ident::from(simple.table.database.as_str())),
             name: Ident::from(simple.table.name.as_str()),
         };
-        Ok(Some(ast::Insert { table, columns: Some(columns), ..insert.clone() }))
+        Ok(Some((ast::Insert { table, columns: Some(columns), ..insert.clone() }, check)))
     }
 }
 
