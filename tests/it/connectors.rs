@@ -52,6 +52,15 @@ fn django() {
     assert!(succeed(command).contains("ok"));
 }
 
+/// Tables and statements of a publishing system: keys over prefixes, zero dates, lax modes.
+#[test]
+fn blog() {
+    let server = Server::start(&[]);
+    let mut command = Command::new(tools().join("python/bin/python"));
+    command.arg(script("blog.py")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}
+
 #[test]
 fn mysql2_for_node() {
     let server = Server::start(&[]);

@@ -741,7 +741,7 @@ fn operators(
             limit_scan(&mut root, bounds.as_ref());
         }
     }
-    Ok(finished(root, values, order_by, bounds, select.distinct))
+    Ok(finished(root, values, order_by, bounds, (select.distinct, counts)))
 }
 
 /// What a block without tables has, if the conditions hold.
@@ -776,14 +776,18 @@ fn finished(
     values: Vec<Expression>,
     order_by: Vec<(Expression, Option<usize>, bool)>,
     bounds: Option<Bounds>,
-    distinct: bool,
+    (distinct, counts): (bool, bool),
 ) -> Operator {
     let width = values.len();
     // Values that may be others the next time are computed once, before they are sorted by.
     let early = distinct || values.iter().any(Expression::is_volatile);
     let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
         true => root,
-        false => Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() },
+        // Where all rows are counted, none is left out by the sort.
+        false => {
+            let limit = bounds.clone().filter(|_| !counts);
+            Operator::Sort { input: Box::new(root), keys, limit }
+        }
     };
     let limit = |root: Operator, bounds: Option<Bounds>| match bounds {
         Some(bounds) => Operator::Limit { input: Box::new(root), bounds },
