@@ -146,6 +146,7 @@ scripts! {
     changes
     cluster
     duplicates
+    grouping
     index_paths
     key_parts
     keys

@@ -51,6 +51,9 @@ pub struct AggregateCall {
     pub separator: Box<[u8]>,
     /// The type of the result.
     pub result: ResultType,
+    /// GROUPING: which of the values a super-aggregate row is not grouped by, as bits, the last one
+    /// the lowest. No rows are aggregated: whoever makes the groups knows it.
+    pub grouping: bool,
 }
 
 /// The state of an aggregate over the rows of a group.
@@ -92,7 +95,21 @@ impl AggregateCall {
         // DISTINCT changes nothing for these.
         let distinct = distinct && !matches!(function, A::Min | A::Max | A::BitAnd | A::BitOr);
         let separator = separator.unwrap_or_else(|| Box::from(*b","));
-        Ok(Self { function, distinct, values, order_by, separator, result })
+        let grouping = false;
+        Ok(Self { function, distinct, values, order_by, separator, result, grouping })
+    }
+
+    /// GROUPING of these values.
+    pub fn grouping(values: Vec<Expression>) -> Self {
+        Self {
+            function: AggregateFunction::Count,
+            distinct: false,
+            values,
+            order_by: Vec::new(),
+            separator: Box::default(),
+            result: ResultType::of(SqlType::big_int(), false),
+            grouping: true,
+        }
     }
 
     /// Every expression that is evaluated for a row: arguments and sort keys.

@@ -139,7 +139,7 @@ impl<'c> ProgramBuilder<'c> {
     /// [`Accumulator::of_part`](crate::Accumulator::of_part).
     pub fn give_aggregate(&mut self, call: &AggregateCall) -> Option<Option<Form>> {
         use vector::AggregateFunction as A;
-        if call.distinct || !call.order_by.is_empty() {
+        if call.distinct || call.grouping || !call.order_by.is_empty() {
             return None;
         }
         let value = match call.values.as_slice() {

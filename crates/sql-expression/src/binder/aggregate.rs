@@ -16,6 +16,21 @@ impl Binder<'_, '_> {
             return Err(SqlError::of(1111, &[]));
         }
         let bound = self.aggregate_call(call)?;
+        Ok(self.aggregate_slot(bound))
+    }
+
+    /// GROUPING: a value of the group as aggregates are.
+    pub(super) fn grouping(&mut self, arguments: &[ast::Expr]) -> Result<Expression, SqlError> {
+        if self.in_aggregate || !(self.clause.allows_aggregates() || self.in_window) {
+            return Err(SqlError::of(1111, &[]));
+        }
+        let before = std::mem::replace(&mut self.in_aggregate, true);
+        let values = self.values(arguments);
+        self.in_aggregate = before;
+        Ok(self.aggregate_slot(AggregateCall::grouping(values?)))
+    }
+
+    fn aggregate_slot(&mut self, bound: AggregateCall) -> Expression {
         let result = bound.result.clone();
         let slot = match self.aggregates.iter().position(|known| *known == bound) {
             Some(slot) => slot,
@@ -24,7 +39,7 @@ impl Binder<'_, '_> {
                 self.aggregates.len() - 1
             }
         };
-        Ok(Expression { node: Node::Aggregate(slot as u32), result })
+        Expression { node: Node::Aggregate(slot as u32), result }
     }
 
     /// The aggregate's arguments and type.

@@ -15,8 +15,7 @@ use crate::function::{Function, MANY, signature, synonym};
 use crate::result_type::{Coercibility, Collating, ResultType};
 
 /// Aggregates and the like as their names come from plain calls: not functions of ours.
-const UNSUPPORTED: [(&str, &str); 12] = [
-    ("grouping", "GROUPING"),
+const UNSUPPORTED: [(&str, &str); 11] = [
     ("load_file", "LOAD_FILE"),
     ("extractvalue", "EXTRACTVALUE"),
     ("updatexml", "UPDATEXML"),
@@ -135,6 +134,8 @@ impl Binder<'_, '_> {
             return Err(SqlError::not_supported(feature));
         }
         match (name, call.arguments.as_slice()) {
+            // As many as a number has bits.
+            ("grouping", arguments @ [_, ..]) if count <= 64 => return self.grouping(arguments),
             ("if", [condition, then, otherwise]) => {
                 let when = self.value(condition)?;
                 let then = self.value(then)?;

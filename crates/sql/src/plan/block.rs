@@ -288,6 +288,7 @@ fn block(
         planner.once = true;
     }
     let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
+    check_groupings(&bound, select.rollup)?;
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
         check_grouping(&tables, &bound)?;
     }
@@ -595,6 +596,21 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
         flags |= flag::NO_DEFAULT;
     }
     flags
+}
+
+/// GROUPING is for WITH ROLLUP, and of what is grouped by.
+fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {
+    for call in bound.aggregates.iter().filter(|call| call.grouping) {
+        if !rollup {
+            return Err(SqlError::of(1111, &[]));
+        }
+        let missing = call.values.iter().position(|value| !bound.group_by.contains(value));
+        if let Some(at) = missing {
+            let text = format!("Argument #{at} of GROUPING function is not in GROUP BY");
+            return Err(SqlError::new(3602, "HY000", text));
+        }
+    }
+    Ok(())
 }
 
 /// ONLY_FULL_GROUP_BY. Columns of a table depend on its unique keys without NULL.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sql_expression::{Accumulator, AggregateCall, SqlError, push_group_key};
+use sql_expression::{Accumulator, AggregateCall, Expression, SqlError, push_group_key};
 use sqltype::Datum;
 use vector::{Block, Computer, GroupTable, Program};
 
@@ -17,6 +17,8 @@ use crate::plan::operator::{Aggregate, Operator};
 struct Group {
     first: Row,
     values: Vec<Datum>,
+    /// How many of the values it is grouped by.
+    kept: usize,
     accumulators: Vec<Accumulator>,
 }
 
@@ -151,7 +153,7 @@ impl<'p> Groups<'p> {
             values[kept..].fill(Datum::Null);
             let accumulators = aggregate.calls.iter().map(Accumulator::new).collect();
             *bytes += memory_of(std::slice::from_ref(first)) + GROUP_BYTES;
-            groups.push(Group { first: first.clone(), values, accumulators });
+            groups.push(Group { first: first.clone(), values, kept, accumulators });
             groups.len() - 1
         })
     }
@@ -268,11 +270,14 @@ impl<'p> Groups<'p> {
         }
         let mut rows = Vec::with_capacity(self.groups.len());
         for group in self.groups {
-            let Group { first: mut row, values, accumulators } = group;
+            let Group { first: mut row, values, kept, accumulators } = group;
             row.truncate(aggregate.width);
             row.resize(aggregate.width, Datum::Null);
             for (accumulator, call) in accumulators.into_iter().zip(&aggregate.calls) {
-                row.push(accumulator.finish(call, &mut run.context)?);
+                row.push(match call.grouping {
+                    true => grouping(aggregate, kept, call),
+                    false => accumulator.finish(call, &mut run.context)?,
+                });
             }
             if aggregate.rollup {
                 // Columns that are grouped by show NULL in super-aggregate rows.
@@ -286,4 +291,14 @@ impl<'p> Groups<'p> {
         }
         Ok(rows)
     }
+}
+
+/// GROUPING in a row that is grouped by the first values alone.
+fn grouping(aggregate: &Aggregate, kept: usize, call: &AggregateCall) -> Datum {
+    let is_left_out = |value: &Expression| {
+        let at = aggregate.group.iter().position(|formula| formula.expression == *value);
+        at.is_some_and(|at| at >= kept)
+    };
+    let bits = call.values.iter().fold(0, |bits, value| bits << 1 | i64::from(is_left_out(value)));
+    Datum::Int(bits)
 }
