@@ -9,6 +9,7 @@ mod dump;
 mod durability;
 mod foreign_keys;
 mod hosts;
+mod large;
 mod load;
 mod processes;
 mod pushdown;

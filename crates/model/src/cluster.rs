@@ -21,7 +21,7 @@ use crate::ids::{
     ActorKind, Address, ClusterId, ColumnId, ControlIndex, Epoch, Incarnation, IndexId, NodeId,
     PartitionId, PartitionIndex, SessionId, TableId, WorkerId,
 };
-use crate::schema::{Column, Description, Table};
+use crate::schema::{Column, Description, LargeForm, Table};
 
 /// What a node does in the cluster.
 #[derive(
@@ -191,6 +191,8 @@ pub enum SchemaChange {
         ordered_indexes: Vec<(String, Vec<u16>)>,
         /// Unique indexes: name and columns; complete from the start, as the table is empty.
         unique_indexes: Vec<(String, Vec<u16>)>,
+        /// Columns whose values may lie outside of rows, if any may.
+        large: Option<Box<LargeForm>>,
         /// What the SQL layer keeps about the table.
         description: Description,
     },
@@ -200,6 +202,9 @@ pub enum SchemaChange {
         table: TableId,
         /// New columns.
         columns: Vec<Column>,
+        /// Those of them whose values may lie outside of rows, if any may; the column of the
+        /// references is the table's own if it has one.
+        large: Option<Box<LargeForm>>,
         /// The table's description from now on; none keeps it.
         description: Option<Description>,
     },

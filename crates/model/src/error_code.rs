@@ -75,7 +75,7 @@ error_codes! {
     (1004, ConditionFalse, UserError, "the row does not satisfy the condition", "read the row and decide again"),
     (1005, ValueOutOfRange, UserError, "a value does not fit its column", "check the column's type and the arithmetic"),
     (1006, NotNull, UserError, "NULL in a column that does not allow it", "give a value"),
-    (1007, RowTooLarge, UserError, "the row is longer than 65,000 bytes", "shorten its values"),
+    (1007, RowTooLarge, UserError, "the row is longer than 76,000 bytes", "shorten its values"),
     (1008, UnknownTable, UserError, "no such table", "check the name; it may have been dropped"),
     (1009, UnknownIndex, UserError, "no such index, or it is not online yet", "check the name; wait for its build"),
     (1010, TableExists, UserError, "a table or index with this name exists", "use another name"),

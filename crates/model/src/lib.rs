@@ -23,6 +23,7 @@ pub use ids::*;
 pub use key::{Key, KeyEncoder};
 pub use row::{Row, RowLayout, RowView};
 pub use schema::{
-    Column, ColumnType, Description, IndexState, OrderedIndexDef, Table, UniqueIndexDef,
+    Column, ColumnType, Description, IndexState, LargeColumns, LargeForm, OrderedIndexDef, Table,
+    UniqueIndexDef,
 };
 pub use value::{Value, ValueRef};

@@ -16,12 +16,13 @@ use crate::value::{Value, ValueRef};
 
 /// Number of hash buckets a table's keys fall into; divides evenly by many partition counts.
 pub const BUCKET_COUNT: u16 = 3840;
-/// Most columns a table may have.
-pub const COLUMNS_MAX: usize = 4096;
+/// Most columns a table may have: 4,096 of a user, a hidden key, references to large values.
+pub const COLUMNS_MAX: usize = 4098;
 /// Longest encoded key of a primary key or an index, in bytes.
 pub const KEY_SIZE_MAX: usize = 3072;
-/// Longest encoded row, in bytes.
-pub const ROW_SIZE_MAX: usize = 65_000;
+/// Longest encoded row, in bytes: 65,535 bytes of values that differ in length, and what a row of
+/// many columns has beside them.
+pub const ROW_SIZE_MAX: usize = 76_000;
 /// Most indexes a table may have, of both kinds together.
 pub const INDEXES_MAX: usize = 64;
 
@@ -122,6 +123,34 @@ pub struct UniqueIndexDef {
     pub state: IndexState,
 }
 
+/// Which values of a table's rows may lie outside of them, and where.
+///
+/// The kernel keeps the parts' table together with its base table, and knows no more: who writes a
+/// row writes the parts of its values, in the same transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LargeColumns {
+    /// The columns whose values may lie outside.
+    pub columns: Vec<ColumnId>,
+    /// The column that says of each row which of its values do; NULL if none does.
+    pub references: ColumnId,
+    /// The hidden table of their parts: the base table's distribution key, the value's number, the
+    /// part's number, its bytes. All but the bytes are its primary key; parts lie in the partition
+    /// of their row.
+    pub parts: TableId,
+}
+
+/// The same in a change of the schema, by positions of columns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargeForm {
+    /// The columns whose values may lie outside: of added columns the new ones.
+    pub columns: Vec<u16>,
+    /// The column of the references.
+    pub references: u16,
+}
+
+/// Most bytes of a part of a value: with its key, a row that fills an allocation well.
+pub const PART_SIZE_MAX: u16 = 57_000;
+
 /// What the SQL layer keeps in the catalog about a table or a database; opaque bytes to the kernel.
 pub type Description = Arc<[u8]>;
 
@@ -134,8 +163,10 @@ pub struct Table {
     pub name: String,
     /// Counts the definition's alterations from 1.
     pub version: u32,
-    /// The table this one is a unique index of, if it is a hidden one.
-    pub unique_index_of: Option<TableId>,
+    /// The table this one belongs to, if it is a hidden one: a unique index of it, or the parts of
+    /// its large values.
+    #[serde(alias = "unique_index_of")]
+    pub hidden_behind: Option<TableId>,
     /// All columns, in order.
     pub columns: Vec<Column>,
     /// Columns of the primary key; none is nullable; their order is the key's.
@@ -150,6 +181,8 @@ pub struct Table {
     pub ordered_indexes: Vec<OrderedIndexDef>,
     /// Unique indexes.
     pub unique_indexes: Vec<UniqueIndexDef>,
+    /// Values that may lie outside of rows, if any may.
+    pub large: Option<LargeColumns>,
     /// Writes are refused: the rows are being copied into the table that will replace this one.
     pub writes_blocked: bool,
     /// What the SQL layer keeps about the table.

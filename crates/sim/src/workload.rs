@@ -202,6 +202,7 @@ pub(crate) fn create_table(name: &str, columns: Vec<Column>, key: u16) -> Schema
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     }
 }

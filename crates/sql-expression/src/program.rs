@@ -84,8 +84,15 @@ impl<'c> ProgramBuilder<'c> {
         let yields = Yield::Rows(Vec::new());
         let (nodes, filter) = (Vec::new(), Vec::new());
         let (inputs, members) = (inputs.collect(), Vec::new());
-        let program = Program { inputs, nodes, filter, yields, members };
+        let program = Program { inputs, references: None, nodes, filter, yields, members };
         Self { columns, context, program }
+    }
+
+    /// Has rows left alone in which the column `references` is not NULL; these are the inputs
+    /// that they need besides.
+    pub fn leave(&mut self, references: ColumnId, inputs: Vec<Input>) {
+        self.program.references = Some(references);
+        self.program.inputs.extend(inputs);
     }
 
     /// Adds a condition that rows must meet; false if it has no translation.

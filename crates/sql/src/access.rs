@@ -293,7 +293,7 @@ mod tests {
             id: TableId(1),
             name: "t".into(),
             version: 1,
-            unique_index_of: None,
+            hidden_behind: None,
             layouts: vec![Arc::new(RowLayout::new(0, &columns))],
             columns,
             primary_key: vec![ColumnId(3), ColumnId(1), ColumnId(0)],
@@ -301,6 +301,7 @@ mod tests {
             partition_count: 2,
             ordered_indexes: vec![],
             unique_indexes: vec![index.clone()],
+            large: None,
             writes_blocked: false,
             description: Default::default(),
         };

@@ -11,6 +11,7 @@ pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod insert;
 pub(crate) mod key;
+pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod point;
 pub(crate) mod pushdown;

@@ -24,9 +24,11 @@ use client::{
 use model::{
     ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
 };
-use stdx::{Duration, Instant};
+use stdx::{Duration, Instant, Prng};
 use vector::Block;
 use wire::Inspection;
+
+use crate::large::write;
 
 /// Names an ask of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +108,8 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Option<Instant>,
     /// How long the user's transaction waits for each lock.
     lock_wait: Option<Duration>,
+    /// Names of large values are drawn from it.
+    draws: Option<Prng>,
 }
 
 /// What a connection has committed.
@@ -259,6 +263,18 @@ impl Kernel {
         self.await_durable(epoch, false).await.map(|_| ())
     }
 
+    /// What names of large values are drawn from: two connections must not have the same. A
+    /// connection whose user changes goes on drawing.
+    pub(crate) fn seed(&self, seed: u64) {
+        self.exchange.borrow_mut().draws.get_or_insert_with(|| Prng::new(seed));
+    }
+
+    /// A number that no other value has been given.
+    pub(crate) fn draw(&self) -> u64 {
+        let mut exchange = self.exchange.borrow_mut();
+        exchange.draws.as_mut().expect("a session gives its kernel a seed").next_u64()
+    }
+
     /// Forgets an interruption: a new statement begins, or one has been undone.
     pub fn clear_interrupt(&self) {
         self.exchange.borrow_mut().interrupt = None;
@@ -287,6 +303,21 @@ impl Kernel {
 
     /// Runs operations in the transaction, beginning one if none is open.
     pub async fn execute(&self, operations: Vec<ClientOperation>) -> Result<Answers, Failure> {
+        match self.concerns_large(&operations) {
+            true => write::execute(self, operations, false).await,
+            false => self.execute_plain(operations).await,
+        }
+    }
+
+    fn concerns_large(&self, operations: &[ClientOperation]) -> bool {
+        write::concerns(&self.exchange.borrow().cluster, operations)
+    }
+
+    /// The same for rows as they are stored: nothing is done about values that lie outside.
+    pub(crate) async fn execute_plain(
+        &self,
+        operations: Vec<ClientOperation>,
+    ) -> Result<Answers, Failure> {
         match self.result(Ask::Execute { operations, commit: false }).await? {
             ClientResult::Executed(answers) => Ok(answers),
             other => Err(failure(other)),
@@ -299,6 +330,11 @@ impl Kernel {
         &self,
         operations: Vec<ClientOperation>,
     ) -> Result<Answers, Failure> {
+        if self.concerns_large(&operations) {
+            let answers = write::execute(self, operations, true).await?;
+            let refused = answers.iter().find_map(|answer| answer.as_ref().err().cloned());
+            return refused.map_or(Ok(answers), |refusal| Err(Failure::Aborted(refusal)));
+        }
         // Whether it committed must be known: an interruption comes too late once it is sent.
         let waiting = Waiting::new(self, Ask::Execute { operations, commit: true });
         match waiting.next(false).await? {
@@ -309,6 +345,20 @@ impl Kernel {
 
     /// Runs operations that must all succeed, and with `commit` commits.
     pub async fn execute_all(
+        &self,
+        operations: Vec<ClientOperation>,
+        commit: bool,
+    ) -> Result<Vec<OperationAnswer>, Rejected> {
+        if self.concerns_large(&operations) {
+            let written = write::execute(self, operations, commit).await;
+            let rejected = |failure| Rejected { at: None, failure };
+            return all_of(written.map_err(rejected)?, commit);
+        }
+        self.execute_all_plain(operations, commit).await
+    }
+
+    /// The same for rows as they are stored: nothing is done about values that lie outside.
+    pub(crate) async fn execute_all_plain(
         &self,
         operations: Vec<ClientOperation>,
         commit: bool,
@@ -329,20 +379,7 @@ impl Kernel {
             }
             other => return Err(rejected(failure(other))),
         };
-        let mut all = Vec::with_capacity(answers.len());
-        for (at, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Ok(answer) => all.push(answer),
-                Err(refusal) => {
-                    let failure = match aborted {
-                        true => Failure::Aborted(refusal),
-                        false => Failure::Refused(refusal),
-                    };
-                    return Err(Rejected { at: Some(at), failure });
-                }
-            }
-        }
-        Ok(all)
+        all_of(answers, aborted)
     }
 
     /// Commits the transaction; nothing happens when none is open.
@@ -438,6 +475,24 @@ impl Kernel {
     pub async fn breathe(&self) -> Result<(), Failure> {
         self.sleep(Duration::ZERO).await
     }
+}
+
+/// The answers of operations that must all have succeeded.
+fn all_of(answers: Answers, aborted: bool) -> Result<Vec<OperationAnswer>, Rejected> {
+    let mut all = Vec::with_capacity(answers.len());
+    for (at, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(answer) => all.push(answer),
+            Err(refusal) => {
+                let failure = match aborted {
+                    true => Failure::Aborted(refusal),
+                    false => Failure::Refused(refusal),
+                };
+                return Err(Rejected { at: Some(at), failure });
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn failure(result: ClientResult) -> Failure {

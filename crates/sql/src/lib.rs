@@ -27,6 +27,7 @@ mod execute;
 mod facts;
 mod information;
 mod kernel;
+mod large;
 mod link;
 mod measures;
 mod node;

@@ -315,6 +315,7 @@ fn definition() -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     }
 }

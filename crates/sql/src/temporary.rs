@@ -338,6 +338,7 @@ async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     };
     match kernel.beside().change_schema(create).await {

@@ -16,7 +16,6 @@
 //! | JSON | variable bytes: its printed form |
 
 use collation::CollationId;
-use model::schema::ROW_SIZE_MAX;
 use model::{ColumnType, Value, ValueRef};
 
 use crate::datum::Datum;
@@ -24,7 +23,7 @@ use crate::decimal::Decimal;
 use crate::sql_type::{SqlType, TypeKind};
 use crate::temporal::{Date, DateTime, Time};
 
-/// The storage of a column of this type. TEXT and its kin hold up to the row limit.
+/// The storage of a column of this type, as far as values lie in their rows.
 pub fn storage_type(sql_type: &SqlType) -> ColumnType {
     let integer = |width| match sql_type.unsigned {
         true => ColumnType::UInt(width),
@@ -54,8 +53,11 @@ pub fn storage_type(sql_type: &SqlType) -> ColumnType {
     }
 }
 
-/// The longest stored value; a row has a few bytes beside it.
-pub const VALUE_SIZE_MAX: u16 = (ROW_SIZE_MAX - 64) as u16;
+/// The longest value that is stored in a row: all of those that differ in length take so much at
+/// most. TEXT, BLOB and JSON may lie outside.
+pub const VALUE_SIZE_MAX: u16 = u16::MAX;
+/// The longest value of TEXT, BLOB and JSON at all: what `max_allowed_packet` lets through.
+pub const LARGE_SIZE_MAX: usize = 1 << 30;
 
 fn max_bytes(sql_type: &SqlType) -> u16 {
     let width = match sql_type.collation {
@@ -67,7 +69,7 @@ fn max_bytes(sql_type: &SqlType) -> u16 {
         TypeKind::TinyText => 255,
         _ => u32::MAX,
     };
-    u16::try_from(bytes).unwrap_or(u16::MAX).min(VALUE_SIZE_MAX)
+    u16::try_from(bytes).unwrap_or(VALUE_SIZE_MAX)
 }
 
 /// The stored form of a value that `store` has made fit the type. A TIMESTAMP is given in UTC.

@@ -27,8 +27,8 @@ const BATCH_BYTES: usize = 256 << 10;
 pub enum Output {
     /// Rows of the program's result, all of which have passed.
     Block(Block),
-    /// Rows of the program's inputs, as they are stored, of which something cannot be computed:
-    /// nothing has been asked of them, and they are in no block.
+    /// Rows of the program's inputs, as they are stored, of which something cannot be computed, or
+    /// of which values lie elsewhere: nothing has been asked of them, and they are in no block.
     Rows(Vec<Row>),
 }
 
@@ -44,6 +44,8 @@ pub struct Machine {
     /// Rows that are computed with at a time, and given out.
     batch_rows: usize,
     rows: usize,
+    /// Rows of which values lie elsewhere.
+    referring: Vec<Row>,
     /// Bytes of texts in them.
     text_bytes: usize,
     /// Rows that have passed and are not given out.
@@ -83,6 +85,7 @@ impl Machine {
             inputs,
             batch_rows: batch_rows.clamp(1, BATCH_ROWS),
             rows: 0,
+            referring: Vec::new(),
             text_bytes: 0,
             block,
             groups,
@@ -98,6 +101,11 @@ impl Machine {
                 return;
             }
         }
+        let references = self.program.references;
+        if references.is_some_and(|column| !table.value(row, column).is_null()) {
+            self.set_aside(table, row);
+            return;
+        }
         for (input, vector) in self.program.inputs.iter().zip(&mut self.inputs) {
             let value = table.value(row, input.column);
             if let ValueRef::Bytes(bytes) = value {
@@ -111,9 +119,29 @@ impl Machine {
         }
     }
 
+    /// Keeps a row to be given out as it is.
+    fn set_aside(&mut self, table: &Table, row: &[u8]) {
+        let inputs = self.program.inputs.iter();
+        let values: Vec<ValueRef<'_>> =
+            inputs.map(|input| table.value(row, input.column)).collect();
+        let row = self.layout.encode(&values).expect("they were read from such a row");
+        self.referring.push(row);
+        if self.referring.len() == self.batch_rows {
+            self.give_referring();
+        }
+    }
+
+    fn give_referring(&mut self) {
+        if !self.referring.is_empty() {
+            let rows = std::mem::take(&mut self.referring);
+            self.outputs.push_back(Output::Rows(rows));
+        }
+    }
+
     /// There are no more rows: what is left is given out.
     pub fn finish(&mut self) {
         self.run();
+        self.give_referring();
         if self.block.rows() > 0 {
             self.give_block();
         }

@@ -23,6 +23,9 @@ pub struct Program {
     /// The columns that are read, each with how it lies in a vector. What cannot be computed is
     /// given out as rows of these columns.
     pub inputs: Vec<Input>,
+    /// A column that is NULL where all values of a row lie in it. Nothing is computed with other
+    /// rows: they are given out.
+    pub references: Option<ColumnId>,
     /// What is computed. A node refers to those before it.
     pub nodes: Vec<Node>,
     /// Truth values, all of which must be true of a row.
@@ -206,6 +209,9 @@ impl Program {
             if !lies_so(column.column_type, input.kind) {
                 return Err(Bad("a column is of another kind"));
             }
+        }
+        if self.references.is_some_and(|c| usize::from(c.0) >= table.columns.len()) {
+            return Err(Bad("no such column"));
         }
         self.check_nodes()
     }

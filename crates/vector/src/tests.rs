@@ -33,7 +33,7 @@ fn table() -> Table {
         id: TableId(1),
         name: "d.t".into(),
         version: 1,
-        unique_index_of: None,
+        hidden_behind: None,
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         columns,
         primary_key: vec![ColumnId(0)],
@@ -41,6 +41,7 @@ fn table() -> Table {
         partition_count: 1,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         writes_blocked: false,
         description: Description::default(),
     }
@@ -112,7 +113,7 @@ fn scalar(value: ScalarRef<'_>) -> Option<Scalar> {
 fn program(nodes: Vec<Node>, filter: Vec<NodeNumber>, yields: Yield) -> Program {
     let inputs_first = (0..KINDS.len() as u16).map(Node::Input);
     let nodes = inputs_first.chain(nodes).collect();
-    Program { inputs: inputs(), nodes, filter, yields, members: vec![] }
+    Program { inputs: inputs(), references: None, nodes, filter, yields, members: vec![] }
 }
 
 const BINARY: u16 = 63;
@@ -454,7 +455,7 @@ fn any_program(prng: &mut Prng) -> Program {
         true => KeySet::new(input, &[&keys]).into_iter().collect(),
         false => vec![],
     };
-    Program { inputs: inputs(), nodes, filter, yields, members }
+    Program { inputs: inputs(), references: None, nodes, filter, yields, members }
 }
 
 #[test]
@@ -466,4 +467,20 @@ fn stored_decimals_come_back() {
             assert_eq!(vector::decimal_of(&bytes), number, "{number} in {size}");
         }
     }
+}
+
+#[test]
+fn rows_that_refer_to_values_elsewhere_come_as_they_are() {
+    let rows: Vec<Vec<u8>> = (0..5_000)
+        .map(|n| row(n, if n % 3 == 0 { None } else { Some((n, "x", 0, 0, 0.0)) }))
+        .collect();
+    let groups =
+        Yield::Groups { keys: vec![], aggregates: vec![aggregate(AggregateFunction::Count, None)] };
+    // The second column is NULL where a row is whole.
+    let program = Program { references: Some(ColumnId(1)), ..program(vec![], vec![], groups) };
+    let (made, given_back) = run(&program, &rows);
+    assert_eq!(given_back, 3_333);
+    assert_eq!(made, [vec![Some(Scalar::Int(1_667))]]);
+    let beyond = Program { references: Some(ColumnId(99)), ..program };
+    assert!(beyond.check(&table()).is_err());
 }

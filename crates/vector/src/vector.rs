@@ -1,7 +1,7 @@
 //! The values of a column.
 
 use codec::{Codec, Decode, DecodeError, Describe, Encode, Format, Reader, Shape, Writer};
-use model::ValueRef;
+use model::{ColumnType, ValueRef};
 
 /// How values lie in a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
@@ -16,6 +16,18 @@ pub enum Kind {
     Decimal,
     /// Texts and bytes.
     Bytes,
+}
+
+impl Kind {
+    /// How any stored column can lie in a vector.
+    pub fn of_stored(column: ColumnType) -> Self {
+        match column {
+            ColumnType::Int(_) => Kind::Int,
+            ColumnType::UInt(_) => Kind::UInt,
+            ColumnType::Float => Kind::Float,
+            ColumnType::Fixed(_) | ColumnType::Variable(_) | ColumnType::Text { .. } => Kind::Bytes,
+        }
+    }
 }
 
 /// The values of a column. A NULL has some value too, which means nothing.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use model::row::RowError;
-use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef, ROW_SIZE_MAX};
+use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef};
 use model::{
     ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber,
     PartitionId, Refusal, Row, RowLayout, Table, TableId, Value,
@@ -201,7 +201,7 @@ fn fits_a_row(columns: &[Column]) -> bool {
     };
     // One NULL bit each, rounded up to a byte, and the layout's number.
     let fixed: usize = columns.iter().map(|column| size(column) + 1).sum();
-    columns.len() <= COLUMNS_MAX && fixed < ROW_SIZE_MAX
+    columns.len() <= COLUMNS_MAX && fixed < usize::from(u16::MAX)
 }
 
 /// Turns answered rows of one table and projection into values.

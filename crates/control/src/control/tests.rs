@@ -509,6 +509,7 @@ fn create(name: &str) -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     }
 }

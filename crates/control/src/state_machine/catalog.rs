@@ -1,13 +1,15 @@
 //! Alterations of the catalog: checks a definition against every limit, then publishes it.
 //!
 //! # Owns
-//! The effect of each `SchemaChange`; the definitions of the hidden tables behind unique indexes.
+//! The effect of each `SchemaChange`; the definitions of the hidden tables behind unique indexes
+//! and large values.
 //! # Guarantees
 //! A refused change leaves the state as it was. A published definition can be used without further
 //! checks: names resolve, keys and rows fit their limits.
 //! # Not here
 //! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
 
+mod large;
 mod names;
 
 use std::sync::Arc;
@@ -15,7 +17,8 @@ use std::sync::Arc;
 use model::schema::{BUCKET_COUNT, COLUMNS_MAX, INDEXES_MAX, KEY_SIZE_MAX, ROW_SIZE_MAX};
 use model::{
     ClusterState, Column, ColumnId, ColumnType, Description, ErrorCode, IndexId, IndexState,
-    KeyEncoder, OrderedIndexDef, RowLayout, SchemaChange, Table, TableId, UniqueIndexDef,
+    KeyEncoder, LargeForm, OrderedIndexDef, RowLayout, SchemaChange, Table, TableId,
+    UniqueIndexDef,
 };
 
 /// Longest name of a table, column or index, in bytes.
@@ -26,6 +29,8 @@ const DESCRIPTION_SIZE_MAX: usize = 4 << 20;
 const TABLES_MAX: usize = 20_320;
 /// Most row layouts of a table: the row carries the number in one byte.
 const LAYOUTS_MAX: usize = 255;
+/// Names no table.
+const NO_TABLE: TableId = TableId(0);
 
 /// Carries out `change`; the answer is the table concerned.
 pub(super) fn change(
@@ -34,8 +39,8 @@ pub(super) fn change(
 ) -> Result<TableId, ErrorCode> {
     match change {
         SchemaChange::CreateTable { .. } => create_table(state, change),
-        SchemaChange::AddColumns { table, columns, description } => {
-            add_columns(state, *table, columns, description.as_ref())
+        SchemaChange::AddColumns { table, columns, large, description } => {
+            add_columns(state, *table, columns, large.as_deref(), description.as_ref())
         }
         SchemaChange::Describe { table, version, renamed, description } => {
             describe(state, *table, *version, renamed, description)
@@ -99,6 +104,7 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         partition_count,
         ordered_indexes,
         unique_indexes,
+        large,
         description,
     } = change
     else {
@@ -124,14 +130,15 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         }
         names.push(name);
     }
-    check_table_count(state, 1 + unique_indexes.len())?;
+    check_table_count(state, 1 + unique_indexes.len() + usize::from(large.is_some()))?;
     check_description(description)?;
     let partition_count = partition_count_of(state, *partition_count)?;
     let mut table = Table {
-        id: TableId(take_id(state)),
+        // Taken when nothing can be refused any more.
+        id: NO_TABLE,
         name: name.clone(),
         version: 1,
-        unique_index_of: None,
+        hidden_behind: None,
         columns: columns.clone(),
         primary_key,
         distribution_key,
@@ -139,9 +146,14 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         layouts: vec![Arc::new(RowLayout::new(0, columns))],
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),
+        large: None,
         writes_blocked: false,
         description: description.clone(),
     };
+    if let Some(form) = large {
+        large::check(&table, form, 0)?;
+    }
+    table.id = TableId(take_id(state));
     for (name, key) in ordered_indexes {
         let id = IndexId(take_id(state));
         let columns = key.iter().map(|c| ColumnId(*c)).collect();
@@ -149,6 +161,9 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
     }
     for (name, key) in unique_indexes {
         push_unique_index(state, &mut table, name, key, IndexState::Online);
+    }
+    if let Some(form) = large {
+        large::add(state, &mut table, form);
     }
     state.table_names.insert(name.clone(), table.id);
     Ok(publish(state, table))
@@ -158,6 +173,7 @@ fn add_columns(
     state: &mut ClusterState,
     id: TableId,
     added: &[Column],
+    large: Option<&LargeForm>,
     description: Option<&Description>,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;
@@ -166,6 +182,7 @@ fn add_columns(
     if added.is_empty() || !readable || table.layouts.len() >= LAYOUTS_MAX {
         return Err(ErrorCode::BadDefinition);
     }
+    let before = table.columns.len();
     table.columns.extend_from_slice(added);
     check_columns(&table.columns)?;
     let layout = RowLayout::new(table.layouts.len() as u8, &table.columns);
@@ -173,6 +190,11 @@ fn add_columns(
     if let Some(description) = description {
         check_description(description)?;
         table.description = description.clone();
+    }
+    if let Some(form) = large {
+        check_table_count(state, 1)?;
+        large::check(&table, form, before)?;
+        large::add(state, &mut table, form);
     }
     table.version += 1;
     Ok(publish(state, table))
@@ -226,6 +248,9 @@ fn drop_table(state: &mut ClusterState, id: TableId) -> Result<TableId, ErrorCod
 fn remove(state: &mut ClusterState, table: &Table) {
     for index in &table.unique_indexes {
         state.tables.remove(&index.table);
+    }
+    if let Some(large) = &table.large {
+        state.tables.remove(&large.parts);
     }
     state.tables.remove(&table.id);
 }
@@ -291,7 +316,7 @@ fn drop_index(state: &mut ClusterState, id: TableId, index: IndexId) -> Result<T
 
 /// A copy of the definition to alter. Hidden tables are altered through their base table only.
 fn base_table(state: &ClusterState, id: TableId) -> Result<Table, ErrorCode> {
-    let table = state.tables.get(&id).filter(|t| t.unique_index_of.is_none());
+    let table = state.tables.get(&id).filter(|t| t.hidden_behind.is_none());
     table.map(|t| t.as_ref().clone()).ok_or(ErrorCode::UnknownTable)
 }
 
@@ -341,7 +366,7 @@ fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> 
         id,
         name: format!("{}/{name}", base.name),
         version: 1,
-        unique_index_of: Some(base.id),
+        hidden_behind: Some(base.id),
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         columns,
         primary_key: key.clone(),
@@ -349,6 +374,7 @@ fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> 
         partition_count: base.partition_count,
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),
+        large: None,
         writes_blocked: false,
         description: Arc::from([]),
     }
@@ -407,6 +433,7 @@ fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
     let nullable = columns.iter().filter(|c| c.nullable).count();
     // Layout number and NULL bits, then what each column takes at least.
     let mut size = 1 + nullable.div_ceil(8);
+    let mut variable = 0;
     for column in columns {
         check_name(&column.name)?;
         size += match column.column_type {
@@ -418,7 +445,10 @@ fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
             }
             ColumnType::Float => 8,
             ColumnType::Fixed(size) => usize::from(size),
-            ColumnType::Variable(_) | ColumnType::Text { .. } => 2,
+            ColumnType::Variable(_) | ColumnType::Text { .. } => {
+                variable += 1;
+                2
+            }
         };
         // The key encoder knows which values a type takes; NULL stands for "no default".
         let default = column.default.as_ref();
@@ -426,7 +456,9 @@ fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
             return Err(ErrorCode::BadDefinition);
         }
     }
-    if size <= ROW_SIZE_MAX { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+    // A layout has the places of fixed columns in two bytes.
+    let fits = size <= ROW_SIZE_MAX && size - 2 * variable <= usize::from(u16::MAX);
+    if fits { Ok(()) } else { Err(ErrorCode::BadDefinition) }
 }
 
 /// Checks the columns of a key: known, each once, NULL only where allowed, not too long.

@@ -265,6 +265,7 @@ fn table(name: &str) -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     }
 }

@@ -256,7 +256,7 @@ fn table() -> model::Table {
         id: PARTITION.table,
         name: "t".into(),
         version: 1,
-        unique_index_of: None,
+        hidden_behind: None,
         layouts: vec![Arc::new(model::RowLayout::new(0, &columns))],
         columns,
         primary_key: vec![model::ColumnId(0)],
@@ -264,6 +264,7 @@ fn table() -> model::Table {
         partition_count: 1,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         writes_blocked: false,
         description: Default::default(),
     }

@@ -381,6 +381,7 @@ fn create_table() -> SchemaChange {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     }
 }

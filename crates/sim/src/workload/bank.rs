@@ -234,6 +234,7 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
     };
     let program = Program {
         inputs: vec![input(0), input(1)],
+        references: None,
         nodes,
         filter: vec![3],
         yields,

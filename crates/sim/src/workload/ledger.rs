@@ -141,6 +141,7 @@ pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
         partition_count: 0,
         ordered_indexes: vec![("by_category".into(), vec![0, 3])],
         unique_indexes: vec![("by_tag".into(), vec![4])],
+        large: None,
         description: Default::default(),
     };
     let table = insist(session, change).await;

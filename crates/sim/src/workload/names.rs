@@ -34,6 +34,7 @@ pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![("by_name".into(), vec![1])],
+        large: None,
         description: Default::default(),
     };
     let table = insist(session, change).await;

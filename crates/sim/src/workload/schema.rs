@@ -77,7 +77,7 @@ impl Maker {
             let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
             return change(
                 session,
-                SchemaChange::AddColumns { table, columns, description: None },
+                SchemaChange::AddColumns { table, columns, large: None, description: None },
                 &[],
             )
             .await;
@@ -151,7 +151,7 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
     let generation = session.generation();
     insert_rows(session, table, 0).await?;
     let columns = vec![column("late", ColumnType::Int(8))];
-    let add = SchemaChange::AddColumns { table, columns, description: None };
+    let add = SchemaChange::AddColumns { table, columns, large: None, description: None };
     change(session, add, &[ErrorCode::BadDefinition, ErrorCode::TableExists]).await?;
     insert_rows(session, table, ROWS).await?;
     let (name, columns) = ("by_a".to_string(), vec![1]);

@@ -1,8 +1,9 @@
 //! ANALYZE, CHECK, CHECKSUM, OPTIMIZE, REPAIR TABLE.
 //!
 //! # Guarantees
-//! CHECK compares all replicas of a table row by row, and CHECKSUM sums up its rows, as of one
-//! snapshot: neither disturbs changes, nor is disturbed by them. The other statements have nothing
+//! CHECK compares all replicas of a table row by row, and its rows with the parts of large values;
+//! CHECKSUM sums up its rows. Both do so as of one snapshot, and neither disturbs changes, nor is
+//! disturbed by them. The other statements have nothing
 //! to do, and say so as MySQL does.
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use sqltype::{Datum, SqlType};
 use wire::Inspection;
 
 use crate::kernel::{Failure, Kernel};
+use crate::large::check;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 
@@ -80,6 +82,10 @@ async fn checksum(
 
 async fn sum_of_rows(session: &Session, table: &Arc<Table>) -> Result<u64, Failure> {
     let snapshot = Snapshot::open(session).await?;
+    if table.large.is_some() {
+        // What is stored names values by chance.
+        return check::sum(&snapshot.kernel, table, snapshot.epoch).await;
+    }
     let mut sum = 0u64;
     for partition in partitions(table) {
         let primary = session.kernel.cluster().primary(partition);
@@ -102,6 +108,20 @@ fn lost(partition: PartitionId) -> Failure {
 /// Compares the replicas of a table; how they differ, if they do.
 async fn compare(session: &Session, table: &Arc<Table>) -> Result<Option<String>, Failure> {
     let snapshot = Snapshot::open(session).await?;
+    let parts = check::parts_table(&snapshot.kernel, table)?;
+    for table in [Some(table), parts.as_ref()].into_iter().flatten() {
+        if let Some(difference) = compare_replicas(session, &snapshot, table).await? {
+            return Ok(Some(difference));
+        }
+    }
+    check::check(&snapshot.kernel, table, snapshot.epoch).await
+}
+
+async fn compare_replicas(
+    session: &Session,
+    snapshot: &Snapshot,
+    table: &Arc<Table>,
+) -> Result<Option<String>, Failure> {
     for partition in partitions(table) {
         let cluster = session.kernel.cluster();
         let replicas = &cluster.slot_of(partition).replicas;

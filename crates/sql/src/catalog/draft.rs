@@ -23,7 +23,7 @@ use super::{
 use crate::session::Session;
 
 /// Most columns of a table.
-const COLUMNS_MAX: usize = model::schema::COLUMNS_MAX - 1;
+const COLUMNS_MAX: usize = model::schema::COLUMNS_MAX - 2;
 /// Longest row of MySQL, texts and blobs left out.
 const ROW_SIZE_MAX: usize = 65_535;
 

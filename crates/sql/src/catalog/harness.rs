@@ -113,6 +113,8 @@ impl Harness {
                 Statement::Set(items) => crate::variables::set(session, items, &[]).await,
                 Statement::SetTransaction(set) => crate::variables::set_transaction(session, set),
                 Statement::Insert(insert) => crate::execute::insert(session, insert, &[]).await,
+                Statement::Update(update) => crate::execute::update(session, update, &[]).await,
+                Statement::Delete(delete) => crate::execute::delete(session, delete, &[]).await,
                 statement => crate::ddl::run(session, statement).await,
             }
         })
@@ -210,15 +212,14 @@ impl World {
             Ask::Read { reads, .. } => {
                 let read = |read: client::ClientRead| {
                     let ReadKey::Primary(key) = &read.key else { panic!("{read:?}") };
-                    self.find(read.table, key).map(|at| self.rows[&read.table][at].clone())
+                    let row = self.find(read.table, key).map(|at| &self.rows[&read.table][at]);
+                    row.map(|row| projected(row, &read.projection))
                 };
                 ClientResult::Read(reads.into_iter().map(read).collect())
             }
             Ask::Scan(spec) => {
                 let mut rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
-                if let wire::Projection::Columns(columns) = &spec.projection {
-                    rows = rows.iter().map(|row| pick(row, columns)).collect();
-                }
+                rows = rows.iter().map(|row| projected(row, &spec.projection)).collect();
                 self.scans.insert(ticket, *spec);
                 ClientResult::ScanRows { rows, blocks: Vec::new(), finished: true }
             }
@@ -299,8 +300,10 @@ impl World {
         };
         let table = operation.table;
         match operation.action {
-            OperationAction::Read { key, .. } => match self.find(table, &key) {
-                Some(at) => Ok(OperationAnswer::Row(self.rows[&table][at].clone())),
+            OperationAction::Read { key, projection, .. } => match self.find(table, &key) {
+                Some(at) => {
+                    Ok(OperationAnswer::Row(projected(&self.rows[&table][at], &projection)))
+                }
                 None => Err(ErrorCode::RowNotFound.into()),
             },
             OperationAction::Insert { row } => {
@@ -332,8 +335,24 @@ impl World {
                 self.rows.get_mut(&table).expect("a row was found").remove(at);
                 Ok(OperationAnswer::Written { existed: true })
             }
-            OperationAction::Upsert { .. } => panic!("not asked for in these tests"),
+            OperationAction::Upsert { row } => {
+                let existed = self.find(table, &pick(&row, &definition.primary_key));
+                let rows = self.rows.entry(table).or_default();
+                match existed {
+                    Some(at) => rows[at] = row,
+                    None => rows.push(row),
+                }
+                Ok(OperationAnswer::Written { existed: existed.is_some() })
+            }
         }
+    }
+}
+
+fn projected(row: &[Value], projection: &wire::Projection) -> Vec<Value> {
+    match projection {
+        wire::Projection::All => row.to_vec(),
+        wire::Projection::Nothing => Vec::new(),
+        wire::Projection::Columns(columns) => pick(row, columns),
     }
 }
 

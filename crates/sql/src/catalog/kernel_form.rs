@@ -8,6 +8,7 @@
 //! | no PRIMARY KEY | a column that nobody sees, filled from a sequence |
 //! | UNIQUE KEY `u` | unique index `u`, and unless `USING HASH` an ordered index `u#o` |
 //! | KEY `k` | ordered index `k` |
+//! | TEXT, BLOB, JSON | columns whose values may lie outside of their rows, see `large` |
 //!
 //! # Owns
 //! The request that makes a table, and the way back from a kernel table and its description.
@@ -30,6 +31,7 @@ use crate::temporary::shown_name;
 
 use super::draft::{Complete, Draft, Rules};
 use super::key::PRIMARY;
+use super::large;
 use super::text::{self, Parts, Style};
 use super::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, KeyPart, TableDefinition,
@@ -109,25 +111,29 @@ pub(crate) fn create(full_name: &str, name: &str, table: &Complete) -> SchemaCha
             vec![position(table.columns.len())]
         }
     };
+    let partitioning = table.options.partitioning.clone().unwrap_or_default();
+    let place = |name: &String| {
+        let at = table.columns.iter().position(|column| same_name(&column.name, name));
+        position(at.expect("a complete definition partitions by its columns"))
+    };
+    let distribution_key: Vec<u16> = partitioning.columns.iter().map(place).collect();
+    let distributed = if distribution_key.is_empty() { &primary_key } else { &distribution_key };
+    let large = large::define(&table.columns, &mut columns, distributed);
     let (mut ordered_indexes, mut unique_indexes) = (Vec::new(), Vec::new());
     for form in table.keys.iter().flat_map(indexes_of) {
         let columns = form.columns.iter().map(|at| position(*at)).collect();
         let list = if form.unique { &mut unique_indexes } else { &mut ordered_indexes };
         list.push((form.name, columns));
     }
-    let partitioning = table.options.partitioning.clone().unwrap_or_default();
-    let place = |name: &String| {
-        let at = table.columns.iter().position(|column| same_name(&column.name, name));
-        position(at.expect("a complete definition partitions by its columns"))
-    };
     SchemaChange::CreateTable {
         name: full_name.to_owned(),
         columns,
         primary_key,
-        distribution_key: partitioning.columns.iter().map(place).collect(),
+        distribution_key,
         partition_count: partitioning.count.unwrap_or(0),
         ordered_indexes,
         unique_indexes,
+        large,
         description: description(name, table.parts()),
     }
 }

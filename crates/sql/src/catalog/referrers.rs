@@ -70,7 +70,7 @@ impl Definitions {
     fn list_referrers(&self, cluster: &Arc<ClusterState>) -> Result<(), SqlError> {
         let before = std::mem::take(&mut *self.referrers.borrow_mut());
         let mut referrers = Referrers::default();
-        for table in cluster.tables.values().filter(|table| table.unique_index_of.is_none()) {
+        for table in cluster.tables.values().filter(|table| table.hidden_behind.is_none()) {
             let known = before.known.get(&table.id).filter(|known| known.0 == table.version);
             let definition = match known {
                 Some((_, definition)) => definition.clone(),

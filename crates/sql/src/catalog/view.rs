@@ -68,6 +68,7 @@ pub(crate) fn create(full_name: &str, description: Description) -> SchemaChange 
         partition_count: 1,
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),
+        large: None,
         description,
     }
 }

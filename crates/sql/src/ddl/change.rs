@@ -23,6 +23,7 @@ use super::alter::Altered;
 use super::{change, foreign_key, refused};
 use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
+use crate::catalog::large;
 use crate::catalog::names::TableName;
 use crate::catalog::text::Parts;
 use crate::catalog::{
@@ -96,6 +97,9 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
             renamed.push((before.column, column.name.clone()));
         }
     }
+    let new_columns: Vec<&ColumnDefinition> = added.iter().map(|at| &new.columns[*at]).collect();
+    let as_kernel = |column: &&ColumnDefinition| kernel_form::column(column, Value::Null);
+    large::extend(&old.table, &new_columns, &mut new_columns.iter().map(as_kernel).collect())?;
     let (built, stay) = wanted_indexes(altered);
     let own = |index: &IndexId| !stay.contains(index);
     let all = kernel_indexes(&old.table);
@@ -270,14 +274,18 @@ pub(super) async fn run(
     }
     if !plan.added.is_empty() {
         check_version(session, id, version)?;
-        let columns = plan.added.iter().map(|at| added(session, &new.columns[*at])).collect();
+        let definitions: Vec<&ColumnDefinition> =
+            plan.added.iter().map(|at| &new.columns[*at]).collect();
+        let mut columns = definitions.iter().map(|column| added(session, column)).collect();
+        let large = large::extend(&old.table, &definitions, &mut columns).flatten();
         let last = plan.built.is_empty() && plan.renamed.is_empty() && linked.is_empty();
         let description = match last {
             true => final_description.clone(),
             false => with_columns(name, old, new, &plan.added),
         };
         let description = Some(description);
-        change(session, SchemaChange::AddColumns { table: id, columns, description }).await?;
+        change(session, SchemaChange::AddColumns { table: id, columns, large, description })
+            .await?;
         version += 1;
     }
     let built = build(session, name, old, &plan.built).await?;

@@ -25,6 +25,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 use super::alter::Altered;
 use super::change::is_value_kept;
 use super::{change, foreign_key, refused};
+use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::{TableName, copy_name};
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form, same_name};
 use crate::error::of_refusal;
@@ -33,6 +34,7 @@ use crate::execute::row::{RowMaker, implicit_default};
 use crate::execute::run::Run;
 use crate::execute::scan::datum_of;
 use crate::kernel::{Failure, Kernel};
+use crate::large::size_of;
 use crate::plan::Planner;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -42,6 +44,8 @@ use crate::temporary::shown_name;
 const CLAIMS: &str = "#alterations";
 /// Rows copied in one transaction.
 const BATCH: usize = 256;
+/// Bytes of large values after which a batch ends.
+const BATCH_BYTES: usize = 4 << 20;
 /// How often a batch is tried that meets a failing node.
 const ATTEMPTS_MAX: u32 = 20;
 /// The pause before a batch is tried again, and between two looks at a table that is being copied.
@@ -197,6 +201,7 @@ async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
         partition_count: 0,
         ordered_indexes: vec![],
         unique_indexes: vec![],
+        large: None,
         description: Default::default(),
     };
     match kernel.beside().change_schema(create).await {
@@ -312,6 +317,13 @@ struct Copy<'a> {
     known: Vec<usize>,
 }
 
+/// A row of a table that nobody changes, with the values that lie outside of it.
+async fn whole(reader: &Reader, row: Values) -> Result<Values, SqlError> {
+    let completed = reader.complete(vec![row]).await?.into_iter().next();
+    let gone = || SqlError::from(Failure::Refused(ErrorCode::SchemaChanged.into()));
+    completed.and_then(|completed| completed.values).ok_or_else(gone)
+}
+
 /// A row of the new table, and its values as they are stored.
 struct Made {
     row: Vec<Datum>,
@@ -331,14 +343,24 @@ impl<'a> Copy<'a> {
     async fn rows(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
         let spec = ScanSpec::heap(self.altered.old.table.id);
         let mut scan = run.session.kernel.scan(spec);
-        let mut batch = Vec::new();
+        let reader = Reader {
+            kernel: run.session.kernel.clone(),
+            table: self.altered.old.table.clone(),
+            mode: ReadMode::Committed,
+            projection: Projection::All,
+        };
+        let references = reader.references();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(rows) = scan.next().await? {
             for row in rows {
+                bytes += references.map_or(0, |at| size_of(&row[at]));
+                let row = whole(&reader, row).await?;
                 self.records += 1;
                 run.context.row_number = self.records;
                 batch.push(self.made(run, row).await?);
-                if batch.len() == BATCH {
+                if batch.len() == BATCH || bytes >= BATCH_BYTES {
                     self.insert(run, std::mem::take(&mut batch)).await?;
+                    bytes = 0;
                 }
             }
             run.worked(BATCH).await?;

@@ -26,6 +26,7 @@ use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::datum_of;
 use crate::kernel::Failure;
+use crate::large::read::complete_locked;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
 use crate::plan::operator::{Formula, QueryPlan, Subplan};
@@ -606,6 +607,7 @@ async fn update_duplicate(
     new: New,
     old: Vec<Value>,
 ) -> Result<u64, SqlError> {
+    let old = complete_locked(&run.session.kernel, &plan.maker.definition.table, old).await?;
     let definition = &plan.maker.definition;
     let before: Row = definition
         .columns

@@ -12,9 +12,11 @@ use model::Value;
 use sql_expression::{Expression, Node, SqlError};
 use sqltype::Datum;
 
+use crate::access::{Reader, Values};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, reader_of};
+use crate::kernel::Failure;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
@@ -83,17 +85,22 @@ impl PointSelect {
             StoredKey::Unusable => return Ok(None),
         };
         let mut run = Run::new(session, &[]);
-        let found = match reader_of(&mut run, &self.scan).await {
-            Ok(reader) => reader.by_primary_key(vec![key]).await.map_err(SqlError::from),
+        let mut found = match reader_of(&mut run, &self.scan).await {
+            Ok(reader) => row_of(&reader, key).await.map_err(SqlError::from),
             Err(error) => Err(error),
         };
-        let row: Option<Vec<Datum>> = found.as_ref().ok().and_then(|rows| {
-            let values = rows.first()?.as_ref()?;
-            let pick = |at: &usize| {
+        let row: Option<Vec<Datum>> = found.as_mut().ok().and_then(|found| {
+            let mut values = found.take()?;
+            let pick = |(number, at): (usize, &usize)| {
                 let sql_type = &definition.columns[self.scan.wanted[*at]].sql_type;
-                datum_of(values[*at].clone(), sql_type, &run)
+                // The last use of a value takes it: it may be a large one.
+                let value = match self.picked[number + 1..].contains(at) {
+                    true => values[*at].clone(),
+                    false => std::mem::replace(&mut values[*at], Value::Null),
+                };
+                datum_of(value, sql_type, &run)
             };
-            Some(self.picked.iter().map(pick).collect())
+            Some(self.picked.iter().enumerate().map(pick).collect())
         });
         run.finish();
         found?;
@@ -110,6 +117,13 @@ impl PointSelect {
         session.found_rows = 0;
         Outcome::Rows
     }
+}
+
+/// The whole row with a primary key.
+async fn row_of(reader: &Reader, key: Values) -> Result<Option<Values>, Failure> {
+    let found = reader.by_primary_key(vec![key]).await?.into_iter().flatten().collect();
+    let completed = reader.complete(found).await?.into_iter().next();
+    Ok(completed.and_then(|completed| completed.values))
 }
 
 /// What the key of a statement on one row came to.

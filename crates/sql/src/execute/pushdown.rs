@@ -11,11 +11,12 @@
 
 use std::sync::Arc;
 
+use model::ColumnId;
 use sql_expression::{
     Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Block, Program, Vector};
+use vector::{Block, Input, Kind, Program, Vector};
 
 use crate::execute::run::{Row, Run, with_parameters};
 use crate::execute::scan::given_datum;
@@ -33,6 +34,7 @@ pub(crate) fn conditions(context: &EvalContext, scan: &TableScan) -> Option<(Arc
     for at in &scan.wanted {
         builder.give_column(scan.offset + at)?;
     }
+    leave_large(scan, &mut builder);
     Some((Arc::new(builder.finish()?), known == scan.conditions.len()))
 }
 
@@ -64,6 +66,22 @@ pub(crate) fn columns(scan: &TableScan) -> Vec<Option<ProgramColumn>> {
     columns
 }
 
+/// Has rows come as they are of which large values are wanted that do not lie in them.
+pub(crate) fn leave_large(scan: &TableScan, builder: &mut ProgramBuilder<'_>) {
+    let table = &scan.definition.table;
+    let columns = scan.kernel_columns();
+    let Some(large) = table.large.as_ref().filter(|large| columns.contains(&large.references))
+    else {
+        return;
+    };
+    let needed = columns[scan.wanted.len()..].iter();
+    let input = |column: &ColumnId| Input {
+        column: *column,
+        kind: Kind::of_stored(table.columns[usize::from(column.0)].column_type),
+    };
+    builder.leave(large.references, needed.map(input).collect());
+}
+
 /// A program for the groups over a scan.
 #[derive(Debug)]
 pub(crate) struct GroupProgram {
@@ -90,6 +108,7 @@ pub(crate) fn groups(
     if filter(context, scan, &mut builder) < scan.conditions.len() {
         return None;
     }
+    leave_large(scan, &mut builder);
     groups_by(context, aggregate, &columns, builder)
 }
 

@@ -22,6 +22,7 @@ use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
 use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
+use crate::execute::large::Outside;
 use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
@@ -35,9 +36,20 @@ pub(crate) enum TableCursor<'p> {
     /// Not begun.
     New(&'p TableScan),
     /// Rows by key.
-    Keys { scan: &'p TableScan, reader: Box<Reader>, keys: VecDeque<Values>, unique: bool },
+    Keys {
+        scan: &'p TableScan,
+        reader: Box<Reader>,
+        keys: VecDeque<Values>,
+        unique: bool,
+        outside: Option<Box<Outside>>,
+    },
     /// Rows of scans, one after the other.
-    Scans { scan: &'p TableScan, open: VecDeque<Scan>, checks: Checks },
+    Scans {
+        scan: &'p TableScan,
+        open: VecDeque<Scan>,
+        checks: Checks,
+        outside: Option<Box<Outside>>,
+    },
     /// Nothing more.
     Done,
 }
@@ -125,11 +137,26 @@ impl<'p> TableCursor<'p> {
         Ok(Some((rows, blocks)))
     }
 
-    /// The next of what is found, as it is stored.
+    /// The next of what is found, as it is stored; perhaps nothing.
     pub(crate) async fn next_found(
         &mut self,
         run: &mut Run<'_>,
     ) -> Result<Option<Found<'p>>, SqlError> {
+        if let Some((scan, outside)) = self.outside()
+            && outside.has_rows()
+        {
+            let (values, checks) = outside.next(run, scan).await?;
+            return Ok(Some(Found { scan, values, checks, blocks: Vec::new() }));
+        }
+        let mut found = self.next_read(run).await?;
+        if let (Some(found), Some((_, outside))) = (&mut found, self.outside()) {
+            outside.take(std::mem::take(&mut found.values), found.checks);
+        }
+        Ok(found)
+    }
+
+    /// The same, of rows without the values that lie outside of them.
+    async fn next_read(&mut self, run: &mut Run<'_>) -> Result<Option<Found<'p>>, SqlError> {
         loop {
             match self {
                 Self::Done => return Ok(None),
@@ -137,7 +164,7 @@ impl<'p> TableCursor<'p> {
                     let scan = *scan;
                     *self = begin(run, scan, None).await?;
                 }
-                Self::Keys { scan, reader, keys, unique } => {
+                Self::Keys { scan, reader, keys, unique, .. } => {
                     if keys.is_empty() {
                         *self = Self::Done;
                         continue;
@@ -152,7 +179,7 @@ impl<'p> TableCursor<'p> {
                     let values = rows.into_iter().flatten().collect();
                     return Ok(Some(Found { scan, values, checks: true, blocks: Vec::new() }));
                 }
-                Self::Scans { scan, open, checks } => match open.front_mut() {
+                Self::Scans { scan, open, checks, .. } => match open.front_mut() {
                     Some(first) => match first.next_part().await? {
                         Some((values, blocks)) => {
                             return Ok(Some(Found { scan, values, checks: checks.rows, blocks }));
@@ -164,6 +191,16 @@ impl<'p> TableCursor<'p> {
                     None => *self = Self::Done,
                 },
             }
+        }
+    }
+
+    /// What is kept of rows that have to be completed.
+    fn outside(&mut self) -> Option<(&'p TableScan, &mut Outside)> {
+        match self {
+            Self::Keys { scan, outside, .. } | Self::Scans { scan, outside, .. } => {
+                Some((*scan, outside.as_deref_mut()?))
+            }
+            Self::New(_) | Self::Done => None,
         }
     }
 }
@@ -208,11 +245,13 @@ async fn begin<'p>(
 ) -> Result<TableCursor<'p>, SqlError> {
     let located = locate(run, scan, &[])?;
     let reader = Box::new(reader_of(run, scan).await?);
+    let outside = Outside::of(scan, &reader);
     let (ranges, exact) = match located {
         Located::Nothing => return Ok(TableCursor::Done),
         Located::Keys(keys) => {
             let unique = matches!(scan.path, AccessPath::Unique { .. });
-            return Ok(TableCursor::Keys { scan, reader, keys: distinct(keys), unique });
+            let keys = distinct(keys);
+            return Ok(TableCursor::Keys { scan, reader, keys, unique, outside });
         }
         Located::Ranges { ranges, exact } => (ranges, exact),
         Located::All => (vec![ScanRange::Heap], false),
@@ -243,7 +282,7 @@ async fn begin<'p>(
     }
     let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
     let open = ranges.into_iter().map(scan_of).collect();
-    Ok(TableCursor::Scans { scan, open, checks })
+    Ok(TableCursor::Scans { scan, open, checks, outside })
 }
 
 /// The same key twice finds the same row once.
@@ -700,8 +739,10 @@ pub(crate) async fn look_up(
             AccessPath::Unique { index, .. } => reader.by_unique_key(*index, keys).await?,
             _ => reader.by_primary_key(keys).await?,
         };
-        for (at, values) in owners.into_iter().zip(values) {
-            if let Some(values) = values {
+        let (owners, values): (Vec<usize>, Vec<Values>) =
+            owners.into_iter().zip(values).filter_map(|(at, row)| Some((at, row?))).unzip();
+        for (at, completed) in owners.into_iter().zip(reader.complete(values).await?) {
+            if let Some(values) = completed.values {
                 let mut row = rows[at].clone();
                 fill(scan, values, &mut row, run);
                 found[at].push(row);
@@ -720,7 +761,8 @@ pub(crate) async fn look_up(
             return Ok(found);
         }
         for (at, scanning) in open {
-            for values in scanning.collect().await? {
+            for completed in reader.complete(scanning.collect().await?).await? {
+                let Some(values) = completed.values else { continue };
                 let mut row = rows[at].clone();
                 fill(scan, values, &mut row, run);
                 found[at].push(row);

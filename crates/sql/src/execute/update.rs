@@ -14,6 +14,7 @@ use wire::{LockMode, WaitPolicy};
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::execute::cursor;
 use crate::execute::insert::{BATCH, leave_out, stored};
+use crate::execute::large;
 use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
@@ -210,6 +211,7 @@ fn find_with(
             table.lock = Some((LockMode::Exclusive, WaitPolicy::Wait));
         }
     }
+    leave_unread(&mut tables, &conditions, &keys, &bound);
     let width = scope.width() as usize;
     let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
     if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {
@@ -223,6 +225,23 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+/// Large columns of the only table that nothing uses are not read.
+fn leave_unread(
+    tables: &mut [FromTable],
+    conditions: &[Expression],
+    keys: &[SortBy],
+    assignments: &[Assignment],
+) {
+    let [table] = tables else { return };
+    let keys = keys.iter().map(|key| &key.formula.expression);
+    let values = assignments.iter().map(|(_, _, formula)| &formula.expression);
+    let used: Vec<&Expression> = conditions.iter().chain(keys).chain(values).collect();
+    let assigned: Vec<usize> = assignments.iter().map(|(_, column, _)| *column).collect();
+    for column in large::unread(table, &used, &assigned) {
+        table.used.remove(&column);
+    }
 }
 
 /// Refuses to change what is no table.

@@ -14,6 +14,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::large::add_needed;
 use crate::plan::common_table::Recursion;
 use crate::plan::keyed::Keyed;
 use crate::plan::window::Windows;
@@ -218,11 +219,13 @@ pub(crate) struct TableScan {
 }
 
 impl TableScan {
-    /// The kernel's columns that are fetched.
+    /// The kernel's columns that are fetched: the wanted ones come first.
     pub(crate) fn kernel_columns(&self) -> Vec<ColumnId> {
         let hidden = self.hidden.and(self.definition.hidden_key);
         let wanted = self.wanted.iter().map(|at| self.definition.columns[*at].column);
-        wanted.chain(hidden).collect()
+        let mut columns = wanted.chain(hidden).collect();
+        add_needed(&self.definition.table, &mut columns);
+        columns
     }
 }
 

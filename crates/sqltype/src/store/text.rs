@@ -9,7 +9,7 @@ use crate::convert::text;
 use crate::datum::Datum;
 use crate::problem::{Problem, printable_start};
 use crate::sql_type::{SqlType, TypeKind};
-use crate::storage::{VALUE_SIZE_MAX, set_text};
+use crate::storage::{LARGE_SIZE_MAX, VALUE_SIZE_MAX, set_text};
 
 impl Storing<'_, '_, '_> {
     pub(super) fn text(&mut self, datum: Datum, from: &SqlType) -> Result<Datum, Problem> {
@@ -84,9 +84,10 @@ impl Storing<'_, '_, '_> {
         let of_type = match self.to.kind {
             TypeKind::TinyText => 255,
             TypeKind::Text => 65_535,
+            TypeKind::MediumText => 0xFF_FFFF,
             _ => usize::MAX,
         };
-        of_type.min(VALUE_SIZE_MAX.into())
+        of_type.min(LARGE_SIZE_MAX)
     }
 
     fn binary(&mut self, bytes: Box<[u8]>) -> Result<Datum, Problem> {

@@ -36,7 +36,7 @@ fn table() -> Table {
         id: TableId(1),
         name: "test.t".into(),
         version: 1,
-        unique_index_of: None,
+        hidden_behind: None,
         columns,
         primary_key: vec![ColumnId(0), ColumnId(1)],
         distribution_key: vec![ColumnId(0)],
@@ -44,6 +44,7 @@ fn table() -> Table {
         layouts: vec![Arc::new(layout)],
         ordered_indexes: vec![index(10, &[2]), index(11, &[1, 2])],
         unique_indexes: Vec::new(),
+        large: None,
         writes_blocked: false,
         description: Default::default(),
     }

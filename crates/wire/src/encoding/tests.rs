@@ -323,8 +323,8 @@ fn expressions_are_not_nested_without_end() {
 #[test]
 fn rows_to_be_stored_are_not_empty() {
     let row = |len: usize| Some(Row(vec![0; len].into()));
-    assert!(is_row(&None) && is_row(&row(1)) && is_row(&row(65_000)));
-    assert!(!is_row(&row(0)) && !is_row(&row(65_001)));
+    assert!(is_row(&None) && is_row(&row(1)) && is_row(&row(76_000)));
+    assert!(!is_row(&row(0)) && !is_row(&row(76_001)));
     assert!(!are_rows(&[(RowId(1), Epoch(1), row(1)), (RowId(2), Epoch(1), row(0))]));
     let write = StagedWrite {
         number: model::OperationNumber(1),

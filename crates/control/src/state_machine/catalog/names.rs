@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use model::{ClusterState, Description, ErrorCode, IndexId, Table, TableId};
 
 use super::{
-    base_table, check_description, check_name, check_table_count, publish, remove, take_id,
+    NO_TABLE, base_table, check_description, check_name, check_table_count, large, publish, remove,
+    take_id,
 };
 
 /// Most databases.
@@ -105,19 +106,17 @@ pub(super) fn truncate_table(state: &mut ClusterState, id: TableId) -> Result<Ta
         let mut hidden = hidden.as_ref().clone();
         index.id = IndexId(take_id(state));
         hidden.id = TableId(take_id(state));
-        hidden.unique_index_of = Some(new.id);
+        hidden.hidden_behind = Some(new.id);
         index.table = hidden.id;
         // There is nothing to build over no rows.
         index.state = model::IndexState::Online;
         publish(state, hidden);
     }
+    large::renew(state, &mut new);
     remove(state, &old);
     state.table_names.insert(new.name.clone(), new.id);
     Ok(publish(state, new))
 }
-
-/// Answers that concern no table name this one.
-const NO_TABLE: TableId = TableId(0);
 
 pub(super) fn create_database(
     state: &mut ClusterState,

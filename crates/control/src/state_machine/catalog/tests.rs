@@ -42,6 +42,7 @@ impl Catalog {
             partition_count: draft.partition_count,
             ordered_indexes: named(draft.ordered),
             unique_indexes: named(draft.unique),
+            large: draft.large,
             description: Description::default(),
         })
     }
@@ -64,6 +65,7 @@ struct Draft {
     partition_count: u16,
     ordered: Vec<(&'static str, Vec<u16>)>,
     unique: Vec<(&'static str, Vec<u16>)>,
+    large: Option<Box<LargeForm>>,
 }
 
 fn draft() -> Draft {
@@ -79,6 +81,7 @@ fn draft() -> Draft {
         partition_count: 0,
         ordered: vec![],
         unique: vec![],
+        large: None,
     }
 }
 
@@ -165,8 +168,8 @@ fn column_types_and_row_sizes_are_limited() {
         draft.columns[1].column_type = ColumnType::Fixed(size);
         draft
     };
-    // Layout number, NULL bits, the integer, the end offset of the text.
-    let fits = ROW_SIZE_MAX as u16 - 1 - 1 - 8 - 2;
+    // Layout number, NULL bits, the integer; the places of fixed columns have two bytes.
+    let fits = u16::MAX - 1 - 1 - 8;
     assert!(Catalog::new().create(with(fits)).is_ok());
     refused(with(fits + 1));
     refused(Draft { columns: vec![], ..draft() });
@@ -186,7 +189,7 @@ fn a_unique_index_has_a_hidden_table() {
     assert_eq!(index.state, IndexState::Online);
     let hidden = catalog.table(index.table);
     assert_eq!(hidden.name, "items/by_label");
-    assert_eq!(hidden.unique_index_of, Some(id));
+    assert_eq!(hidden.hidden_behind, Some(id));
     let names: Vec<&str> = hidden.columns.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["label", "shelf", "id"]);
     assert!(hidden.columns.iter().all(|c| !c.nullable));
@@ -261,7 +264,7 @@ fn the_number_of_indexes_is_limited() {
 fn added_columns_make_a_layout() {
     let mut catalog = Catalog::new();
     let table = catalog.create(draft()).unwrap();
-    let add = |columns| SchemaChange::AddColumns { table, columns, description: None };
+    let add = |columns| SchemaChange::AddColumns { table, columns, large: None, description: None };
     let plain = column("weight", ColumnType::UInt(2), false);
     assert_eq!(catalog.run(add(vec![plain.clone()])), Err(ErrorCode::BadDefinition));
     assert_eq!(catalog.run(add(vec![])), Err(ErrorCode::BadDefinition));
@@ -342,7 +345,7 @@ fn a_replacement_takes_the_name_and_truncation_gives_new_identities() {
     let after = catalog.table(fresh).clone();
     assert_ne!(before.unique_indexes[0].table, after.unique_indexes[0].table);
     assert_eq!(after.unique_indexes[0].state, IndexState::Online);
-    assert_eq!(catalog.table(after.unique_indexes[0].table).unique_index_of, Some(fresh));
+    assert_eq!(catalog.table(after.unique_indexes[0].table).hidden_behind, Some(fresh));
     assert_eq!(catalog.log.state.tables.len(), 2);
 }
 
@@ -402,4 +405,86 @@ fn changes_together_are_made_all_or_none() {
         Err(ErrorCode::SchemaChanged)
     );
     assert_eq!(catalog.run(together(known, vec![describe(4)])), Ok(id));
+}
+
+/// With a large text, and references behind it.
+fn with_large() -> Draft {
+    let mut draft = draft();
+    draft.columns.push(column("references", ColumnType::Variable(100), true));
+    Draft { large: Some(LargeForm { columns: vec![2], references: 3 }.into()), ..draft }
+}
+
+#[test]
+fn parts_of_large_values_lie_in_a_hidden_table() {
+    let mut catalog = Catalog::new();
+    let id = catalog.create(Draft { partition_count: 7, ..with_large() }).unwrap();
+    let large = catalog.table(id).large.clone().unwrap();
+    assert_eq!((&large.columns[..], large.references), (&[ColumnId(2)][..], ColumnId(3)));
+    let parts = catalog.table(large.parts).clone();
+    assert_eq!(parts.hidden_behind, Some(id));
+    assert_eq!((parts.partition_count, parts.columns.len()), (7, 4));
+    assert_eq!(parts.primary_key, [0, 1, 2].map(ColumnId));
+    // A row and its parts lie in the same partition.
+    let key = |rest: &[Value]| [&[Value::Int(4711)], rest].concat();
+    let of_part = parts.partition_of_key(&key(&[Value::UInt(9), Value::UInt(3)]));
+    assert_eq!(catalog.table(id).partition_of_key(&key(&[])), of_part);
+    let drop = SchemaChange::DropTable { table: large.parts };
+    assert_eq!(catalog.run(drop), Err(ErrorCode::UnknownTable));
+    let new = catalog.run(SchemaChange::TruncateTable { table: id }).unwrap();
+    let renewed = catalog.table(new).large.clone().unwrap();
+    assert_ne!(renewed.parts, large.parts);
+    assert_eq!(catalog.table(renewed.parts).hidden_behind, Some(new));
+    assert!(!catalog.log.state.tables.contains_key(&large.parts));
+    catalog.run(SchemaChange::DropTable { table: new }).unwrap();
+    assert!(catalog.log.state.tables.is_empty());
+}
+
+#[test]
+fn columns_are_large_if_they_can_be() {
+    let form = |columns: &[u16], references| {
+        let large = Some(LargeForm { columns: columns.to_vec(), references }.into());
+        Draft { large, ..with_large() }
+    };
+    // Nothing, a number, a column twice, the references, one that is not there.
+    for columns in [&[][..], &[1], &[2, 2], &[3], &[4]] {
+        refused(form(columns, 3));
+    }
+    // References in a number, in no column; ones that may not be NULL.
+    refused(form(&[2], 1));
+    refused(form(&[2], 4));
+    let mut draft = with_large();
+    draft.columns[3].nullable = false;
+    refused(draft);
+    // Parts must have a key too: 12 bytes longer.
+    let with_key = |max| {
+        let mut draft = with_large();
+        draft.columns.push(column("k", ColumnType::Variable(max), false));
+        Draft { primary_key: vec![4], ..draft }
+    };
+    let fits = (KEY_SIZE_MAX - 12 - 2) as u16 / 2;
+    assert!(Catalog::new().create(with_key(fits)).is_ok());
+    refused(with_key(fits + 1));
+}
+
+#[test]
+fn large_columns_are_added() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    let text = |name: &str| column(name, ColumnType::Variable(500), true);
+    let add = |columns, large: Option<(&[u16], u16)>| SchemaChange::AddColumns {
+        table,
+        columns,
+        large: large.map(|(c, references)| LargeForm { columns: c.to_vec(), references }.into()),
+        description: None,
+    };
+    // Values of a column that is there lie in their rows already.
+    let before = add(vec![text("a"), text("r")], Some((&[2], 4)));
+    assert_eq!(catalog.run(before), Err(ErrorCode::BadDefinition));
+    catalog.run(add(vec![text("a"), text("r")], Some((&[3], 4)))).unwrap();
+    let parts = catalog.table(table).large.clone().unwrap().parts;
+    let other = add(vec![text("b"), text("s")], Some((&[5], 6)));
+    assert_eq!(catalog.run(other), Err(ErrorCode::BadDefinition));
+    catalog.run(add(vec![text("b")], Some((&[5], 4)))).unwrap();
+    let large = catalog.table(table).large.clone().unwrap();
+    assert_eq!((large.columns, large.parts), (vec![ColumnId(3), ColumnId(5)], parts));
 }

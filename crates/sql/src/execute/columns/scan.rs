@@ -50,6 +50,7 @@ impl<'p> ScanCursor<'p> {
             }
         }
         let others = Conditions::new(run, others.into_iter(), &shape)?;
+        pushdown::leave_large(scan, &mut builder);
         let (program, cursor, blocks) = (Arc::new(builder.finish()?), None, VecDeque::new());
         Some(Self { scan, shape, program, given, others, cursor, blocks })
     }

@@ -279,7 +279,9 @@ fn assignments(
         let table = &definition.table;
         let is_repeated = assigned.iter().any(|other| other.at == at);
         let is_unique = table.unique_indexes.iter().any(|index| index.columns.contains(&column));
-        if is_repeated || is_unique || table.primary_key.contains(&column) {
+        // Whether a large value changes is known when the old one is there as a whole.
+        let is_large = table.large.as_ref().is_some_and(|large| large.columns.contains(&column));
+        if is_repeated || is_unique || is_large || table.primary_key.contains(&column) {
             return Ok(None);
         }
         if matches!(assignment.value, ast::Expr::DefaultValue) {

@@ -28,6 +28,7 @@ use crate::execute::row::RowMaker;
 use crate::execute::run::{Boxed, Row, Run};
 use crate::execute::scan::datum_of;
 use crate::kernel::Scan;
+use crate::large::read::complete_locked;
 use crate::plan::Planner;
 
 /// The most tables that a change goes through, the statement's own among them, as in InnoDB.
@@ -306,6 +307,7 @@ async fn set_keys(
     let types = || child.key().columns.iter().map(|at| &table.columns[*at].sql_type);
     let mut pairs = Vec::with_capacity(rows.len());
     for (old, key) in rows {
+        let old = complete_locked(&run.session.kernel, &table.table, old).await?;
         // What does not fit cannot follow.
         let key = translated(key, types()).ok_or_else(|| is_referenced(table, child.key()))?;
         let mut new = old.clone();

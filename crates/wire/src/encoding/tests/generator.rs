@@ -152,6 +152,11 @@ fn change(number: u64) -> SchemaChange {
     let table = TableId(number as u32);
     match number % 2 {
         0 => SchemaChange::DropTable { table },
-        _ => SchemaChange::AddColumns { table, columns: vec![column], description: None },
+        _ => SchemaChange::AddColumns {
+            table,
+            columns: vec![column],
+            large: None,
+            description: None,
+        },
     }
 }
