@@ -25,7 +25,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use mysql_client::{QueryError, Session, TextRow};
+pub use mysql_client::{Answer, QueryError, Session, TextRow};
 
 /// How long anything outside may take before a test gives up: liveness, not speed.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -22,6 +22,28 @@ pub struct Session {
     sequence: u8,
 }
 
+/// A column of an answer, as the server describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name or alias.
+    pub name: String,
+    /// The protocol's number of its type.
+    pub kind: u8,
+}
+
+/// All that a server says to a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Empty for statements without rows.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<TextRow>,
+    /// How many rows were changed.
+    pub changed: u64,
+    /// How many warnings and notes there are.
+    pub warnings: u16,
+}
+
 /// Why a statement has no answer of the usual kind.
 #[derive(Debug)]
 pub enum QueryError {
@@ -87,38 +109,45 @@ impl Session {
 
     /// Runs a statement; its rows, none for statements without.
     pub fn query(&mut self, statement: &str) -> Result<Vec<TextRow>, QueryError> {
-        Ok(self.run(statement)?.0)
+        Ok(self.ask(statement)?.rows)
     }
 
     /// Runs a statement that changes rows; how many it has changed.
     pub fn execute(&mut self, statement: &str) -> Result<u64, QueryError> {
-        Ok(self.run(statement)?.1)
+        Ok(self.ask(statement)?.changed)
     }
 
-    /// The rows, and how many rows were changed.
-    fn run(&mut self, statement: &str) -> Result<(Vec<TextRow>, u64), QueryError> {
+    /// Runs a statement; all that the server says to it.
+    pub fn ask(&mut self, statement: &str) -> Result<Answer, QueryError> {
         self.sequence = 0;
         let mut command = vec![COM_QUERY];
         command.extend(statement.as_bytes());
         self.send(&command)?;
+        let mut answer = Answer::default();
         let first = self.packet()?;
         match first.first() {
-            Some(&OK) => return Ok((Vec::new(), changed(&first)?)),
+            Some(&OK) => {
+                (answer.changed, answer.warnings) = changed(&first)?;
+                return Ok(answer);
+            }
             Some(&ERROR) => return Err(refusal(&first)),
             _ => {}
         }
-        let columns = *first.first().ok_or_else(cut)? as usize;
-        for _ in 0..=columns {
-            // The columns, and what ends them.
-            self.packet()?;
+        let columns = length(&mut &first[..])?.ok_or_else(cut)?;
+        for _ in 0..columns {
+            answer.columns.push(column(&self.packet()?)?);
         }
-        let mut rows = Vec::new();
+        // What ends the columns.
+        self.packet()?;
         loop {
             let packet = self.packet()?;
             match packet.first() {
-                Some(&END) if packet.len() < 9 => return Ok((rows, 0)),
+                Some(&END) if packet.len() < 9 => {
+                    answer.warnings = two_bytes(&packet, 1)?;
+                    return Ok(answer);
+                }
                 Some(&ERROR) => return Err(refusal(&packet)),
-                _ => rows.push(row(&packet, columns)?),
+                _ => answer.rows.push(row(&packet, answer.columns.len())?),
             }
         }
     }
@@ -165,10 +194,31 @@ fn row(packet: &[u8], columns: usize) -> io::Result<TextRow> {
     Ok(row)
 }
 
-/// The rows that an OK packet says were changed.
-fn changed(packet: &[u8]) -> io::Result<u64> {
+/// The rows that an OK packet says were changed, and the warnings it counts.
+fn changed(packet: &[u8]) -> io::Result<(u64, u16)> {
     let mut rest = packet.get(1..).unwrap_or_default();
-    length(&mut rest)?.ok_or_else(cut)
+    let changed = length(&mut rest)?.ok_or_else(cut)?;
+    // The last number of AUTO_INCREMENT, then the status.
+    length(&mut rest)?;
+    Ok((changed, two_bytes(rest, 2)?))
+}
+
+/// A description of a column: six names, then numbers of fixed width.
+fn column(packet: &[u8]) -> io::Result<Column> {
+    let mut rest = packet;
+    let mut names = Vec::new();
+    for _ in 0..6 {
+        let size = length(&mut rest)?.ok_or_else(cut)?;
+        names.push(take(&mut rest, usize::try_from(size).map_err(|_| cut())?)?);
+    }
+    // After the length of the rest: character set, length, type.
+    let kind = *rest.get(7).ok_or_else(cut)?;
+    Ok(Column { name: String::from_utf8_lossy(names[4]).into_owned(), kind })
+}
+
+fn two_bytes(packet: &[u8], at: usize) -> io::Result<u16> {
+    let bytes = packet.get(at..at + 2).ok_or_else(cut)?;
+    Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 /// A number of variable length; none for NULL.

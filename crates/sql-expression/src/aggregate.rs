@@ -54,6 +54,9 @@ pub struct AggregateCall {
     /// GROUPING: which of the values a super-aggregate row is not grouped by, as bits, the last one
     /// the lowest. No rows are aggregated: whoever makes the groups knows it.
     pub grouping: bool,
+    /// Quotients are summed with all the digits that they are computed with. MySQL does so where
+    /// all rows are one group; of groups it keeps sums of rounded values in a table.
+    pub exact: bool,
 }
 
 /// The state of an aggregate over the rows of a group.
@@ -96,7 +99,8 @@ impl AggregateCall {
         let distinct = distinct && !matches!(function, A::Min | A::Max | A::BitAnd | A::BitOr);
         let separator = separator.unwrap_or_else(|| Box::from(*b","));
         let grouping = false;
-        Ok(Self { function, distinct, values, order_by, separator, result, grouping })
+        let exact = false;
+        Ok(Self { function, distinct, values, order_by, separator, result, grouping, exact })
     }
 
     /// GROUPING of these values.
@@ -109,6 +113,7 @@ impl AggregateCall {
             separator: Box::default(),
             result: ResultType::of(SqlType::big_int(), false),
             grouping: true,
+            exact: false,
         }
     }
 
@@ -222,6 +227,12 @@ impl Accumulator {
             && call.function != AggregateFunction::JsonObjectAgg;
         if let ([value], [], None) = (call.values.as_slice(), call.order_by.as_slice(), &self.seen)
         {
+            if call.exact && value.holds_quotient() {
+                return match value.exact_decimal(row, context)? {
+                    Some(number) => self.state.take(call, &Datum::Decimal(number), context),
+                    None => Ok(()),
+                };
+            }
             let value = value.operand(row, context)?;
             if value.is_null() && skips_null {
                 return Ok(());

@@ -20,7 +20,7 @@ mod window;
 use std::sync::Arc;
 
 use collation::CollationId;
-use sql_parser::ast::{self, BinaryOp, Expr, NamedWindow};
+use sql_parser::ast::{self, Expr, NamedWindow};
 use sqltype::{Datum, SqlType, TypeKind};
 
 pub use names::{OrderBy, Output};
@@ -229,7 +229,7 @@ impl<'b, 's> Binder<'b, 's> {
     /// warns is left to be computed when, and if, it is needed.
     fn fold(&self, expression: Expression) -> Expression {
         // A quotient has more digits for the arithmetic around it than its type shows.
-        if holds_quotient(&expression) { expression } else { self.settle(expression) }
+        if expression.holds_quotient() { expression } else { self.settle(expression) }
     }
 
     /// As [`Binder::fold`], where nothing is computed with the value any more.
@@ -332,16 +332,6 @@ fn depends_on_today(expression: &Expression) -> bool {
         }
         _ => false,
     })
-}
-
-/// Whether it is decimal arithmetic with a division in it.
-fn holds_quotient(expression: &Expression) -> bool {
-    match &expression.node {
-        Node::Arithmetic(both) if expression.sql_type().kind == TypeKind::Decimal => {
-            both.op == BinaryOp::Divide || holds_quotient(&both.left) || holds_quotient(&both.right)
-        }
-        _ => false,
-    }
 }
 
 #[cfg(test)]

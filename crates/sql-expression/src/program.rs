@@ -146,7 +146,8 @@ impl<'c> ProgramBuilder<'c> {
     /// [`Accumulator::of_part`](crate::Accumulator::of_part).
     pub fn give_aggregate(&mut self, call: &AggregateCall) -> Option<Option<Form>> {
         use vector::AggregateFunction as A;
-        if call.distinct || call.grouping || !call.order_by.is_empty() {
+        let exact = call.exact && call.values.iter().any(Expression::holds_quotient);
+        if call.distinct || call.grouping || !call.order_by.is_empty() || exact {
             return None;
         }
         let value = match call.values.as_slice() {

@@ -254,6 +254,22 @@ fn every_function_is_tested() {
     assert!(missing.is_empty(), "without a test: {missing:?}");
 }
 
+#[test]
+fn every_function_is_documented() {
+    let page = format!("{}/../../docs/sql/functions.md", env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(page).unwrap();
+    let there = page.split("## Not there").next().unwrap();
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let words: std::collections::BTreeSet<&str> =
+        there.split(|char: char| !is_part(char)).collect();
+    let is_word = |name: &&str| name.chars().all(is_part);
+    let missing: Vec<&str> = sql_expression::function_names()
+        .filter(is_word)
+        .filter(|name| !words.contains(name.to_uppercase().as_str()))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/sql/functions.md: {missing:?}");
+}
+
 /// Values of every kind, many at the edge of something.
 const OPERANDS: [&str; 62] = [
     "NULL",

@@ -144,7 +144,11 @@ fn mutated_statements_never_panic() {
     let statements: Vec<&str> = statements().chain(UNSUPPORTED.lines()).collect();
     let mut prng = Prng::new(1);
     let mut literals = Literals::default();
-    for _ in 0..40_000 {
+    let rounds = match std::env::var("ROUNDS") {
+        Ok(rounds) => rounds.parse().unwrap(),
+        Err(_) => 40_000,
+    };
+    for _ in 0..rounds {
         let mut sql = prng.pick(&statements).as_bytes().to_vec();
         for _ in 0..prng.between(1, 4) {
             mutate(&mut sql, &statements, &mut prng);

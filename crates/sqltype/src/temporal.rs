@@ -98,14 +98,16 @@ impl Date {
         self.month == 0 || self.day == 0
     }
 
-    /// TO_DAYS: 0001-01-01 is day 366. A month or day of zero counts as one before the first.
+    /// TO_DAYS: 0001-01-01 is day 366, 0000-01-01 day 1, as year 0 has no 29 February. A month or
+    /// day of zero counts as one before the first.
     pub fn day_number(self) -> i64 {
         let (year, month, day) = (i64::from(self.year), i64::from(self.month), i64::from(self.day));
         // Years that begin in March put the leap day last; the rest is regular.
         let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
         let days_before_month = (153 * month + 2) / 5;
+        let before_leap_day = i64::from(year < 0);
         let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-        365 * year + leap_days + days_before_month + day - 1 + MARCH_OF_YEAR_ZERO
+        365 * year + leap_days + days_before_month + day - 1 + MARCH_OF_YEAR_ZERO + before_leap_day
     }
 
     /// FROM_DAYS: the day with this number; `None` outside the years 0 to 9999.

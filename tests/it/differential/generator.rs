@@ -1,29 +1,6 @@
 //! Draws statements from a grammar that stays inside what both servers answer alike.
 
-/// SplitMix64: small, and the same for ever.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
+use super::draw::Draw;
 
 /// Draws statements.
 pub(super) struct Generator {
@@ -33,7 +10,7 @@ pub(super) struct Generator {
 impl Generator {
     /// A seed gives the same statements for ever.
     pub(super) fn new(seed: u64) -> Self {
-        Self { draw: Draw(seed) }
+        Self { draw: Draw::new(seed) }
     }
 
     /// Statements, one after the other on the same tables, with looks at the whole tables.

@@ -9,6 +9,18 @@ use crate::expression::{Expression, Node};
 use crate::result_type::ResultType;
 use crate::scope::Clause;
 
+/// An aggregate whose columns are all of a query around this one belongs to that query.
+fn refuse_outer(arguments: &[Expression]) -> Result<(), SqlError> {
+    let has =
+        |is: &mut dyn FnMut(&Expression) -> bool| arguments.iter().any(|argument| argument.any(is));
+    let outer = has(&mut |part| matches!(part.node, Node::Outer { .. }));
+    let own = has(&mut |part| matches!(part.node, Node::Column { .. } | Node::Subquery(_)));
+    match outer && !own {
+        true => Err(SqlError::not_supported("aggregates of columns of an enclosing query")),
+        false => Ok(()),
+    }
+}
+
 impl Binder<'_, '_> {
     /// An aggregate of this query block: the same one twice is computed once.
     pub(super) fn aggregate(&mut self, call: &ast::AggregateCall) -> Result<Expression, SqlError> {
@@ -54,6 +66,7 @@ impl Binder<'_, '_> {
         let bound = self.aggregate_parts(call);
         self.in_aggregate = before;
         let (arguments, order_by) = bound?;
+        refuse_outer(&arguments)?;
         AggregateCall::derive(
             call.function,
             call.distinct,

@@ -244,12 +244,19 @@ impl Binder<'_, '_> {
 
     fn cast_to(&mut self, operand: Expression, kind: &CastKind) -> Result<Expression, SqlError> {
         let operand_length = operand.result.text_length();
+        let operand_size = match operand.result.is_text() {
+            true => {
+                let charset = operand.result.sql_type.collation.charset();
+                operand_length.saturating_mul(charset.max_len().into())
+            }
+            false => operand_length,
+        };
         let text = match kind {
             CastKind::Binary(Some(length)) => {
                 Some((operand, *length, CollationId::BINARY, TypeKind::Char))
             }
             CastKind::Binary(None) => {
-                Some((operand, operand_length, CollationId::BINARY, TypeKind::LongText))
+                Some((operand, operand_size, CollationId::BINARY, TypeKind::LongText))
             }
             CastKind::Char(length, charset) => {
                 let collation = match charset {

@@ -266,9 +266,11 @@ impl Binder<'_, '_> {
         let (mut operand, mut low, mut high) = (operand, low, high);
         self.infer_parameter(&mut operand, &mut low);
         self.infer_parameter(&mut operand, &mut high);
-        let first = self.comparison("between", &mut operand, &mut low)?;
-        let second = self.comparison("between", &mut operand, &mut high)?;
-        let comparisons = Comparison::of_three(first, second);
+        let mut bounds = [low, high];
+        // Of three texts one collation is chosen, not one for each bound.
+        let each = self.comparisons("between", &mut operand, &mut bounds)?;
+        let [low, high] = bounds;
+        let comparisons = Comparison::of_three(each[0], each[1]);
         let nullable = operand.result.nullable
             || low.result.nullable
             || high.result.nullable

@@ -139,6 +139,30 @@ fn in_doubles(
     }
 }
 
+impl Expression {
+    /// Whether it is a decimal quotient or computed of one, which has more digits for what is
+    /// computed with it than its type shows.
+    pub(crate) fn holds_quotient(&self) -> bool {
+        match &self.node {
+            Node::Arithmetic(both) if self.sql_type().kind == TypeKind::Decimal => {
+                both.op == BinaryOp::Divide
+                    || both.left.holds_quotient()
+                    || both.right.holds_quotient()
+            }
+            _ => false,
+        }
+    }
+
+    /// The decimal that it is, with all the digits that its computation has.
+    pub(crate) fn exact_decimal(
+        &self,
+        row: &[Datum],
+        context: &mut EvalContext,
+    ) -> Result<Option<Decimal>, SqlError> {
+        exact(self, row, context)
+    }
+}
+
 /// The decimal that an expression is, with all the digits that its computation has.
 fn exact(
     whole: &Expression,

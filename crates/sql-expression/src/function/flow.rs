@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sqltype::Datum;
+use sqltype::{Datum, TypeKind};
 
 use super::signature::{Domain, common_type, domain_of, number_of};
 use super::{Evaluated, Frame, Function, MANY, Signature};
@@ -126,7 +126,7 @@ fn interval(f: &mut Frame<'_, '_>) -> Evaluated {
 }
 
 fn field_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
-    if s.arguments.iter().all(|argument| argument.result.is_text()) {
+    if s.arguments.iter().all(is_text_or_null) {
         let all: Vec<usize> = (0..s.arguments.len()).collect();
         s.compare(&all)?;
     } else {
@@ -138,12 +138,17 @@ fn field_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
     s.certain_integer(3)
 }
 
+/// Whether an argument lets texts be compared as such: NULL is equal to nothing anyway.
+fn is_text_or_null(argument: &Expression) -> bool {
+    argument.result.is_text() || argument.sql_type().kind == TypeKind::Null
+}
+
 /// The place of the first argument among the others.
 fn field(f: &mut Frame<'_, '_>) -> Evaluated {
     if f.is_null(0)? {
         return Ok(Datum::Int(0));
     }
-    let all_text = f.call.arguments.iter().all(|argument| argument.result.is_text());
+    let all_text = f.call.arguments.iter().all(is_text_or_null);
     let exact = f.call.arguments.iter().all(is_exact);
     for at in 1..f.len() {
         if f.is_null(at)? {

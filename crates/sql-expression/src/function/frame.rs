@@ -88,12 +88,27 @@ impl<'a> Frame<'a, '_> {
 
     /// An argument as a floating-point number.
     pub(crate) fn double(&mut self, at: usize) -> Result<f64, Stop> {
+        if let Some(quotient) = self.quotient(at)? {
+            return Ok(quotient.to_f64());
+        }
         let value = self.some(at)?;
         Ok(convert::to_double(&value, self.type_of(at), self.context)?)
     }
 
+    /// An argument that is a quotient, with all its digits.
+    fn quotient(&mut self, at: usize) -> Result<Option<Decimal>, Stop> {
+        let argument = &self.call.arguments[at];
+        match argument.holds_quotient() {
+            true => Ok(Some(argument.exact_decimal(self.row, self.context)?.ok_or(Stop::Null)?)),
+            false => Ok(None),
+        }
+    }
+
     /// An argument as a decimal.
     pub(crate) fn decimal(&mut self, at: usize) -> Result<Decimal, Stop> {
+        if let Some(quotient) = self.quotient(at)? {
+            return Ok(quotient);
+        }
         let value = self.some(at)?;
         Ok(convert::to_decimal(&value, self.type_of(at), self.context)?)
     }

@@ -444,7 +444,9 @@ fn common_number(types: &[&ResultType]) -> SqlType {
     match domain {
         Domain::Double => {
             let all_float = types.iter().all(|one| one.sql_type.kind == TypeKind::Float);
-            if all_float { types[0].sql_type.clone() } else { SqlType::double() }
+            // As many digits are shown as any of them has, if all have so many and no more.
+            let digits = types.iter().map(|one| fixed_digits(one)).max().unwrap_or_default();
+            if all_float { types[0].sql_type.clone() } else { double_type(digits) }
         }
         Domain::Integer if any_unsigned_big && !all_unsigned => {
             // Neither BIGINT holds them all.

@@ -283,7 +283,8 @@ fn locate(f: &mut Frame<'_, '_>, needle_at: usize, whole_at: usize) -> Evaluated
         _ => 0,
     };
     let characters = if is_binary { whole.len() } else { char_count(&whole) };
-    if from > characters {
+    // MySQL compares a place that is given with the bytes first.
+    if from > characters || f.len() == 3 && from >= whole.len() {
         return Ok(Datum::Int(0));
     }
     if needle.is_empty() {

@@ -42,9 +42,9 @@ pub(crate) fn query_body(
             let select = ast::Select { items, from, ..ast::Select::default() };
             block(planner, &select, query, parent)
         }
-        QueryBody::Nested(nested) if is_plain(query) => planner.plan_query(nested, parent),
+        QueryBody::Nested(nested) if is_plain(query) => nested_query(planner, nested, parent),
         QueryBody::Nested(nested) => {
-            let plan = planner.plan_query(nested, parent)?;
+            let plan = nested_query(planner, nested, parent)?;
             ordered(planner, plan, query, parent)
         }
         QueryBody::Values(rows) => {
@@ -56,6 +56,17 @@ pub(crate) fn query_body(
             ordered(planner, plan, query, parent)
         }
     }
+}
+
+/// A query in parentheses. Its subqueries are run by the query of which it is a part.
+fn nested_query(
+    planner: &mut Planner<'_>,
+    nested: &ast::Query,
+    parent: Option<&Scope<'_>>,
+) -> Result<QueryPlan, SqlError> {
+    let mut plan = planner.plan_query(nested, parent)?;
+    planner.subplans.append(&mut plan.subqueries);
+    Ok(plan)
 }
 
 /// Whether a query is nothing but its body.
@@ -116,7 +127,11 @@ pub(crate) fn bounds(
     limit: Option<&ast::Limit>,
 ) -> Result<Option<Bounds>, SqlError> {
     let Some(limit) = limit else { return Ok(None) };
-    let mut bind = |expr: &Expr| binder.bind(expr, Clause::Limit).map(Formula::new);
+    let mut bind = |expr: &Expr| match expr {
+        // Names are variables of stored routines here, never columns.
+        Expr::Column(name) => Err(SqlError::of(1327, &[&name.column.as_str()])),
+        _ => binder.bind(expr, Clause::Limit).map(Formula::new),
+    };
     let count = Some(bind(&limit.count)?);
     let offset = limit.offset.as_ref().map(bind).transpose()?;
     Ok(Some(Bounds { count, offset }))
@@ -458,6 +473,8 @@ fn bind(
     }
     let bounds = bounds(binder, query.limit.as_ref())?;
     binder.check_windows()?;
+    let exact = group_by.is_empty();
+    binder.aggregates.iter_mut().for_each(|call| call.exact = exact);
     Ok(Bound {
         outputs: binder.outputs.clone(),
         columns,
@@ -711,8 +728,18 @@ fn operators(
         None => one_row(width, conditions),
     };
     let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
-    // Results of aggregates stand behind the columns of the row, those of windows behind them.
-    let before_windows = width + aggregates.len();
+    // Results of aggregates stand behind the columns of the row, those of windows behind them. With
+    // ROLLUP what is grouped by stands between: in the rows of totals it is NULL, also what is
+    // computed of columns.
+    let mut before_windows = width + aggregates.len();
+    if select.rollup {
+        let first = before_windows as u32;
+        let above = values.iter_mut().chain(&mut having);
+        let above = above.chain(order_by.iter_mut().map(|(expression, _, _)| expression));
+        let above = above.chain(windows.iter_mut().flat_map(|call| call.expressions_mut()));
+        above.for_each(|expression| totalled(expression, &group_by, first));
+        before_windows += group_by.len();
+    }
     let place = |part: &mut Expression| part.place(width as u32, before_windows as u32);
     values.iter_mut().for_each(place);
     having.iter_mut().for_each(place);
@@ -758,6 +785,23 @@ fn operators(
         }
     }
     Ok(finished(root, values, order_by, bounds, (select.distinct, counts)))
+}
+
+/// Takes what is grouped by from its place behind the aggregates, the first of which is given.
+fn totalled(expression: &mut Expression, group_by: &[Expression], first: u32) {
+    let place = |part: &Expression| group_by.iter().position(|key| key == part);
+    let column = |at: usize, part: &Expression| {
+        let result = ResultType { nullable: true, ..part.result.clone() };
+        Expression::column(first + at as u32, Arc::default(), result)
+    };
+    match place(expression) {
+        Some(at) => *expression = column(at, expression),
+        // A constant means a key of groups only where it stands alone.
+        None => expression.for_each_part_mut(&mut |part| match part.as_constant() {
+            Some(_) => {}
+            None => totalled(part, group_by, first),
+        }),
+    }
 }
 
 /// What a block without tables has, if the conditions hold.

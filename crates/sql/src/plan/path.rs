@@ -396,6 +396,8 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
         }
         Node::Like(like) if !like.negated && is_usable(target, &like.pattern) => {
             let at = column_of(target, &like.operand, Some(like.collation));
+            // Numbers and dates are compared with the pattern as texts, which sort otherwise.
+            let at = at.filter(|_| is_text(like.operand.sql_type()));
             let pattern = Pattern { value: like.pattern.clone(), escape: like.escape };
             at.map(|at| (at, Fact::Like(pattern))).into_iter().collect()
         }

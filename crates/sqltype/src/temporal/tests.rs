@@ -85,6 +85,9 @@ fn times_in_every_form() {
 #[test]
 fn day_numbers_are_regular() {
     assert_eq!(date("0001-01-01").day_number(), 366);
+    assert_eq!(date("0000-01-01").day_number(), 1);
+    assert_eq!(date("0000-02-28").day_number(), 59);
+    assert_eq!(date("0000-03-01").day_number(), 60);
     assert_eq!(date("1995-05-01").day_number(), 728_779);
     assert_eq!(date("2007-10-07").day_number(), 733_321);
     assert_eq!(Date::from_day_number(730_669).unwrap().to_string(), "2000-07-03");

@@ -132,7 +132,7 @@ pub(super) fn insert(f: &mut Frame<'_, '_>) -> Evaluated {
     let new = f.text(3)?;
     let all = count(f, 0, &whole);
     let start = match usize::try_from(position - 1) {
-        Ok(start) if start < all || start == 0 => start,
+        Ok(start) if start < all => start,
         _ => return text(whole.into_owned()),
     };
     let is_binary = f.is_binary();
@@ -153,10 +153,15 @@ pub(super) fn replace_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError
 
 /// REPLACE: every occurrence; case counts.
 pub(super) fn replace(f: &mut Frame<'_, '_>) -> Evaluated {
-    let (whole, old, new) = (f.text(0)?, f.text(1)?, f.text(2)?);
-    if old.is_empty() {
+    let (whole, old) = (f.text(0)?, f.text(1)?);
+    // The third is not looked at, and may be NULL. Nor is it where texts compare byte by byte and
+    // there is nothing to replace.
+    let collation = f.collation();
+    let by_bytes = collation.name().ends_with("bin") || collation.charset().max_len() == 1;
+    if old.is_empty() || by_bytes && position(&whole, &old).is_none() {
         return text(whole.into_owned());
     }
+    let new = f.text(2)?;
     let mut out = Vec::with_capacity(whole.len());
     let mut rest = &whole[..];
     while let Some(at) = position(rest, &old) {

@@ -70,7 +70,8 @@ pub(super) fn soundex_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError
     s.text_of(&[0], s.length(0).max(4))
 }
 
-/// MySQL's SOUNDEX: of any length, at least four; vowels go first, then repeated codes.
+/// MySQL's SOUNDEX: of any length, at least four; vowels go first, then repeated codes. All that is
+/// not ASCII is a letter from À on, and has no case.
 pub(super) fn soundex(f: &mut Frame<'_, '_>) -> Evaluated {
     let whole = f.string(0)?;
     let code = |letter: char| match letter.to_ascii_uppercase() {
@@ -82,10 +83,10 @@ pub(super) fn soundex(f: &mut Frame<'_, '_>) -> Evaluated {
         'R' => '6',
         _ => '0',
     };
-    let mut letters = whole.chars().filter(|char| char.is_alphabetic());
+    let mut letters = whole.chars().filter(|char| char.is_ascii_alphabetic() || *char >= '\u{c0}');
     let Some(first) = letters.next() else { return text(*b"") };
     let mut out = String::new();
-    out.extend(first.to_uppercase());
+    out.push(first.to_ascii_uppercase());
     let mut last = code(first);
     let mut length = 1;
     for sound in letters.map(code) {

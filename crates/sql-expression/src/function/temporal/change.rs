@@ -197,7 +197,7 @@ pub(super) fn convert_tz(f: &mut Frame<'_, '_>) -> Evaluated {
     let micros = from.moment(moment).ok_or(Stop::Null)?;
     // Outside of the range of timestamps nothing is converted.
     let converted: DateTime = match micros {
-        0..=i64::MAX if micros / SECOND <= UNIX_MAX => to.local(micros),
+        SECOND..=i64::MAX if micros / SECOND <= UNIX_MAX => to.local(micros),
         _ => moment,
     };
     Ok(Datum::DateTime(converted))

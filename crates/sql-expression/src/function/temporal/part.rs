@@ -80,16 +80,21 @@ pub(super) fn week(f: &mut Frame<'_, '_>) -> Evaluated {
     let date = f.date(0)?;
     let mode = match f.len() {
         1 => f.context.facts.default_week_format,
-        _ => (f.integer(1)? & 7) as u8,
+        _ => week_mode(f)?,
     };
     Ok(Datum::Int(date.week(mode).1.into()))
+}
+
+/// The mode that is the second argument; NULL counts as 0.
+fn week_mode(f: &mut Frame<'_, '_>) -> Result<u8, Stop> {
+    Ok(if f.is_null(1)? { 0 } else { (f.bits(1)? & 7) as u8 })
 }
 
 pub(super) fn year_week(f: &mut Frame<'_, '_>) -> Evaluated {
     let date = f.date(0)?;
     let mode = match f.len() {
         1 => 0,
-        _ => (f.integer(1)? & 7) as u8,
+        _ => week_mode(f)?,
     };
     // The year is always that of the week.
     let (year, week) = date.week(mode | 2);

@@ -280,12 +280,14 @@ impl<'p> Groups<'p> {
                 });
             }
             if aggregate.rollup {
-                // Columns that are grouped by show NULL in super-aggregate rows.
-                for (formula, value) in aggregate.group.iter().zip(values) {
+                // What is grouped by shows NULL in super-aggregate rows: columns of the row for
+                // subqueries, and behind the aggregates for all else.
+                for (formula, value) in aggregate.group.iter().zip(&values) {
                     if let Some(place) = formula.expression.as_column() {
-                        row[place as usize] = value;
+                        row[place as usize] = value.clone();
                     }
                 }
+                row.extend(values);
             }
             rows.push(row);
         }
