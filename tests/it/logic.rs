@@ -7,7 +7,8 @@
 //! `onlyif mariadb` stand before a record; a record ends with an empty line. Each file has a
 //! database `d`, with nothing in it.
 //!
-//! `UPDATE=1` writes the rows that Nines gives into the files: read what changes before you keep it.
+//! `UPDATE=1` writes the rows that Nines gives into the files: read what changes before you keep
+//! it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

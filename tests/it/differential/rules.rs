@@ -89,7 +89,11 @@ const RULES: &[Rule] = &[
     ("MariaDB compares a YEAR in a row with a number as a number", |case| {
         case.says(".y") && case.says_one_of(&[") < (", ") = (", ") IN (("])
     }),
-    ("MariaDB has a decimal zero below zero", |case| case.says_one_of(&[" % ", "MOD("])),
+    ("MariaDB has a decimal zero below zero", |case| {
+        case.says_one_of(&[" % ", "MOD("])
+            && case.says_one_of(COMPARES)
+            && case.says_one_of(&[".d", "-2.25", "1.5", "0.333"])
+    }),
     ("MariaDB's places of an empty text are bytes", |case| case.says("LOCATE(''")),
     ("MariaDB counts a MAKE_SET of NULL twice", |case| case.says("COUNT(DISTINCT MAKE_SET")),
     ("MariaDB joins the types of a set operation by its own rules", |case| {
