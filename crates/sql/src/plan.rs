@@ -23,6 +23,7 @@ mod order;
 pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;
+pub(crate) mod query;
 pub(crate) mod view;
 pub(crate) mod window;
 
@@ -302,7 +303,7 @@ impl<'s> Planner<'s> {
             if let Some(with) = &query.with {
                 common_table::define(planner, with, parent)?;
             }
-            block::query_body(planner, query, parent)
+            query::query_body(planner, query, parent)
         })
     }
 

@@ -21,10 +21,10 @@ use crate::execute::reference::children::{Cascade, Pair, before_delete, before_u
 use crate::execute::row::{RowMaker, now};
 use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
-use crate::plan::block::bounds;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
 use crate::plan::operator::{AccessPath, Formula, Operator, SortBy, Subplan, TableScan};
+use crate::plan::query::bounds;
 use crate::result::Outcome;
 use crate::session::Session;
 

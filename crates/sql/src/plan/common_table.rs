@@ -13,7 +13,7 @@ use sql_parser::ast::{self, QueryBody, SetOp};
 use sqltype::{SqlType, TypeKind};
 
 use crate::plan::operator::{Bounds, Operator, QueryPlan};
-use crate::plan::{Planner, block, from};
+use crate::plan::{Planner, from, query};
 use crate::result::ResultColumn;
 
 /// What names mean in FROM before they mean tables; the innermost is last.
@@ -166,7 +166,7 @@ fn recursive(
         match planned? {
             Some(plan) => Ok(plan),
             None => {
-                let mut plan = block::query_body(planner, &table.query, parent)?;
+                let mut plan = query::query_body(planner, &table.query, parent)?;
                 from::rename(&mut plan, &table.columns)?;
                 Ok(plan)
             }
@@ -214,7 +214,7 @@ fn with_itself(
             rest: operation.rest[..fixed].to_vec(),
         })),
     };
-    let mut first = block::query_body(planner, &bare(body), parent)?;
+    let mut first = query::query_body(planner, &bare(body), parent)?;
     from::rename(&mut first, &table.columns)?;
     let number = sql_expression::Environment::next_number(planner);
     let rows = newest_rows(&first, number);
@@ -230,7 +230,7 @@ fn with_itself(
         parts.push((part.root, part.results.into_iter().map(|of| of.sql_type).collect()));
     }
     let scope = Scope::new(parent);
-    let bounds = block::bounds(&mut Binder::new(&scope, planner), query.limit.as_ref())?;
+    let bounds = query::bounds(&mut Binder::new(&scope, planner), query.limit.as_ref())?;
     let distinct = operation.rest[fixed..].iter().any(|operand| !operand.all);
     let QueryPlan { columns, root: first, results, .. } = first;
     let stored = columns.iter().map(|column| column.name.clone());
@@ -268,7 +268,7 @@ fn refers(
     let subplans = planner.subplans.len();
     let marks = planner.common.mark();
     planner.common.working()?.references = 0;
-    let planned = block::query_body(planner, &bare(body.clone()), parent);
+    let planned = query::query_body(planner, &bare(body.clone()), parent);
     planner.common.forget(marks);
     planner.subplans.truncate(subplans);
     match planner.common.working()?.references {
@@ -285,7 +285,7 @@ fn part(
     parent: Option<&Scope<'_>>,
 ) -> Result<QueryPlan, SqlError> {
     planner.common.working()?.references = 0;
-    let plan = block::query_body(planner, &bare(body.clone()), parent)?;
+    let plan = query::query_body(planner, &bare(body.clone()), parent)?;
     if planner.common.working()?.references == 0 {
         return Err(SqlError::of(3574, &[&name]));
     }

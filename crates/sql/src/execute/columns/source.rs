@@ -134,7 +134,7 @@ pub(super) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> 
             shape
         }
         Operator::Filter { input, .. } => shape_of(input)?,
-        Operator::Aggregate(aggregate) => {
+        Operator::Aggregate(aggregate) if !aggregate.rollup => {
             let mut shape = shape_of(&aggregate.input)?;
             shape.retain(|place, _| aggregate.shown.contains(place));
             let calls = aggregate.calls.iter().map(|call| call.result.sql_type.clone());
