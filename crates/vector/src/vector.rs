@@ -143,6 +143,12 @@ impl Texts {
         self.ends.is_empty()
     }
 
+    /// Bytes of the text at a place.
+    pub fn size_at(&self, at: usize) -> usize {
+        let from = if at == 0 { 0 } else { self.ends[at - 1] };
+        (self.ends[at] - from) as usize
+    }
+
     /// Bytes of all of them together.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()

@@ -342,7 +342,6 @@ fn tables_and_databases_are_refused_by_name() {
         ("CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY KEY (a) PARTITIONS 0", 1504),
         ("CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY KEY (a) PARTITIONS 9999", 1499),
         ("CREATE TABLE t (a INT) CHARSET utf8mb4 CHARSET latin1", 1302),
-        ("CREATE TEMPORARY TABLE t (a INT)", 1235),
         ("CREATE TABLE information_schema.t (a INT)", 1044),
         ("CREATE TABLE t LIKE nosuch", 1146),
         ("CREATE DATABASE d", 1007),

@@ -16,10 +16,13 @@ use sql_expression::{
 use sqltype::{Datum, SqlType};
 use vector::{Inexact, JoinTable, KeySet, ScalarRef, Values, Vector};
 
+use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::source::push;
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, narrow};
+use crate::execute::columns::{
+    ColumnBatch, ColumnCursor, Shape, Stop, narrow, places_of_conditions,
+};
 use crate::execute::run::Run;
 use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan};
@@ -32,6 +35,9 @@ const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
 const COLUMNS_GAIN: usize = 10;
 /// Pairs of rows that are looked at at a time.
 const PAIRS_MAX: usize = 16_384;
+
+/// What the error says that is too much.
+const KEPT: &str = "the rows of a subquery";
 
 /// Conditions with subqueries at work.
 pub(crate) struct ApplyCursor<'p> {
@@ -158,7 +164,7 @@ impl<'p> ApplyCursor<'p> {
                 Some(batch) => {
                     count += batch.rows();
                     bytes += batch.memory_bytes();
-                    run.check_memory(bytes, "the rows of a subquery")?;
+                    run.check_memory(bytes, KEPT)?;
                     self.taken.push_back(batch);
                 }
                 None => is_all = true,
@@ -356,19 +362,22 @@ async fn keyed(
     loop {
         match source.next(run).await {
             Ok(None) => break,
-            Ok(Some(batch)) => rows.append(&batch),
+            Ok(Some(batch)) => rows.append(&batch, run, KEPT)?,
             Err(Stop::Unsuitable) => return Ok(None),
             Err(stop) => return Err(stop),
         }
-        run.check_memory(rows.memory_bytes(), "the rows of a subquery")?;
     }
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
     let table = JoinTable::new(&of_rows, rows.rows());
     let residual = match keyed.residual.is_empty() {
         true => None,
         false => {
-            let pair: Shape = shape.iter().chain(&inner).cloned().collect();
+            let mut pair: Shape = shape.iter().chain(&inner).cloned().collect();
             let moved = moved(&keyed, shape.len());
+            let used = places_of_conditions(&moved, pair.len());
+            for (place, column) in pair.iter_mut().enumerate() {
+                column.take_if(|_| !used.contains(&place));
+            }
             let Some(conditions) = Conditions::new(run, moved.iter(), &pair) else {
                 return Ok(None);
             };
@@ -482,26 +491,33 @@ impl Extra {
             let (of_batch, of_rows, after) = self.table.probe(&keys, (next, count), PAIRS_MAX);
             run.worked((after - next + of_batch.len()) / 8).await?;
             next = after;
-            let holding = match &self.residual {
-                None => None,
-                Some(_) if of_batch.is_empty() => None,
-                Some((conditions, pair)) => {
-                    let left = batch.gather(&of_batch, shape);
-                    let pairs = left.followed_by(self.rows.gather_all(&of_rows));
-                    conditions.select(run, &pairs, pair).await?
+            let (mut of_batch, mut of_rows) = (of_batch.as_slice(), of_rows.as_slice());
+            while !of_batch.is_empty() {
+                let (these, holding) = match &self.residual {
+                    None => (of_batch.len(), None),
+                    Some((conditions, pair)) => {
+                        let (left, right) = pair.split_at(shape.len());
+                        let sides = [(batch, of_batch, left), (&self.rows, of_rows, right)];
+                        let these = fitting(sides);
+                        let pairs = batch.gather(&of_batch[..these], left);
+                        let others = self.rows.gather(&of_rows[..these], right);
+                        let pairs = pairs.followed_by(others);
+                        (these, conditions.select(run, &pairs, pair).await?)
+                    }
+                };
+                let mut meet = |at: usize| -> Result<(), SqlError> {
+                    let place = &mut found[of_batch[at] as usize];
+                    let second = place.replace(of_rows[at]).is_some();
+                    match self.kind {
+                        ExtraKind::Value { .. } if second => Err(SqlError::of(1242, &[])),
+                        _ => Ok(()),
+                    }
+                };
+                match holding {
+                    Some(places) => places.iter().try_for_each(|at| meet(*at as usize))?,
+                    None => (0..these).try_for_each(meet)?,
                 }
-            };
-            let mut meet = |at: usize| -> Result<(), SqlError> {
-                let place = &mut found[of_batch[at] as usize];
-                let second = place.replace(of_rows[at]).is_some();
-                match self.kind {
-                    ExtraKind::Value { .. } if second => Err(SqlError::of(1242, &[])),
-                    _ => Ok(()),
-                }
-            };
-            match holding {
-                Some(places) => places.iter().try_for_each(|at| meet(*at as usize))?,
-                None => (0..of_batch.len()).try_for_each(meet)?,
+                (of_batch, of_rows) = (&of_batch[these..], &of_rows[these..]);
             }
         }
         Ok(match &self.kind {

@@ -2,12 +2,43 @@
 
 use std::rc::Rc;
 
+use sql_expression::{ProgramColumn, SqlError};
 use sqltype::Datum;
-use vector::Vector;
+use vector::{Texts, Values, Vector};
 
 use crate::execute::columns::Shape;
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::given_datum;
+
+/// Bytes of texts that pairs of rows are made with at a time: a long text may stand in many.
+const PAIRED_BYTES_MAX: usize = 64 << 20;
+
+/// Some rows of one side of pairs, and which of its columns are wanted.
+pub(crate) type Side<'a> = (&'a ColumnBatch, &'a [u32], &'a [Option<ProgramColumn>]);
+
+/// How many of some pairs can be made at once, at least one.
+pub(crate) fn fitting(sides: [Side<'_>; 2]) -> usize {
+    let mut texts: Vec<(&Texts, &[u32])> = Vec::new();
+    for (batch, rows, shape) in sides {
+        for (column, wanted) in batch.columns.iter().zip(shape) {
+            if let (Some(column), Some(_)) = (column, wanted)
+                && let Values::Bytes(list) = &column.values
+            {
+                texts.push((list, rows));
+            }
+        }
+    }
+    let count = sides[0].1.len();
+    let mut bytes = 0;
+    for at in 0..count {
+        let of_pair = texts.iter().map(|(texts, rows)| texts.size_at(rows[at] as usize));
+        bytes += of_pair.sum::<usize>();
+        if bytes > PAIRED_BYTES_MAX {
+            return at.max(1);
+        }
+    }
+    count
+}
 
 /// Rows of a block in columns, which stand at their places.
 #[derive(Clone, Debug)]
@@ -24,7 +55,7 @@ impl ColumnBatch {
 
     /// No rows of columns of a shape.
     pub(crate) fn empty(shape: &Shape) -> Self {
-        let vector = |column: &sql_expression::ProgramColumn| {
+        let vector = |column: &ProgramColumn| {
             Rc::new(Vector::new(sql_expression::kind_of(&column.sql_type)))
         };
         let columns = shape.iter().map(|column| column.as_ref().map(vector)).collect();
@@ -45,15 +76,6 @@ impl ColumnBatch {
         self.columns.push(Some(column));
     }
 
-    /// The rows at these places, with all columns.
-    pub(crate) fn gather_all(&self, rows: &[u32]) -> Self {
-        let gathered = self.columns.iter().map(|column| {
-            let column = column.as_ref()?;
-            Some(Rc::new(column.gather(rows)))
-        });
-        Self { rows: rows.len(), columns: gathered.collect() }
-    }
-
     /// With the columns of other rows, as many, behind.
     pub(crate) fn followed_by(mut self, other: Self) -> Self {
         self.columns.extend(other.columns);
@@ -66,7 +88,7 @@ impl ColumnBatch {
     }
 
     /// The rows at these places, without the columns that a shape does not have.
-    pub(crate) fn gather(&self, rows: &[u32], shape: &Shape) -> Self {
+    pub(crate) fn gather(&self, rows: &[u32], shape: &[Option<ProgramColumn>]) -> Self {
         let gathered = self.columns.iter().zip(shape).map(|(column, wanted)| {
             let column = column.as_ref().filter(|_| wanted.is_some())?;
             Some(Rc::new(column.gather(rows)))
@@ -107,13 +129,23 @@ impl ColumnBatch {
     }
 
     /// Adds the rows of a batch of the same shape.
-    pub(crate) fn append(&mut self, other: &Self) {
+    ///
+    /// # Errors
+    /// 3170 if it would take more memory than the session allows, for `what`.
+    pub(crate) fn append(
+        &mut self,
+        other: &Self,
+        run: &Run<'_>,
+        what: &str,
+    ) -> Result<(), SqlError> {
+        run.check_memory(self.memory_bytes() + other.memory_bytes(), what)?;
         self.rows += other.rows;
         for (column, others) in self.columns.iter_mut().zip(&other.columns) {
             if let (Some(column), Some(others)) = (column, others) {
                 Rc::make_mut(column).append(others);
             }
         }
+        Ok(())
     }
 
     /// About how many bytes it takes.

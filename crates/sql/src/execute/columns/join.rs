@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use vector::{JoinTable, KeyColumn, KeySet};
 
+use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
@@ -66,6 +67,8 @@ struct Batch {
     keys: Vec<KeyColumn>,
     /// The first row that has not met the table.
     next: usize,
+    /// Pairs that have been found and not made: rows of the batch, and rows that are kept.
+    pairs: (VecDeque<u32>, VecDeque<u32>),
 }
 
 impl<'p> JoinCursor<'p> {
@@ -142,7 +145,9 @@ impl<'p> JoinCursor<'p> {
         let (mut kept, keys);
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
-            taken.drain(..).for_each(|batch| kept.append(&batch));
+            for batch in taken.drain(..) {
+                kept.append(&batch, run, KEPT)?;
+            }
             keys = self.keys.of_left(&kept).map_err(unsuitable)?;
             for (place, key) in self.keys.places.iter().zip(&keys) {
                 if let Some(place) = place
@@ -154,8 +159,7 @@ impl<'p> JoinCursor<'p> {
         } else {
             kept = ColumnBatch::empty(self.right.shape());
             while let Some(batch) = self.right.next(run).await? {
-                kept.append(&batch);
-                run.check_memory(bytes + kept.memory_bytes(), KEPT)?;
+                kept.append(&batch, run, KEPT)?;
             }
             keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
@@ -188,21 +192,32 @@ impl<'p> JoinCursor<'p> {
             if self.outer && !*kept_is_left {
                 *matched = vec![false; rows.rows()];
             }
-            *now = Some(Batch { rows, keys, next: 0 });
+            *now = Some(Batch { rows, keys, next: 0, pairs: Default::default() });
             return Ok(None);
         };
         let count = batch.rows.rows();
-        if batch.next == count {
+        if batch.next == count && batch.pairs.0.is_empty() {
             let rest = (!*kept_is_left).then(|| unmatched(&batch.rows, matched, &self.shape));
             *now = None;
             return Ok(rest.flatten());
         }
-        let (of_batch, of_kept, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
-        run.worked((next - batch.next + of_batch.len()) / 8).await?;
-        batch.next = next;
-        if of_batch.is_empty() {
-            return Ok(None);
+        if batch.pairs.0.is_empty() {
+            let (a, b, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
+            run.worked((next - batch.next + a.len()) / 8).await?;
+            batch.next = next;
+            batch.pairs = (a.into(), b.into());
+            if batch.pairs.0.is_empty() {
+                return Ok(None);
+            }
         }
+        let (of_batch, of_kept) = &mut batch.pairs;
+        let sides = [
+            (&batch.rows, &*of_batch.make_contiguous(), &*self.paired),
+            (&*kept, &*of_kept.make_contiguous(), &*self.paired),
+        ];
+        let these = fitting(sides);
+        let of_batch: Vec<u32> = of_batch.drain(..these).collect();
+        let of_kept: Vec<u32> = of_kept.drain(..these).collect();
         let pairs = batch.rows.gather(&of_batch, &self.paired);
         let pairs = pairs.beside(kept.gather(&of_kept, &self.paired));
         let holding = self.conditions.select(run, &pairs, &self.paired).await?;

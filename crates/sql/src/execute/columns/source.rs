@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use model::ColumnId;
-use sql_expression::{Form, ProgramColumn, kind_of};
+use model::{ColumnId, Value};
+use sql_expression::{Form, ProgramColumn, SqlError, kind_of};
 use sqltype::{Datum, SqlType, TypeKind, storage};
-use vector::{ScalarRef, Vector};
+use vector::{Kind, ScalarRef, Vector};
 
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::{Cursor, open};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{Row, Run, memory_of};
 use crate::plan::operator::Operator;
+
+/// Bytes of rows that are put into columns at a time.
+const BATCH_BYTES_MAX: usize = 1 << 30;
 
 /// An operator that gives rows.
 pub(crate) struct SourceCursor<'p> {
@@ -48,6 +51,10 @@ impl<'p> SourceCursor<'p> {
     }
 
     pub(super) fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
+        if memory_of(rows) > BATCH_BYTES_MAX {
+            let (what, remedy) = ("the rows of an operator", "Have the query keep fewer rows.");
+            return Err(SqlError::of(3170, &[&BATCH_BYTES_MAX, &what, &remedy]).into());
+        }
         let mut columns = Vec::with_capacity(self.shape.len());
         for (place, column) in self.shape.iter().enumerate() {
             let Some(column) = column else {
@@ -82,7 +89,11 @@ pub(super) fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Op
         | (Datum::DateTime(_), Form::DateTime)
         | (Datum::Time(_), Form::Time)
         | (_, Form::Stored) => {
-            let stored = storage::to_value(value, sql_type);
+            let stored = match (storage::to_value(value, sql_type), vector.kind()) {
+                // YEAR is an integer that is stored as unsigned.
+                (Value::Int(number), Kind::UInt) => Value::UInt(u64::try_from(number).ok()?),
+                (stored, _) => stored,
+            };
             let before = vector.len();
             vector.push_stored(stored.as_ref());
             return (!vector.is_null(before)).then_some(());
