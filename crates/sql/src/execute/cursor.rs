@@ -40,7 +40,7 @@ pub(crate) enum Cursor<'p> {
         operator: &'p Operator,
     },
     Join(Box<join::JoinCursor<'p>>),
-    /// Joins and filters that may be done on columns: decided with the first rows.
+    /// What may be done on columns: decided with the first rows.
     Open(&'p Operator),
     /// Rows of columns; the operator, as long as none has been given.
     Columns {
@@ -76,7 +76,11 @@ pub(crate) enum Cursor<'p> {
 /// Begins an operator.
 pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
     match operator {
-        Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
+        // A condition that waits for a subquery may be checked on columns.
+        Operator::Scan(scan) if !scan.conditions.iter().all(Formula::is_ready) => {
+            Cursor::Open(operator)
+        }
+        Operator::Scan(_) => open_rows(operator),
         Operator::Lookup { input, .. } => Cursor::Lookup { input: Box::new(open(input)), operator },
         Operator::Lateral { input, .. } => {
             Cursor::Lateral { input: Box::new(open(input)), operator }
@@ -122,9 +126,10 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
     }
 }
 
-/// Begins a join or a filter, row by row.
+/// Begins a scan, a join or a filter, row by row.
 fn open_rows(operator: &Operator) -> Cursor<'_> {
     match operator {
+        Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
             Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
         }

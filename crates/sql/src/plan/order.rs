@@ -112,12 +112,18 @@ impl Search<'_> {
         (if complete { cost } else { f64::INFINITY }, order)
     }
 
-    /// Whether a condition is about a part and what is done, and nothing else.
+    /// Whether an equality is about a part and what is done, and nothing else.
     fn is_tied(&self, at: usize, done: &BTreeSet<usize>) -> bool {
         let tables = &self.parts[at].1;
-        self.needs.iter().any(|needs| {
+        let is_equality = |condition: &Expression| match &condition.node {
+            Node::Compare(compare) => compare.op == BinaryOp::Equal,
+            _ => false,
+        };
+        self.conditions.iter().zip(&self.needs).any(|(condition, needs)| {
             let both = !needs.is_disjoint(tables) && !needs.is_disjoint(done);
-            both && needs.iter().all(|table| tables.contains(table) || done.contains(table))
+            is_equality(condition)
+                && both
+                && needs.iter().all(|table| tables.contains(table) || done.contains(table))
         })
     }
 
