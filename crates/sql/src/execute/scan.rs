@@ -145,7 +145,7 @@ impl<'p> TableCursor<'p> {
         if let Some((scan, outside)) = self.outside()
             && outside.has_rows()
         {
-            let (values, checks) = outside.next(run, scan).await?;
+            let (values, checks) = Box::pin(outside.next(run, scan)).await?;
             return Ok(Some(Found { scan, values, checks, blocks: Vec::new() }));
         }
         let mut found = self.next_read(run).await?;

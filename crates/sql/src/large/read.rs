@@ -114,7 +114,8 @@ impl Reader {
         let began = self.kernel.now();
         let mut open: Vec<usize> = (0..completed.len()).collect();
         loop {
-            let torn = self.fill(&shape, &mut completed, &open).await?;
+            // Apart, as most reads need no room for it.
+            let torn = Box::pin(self.fill(&shape, &mut completed, &open)).await?;
             if torn.is_empty() {
                 break;
             }
@@ -122,7 +123,7 @@ impl Reader {
                 let detail = format!("a part of a value of {} is missing", self.table.name);
                 return Err(Failure::Refused(Refusal::new(ErrorCode::Internal, detail)));
             }
-            self.read_again(&shape, &mut completed, &torn).await?;
+            Box::pin(self.read_again(&shape, &mut completed, &torn)).await?;
             open = torn;
         }
         for row in completed.iter_mut().filter_map(|row| row.values.as_mut()) {
