@@ -21,7 +21,6 @@ use sqltype::{
 use crate::context::{EvalContext, Level};
 use crate::error::{ErrorText, SqlError};
 use crate::function::signature::Domain;
-use crate::result_type::sql_type_is_text;
 
 /// Converts with the settings of the context; what is lost becomes warnings there.
 fn converted<T>(
@@ -210,7 +209,7 @@ pub(crate) fn conform<'v>(
         (_, TypeKind::Json) => cast_json(&value, from, context)?,
         (Datum::Int(_) | Datum::UInt(_), _) if integer_domain(to) => return Ok(value),
         (Datum::Bytes(_), _) => return Ok(value),
-        _ if sql_type_is_text(to) => Datum::Bytes(to_text(&value, from).into_owned().into()),
+        _ if to.kind.is_string() => Datum::Bytes(to_text(&value, from).into_owned().into()),
         _ => return Ok(value),
     }))
 }
@@ -236,12 +235,8 @@ pub(crate) fn cast(
     }
     match &to.kind {
         TypeKind::Null => Ok(Datum::Null),
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-        | TypeKind::Bit => cast_integer(value, from, to, context),
+        TypeKind::Bit => cast_integer(value, from, to, context),
+        kind if kind.is_integer() => cast_integer(value, from, to, context),
         TypeKind::Decimal => cast_decimal(value, from, to, context),
         TypeKind::Float => {
             let number = to_double(value, from, context)? as f32;
@@ -425,9 +420,8 @@ fn cast_text(
     context: &mut EvalContext,
 ) -> Result<Datum, SqlError> {
     let text = to_text(value, from);
-    let is_bytes = |sql_type: &SqlType| {
-        sql_type_is_text(sql_type) && sql_type.collation == CollationId::BINARY
-    };
+    let is_bytes =
+        |sql_type: &SqlType| sql_type.kind.is_string() && sql_type.collation == CollationId::BINARY;
     let to_bytes = to.collation.charset() == Charset::Binary;
     let mut text: Vec<u8> = match (is_bytes(from), to_bytes) {
         (true, false) => {
@@ -443,7 +437,7 @@ fn cast_text(
             converted.bytes.into_owned()
         }
         (false, true) => {
-            let charset = match sql_type_is_text(from) {
+            let charset = match from.kind.is_string() {
                 true => from.collation.charset(),
                 false => Charset::Utf8mb4,
             };

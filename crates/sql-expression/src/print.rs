@@ -213,7 +213,7 @@ fn cast_name(sql_type: &SqlType) -> String {
         TypeKind::Time => digits("time"),
         TypeKind::DateTime | TypeKind::Timestamp => digits("datetime"),
         TypeKind::Json => "json".to_owned(),
-        _ if crate::result_type::sql_type_is_text(sql_type) => {
+        _ if sql_type.kind.is_string() => {
             let charset = sql_type.collation.charset();
             let length = match sql_type.length {
                 u32::MAX => String::new(),

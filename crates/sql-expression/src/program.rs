@@ -730,12 +730,7 @@ impl Form {
             TypeKind::Date => Form::Date,
             TypeKind::DateTime => Form::DateTime,
             TypeKind::Time => Form::Time,
-            TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText => Form::Text(sql_type.collation),
+            kind if kind.is_text() => Form::Text(sql_type.collation),
             _ => Form::Stored,
         }
     }

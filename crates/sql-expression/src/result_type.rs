@@ -67,7 +67,7 @@ impl ResultType {
 
     /// A column of this type.
     pub fn column(sql_type: SqlType, nullable: bool) -> Self {
-        let is_text = sql_type_is_text(&sql_type);
+        let is_text = sql_type.kind.is_string();
         let coercibility = if is_text { Coercibility::Implicit } else { Coercibility::Numeric };
         let ascii = !is_text || sql_type.collation.charset() == Charset::Ascii;
         Self { coercibility, ascii, ..Self::of(sql_type, nullable) }
@@ -93,7 +93,7 @@ impl ResultType {
 
     /// Whether it is a character or binary string, an ENUM or a SET.
     pub fn is_text(&self) -> bool {
-        sql_type_is_text(&self.sql_type)
+        self.sql_type.kind.is_string()
     }
 
     /// The collation it brings into an operation. Numbers and times become text of the connection.
@@ -112,21 +112,6 @@ impl ResultType {
     pub fn text_length(&self) -> u32 {
         display_length(&self.sql_type)
     }
-}
-
-/// Whether values of the type are strings.
-pub(crate) fn sql_type_is_text(sql_type: &SqlType) -> bool {
-    matches!(
-        sql_type.kind,
-        TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Enum(_)
-            | TypeKind::Set(_)
-    )
 }
 
 /// The type of a computed text of at most this many characters.

@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use collation::CollationId;
-use model::{ColumnId, IndexId, Table, TableId};
+use model::{ColumnId, IndexId, Table, TableId, Value};
 use sql_expression::{Expression, SqlError};
 use sql_parser::ast;
 use sqltype::{Datum, SqlType};
@@ -246,6 +246,11 @@ impl TableDefinition {
     /// The primary key; none where the hidden key stands in for it.
     pub(crate) fn primary_key(&self) -> Option<&KeyDefinition> {
         self.keys.first().filter(|key| key.kind == KeyKind::Primary)
+    }
+
+    /// The values of the kernel's primary key in a row of all columns.
+    pub(crate) fn key_of(&self, row: &[Value]) -> Vec<Value> {
+        self.table.primary_key.iter().map(|column| row[usize::from(column.0)].clone()).collect()
     }
 
     /// The key of this name.

@@ -342,18 +342,7 @@ async fn dispatch(
         | Statement::Savepoint(_)
         | Statement::RollbackToSavepoint(_)
         | Statement::ReleaseSavepoint(_) => transaction(session, statement).await,
-        Statement::Truncate(_)
-        | Statement::CreateTable(_)
-        | Statement::AlterTable(_)
-        | Statement::DropTable(_)
-        | Statement::RenameTable(_)
-        | Statement::CreateIndex(_)
-        | Statement::DropIndex(_)
-        | Statement::CreateView(_)
-        | Statement::DropView(_)
-        | Statement::CreateDatabase(_)
-        | Statement::AlterDatabase(_)
-        | Statement::DropDatabase(_) => ddl::run(session, statement).await,
+        definition if is_definition(definition) => ddl::run(session, statement).await,
         _ => administration::run(session, statement, parameters, out).await,
     }
 }
@@ -413,30 +402,37 @@ fn is_diagnostic(statement: &Statement) -> bool {
     }
 }
 
+/// Whether a statement creates, changes or drops what has a name.
+fn is_definition(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Truncate(_)
+            | Statement::CreateTable(_)
+            | Statement::AlterTable(_)
+            | Statement::DropTable(_)
+            | Statement::RenameTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::DropIndex(_)
+            | Statement::CreateView(_)
+            | Statement::DropView(_)
+            | Statement::CreateDatabase(_)
+            | Statement::AlterDatabase(_)
+            | Statement::DropDatabase(_)
+    )
+}
+
 fn commits_implicitly(statement: &Statement) -> bool {
-    !is_of_temporary(statement)
-        && matches!(
-            statement,
-            Statement::Truncate(_)
-                | Statement::CreateTable(_)
-                | Statement::AlterTable(_)
-                | Statement::DropTable(_)
-                | Statement::RenameTable(_)
-                | Statement::CreateIndex(_)
-                | Statement::DropIndex(_)
-                | Statement::CreateView(_)
-                | Statement::DropView(_)
-                | Statement::CreateDatabase(_)
-                | Statement::AlterDatabase(_)
-                | Statement::DropDatabase(_)
-                | Statement::LockTables(_)
-                | Statement::CreateUser(_)
-                | Statement::AlterUser(_)
-                | Statement::DropUser(_)
-                | Statement::Grant(_)
-                | Statement::Revoke(_)
-                | Statement::TableMaintenance(_)
-        )
+    let is_administration = matches!(
+        statement,
+        Statement::LockTables(_)
+            | Statement::CreateUser(_)
+            | Statement::AlterUser(_)
+            | Statement::DropUser(_)
+            | Statement::Grant(_)
+            | Statement::Revoke(_)
+            | Statement::TableMaintenance(_)
+    );
+    is_administration || changes_definitions(statement)
 }
 
 /// CREATE and DROP TEMPORARY TABLE, which are nobody else's business.
@@ -451,21 +447,7 @@ fn is_of_temporary(statement: &Statement) -> bool {
 /// Whether a statement changes definitions, which a transaction that only reads must not, although
 /// they end it.
 fn changes_definitions(statement: &Statement) -> bool {
-    use Statement as S;
-    !is_of_temporary(statement)
-        && matches!(
-            statement,
-            S::Truncate(_)
-                | S::CreateTable(_)
-                | S::AlterTable(_)
-                | S::DropTable(_)
-                | S::RenameTable(_)
-                | S::CreateIndex(_)
-                | S::DropIndex(_)
-                | S::CreateDatabase(_)
-                | S::AlterDatabase(_)
-                | S::DropDatabase(_)
-        )
+    is_definition(statement) && !is_of_temporary(statement)
 }
 
 fn changes_rows(statement: &Statement) -> bool {

@@ -18,6 +18,7 @@
 mod access;
 mod administration;
 mod catalog;
+mod claim;
 mod connection;
 mod ddl;
 mod directory;

@@ -221,17 +221,7 @@ pub(crate) fn definition_of(
     let sql_type = &result.sql_type;
     let binary = sql_type.collation.is_binary() && sql_type.collation == CollationId::BINARY;
     let (kind, length, more) = wire_type(sql_type, results, binary);
-    let is_text = matches!(
-        sql_type.kind,
-        TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Enum(_)
-            | TypeKind::Set(_)
-    );
+    let is_text = sql_type.kind.is_string();
     let json = sql_type.kind == TypeKind::Json;
     let collation = if (is_text && !binary) || json { results } else { CollationId::BINARY };
     let unsigned = if sql_type.unsigned { flag::UNSIGNED } else { 0 };

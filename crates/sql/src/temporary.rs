@@ -23,14 +23,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use client::ClientOperation;
-use model::{Column, ColumnType, ControlIndex, ErrorCode, SchemaChange, Table, TableId, Value};
+use model::{ControlIndex, ErrorCode, SchemaChange, Table, TableId};
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::WaitPolicy;
 
 use crate::catalog::TableDefinition;
 use crate::catalog::names::{TableName, copy_name};
+use crate::claim::Claims;
 use crate::kernel::{Failure, Kernel};
 use crate::session::{Session, Shared};
 
@@ -39,8 +39,8 @@ use crate::session::{Session, Shared};
 const PREFIX: &str = "#temporary/";
 /// Stands for a point in a name: what is before one is a database for the kernel.
 const POINT: &str = "\u{1}";
-/// The kernel table of claims.
-const CLAIMS: &str = "#sessions";
+/// The claims of sessions.
+const CLAIMS: Claims = Claims { table: "#sessions", column: "session", width: 8 };
 /// How often an idle session that has temporary tables renews its claim.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(30);
 /// How often a worker looks for what is left, at most.
@@ -155,10 +155,10 @@ impl Session {
     pub(crate) async fn claim_temporaries(&mut self) -> Result<(), SqlError> {
         let index = self.kernel.cluster().index;
         let keeper = self.kernel.keeper();
-        if claim(&keeper, self.temporary.owner, WaitPolicy::Wait).await.is_err() {
+        if CLAIMS.hold(&keeper, self.temporary.owner, WaitPolicy::Wait).await.is_err() {
             // The transaction that held it is gone, and this was told of it.
             keeper.abort().await;
-            claim(&keeper, self.temporary.owner, WaitPolicy::Wait).await?;
+            CLAIMS.hold(&keeper, self.temporary.owner, WaitPolicy::Wait).await?;
         }
         self.temporary.claimed = Some(index);
         Ok(())
@@ -206,7 +206,7 @@ impl Session {
             let keeper = self.kernel.keeper();
             let owner = self.temporary.owner;
             // A row that stays is one of a claim that nobody holds.
-            let _ = forget_claim(&keeper, owner).await;
+            let _ = CLAIMS.forget(&keeper, owner).await;
             self.temporary.claimed = None;
         }
     }
@@ -224,7 +224,7 @@ impl Session {
         leftovers.swept.set(Some(now));
         let beside = self.kernel.beside();
         for (owner, tables) in left {
-            let is_free = claim(&beside, owner, WaitPolicy::Refuse).await.is_ok();
+            let is_free = CLAIMS.hold(&beside, owner, WaitPolicy::Refuse).await.is_ok();
             let since = leftovers.seen(owner, is_free, now);
             if is_free && since.is_some_and(|since| now.since(since) >= GRACE) {
                 let mut all_gone = true;
@@ -232,7 +232,7 @@ impl Session {
                     all_gone &= drop_table(&self.shared, &self.kernel, table).await.is_ok();
                 }
                 if all_gone {
-                    let _ = forget_claim(&beside, owner).await;
+                    let _ = CLAIMS.forget(&beside, owner).await;
                 }
             }
             beside.abort().await;
@@ -286,68 +286,6 @@ async fn drop_table(shared: &Shared, kernel: &Kernel, table: TableId) -> Result<
         let _ = shared.sequences.forget(kernel, id).await;
     }
     Ok(())
-}
-
-/// Locks the row of an owner for as long as the transaction of `kernel` is open.
-async fn claim(kernel: &Kernel, owner: u64, wait: WaitPolicy) -> Result<(), Failure> {
-    let claims = claims(kernel).await?;
-    let key = vec![Value::UInt(owner)];
-    loop {
-        let (key, lock, projection) = (key.clone(), LockMode::Exclusive, Projection::Nothing);
-        let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
-        let answers =
-            kernel.execute(vec![ClientOperation { table: claims, version: None, action }]).await?;
-        match answers.into_iter().next() {
-            Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
-            Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
-            _ => return Ok(()),
-        }
-        kernel.abort().await;
-        let insert = ClientOperation::insert(claims, key);
-        match kernel.execute_and_commit(vec![insert]).await {
-            Ok(_) => {}
-            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-}
-
-/// Deletes the row of an owner, whose claim the transaction of `kernel` holds, and ends it.
-async fn forget_claim(kernel: &Kernel, owner: u64) -> Result<(), Failure> {
-    let delete = ClientOperation::delete(claims(kernel).await?, vec![Value::UInt(owner)]);
-    kernel.execute_and_commit(vec![delete]).await.map(|_| ())
-}
-
-/// The kernel table of claims; made by the first who needs it.
-async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
-    let known = || kernel.cluster().table_named(CLAIMS).map(|table| table.id);
-    if let Some(id) = known() {
-        return Ok(id);
-    }
-    let column = Column {
-        name: "session".to_owned(),
-        column_type: ColumnType::UInt(8),
-        nullable: false,
-        default: Value::Null,
-    };
-    let create = SchemaChange::CreateTable {
-        name: CLAIMS.to_owned(),
-        columns: vec![column],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    };
-    match kernel.beside().change_schema(create).await {
-        Ok(id) => Ok(id),
-        Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
-            known().ok_or(Failure::Refused(refusal))
-        }
-        Err(failure) => Err(failure),
-    }
 }
 
 #[cfg(test)]

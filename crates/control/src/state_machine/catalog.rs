@@ -341,7 +341,7 @@ fn push_unique_index(
 ) {
     let columns: Vec<ColumnId> = key.iter().map(|c| ColumnId(*c)).collect();
     let id = IndexId(take_id(state));
-    let hidden = hidden_table(TableId(take_id(state)), table, name, &columns);
+    let hidden = entries_table(TableId(take_id(state)), table, name, &columns);
     table.unique_indexes.push(UniqueIndexDef {
         id,
         name: name.to_owned(),
@@ -354,14 +354,27 @@ fn push_unique_index(
 
 /// The table of a unique index: the indexed columns, which are never NULL in an entry, then the
 /// columns of the base table's primary key that are not among them.
-fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> Table {
+fn entries_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> Table {
     let rest = base.primary_key.iter().filter(|c| !indexed.contains(c));
-    let columns: Vec<Column> = indexed
+    let columns = indexed
         .iter()
         .chain(rest)
         .map(|c| Column { nullable: false, ..base.columns[usize::from(c.0)].clone() })
         .collect();
-    let key: Vec<ColumnId> = (0..indexed.len() as u16).map(ColumnId).collect();
+    let key = indexed.len() as u16;
+    hidden_table(id, base, name, columns, [key, key])
+}
+
+/// A table that belongs to another and is spread like it. As many columns as `sizes` says, from the
+/// first on, are its primary key and its distribution key.
+fn hidden_table(
+    id: TableId,
+    base: &Table,
+    name: &str,
+    columns: Vec<Column>,
+    sizes: [u16; 2],
+) -> Table {
+    let [primary_key, distribution_key] = sizes.map(|size| (0..size).map(ColumnId).collect());
     Table {
         id,
         name: format!("{}/{name}", base.name),
@@ -369,8 +382,8 @@ fn hidden_table(id: TableId, base: &Table, name: &str, indexed: &[ColumnId]) -> 
         hidden_behind: Some(base.id),
         layouts: vec![Arc::new(RowLayout::new(0, &columns))],
         columns,
-        primary_key: key.clone(),
-        distribution_key: key,
+        primary_key,
+        distribution_key,
         partition_count: base.partition_count,
         ordered_indexes: Vec::new(),
         unique_indexes: Vec::new(),

@@ -322,7 +322,7 @@ impl Binder<'_, '_> {
             return Err(illegal());
         }
         let kind = &key.expression.sql_type().kind;
-        match (offset, is_moment(kind), is_number(kind)) {
+        match (offset, is_moment(kind), is_numeric(kind)) {
             (_, false, false) => Err(SqlError::of(3587, &[&name])),
             (FrameOffset::Value(_), true, _) => Err(SqlError::of(3588, &[&name])),
             (FrameOffset::Interval(..), false, _) => Err(SqlError::of(3589, &[&name])),
@@ -345,18 +345,6 @@ fn is_moment(kind: &TypeKind) -> bool {
     matches!(kind, TypeKind::Date | TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp)
 }
 
-fn is_number(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-            | TypeKind::Year
-            | TypeKind::Bit
-            | TypeKind::Decimal
-            | TypeKind::Float
-            | TypeKind::Double
-    )
+fn is_numeric(kind: &TypeKind) -> bool {
+    kind.is_number() || matches!(kind, TypeKind::Year | TypeKind::Bit)
 }

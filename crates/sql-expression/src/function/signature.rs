@@ -15,7 +15,6 @@ use crate::error::SqlError;
 use crate::expression::{Expression, Node};
 use crate::result_type::{
     Coercibility, Collating, ResultType, display_length, illegal_mix, merge_collations,
-    sql_type_is_text,
 };
 
 /// A call whose type is being derived.
@@ -235,15 +234,9 @@ pub(crate) fn number_of(mut operand: Expression) -> Expression {
 /// As what an operand is computed with.
 pub(crate) fn domain_of(result: &ResultType) -> Domain {
     match &result.sql_type.kind {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-        | TypeKind::Bit
-        | TypeKind::Year => Domain::Integer,
+        kind if kind.is_integer() => Domain::Integer,
+        TypeKind::Bit | TypeKind::Year | TypeKind::Date => Domain::Integer,
         TypeKind::Decimal => Domain::Decimal,
-        TypeKind::Date => Domain::Integer,
         TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp => {
             match result.sql_type.decimals {
                 0 => Domain::Integer,
@@ -421,7 +414,7 @@ pub fn common_type(
     }
     let length = kinds.map(display_length).max().unwrap_or(0);
     let is_blob = known.iter().any(|one| {
-        sql_type_is_text(&one.sql_type)
+        one.sql_type.kind.is_string()
             && matches!(
                 one.sql_type.kind,
                 TypeKind::Text | TypeKind::MediumText | TypeKind::LongText

@@ -110,6 +110,13 @@ pub struct Select {
     pub windows: Vec<NamedWindow>,
 }
 
+impl Select {
+    /// SELECT * FROM a table.
+    pub fn all_of(table: TableReference) -> Self {
+        Self { items: vec![SelectItem::Wildcard], from: vec![table], ..Self::default() }
+    }
+}
+
 /// The words between SELECT and its list, apart from DISTINCT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SelectOptions {
@@ -172,6 +179,14 @@ pub struct TableFactor {
     pub alias: Option<Ident>,
     /// USE, FORCE, IGNORE INDEX.
     pub index_hints: Vec<IndexHint>,
+}
+
+impl TableReference {
+    /// A table by nothing but its name, and what it is called here.
+    pub fn named(name: ObjectName, alias: Option<Ident>) -> Self {
+        let (partitions, index_hints) = (Vec::new(), Vec::new());
+        Self::Table(Box::new(TableFactor { name, partitions, alias, index_hints }))
+    }
 }
 
 /// USE, FORCE or IGNORE INDEX.

@@ -13,7 +13,7 @@ use sqltype::{Converter, DateTime, Datum, Place, Problems, SqlType, TimeZone, Ty
 
 use super::constant::Constants;
 use super::draft::Rules;
-use super::{ColumnDefault, ColumnDefinition, column, error, expression, text};
+use super::{ColumnDefault, ColumnDefinition, column, error, expression};
 
 /// The default of a column whose type and nullability are known.
 pub(crate) fn define(
@@ -25,9 +25,7 @@ pub(crate) fn define(
     match declared {
         None if !column.nullable => Ok(ColumnDefault::None),
         // The canonical text says DEFAULT NULL where it can; what it leaves out was dropped.
-        None if rules.from_catalog && !text::omits_null(&column.sql_type.kind) => {
-            Ok(ColumnDefault::None)
-        }
+        None if rules.from_catalog && !column.sql_type.kind.is_lob() => Ok(ColumnDefault::None),
         None => Ok(ColumnDefault::Value(Datum::Null)),
         Some(ast::ColumnDefault::CurrentTimestamp(digits)) => {
             let temporal = matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
@@ -46,7 +44,7 @@ pub(crate) fn define(
             true => Ok(ColumnDefault::Value(Datum::Null)),
             false => Err(invalid()),
         },
-        Some(ast::ColumnDefault::Literal(_)) if is_lob(&column.sql_type.kind) => {
+        Some(ast::ColumnDefault::Literal(_)) if has_no_default(&column.sql_type.kind) => {
             Err(error::no_default_allowed(&column.name))
         }
         Some(ast::ColumnDefault::Literal(expr)) => {
@@ -56,15 +54,8 @@ pub(crate) fn define(
 }
 
 /// The types that have no constant defaults.
-fn is_lob(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Json
-    )
+pub(crate) fn has_no_default(kind: &TypeKind) -> bool {
+    kind.is_lob() || *kind == TypeKind::Json
 }
 
 /// A literal as the column stores it; error 1067 if it does not fit.

@@ -122,9 +122,7 @@ pub(crate) fn add_expressions(
             let mut sql_type = bound.result.sql_type.clone();
             match sql_type.kind {
                 TypeKind::Json => return Err(error::functional_json()),
-                TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText => {
-                    return Err(error::functional_lob());
-                }
+                ref kind if kind.is_lob() => return Err(error::functional_lob()),
                 TypeKind::Null => sql_type = SqlType { length: 1, ..SqlType::binary(1) },
                 _ => {}
             }
@@ -324,29 +322,10 @@ pub(crate) fn computed(definition: &TableDefinition) -> Vec<(usize, Expression)>
 
 /// Whether the value of an expression of this type is the same value in a column of that type.
 fn is_kept(of: &SqlType, column: &SqlType) -> bool {
-    let is_text = |sql_type: &SqlType| {
-        matches!(
-            sql_type.kind,
-            TypeKind::Char
-                | TypeKind::VarChar
-                | TypeKind::TinyText
-                | TypeKind::Text
-                | TypeKind::MediumText
-                | TypeKind::LongText
-        )
-    };
-    let bits = |sql_type: &SqlType| match sql_type.kind {
-        TypeKind::TinyInt => Some(8),
-        TypeKind::SmallInt => Some(16),
-        TypeKind::MediumInt => Some(24),
-        TypeKind::Int => Some(32),
-        TypeKind::BigInt => Some(64),
-        _ => None,
-    };
-    if is_text(of) && is_text(column) {
+    if of.kind.is_text() && column.kind.is_text() {
         return of.collation == column.collation;
     }
-    match (bits(of), bits(column)) {
+    match (of.kind.integer_bits(), column.kind.integer_bits()) {
         (Some(of_bits), Some(column_bits)) => {
             of.unsigned == column.unsigned && of_bits <= column_bits
         }

@@ -8,7 +8,7 @@
 use model::schema::{INDEXES_MAX, KEY_SIZE_MAX};
 use sql_expression::SqlError;
 use sql_parser::ast::{Expr, IndexDefinition, IndexKind, IndexMethod, IndexTarget};
-use sqltype::{SqlType, TypeKind};
+use sqltype::TypeKind;
 
 use super::column::{COMMENT_LENGTH_MAX, check_length, unqualify};
 use super::draft::Rules;
@@ -291,7 +291,7 @@ fn prefix(column: &ColumnDefinition, length: Option<u32>) -> Result<Option<u32>,
     if length == Some(0) {
         return Err(error::key_part_zero(&column.name));
     }
-    match (is_lob(sql_type), length) {
+    match (sql_type.kind.is_lob(), length) {
         (true, None) => Err(error::key_without_length(&column.name)),
         (true, Some(length)) => Ok(Some(length)),
         (false, None) => Ok(None),
@@ -301,13 +301,6 @@ fn prefix(column: &ColumnDefinition, length: Option<u32>) -> Result<Option<u32>,
             _ => Err(error::wrong_prefix_key()),
         },
     }
-}
-
-fn is_lob(sql_type: &SqlType) -> bool {
-    matches!(
-        sql_type.kind,
-        TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
-    )
 }
 
 /// Refuses keys that are too long: by MySQL's count of what is indexed, and where the kernel must

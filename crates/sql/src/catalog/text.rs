@@ -142,7 +142,7 @@ fn column(column: &ColumnDefinition, of_table: CollationId, style: &Style) -> St
 
 /// CHARACTER SET and COLLATE, where they say more than the table does.
 fn text_attributes(out: &mut String, column: &ColumnDefinition, of_table: CollationId) {
-    if !has_charset(column) {
+    if !column.sql_type.has_charset() {
         return;
     }
     let collation = column.sql_type.collation;
@@ -153,22 +153,6 @@ fn text_attributes(out: &mut String, column: &ColumnDefinition, of_table: Collat
     if column.explicit_collation || differs || !is_primary(collation) {
         let _ = write!(out, " COLLATE {}", collation.name());
     }
-}
-
-/// Whether a column holds text.
-pub(crate) fn has_charset(column: &ColumnDefinition) -> bool {
-    let kind = &column.sql_type.kind;
-    let is_text = matches!(
-        kind,
-        TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-    );
-    is_text && column.sql_type.collation != CollationId::BINARY
-        || matches!(kind, TypeKind::Enum(_) | TypeKind::Set(_))
 }
 
 fn is_primary(collation: CollationId) -> bool {
@@ -188,7 +172,7 @@ fn default(column: &ColumnDefinition, style: &Style) -> Option<String> {
     match &column.default {
         ColumnDefault::None => None,
         ColumnDefault::Value(Datum::Null) => {
-            (!omits_null(&column.sql_type.kind)).then(|| "NULL".to_owned())
+            (!column.sql_type.kind.is_lob()).then(|| "NULL".to_owned())
         }
         ColumnDefault::Value(Datum::UInt(bits)) if column.sql_type.kind == TypeKind::Bit => {
             Some(format!("b'{bits:b}'"))
@@ -213,11 +197,6 @@ pub(crate) fn default_text(column: &ColumnDefinition, zone: &TimeZone) -> Option
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     format!("0x{digits}")
-}
-
-/// Whether DEFAULT NULL is left out of columns of this type, as MySQL does.
-pub(crate) fn omits_null(kind: &TypeKind) -> bool {
-    matches!(kind, TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText)
 }
 
 /// CURRENT_TIMESTAMP with its digits.

@@ -23,7 +23,7 @@ use crate::catalog::key::PRIMARY;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{
     ColumnDefault, KeyKind, TableCollation, TableDefinition, column, default, error, expression,
-    hidden, key, option, same_name, text,
+    hidden, key, option, same_name,
 };
 use crate::result::Outcome;
 use crate::session::Session;
@@ -523,7 +523,7 @@ impl Alteration<'_> {
         if chosen == CollationId::BINARY {
             return Err(error::unsupported("CONVERT TO CHARACTER SET binary"));
         }
-        for column in self.draft.columns.iter_mut().filter(|column| text::has_charset(column)) {
+        for column in self.draft.columns.iter_mut().filter(|column| column.sql_type.has_charset()) {
             column.sql_type.collation = chosen;
             column.explicit_collation = false;
         }

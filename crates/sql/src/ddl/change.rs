@@ -184,11 +184,7 @@ fn is_value_alike(before: &SqlType, after: &SqlType) -> bool {
         // Members may be added at the end: those that are there keep their numbers.
         (TypeKind::Enum(before), TypeKind::Enum(after))
         | (TypeKind::Set(before), TypeKind::Set(after)) => after.starts_with(before),
-        (TypeKind::TinyInt, _)
-        | (TypeKind::SmallInt, _)
-        | (TypeKind::MediumInt, _)
-        | (TypeKind::Int, _)
-        | (TypeKind::BigInt, _) => true,
+        (kind, _) if kind.is_integer() => true,
         (TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp, _) => {
             before.decimals == after.decimals
         }

@@ -18,6 +18,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 
 use super::foreign_key::{self, Planned};
 use super::{change, check_names_free, keep_notes, refused, temporary, user_table, warn};
+use crate::catalog::default::has_no_default;
 use crate::catalog::draft::{Complete, Draft, Rules};
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyKind, column_named, error, kernel_form};
@@ -275,15 +276,9 @@ fn source_of(session: &Session, column: &ResultColumn) -> Option<ColumnDefinitio
 
 /// The default of a column that was computed and is never NULL: its type's zero.
 fn zero(sql_type: &SqlType) -> ColumnDefault {
-    match sql_type.kind {
-        TypeKind::Date
-        | TypeKind::DateTime
-        | TypeKind::Timestamp
-        | TypeKind::TinyText
-        | TypeKind::Text
-        | TypeKind::MediumText
-        | TypeKind::LongText
-        | TypeKind::Json => ColumnDefault::None,
+    match &sql_type.kind {
+        TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => ColumnDefault::None,
+        kind if has_no_default(kind) => ColumnDefault::None,
         _ => ColumnDefault::Value(implicit_default(sql_type)),
     }
 }

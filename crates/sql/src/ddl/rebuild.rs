@@ -16,11 +16,11 @@
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
+use model::{ErrorCode, SchemaChange, TableId, Value};
 use sql_expression::{SqlError, SqlMode};
 use sqltype::{Datum, SqlType, TypeKind};
 use stdx::Duration;
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::{Projection, WaitPolicy};
 
 use super::alter::Altered;
 use super::change::is_value_kept;
@@ -28,6 +28,7 @@ use super::{change, foreign_key, refused};
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::{TableName, copy_name};
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form, same_name};
+use crate::claim::Claims;
 use crate::error::of_refusal;
 use crate::execute::reference::batch::Batch;
 use crate::execute::row::{RowMaker, implicit_default};
@@ -40,8 +41,8 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::temporary::shown_name;
 
-/// The kernel table of claims; without a database, so no user sees it.
-const CLAIMS: &str = "#alterations";
+/// The claims on tables that are being rebuilt.
+const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };
 /// Rows copied in one transaction.
 const BATCH: usize = 256;
 /// Bytes of large values after which a batch ends.
@@ -61,7 +62,7 @@ pub(super) async fn run(
     // Others who alter the table hold what MySQL calls a metadata lock.
     let patience = Duration::from_secs(session.variables.lock_wait_timeout);
     session.kernel.limit_lock_waits(patience);
-    claim(&session.kernel, old, WaitPolicy::Wait).await?;
+    CLAIMS.hold(&session.kernel, old.0.into(), WaitPolicy::Wait).await?;
     let result = claimed(session, name, altered).await;
     // The transaction only held the claim.
     session.rollback().await;
@@ -154,63 +155,6 @@ async fn undo(kernel: &Kernel, old: TableId, database: &str) -> Result<(), SqlEr
     Ok(())
 }
 
-/// Locks the claim on a table for as long as the transaction of `kernel` is open.
-async fn claim(kernel: &Kernel, table: TableId, wait: WaitPolicy) -> Result<(), Failure> {
-    let claims = claims(kernel).await?;
-    let key = vec![Value::UInt(table.0.into())];
-    loop {
-        let (key, lock) = (key.clone(), LockMode::Exclusive);
-        let projection = Projection::Nothing;
-        let action = client::OperationAction::Read { key: key.clone(), lock, wait, projection };
-        let answers =
-            kernel.execute(vec![ClientOperation { table: claims, version: None, action }]).await?;
-        match answers.into_iter().next() {
-            Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
-            Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
-            _ => return Ok(()),
-        }
-        // Nobody has claimed this table before. The row is made in a transaction that ends at once,
-        // and has ended when `kernel` is the lane beside.
-        kernel.abort().await;
-        let insert = ClientOperation::insert(claims, key);
-        match kernel.beside().execute_and_commit(vec![insert]).await {
-            Ok(_) => {}
-            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-}
-
-/// The kernel table of claims; made by the first who needs it.
-async fn claims(kernel: &Kernel) -> Result<TableId, Failure> {
-    let known = || kernel.cluster().table_named(CLAIMS).map(|table| table.id);
-    if let Some(id) = known() {
-        return Ok(id);
-    }
-    let column = Column {
-        name: "table_id".to_owned(),
-        column_type: ColumnType::UInt(4),
-        nullable: false,
-        default: Value::Null,
-    };
-    let create = SchemaChange::CreateTable {
-        name: CLAIMS.to_owned(),
-        columns: vec![column],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    };
-    match kernel.beside().change_schema(create).await {
-        Ok(id) => Ok(id),
-        Err(failure) if refused(&failure, ErrorCode::TableExists) => known().ok_or(failure),
-        Err(failure) => Err(failure),
-    }
-}
-
 /// Waits until the table that a statement was refused for may be written again, for
 /// `lock_wait_timeout` at most. When the one who rebuilt it is gone, what was left of the work is
 /// undone. Nothing happens when no table that the refusal names is being rebuilt.
@@ -227,7 +171,7 @@ pub(crate) async fn wait_for_writes(
     let began = session.kernel.now();
     while session.kernel.cluster().tables.get(&table.id).is_some_and(|t| t.writes_blocked) {
         let beside = session.kernel.beside();
-        match claim(&beside, table.id, WaitPolicy::Refuse).await {
+        match CLAIMS.hold(&beside, table.id.0.into(), WaitPolicy::Refuse).await {
             Ok(()) => {
                 let (database, _) = shown_name(&table.name);
                 let undone = undo(&beside, table.id, &database).await;

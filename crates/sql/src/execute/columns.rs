@@ -41,6 +41,11 @@ use crate::execute::pushdown;
 use crate::execute::run::Run;
 use crate::plan::operator::{AccessPath, Formula, Operator, TableScan};
 
+/// Rows that are collected before what is joined to them is asked for.
+const COLLECTED_MAX: usize = 200_000;
+/// Pairs of rows that are looked at at a time.
+const PAIRS_MAX: usize = 16_384;
+
 /// What stands at the places of a block's row: none where nothing does that is needed.
 pub(crate) type Shape = Vec<Option<ProgramColumn>>;
 

@@ -18,13 +18,8 @@ pub(crate) enum KeyValue {
 /// The key that stands for `column = datum`. `datum` is not NULL.
 pub(crate) fn key_value(datum: &Datum, column: &SqlType) -> KeyValue {
     match &column.kind {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-        | TypeKind::Bit
-        | TypeKind::Year => integer_key(datum, column),
+        TypeKind::Bit | TypeKind::Year => integer_key(datum, column),
+        kind if kind.is_integer() => integer_key(datum, column),
         TypeKind::Decimal => match exact_number(datum) {
             Some(number) => decimal_key(number, column),
             None => KeyValue::Unusable,
@@ -47,12 +42,7 @@ pub(crate) fn key_value(datum: &Datum, column: &SqlType) -> KeyValue {
             },
             _ => KeyValue::Unusable,
         },
-        TypeKind::Char
-        | TypeKind::VarChar
-        | TypeKind::TinyText
-        | TypeKind::Text
-        | TypeKind::MediumText
-        | TypeKind::LongText => match (datum, storage::storage_type(column).variable_max()) {
+        kind if kind.is_text() => match (datum, storage::storage_type(column).variable_max()) {
             // A longer text is equal to no stored one, but for trailing spaces.
             (Datum::Bytes(text), Some(most)) if text.len() <= most.into() => {
                 KeyValue::Exact(Value::Bytes(text.clone()))
@@ -87,13 +77,7 @@ fn integer_key(datum: &Datum, column: &SqlType) -> KeyValue {
             None => return KeyValue::Unusable,
         },
     };
-    let bits = match column.kind {
-        TypeKind::TinyInt => 8,
-        TypeKind::SmallInt => 16,
-        TypeKind::MediumInt => 24,
-        TypeKind::Int => 32,
-        _ => 64,
-    };
+    let bits = column.kind.integer_bits().unwrap_or(64);
     let unsigned = column.unsigned || matches!(column.kind, TypeKind::Bit | TypeKind::Year);
     let (low, high) = match unsigned {
         true => (0, (1i128 << bits) - 1),

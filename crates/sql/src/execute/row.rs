@@ -260,8 +260,7 @@ impl RowMaker {
 
     /// The primary key of a row as the kernel has it.
     pub(crate) fn primary_key(&self, values: &[Value]) -> Vec<Value> {
-        let key = &self.definition.table.primary_key;
-        key.iter().map(|column| values[usize::from(column.0)].clone()).collect()
+        self.definition.key_of(values)
     }
 
     /// Error 1062 for a row that the kernel refused; `index` is the kernel's name of the unique
@@ -332,21 +331,9 @@ pub(crate) fn now(run: &Run<'_>) -> sqltype::DateTime {
 /// What a NOT NULL column without default gets in lax modes.
 pub(crate) fn implicit_default(sql_type: &SqlType) -> Datum {
     match &sql_type.kind {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-            if !sql_type.unsigned =>
-        {
-            Datum::Int(0)
-        }
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-        | TypeKind::Bit => Datum::UInt(0),
+        kind if kind.is_integer() && !sql_type.unsigned => Datum::Int(0),
+        kind if kind.is_integer() => Datum::UInt(0),
+        TypeKind::Bit => Datum::UInt(0),
         TypeKind::Decimal => Datum::Decimal(sqltype::Decimal::ZERO.round(sql_type.decimals)),
         TypeKind::Float | TypeKind::Double => Datum::Double(0.0),
         TypeKind::Year => Datum::Int(0),

@@ -127,12 +127,7 @@ fn plan_delete(planner: &mut Planner<'_>, delete: &ast::Delete) -> Result<Found,
                 if !partitions.is_empty() {
                     return Err(SqlError::not_supported("DELETE ... PARTITION"));
                 }
-                single = [TableReference::Table(Box::new(ast::TableFactor {
-                    name: table.clone(),
-                    partitions: Vec::new(),
-                    alias: alias.clone(),
-                    index_hints: Vec::new(),
-                }))];
+                single = [TableReference::named(table.clone(), alias.clone())];
                 (&single, None)
             }
             ast::DeleteTarget::Multi { tables, from } => (from, Some(tables)),
@@ -548,7 +543,7 @@ async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, S
         if links.has_own(definition) && !is_ordered {
             // As InnoDB finds them: which of them is in the way of which is the same then.
             let key = |row: &Vec<Value>| {
-                definition.table.primary_key_of(&primary_key(definition, row)).map(|key| key.0)
+                definition.table.primary_key_of(&definition.key_of(row)).map(|key| key.0)
             };
             values.sort_by_cached_key(key);
         }
@@ -579,7 +574,7 @@ impl Removal {
         while rows.peek().is_some() {
             let mut going = Vec::new();
             for row in rows.by_ref().take(at_once) {
-                if self.cascade.goes(definition, &primary_key(definition, &row)) {
+                if self.cascade.goes(definition, &definition.key_of(&row)) {
                     going.push(row);
                 }
             }
@@ -612,7 +607,7 @@ impl Removal {
         }
         let (table, version) = (definition.table.id, definition.table.version);
         let one = |row: &Vec<Value>| {
-            ClientOperation::delete(table, primary_key(definition, row)).of_version(version)
+            ClientOperation::delete(table, definition.key_of(row)).of_version(version)
         };
         let operations = rows.iter().map(one).collect();
         let result = run.session.kernel.execute_all(operations, false).await;
@@ -638,8 +633,4 @@ fn kernel_row(
         values[usize::from(key.0)] = Value::UInt(hidden.unwrap_or(0));
     }
     values
-}
-
-fn primary_key(definition: &TableDefinition, row: &[Value]) -> Vec<Value> {
-    definition.table.primary_key.iter().map(|c| row[usize::from(c.0)].clone()).collect()
 }

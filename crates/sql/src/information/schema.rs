@@ -457,7 +457,7 @@ fn type_facts(sql_type: &SqlType) -> Vec<Datum> {
         }
         _ => Datum::Null,
     };
-    let collation = is_text(sql_type).then_some(sql_type.collation);
+    let collation = sql_type.has_charset().then_some(sql_type.collation);
     let number = |value: Option<u64>| value.map_or(Datum::Null, Datum::UInt);
     let signed = |value: Option<u64>| value.map_or(Datum::Null, |value| Datum::Int(value as i64));
     vec![
@@ -478,21 +478,6 @@ pub(crate) fn data_type(sql_type: &SqlType) -> String {
     let name = sql_type.sql_name();
     let end = name.find([' ', '(']).unwrap_or(name.len());
     name[..end].to_owned()
-}
-
-/// Whether values are characters of some character set.
-pub(crate) fn is_text(sql_type: &SqlType) -> bool {
-    let binary = sql_type.collation == collation::CollationId::BINARY;
-    match sql_type.kind {
-        TypeKind::Enum(_) | TypeKind::Set(_) => true,
-        TypeKind::Char
-        | TypeKind::VarChar
-        | TypeKind::TinyText
-        | TypeKind::Text
-        | TypeKind::MediumText
-        | TypeKind::LongText => !binary,
-        _ => false,
-    }
 }
 
 /// The longest value in characters and in bytes.

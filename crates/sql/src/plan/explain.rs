@@ -38,12 +38,7 @@ pub(crate) fn rows(
             let from = match &delete.target {
                 ast::DeleteTarget::Multi { from, .. } => from.clone(),
                 ast::DeleteTarget::Single { table, alias, .. } => {
-                    vec![ast::TableReference::Table(Box::new(ast::TableFactor {
-                        name: table.clone(),
-                        partitions: Vec::new(),
-                        alias: alias.clone(),
-                        index_hints: Vec::new(),
-                    }))]
+                    vec![ast::TableReference::named(table.clone(), alias.clone())]
                 }
             };
             let with = delete.with.clone();

@@ -130,19 +130,12 @@ pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
         };
     };
     match (&other.kind, form_of_text(text)) {
-        (
-            TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt,
-            form::INTEGER,
-        )
-        | (TypeKind::Date, form::DATE)
+        (kind, form::INTEGER) if kind.is_integer() => Compared::AsTheOther,
+        (TypeKind::Date, form::DATE)
         | (TypeKind::DateTime | TypeKind::Timestamp, form::DATE | form::DATE_TIME) => {
             Compared::AsTheOther
         }
-        (kind, _) if is_text(kind) => Compared::AsItIs,
+        (kind, _) if kind.is_string() => Compared::AsItIs,
         _ => Compared::ByValue,
     }
 }
@@ -151,19 +144,5 @@ fn is_temporal(kind: &TypeKind) -> bool {
     matches!(
         kind,
         TypeKind::Year | TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp | TypeKind::Time
-    )
-}
-
-fn is_text(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-            | TypeKind::Enum(_)
-            | TypeKind::Set(_)
     )
 }

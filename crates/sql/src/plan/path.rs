@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use collation::CollationId;
 use sql_expression::{BinaryOp, Comparison, Expression, InList, Node, Volatility};
-use sqltype::{Datum, SqlType, TypeKind};
+use sqltype::{Datum, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
 use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
@@ -397,7 +397,7 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
         Node::Like(like) if !like.negated && is_usable(target, &like.pattern) => {
             let at = column_of(target, &like.operand, Some(like.collation));
             // Numbers and dates are compared with the pattern as texts, which sort otherwise.
-            let at = at.filter(|_| is_text(like.operand.sql_type()));
+            let at = at.filter(|_| like.operand.sql_type().kind.is_text());
             let pattern = Pattern { value: like.pattern.clone(), escape: like.escape };
             at.map(|at| (at, Fact::Like(pattern))).into_iter().collect()
         }
@@ -482,7 +482,7 @@ fn column_of(
         None => target.definition.computed_column(expression, target.offset)?,
     };
     let column = target.definition.columns.get(place)?;
-    let fits = match is_text(&column.sql_type) {
+    let fits = match column.sql_type.kind.is_text() {
         true => collation == Some(column.sql_type.collation),
         false => collation.is_none() || !matches!(column.sql_type.kind, TypeKind::Json),
     };
@@ -495,18 +495,6 @@ fn collation_of(comparison: Comparison) -> Option<CollationId> {
         Comparison::Text(collation) => Some(collation),
         _ => None,
     }
-}
-
-fn is_text(sql_type: &SqlType) -> bool {
-    matches!(
-        sql_type.kind,
-        TypeKind::Char
-            | TypeKind::VarChar
-            | TypeKind::TinyText
-            | TypeKind::Text
-            | TypeKind::MediumText
-            | TypeKind::LongText
-    )
 }
 
 /// Whether a value is known before the table is read, and stays while it is.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sql_expression::{
     Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError, common_type,
 };
-use sql_parser::ast::{self, Expr, QueryBody, SelectItem};
+use sql_parser::ast::{self, Expr, QueryBody};
 
 use crate::plan::Planner;
 use crate::plan::block::block;
@@ -21,15 +21,7 @@ pub(crate) fn query_body(
     match &query.body {
         QueryBody::Select(select) => block(planner, select, query, parent),
         QueryBody::Table(name) => {
-            let factor = ast::TableFactor {
-                name: name.clone(),
-                partitions: Vec::new(),
-                alias: None,
-                index_hints: Vec::new(),
-            };
-            let from = vec![ast::TableReference::Table(Box::new(factor))];
-            let items = vec![SelectItem::Wildcard];
-            let select = ast::Select { items, from, ..ast::Select::default() };
+            let select = ast::Select::all_of(ast::TableReference::named(name.clone(), None));
             block(planner, &select, query, parent)
         }
         QueryBody::Nested(nested) if is_plain(query) => nested_query(planner, nested, parent),

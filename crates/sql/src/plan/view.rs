@@ -204,14 +204,7 @@ fn name_columns(
             planner.common.forget(mark);
         }
         QueryBody::Table(name) => {
-            let factor = ast::TableFactor {
-                name: name.clone(),
-                partitions: Vec::new(),
-                alias: None,
-                index_hints: Vec::new(),
-            };
-            let from = vec![ast::TableReference::Table(Box::new(factor))];
-            let select = Select { items: vec![SelectItem::Wildcard], from, ..Select::default() };
+            let select = Select::all_of(ast::TableReference::named(name.clone(), None));
             *body = QueryBody::Select(Box::new(select));
             return name_columns(planner, body, names);
         }
@@ -224,8 +217,7 @@ fn name_columns(
                 alias: Ident::from("values"),
                 columns: names.iter().map(|name| Ident::from(name.as_str())).collect(),
             };
-            let from = vec![ast::TableReference::Derived(Box::new(derived))];
-            let select = Select { items: vec![SelectItem::Wildcard], from, ..Select::default() };
+            let select = Select::all_of(ast::TableReference::Derived(Box::new(derived)));
             *body = QueryBody::Select(Box::new(select));
             return name_columns(planner, body, names);
         }

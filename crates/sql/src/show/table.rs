@@ -15,7 +15,7 @@ use crate::catalog::view::is_view;
 use crate::catalog::{TableDefinition, error, names, text as printed};
 use crate::ddl::view;
 use crate::information::schema::{
-    PRIVILEGES, column_key, databases as database_names, default_text, extra, index_rows, is_text,
+    PRIVILEGES, column_key, databases as database_names, default_text, extra, index_rows,
     system_table_facts, table_facts, view_facts,
 };
 use crate::information::{self, Sequences};
@@ -204,7 +204,7 @@ impl Facts<'_> {
     fn row(self, full: bool) -> Vec<Datum> {
         let mut row = vec![Datum::text(self.name), Datum::text(&self.sql_type.sql_name())];
         if full {
-            let collation = is_text(&self.sql_type).then(|| self.sql_type.collation.name());
+            let collation = self.sql_type.has_charset().then(|| self.sql_type.collation.name());
             row.push(collation.map_or(Datum::Null, Datum::text));
         }
         row.push(Datum::text(if self.nullable { "YES" } else { "NO" }));

@@ -85,16 +85,18 @@ impl SqlType {
 
     /// The smallest and the largest integer of the type; those of 64 bits for other types.
     pub fn integer_range(&self) -> (i128, i128) {
-        let bits = match self.kind {
-            TypeKind::TinyInt => 8,
-            TypeKind::SmallInt => 16,
-            TypeKind::MediumInt => 24,
-            TypeKind::Int => 32,
-            _ => 64,
-        };
+        let bits = self.kind.integer_bits().unwrap_or(64);
         match self.unsigned {
             true => (0, (1 << bits) - 1),
             false => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        }
+    }
+
+    /// Whether its values are characters of some character set, not bytes.
+    pub fn has_charset(&self) -> bool {
+        match self.kind {
+            TypeKind::Enum(_) | TypeKind::Set(_) => true,
+            ref kind => kind.is_text() && self.collation != CollationId::BINARY,
         }
     }
 
@@ -117,22 +119,43 @@ impl SqlType {
 impl TypeKind {
     /// Whether UNSIGNED and ZEROFILL may be said of it.
     pub fn is_number(&self) -> bool {
-        matches!(
-            self,
-            TypeKind::TinyInt
-                | TypeKind::SmallInt
-                | TypeKind::MediumInt
-                | TypeKind::Int
-                | TypeKind::BigInt
-                | TypeKind::Decimal
-                | TypeKind::Float
-                | TypeKind::Double
-        )
+        self.is_integer() || matches!(self, TypeKind::Decimal | TypeKind::Float | TypeKind::Double)
     }
 
     /// Whether it is TINYINT to BIGINT.
     pub fn is_integer(&self) -> bool {
-        self.is_number() && !matches!(self, TypeKind::Decimal | TypeKind::Float | TypeKind::Double)
+        self.integer_bits().is_some()
+    }
+
+    /// The bits of a number of TINYINT to BIGINT; nothing for other types.
+    pub fn integer_bits(&self) -> Option<u32> {
+        match self {
+            TypeKind::TinyInt => Some(8),
+            TypeKind::SmallInt => Some(16),
+            TypeKind::MediumInt => Some(24),
+            TypeKind::Int => Some(32),
+            TypeKind::BigInt => Some(64),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of CHAR and VARCHAR, TINYTEXT to LONGTEXT, or what is called BINARY and
+    /// BLOB with the binary collation.
+    pub fn is_text(&self) -> bool {
+        self.is_lob() || matches!(self, TypeKind::Char | TypeKind::VarChar)
+    }
+
+    /// Whether it is one of TINYTEXT to LONGTEXT, or what is called BLOB with the binary collation.
+    pub fn is_lob(&self) -> bool {
+        matches!(
+            self,
+            TypeKind::TinyText | TypeKind::Text | TypeKind::MediumText | TypeKind::LongText
+        )
+    }
+
+    /// Whether its values are read as strings: text, ENUM and SET.
+    pub fn is_string(&self) -> bool {
+        self.is_text() || matches!(self, TypeKind::Enum(_) | TypeKind::Set(_))
     }
 }
 

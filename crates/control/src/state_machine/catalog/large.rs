@@ -9,15 +9,13 @@
 //! # Not here
 //! What is in references and parts: the SQL layer writes and reads them.
 
-use std::sync::Arc;
-
 use model::schema::{KEY_SIZE_MAX, PART_SIZE_MAX};
 use model::{
-    ClusterState, Column, ColumnId, ColumnType, ErrorCode, LargeColumns, LargeForm, RowLayout,
-    Table, TableId, Value,
+    ClusterState, Column, ColumnId, ColumnType, ErrorCode, LargeColumns, LargeForm, Table, TableId,
+    Value,
 };
 
-use super::{key_size, publish, take_id};
+use super::{hidden_table, key_size, publish, take_id};
 
 /// Whether columns of a table can be made large. Those from `first` on are new: no row has a value
 /// in them that was stored otherwise.
@@ -80,22 +78,8 @@ fn parts_table(id: TableId, base: &Table) -> Table {
     columns.push(column("#value ", ColumnType::UInt(8)));
     columns.push(column("#part ", ColumnType::UInt(4)));
     columns.push(column("#bytes ", ColumnType::Variable(PART_SIZE_MAX)));
-    Table {
-        id,
-        name: format!("{}/#parts", base.name),
-        version: 1,
-        hidden_behind: Some(base.id),
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        columns,
-        primary_key: (0..distributed + 2).map(ColumnId).collect(),
-        distribution_key: (0..distributed).map(ColumnId).collect(),
-        partition_count: base.partition_count,
-        ordered_indexes: Vec::new(),
-        unique_indexes: Vec::new(),
-        large: None,
-        writes_blocked: false,
-        description: Arc::from([]),
-    }
+    let key = distributed + 2;
+    hidden_table(id, base, "#parts", columns, [key, distributed])
 }
 
 /// Gives a table that is a new identity of another, which has large columns, a parts' table of its

@@ -21,20 +21,16 @@ use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::source::push;
 use crate::execute::columns::{
-    ColumnBatch, ColumnCursor, Shape, Stop, narrow, places_of_conditions,
+    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan};
 
-/// Rows that are collected before a subquery is run for all of them.
-const COLLECTED_MAX: usize = 200_000;
 /// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
 const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;
-/// Pairs of rows that are looked at at a time.
-const PAIRS_MAX: usize = 16_384;
 
 /// What the error says that is too much.
 const KEPT: &str = "the rows of a subquery";

@@ -12,15 +12,11 @@ use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
-    ColumnBatch, ColumnCursor, Shape, Stop, narrow, places_of, places_of_conditions,
+    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, places_of,
+    places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::plan::operator::{HashKey, JoinSpec, Operator};
-
-/// Rows of the left side that are collected before the right one is.
-const COLLECTED_MAX: usize = 200_000;
-/// Pairs of rows that are made at a time.
-const PAIRS_MAX: usize = 16_384;
 
 /// What the error says that a join keeps too much of.
 const KEPT: &str = "the rows of a join";

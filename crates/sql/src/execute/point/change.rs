@@ -337,12 +337,7 @@ impl PointDelete {
         if delete.with.is_some() || !unordered || !partitions.is_empty() {
             return Ok(None);
         }
-        let references = [TableReference::Table(Box::new(ast::TableFactor {
-            name: table.clone(),
-            partitions: Vec::new(),
-            alias: alias.clone(),
-            index_hints: Vec::new(),
-        }))];
+        let references = [TableReference::named(table.clone(), alias.clone())];
         let scan = row_by_key(planner, &references, delete.filter.as_ref())?;
         let Some(scan) = scan else { return Ok(None) };
         // Who refers to the row has to be looked for when it is locked.

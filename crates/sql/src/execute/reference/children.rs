@@ -59,7 +59,7 @@ impl Cascade {
     }
 
     fn is_gone(&self, definition: &TableDefinition, row: &[Value]) -> bool {
-        let encoded = definition.table.primary_key_of(&primary_key(definition, row));
+        let encoded = definition.table.primary_key_of(&definition.key_of(row));
         encoded.is_some_and(|key| self.gone.contains(&(definition.table.id, key.0.to_vec())))
     }
 
@@ -76,10 +76,6 @@ impl Cascade {
     fn ascend(&mut self) {
         self.depth -= 1;
     }
-}
-
-fn primary_key(definition: &TableDefinition, row: &[Value]) -> Values {
-    definition.table.primary_key.iter().map(|c| row[usize::from(c.0)].clone()).collect()
 }
 
 /// A row before and after a change.
@@ -132,11 +128,11 @@ async fn follow(
     let links = Links::of(run.session, table)?;
     let at_once = if links.has_own(table) { 1 } else { rows.len() };
     if at_once == 1 {
-        let key = |row: &Values| table.table.primary_key_of(&primary_key(table, row)).map(|k| k.0);
+        let key = |row: &Values| table.table.primary_key_of(&table.key_of(row)).map(|k| k.0);
         rows.sort_by_cached_key(key);
     }
     for rows in rows.chunks(at_once) {
-        let goes = |row: &&Values| cascade.goes(table, &primary_key(table, row));
+        let goes = |row: &&Values| cascade.goes(table, &table.key_of(row));
         let going: Vec<Values> = rows.iter().filter(goes).cloned().collect();
         before_delete(run, &links, &going, cascade).await?;
         delete(run, table, &going).await?;
@@ -284,7 +280,7 @@ async fn delete(
     run.session.wrote(table.table.id);
     for rows in rows.chunks(BATCH) {
         let one = |row: &Values| {
-            let delete = ClientOperation::delete(table.table.id, primary_key(table, row));
+            let delete = ClientOperation::delete(table.table.id, table.key_of(row));
             delete.of_version(table.table.version)
         };
         let operations = rows.iter().map(one).collect();
