@@ -1,5 +1,7 @@
 //! LIKE and searching for a substring, under a collation.
 
+use memchr::memmem::Finder;
+
 use crate::order::{Task, compare, dispatch, equal_chars};
 use crate::registry::{Charset, CollationId};
 use crate::sort_key::Codes;
@@ -12,6 +14,79 @@ pub fn like(id: CollationId, text: &[u8], pattern: &[u8], escape: Option<char>) 
     let mut buffer = [0; 4];
     let escape = escape.map_or(&[][..], |char| char.encode_utf8(&mut buffer).as_bytes());
     dispatch(id, Like { text, pattern, escape, bytes: id.charset() == Charset::Binary })
+}
+
+/// A pattern of LIKE, made ready to be compared with many texts.
+#[derive(Debug)]
+pub struct Pattern<'a> {
+    id: CollationId,
+    pattern: &'a [u8],
+    escape: Option<char>,
+    /// Of a pattern without `_` under a collation that compares bytes.
+    parts: Option<Parts>,
+}
+
+/// What a pattern has between its `%`.
+#[derive(Debug)]
+struct Parts {
+    first: Vec<u8>,
+    middle: Vec<Finder<'static>>,
+    /// None if there is no `%` at all.
+    last: Option<Vec<u8>>,
+}
+
+impl<'a> Pattern<'a> {
+    /// What [`like`] is to compare texts with.
+    pub fn new(id: CollationId, pattern: &'a [u8], escape: Option<char>) -> Self {
+        // Bytes that are no whole characters are found only where characters begin.
+        let whole = id.charset() == Charset::Binary || std::str::from_utf8(pattern).is_ok();
+        let parts = (whole && id.is_binary()).then(|| Parts::new(id, pattern, escape)).flatten();
+        Self { id, pattern, escape, parts }
+    }
+
+    /// Whether a text is LIKE it.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match &self.parts {
+            Some(parts) => parts.are_in(text),
+            None => like(self.id, text, self.pattern, self.escape),
+        }
+    }
+}
+
+impl Parts {
+    fn new(id: CollationId, pattern: &[u8], escape: Option<char>) -> Option<Self> {
+        let mut buffer = [0; 4];
+        let escape = escape.map_or(&[][..], |char| char.encode_utf8(&mut buffer).as_bytes());
+        let like = Like { text: &[], pattern, escape, bytes: id.charset() == Charset::Binary };
+        let mut parts = vec![Vec::new()];
+        let mut at = 0;
+        while at < pattern.len() {
+            let (element, next) = like.element(at);
+            match element {
+                Element::One => return None,
+                Element::Any => parts.push(Vec::new()),
+                Element::Char(char) => parts.last_mut().expect("one at least").extend(char),
+            }
+            at = next;
+        }
+        let last = if parts.len() > 1 { parts.pop() } else { None };
+        let mut parts = parts.into_iter();
+        let first = parts.next().expect("one at least");
+        let middle = parts.map(|part| Finder::new(&part).into_owned()).collect();
+        Some(Self { first, middle, last })
+    }
+
+    fn are_in(&self, text: &[u8]) -> bool {
+        let Some(last) = &self.last else { return text == self.first };
+        let rest = text.strip_prefix(&self.first[..]).and_then(|text| text.strip_suffix(&last[..]));
+        let Some(mut rest) = rest else { return false };
+        // Each as early as it can be leaves most to those that follow.
+        for part in &self.middle {
+            let Some(at) = part.find(rest) else { return false };
+            rest = &rest[at + part.needle().len()..];
+        }
+        true
+    }
 }
 
 /// What every text begins with that is LIKE `pattern`: its characters before the first wildcard,
@@ -201,6 +276,54 @@ mod tests {
             let found = like(id, text.as_bytes(), pattern.as_bytes(), Some('\\'));
             assert_eq!(found, expected, "{text} LIKE {pattern}");
         }
+    }
+
+    #[test]
+    fn a_pattern_made_ready_says_the_same() {
+        let patterns: [&[u8]; 20] = [
+            b"",
+            b"%",
+            b"%%",
+            b"a%",
+            b"%a",
+            b"%ab%",
+            b"%ab%ab%",
+            b"ab%ab",
+            b"%a%b%a%",
+            b"a_b",
+            b"a\\%b",
+            b"%\\%%",
+            b"\\",
+            b"%\xA9%",
+            b"%\xC3\xA9%",
+            b"\xC3%",
+            b"abab",
+            b"%ba",
+            b"%aba%ab",
+            b"aba%aba",
+        ];
+        let mut texts: Vec<Vec<u8>> = vec![Vec::new()];
+        for at in 0..4 {
+            let longer: Vec<Vec<u8>> = texts
+                .iter()
+                .filter(|text| text.len() >= at)
+                .flat_map(|text| {
+                    let pieces: [&[u8]; 6] = [b"a", b"b", b"%", b"ab", b"\xC3\xA9", b"\xC3"];
+                    pieces.map(|piece| [text, piece].concat())
+                })
+                .collect();
+            texts.extend(longer);
+        }
+        for id in [46, 63, 47, 278, 255].map(CollationId) {
+            for pattern in patterns {
+                let ready = Pattern::new(id, pattern, Some('\\'));
+                for text in &texts {
+                    let slow = like(id, text, pattern, Some('\\'));
+                    assert_eq!(ready.matches(text), slow, "{id:?}: {text:?} LIKE {pattern:?}");
+                }
+            }
+        }
+        assert!(Pattern::new(CollationId(46), b"%a%", None).parts.is_some());
     }
 
     #[test]

@@ -148,6 +148,12 @@ impl RowLayout {
         (base + from, base + end_of(ordinal))
     }
 
+    /// Reads a column of many rows; `None` when this layout does not have the column yet.
+    pub fn reader(&self, column: ColumnId) -> Option<ColumnReader<'_>> {
+        let field = *self.fields.get(usize::from(column.0))?;
+        Some(ColumnReader { layout: self, field })
+    }
+
     /// Encodes one value per column. An empty row of a failed call is never returned.
     pub fn encode(&self, values: &[ValueRef<'_>]) -> Result<Row, RowError> {
         if values.len() != self.fields.len() {
@@ -262,6 +268,93 @@ impl<'a> RowView<'a> {
     }
 }
 
+/// Reads one column of many encoded rows, all of one layout: where it lies is found out once.
+///
+/// The value of a NULL is zero, or empty.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnReader<'a> {
+    layout: &'a RowLayout,
+    field: Field,
+}
+
+impl ColumnReader<'_> {
+    /// The type of the column.
+    pub fn column_type(&self) -> ColumnType {
+        self.field.column_type
+    }
+
+    /// Whether the column of a row is NULL.
+    #[inline]
+    pub fn is_null(&self, row: &[u8]) -> bool {
+        let bit = self.field.null_bit;
+        bit.is_some_and(|bit| row[1 + usize::from(bit / 8)] >> (bit % 8) & 1 == 1)
+    }
+
+    /// Whether the column may be NULL in rows of this layout.
+    pub fn may_be_null(&self) -> bool {
+        self.field.null_bit.is_some()
+    }
+
+    /// Adds the values of a column of signed integers.
+    ///
+    /// # Panics
+    /// For another type of column.
+    pub fn ints(&self, rows: &[&[u8]], out: &mut Vec<i64>) {
+        match self.field.column_type {
+            ColumnType::Int(1) => self.numbers(rows, |b: [u8; 1]| i8::from_le_bytes(b).into(), out),
+            ColumnType::Int(2) => self.numbers(rows, |b| i16::from_le_bytes(b).into(), out),
+            ColumnType::Int(4) => self.numbers(rows, |b| i32::from_le_bytes(b).into(), out),
+            ColumnType::Int(8) => self.numbers(rows, i64::from_le_bytes, out),
+            other => panic!("a column of {other:?} is read as signed integers"),
+        }
+    }
+
+    /// Adds the values of a column of unsigned integers.
+    ///
+    /// # Panics
+    /// For another type of column.
+    pub fn uints(&self, rows: &[&[u8]], out: &mut Vec<u64>) {
+        match self.field.column_type {
+            ColumnType::UInt(1) => self.numbers(rows, |b: [u8; 1]| b[0].into(), out),
+            ColumnType::UInt(2) => self.numbers(rows, |b| u16::from_le_bytes(b).into(), out),
+            ColumnType::UInt(4) => self.numbers(rows, |b| u32::from_le_bytes(b).into(), out),
+            ColumnType::UInt(8) => self.numbers(rows, u64::from_le_bytes, out),
+            other => panic!("a column of {other:?} is read as unsigned integers"),
+        }
+    }
+
+    /// Adds the values of a column of floats.
+    pub fn floats(&self, rows: &[&[u8]], out: &mut Vec<f64>) {
+        self.numbers(rows, f64::from_le_bytes, out);
+    }
+
+    /// Adds what is made of the first `N` bytes of a column of fixed size, which has as many.
+    #[inline]
+    pub fn numbers<const N: usize, T>(
+        &self,
+        rows: &[&[u8]],
+        number: impl Fn([u8; N]) -> T,
+        out: &mut Vec<T>,
+    ) {
+        let at = usize::from(self.field.at);
+        out.extend(rows.iter().map(|row| number(bytes(row, at))));
+    }
+
+    /// The bytes of a text, or of a column of fixed size, in one row.
+    #[inline]
+    pub fn bytes<'r>(&self, row: &'r [u8]) -> &'r [u8] {
+        let at = usize::from(self.field.at);
+        match self.field.column_type {
+            ColumnType::Fixed(size) => &row[at..at + usize::from(size)],
+            ColumnType::Variable(_) | ColumnType::Text { .. } => {
+                let (from, to) = self.layout.variable_range(row, at);
+                &row[from..to]
+            }
+            other => panic!("a column of {other:?} is read as bytes"),
+        }
+    }
+}
+
 /// The integer in `value` if a signed column of `width` bytes can hold it.
 pub(crate) fn signed_in_range(width: u8, value: ValueRef<'_>) -> Option<i64> {
     let v = match value {
@@ -297,6 +390,7 @@ pub(crate) fn float_in_range(value: ValueRef<'_>) -> Option<f64> {
     (!v.is_nan()).then_some(if v == 0.0 { 0.0 } else { v })
 }
 
+#[inline]
 fn bytes<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     row[at..at + N].try_into().expect("the slice has the array's length")
 }

@@ -65,7 +65,12 @@ impl Heap {
     /// The row in the slot; none when it is empty or does not exist.
     #[inline]
     pub fn row(&self, id: RowId) -> Option<&[u8]> {
-        match self.slots.get(id.0).content() {
+        self.image(self.slots.get(id.0).content())
+    }
+
+    #[inline]
+    fn image(&self, content: Content) -> Option<&[u8]> {
+        match content {
             Content::Paged { page, offset, len } => Some(self.pages.row(page, offset, len)),
             Content::Large(large) => Some(&self.large[large]),
             Content::Empty => None,
@@ -139,6 +144,22 @@ impl Heap {
     #[inline]
     pub fn next_row(&self, after: Option<RowId>) -> Option<RowId> {
         self.slots.next_row(after.map_or(0, |id| id.0 + 1)).map(RowId)
+    }
+
+    /// Adds the rows of the slots after `after`, or of the first, that hold one: so many at most.
+    /// The last of these slots; none when there are no more.
+    pub fn next_rows<'a>(
+        &'a self,
+        after: Option<RowId>,
+        most: usize,
+        out: &mut Vec<&'a [u8]>,
+    ) -> Option<RowId> {
+        let mut last = None;
+        self.slots.next_rows(after.map_or(0, |id| id.0 + 1), most, |id, slot| {
+            last = Some(RowId(id));
+            out.extend(self.image(slot.content()));
+        });
+        last
     }
 
     /// All slots that hold a row or did once, in order, with the epoch of their last change.

@@ -309,6 +309,17 @@ impl Partition {
         self.heap.next_row(after)
     }
 
+    /// Adds so many rows at most after `after`, or from the first, in the order of row ids. The
+    /// place of the last; none when there are no more.
+    pub fn next_rows<'a>(
+        &'a self,
+        after: Option<RowId>,
+        most: usize,
+        out: &mut Vec<&'a [u8]>,
+    ) -> Option<RowId> {
+        self.heap.next_rows(after, most, out)
+    }
+
     /// Begins a scan of an ordered index, which must be ready. With `after`, only entries strictly
     /// after it in the scan's direction.
     pub fn scan_index(

@@ -182,7 +182,8 @@ impl<'a> Batch<'a> {
                 let operand = self.value(*operand)?;
                 let texts = texts_of(&operand);
                 let (id, escape) = (CollationId(*collation), escape.and_then(char::from_u32));
-                let like = |at| i64::from(collation::like(id, texts.get(at), pattern, escape));
+                let pattern = collation::Pattern::new(id, pattern, escape);
+                let like = |at| i64::from(pattern.matches(texts.get(at)));
                 let values = Values::Int((0..texts.len()).map(like).collect());
                 Vector { values, nulls: operand.nulls.clone() }
             }

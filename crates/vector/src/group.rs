@@ -1,5 +1,6 @@
 //! Groups and their aggregates.
 
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use collation::CollationId;
@@ -10,6 +11,9 @@ use crate::evaluate::{Batch, Inexact};
 use crate::program::{Aggregate, AggregateFunction, GroupKey};
 use crate::vector::{Decimals, Kind, ScalarRef, Values, Vector};
 
+/// Most groups that are found by their values.
+const BY_VALUES_MAX: usize = 4_096;
+
 /// The groups met so far.
 #[derive(Debug)]
 pub(crate) struct Groups {
@@ -17,15 +21,27 @@ pub(crate) struct Groups {
     by_key: HashMap<Box<[u8]>, u32>,
     /// By key, if that is one whole number.
     by_number: HashMap<u64, u32>,
+    /// By the values themselves, if they are short: a help to find a group without its key. So many
+    /// of them at most as help.
+    by_values: HashMap<u128, u32>,
     /// The values they are grouped by, those of the first row of each.
     keys: Vec<Vector>,
     count: usize,
     /// Bytes of keys.
     key_bytes: usize,
     states: Vec<State>,
+    /// What no sum of each aggregate is beyond, as far as its numbers tell.
+    reach: Vec<Reach>,
     /// The key of a row under way, and which group each row of a batch belongs to.
     key: Vec<u8>,
     of_row: Vec<u32>,
+}
+
+/// A bound of the sums of an aggregate, of whole numbers and of floats.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reach {
+    whole: u128,
+    float: f64,
 }
 
 /// An aggregate of all groups.
@@ -110,14 +126,11 @@ impl State {
         match self {
             State::Count(counts) => rows.for_each(|(_, group)| counts[group] += 1),
             State::Whole { sums, any } => {
-                let mut add = |group: usize, value: i128| {
-                    any[group] = true;
-                    sums[group] += value;
-                };
+                let sums = (&mut sums[..], &mut any[..]);
                 match &vector.values {
-                    Values::Int(list) => rows.for_each(|(at, group)| add(group, list[at].into())),
-                    Values::UInt(list) => rows.for_each(|(at, group)| add(group, list[at].into())),
-                    Values::Decimal(list) => rows.for_each(|(at, group)| add(group, list.0[at])),
+                    Values::Int(list) => add_all(sums, list, &vector.nulls, of_row),
+                    Values::UInt(list) => add_all(sums, list, &vector.nulls, of_row),
+                    Values::Decimal(list) => add_all(sums, &list.0, &vector.nulls, of_row),
                     _ => unreachable!("checked to be whole"),
                 }
             }
@@ -189,6 +202,27 @@ impl State {
     }
 }
 
+/// Adds numbers to the sums of their groups, and notes that these have some.
+fn add_all<T: Copy + Into<i128>>(
+    (sums, any): (&mut [i128], &mut [bool]),
+    list: &[T],
+    nulls: &[bool],
+    of_row: &[u32],
+) {
+    let mut add = |group: u32, value: T| {
+        sums[group as usize] += value.into();
+        any[group as usize] = true;
+    };
+    let rows = of_row.iter().zip(list);
+    match nulls {
+        [] => rows.for_each(|(group, value)| add(*group, *value)),
+        nulls => {
+            let known = rows.zip(nulls).filter(|(_, null)| !**null);
+            known.for_each(|((group, value), _)| add(*group, *value));
+        }
+    }
+}
+
 impl Vector {
     /// Puts a number in the place of another if that is NULL or worse.
     fn improve(&mut self, at: usize, value: ScalarRef<'_>, largest: bool) {
@@ -223,10 +257,12 @@ impl Groups {
         Self {
             by_key: HashMap::default(),
             by_number: HashMap::default(),
+            by_values: HashMap::default(),
             keys: keys.iter().map(|key| Vector::new(kinds[usize::from(key.node)])).collect(),
             count: 0,
             key_bytes: 0,
             states: aggregates.iter().map(|a| State::new(a, kind(a))).collect(),
+            reach: vec![Reach::default(); aggregates.len()],
             key: Vec::new(),
             of_row: Vec::new(),
         }
@@ -263,23 +299,37 @@ impl Groups {
     }
 
     /// Whether no sum can leave its range by these rows, whatever their groups.
-    fn sums_fit(&self, values: &[Option<Rc<Vector>>], rows: usize) -> bool {
-        let rows = rows as u128;
-        self.states.iter().zip(values).all(|(state, vector)| match (state, vector.as_deref()) {
+    fn sums_fit(&mut self, values: &[Option<Rc<Vector>>], rows: usize) -> bool {
+        let aggregates = self.states.iter().zip(values).zip(&mut self.reach);
+        aggregates.into_iter().all(|((state, vector), reach)| match (state, vector.as_deref()) {
             (State::Whole { sums, .. }, Some(vector)) => {
                 let largest = match &vector.values {
                     Values::Int(_) | Values::UInt(_) => u128::from(u64::MAX),
-                    Values::Decimal(list) => largest_of(&list.0),
+                    Values::Decimal(list) => reach_of(&list.0),
                     _ => 0,
                 };
-                let reach = largest.checked_mul(rows);
-                let reach = reach.and_then(|reach| reach.checked_add(largest_of(sums)));
-                reach.is_some_and(|reach| reach <= i128::MAX as u128)
+                let more = largest.checked_mul(rows as u128);
+                let after = |before: u128| {
+                    more.and_then(|more| before.checked_add(more))
+                        .filter(|after| *after <= i128::MAX as u128)
+                };
+                // The sums themselves are asked only when the bound says too little.
+                let after = after(reach.whole).or_else(|| after(reach_of(sums)));
+                reach.whole = after.unwrap_or(reach.whole);
+                after.is_some()
             }
             (State::Float { sums, .. }, Some(vector)) => {
                 let Values::Float(list) = &vector.values else { return true };
                 let largest = |list: &[f64]| list.iter().fold(0.0_f64, |max, v| max.max(v.abs()));
-                (largest(list) * rows as f64 + largest(sums)).is_finite()
+                let more = largest(list) * rows as f64;
+                let after = match reach.float + more {
+                    after if after.is_finite() => after,
+                    _ => largest(sums) + more,
+                };
+                if after.is_finite() {
+                    reach.float = after;
+                }
+                after.is_finite()
             }
             _ => true,
         })
@@ -330,36 +380,47 @@ impl Groups {
             let mut last: Option<(u64, u32)> = None;
             for at in 0..rows {
                 let key = number(at);
-                let group = match (last, self.by_number.get(&key)) {
-                    (Some((last, group)), _) if last == key => group,
-                    (_, Some(group)) => *group,
-                    (_, None) => {
-                        let group = self.begin_group(at, by, values);
-                        self.by_number.insert(key, group);
-                        group
-                    }
+                let group = match last {
+                    Some((last, group)) if last == key => group,
+                    _ => match self.by_number.entry(key) {
+                        Entry::Occupied(known) => *known.get(),
+                        Entry::Vacant(place) => {
+                            place.insert(self.count as u32);
+                            self.begin_group(at, by, values)
+                        }
+                    },
                 };
                 self.of_row.push(group);
                 last = Some((key, group));
             }
             return;
         }
-        let mut last: Option<u32> = None;
-        let mut last_key: Vec<u8> = Vec::new();
+        let mut last: Option<(u128, u32)> = None;
         for at in 0..rows {
-            let mut key = std::mem::take(&mut self.key);
-            key.clear();
-            for (vector, id) in by {
-                push_key(&mut key, vector.get(at), *id);
-            }
+            let values_of_row = short_values(by, at);
             // Rows of a group often come one after the other.
-            let group = match last {
-                Some(group) if last_key == key => group,
-                _ => self.group_of_key(&key, at, by, values),
+            let known = match (values_of_row, last) {
+                (Some(values), Some((last, group))) if last == values => Some(group),
+                (Some(values), _) => self.by_values.get(&values).copied(),
+                (None, _) => None,
             };
+            let group = known.unwrap_or_else(|| {
+                let mut key = std::mem::take(&mut self.key);
+                key.clear();
+                for (vector, id) in by {
+                    push_key(&mut key, vector.get(at), *id);
+                }
+                let group = self.group_of_key(&key, at, by, values);
+                self.key = key;
+                if let Some(values) = values_of_row
+                    && self.by_values.len() < BY_VALUES_MAX
+                {
+                    self.by_values.insert(values, group);
+                }
+                group
+            });
             self.of_row.push(group);
-            last = Some(group);
-            self.key = std::mem::replace(&mut last_key, key);
+            last = values_of_row.map(|values| (values, group));
         }
     }
 
@@ -413,7 +474,8 @@ impl Groups {
         let keys: usize = self.keys.iter().map(Vector::memory_bytes).sum();
         let states: usize = self.states.iter().map(State::memory_bytes).sum();
         // A key of its own, and its place in the tables.
-        (self.by_key.len() + self.by_number.len()) * 40 + self.key_bytes + keys + states
+        let places = self.by_key.len() + self.by_number.len() + self.by_values.len();
+        places * 40 + self.key_bytes + keys + states
     }
 
     /// Number of groups.
@@ -440,8 +502,43 @@ pub(crate) fn whole_numbers(values: &Values) -> Option<impl Fn(usize) -> u64 + C
     })
 }
 
-fn largest_of(list: &[i128]) -> u128 {
-    list.iter().map(|number| number.unsigned_abs()).max().unwrap_or(0)
+/// What no number of a list is beyond, and one of them is beyond half of. Without a branch.
+fn reach_of(list: &[i128]) -> u128 {
+    list.iter().fold(0, |all, number| all | (number ^ number >> 127) as u128) + 1
+}
+
+/// Stands for the size of NULL among short values.
+const NULL: usize = 0xFF;
+
+/// The values that a row is grouped by in 16 bytes, if they fit: equal ones only for equal values.
+/// Nothing for floats, of which zero has two.
+fn short_values(by: &[(Rc<Vector>, CollationId)], at: usize) -> Option<u128> {
+    let (mut bytes, mut used) = ([0; 16], 0);
+    let mut push = |size: usize, value: &[u8]| {
+        *bytes.get_mut(used)? = size as u8;
+        let room = bytes.get_mut(used + 1..used + 1 + value.len())?;
+        room.copy_from_slice(value);
+        used += 1 + value.len();
+        Some(())
+    };
+    for (vector, _) in by {
+        let mut push_number = |number: u64| {
+            let size = 8 - number.leading_zeros() as usize / 8;
+            push(size, &number.to_le_bytes()[..size])
+        };
+        match vector.get(at) {
+            ScalarRef::Null => push(NULL, &[])?,
+            ScalarRef::Int(v) => push_number(v as u64)?,
+            ScalarRef::UInt(v) => push_number(v)?,
+            ScalarRef::Decimal(v) => {
+                let v = i64::try_from(v).ok()?;
+                push_number(v as u64)?;
+            }
+            ScalarRef::Bytes(v) => push(v.len(), v)?,
+            ScalarRef::Float(_) => return None,
+        }
+    }
+    Some(u128::from_le_bytes(bytes))
 }
 
 /// Appends the key of a value: the same bytes for equal values, and no key is the beginning of

@@ -105,9 +105,27 @@ impl KeySet {
     }
 
     /// Whether a value may be in the set; NULL never is.
-    #[inline]
     pub fn may_hold(&self, value: ValueRef<'_>) -> bool {
-        let Some(code) = code(value) else { return false };
+        code(value).is_some_and(|code| self.may_hold_code(code))
+    }
+
+    /// The places of a vector's values that may be in the set.
+    pub(crate) fn places_in(&self, vector: &Vector) -> Vec<u32> {
+        let places = 0..vector.len() as u32;
+        let known = places.filter(|at| !vector.is_null(*at as usize));
+        match &vector.values {
+            Values::Int(list) => {
+                known.filter(|at| self.may_hold_code(code_of_int(list[*at as usize]))).collect()
+            }
+            Values::UInt(list) => {
+                known.filter(|at| self.may_hold_code(list[*at as usize])).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn may_hold_code(&self, code: u64) -> bool {
         if code < self.range.0 || code > self.range.1 {
             return false;
         }

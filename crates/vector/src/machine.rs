@@ -1,5 +1,6 @@
 //! Runs a program over the rows of a scan, as they come.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::BATCH_ROWS;
 use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
 use crate::group::Groups;
-use crate::program::{Bad, Program, Yield};
+use crate::program::{Bad, Input, Program, Yield};
 use crate::vector::{Kind, Vector};
 
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
@@ -40,14 +41,15 @@ pub struct Machine {
     /// The layout of rows of the inputs.
     layout: RowLayout,
     sizes: Vec<usize>,
+    /// For each input, whether the filter asks for it.
+    early: Vec<bool>,
+    /// Of the rows that have passed the filter and are to be computed with.
     inputs: Vec<Vector>,
     /// Rows that are computed with at a time, and given out.
     batch_rows: usize,
     rows: usize,
     /// Rows of which values lie elsewhere.
     referring: Vec<Row>,
-    /// Bytes of texts in them.
-    text_bytes: usize,
     /// Rows that have passed and are not given out.
     block: Block,
     groups: Option<Groups>,
@@ -61,7 +63,7 @@ impl Machine {
     /// As [`Program::check`].
     pub fn new(program: Arc<Program>, table: &Table, batch_rows: usize) -> Result<Self, Bad> {
         let kinds = program.check(table)?;
-        let column = |input: &crate::Input| &table.columns[usize::from(input.column.0)];
+        let column = |input: &Input| &table.columns[usize::from(input.column.0)];
         let columns: Vec<model::Column> =
             program.inputs.iter().map(|input| column(input).clone()).collect();
         let size = |column: &model::Column| match column.column_type {
@@ -80,51 +82,122 @@ impl Machine {
         Ok(Self {
             layout: RowLayout::new(0, &columns),
             sizes: columns.iter().map(size).collect(),
+            early: program.inputs_of_filter(),
             program,
             kinds,
             inputs,
             batch_rows: batch_rows.clamp(1, BATCH_ROWS),
             rows: 0,
             referring: Vec::new(),
-            text_bytes: 0,
             block,
             groups,
             outputs: VecDeque::new(),
         })
     }
 
-    /// Takes a row of the table.
-    pub fn take(&mut self, table: &Table, row: &[u8]) {
-        for set in &self.program.members {
-            let input = &self.program.inputs[usize::from(set.input)];
-            if !set.may_hold(table.value(row, input.column)) {
-                return;
+    /// Takes rows of the table.
+    pub fn take(&mut self, table: &Table, rows: &[&[u8]]) {
+        let mut rows = Cow::Borrowed(rows);
+        if let Some(column) = self.program.references {
+            let refers = |row: &&[u8]| !table.value(row, column).is_null();
+            rows.iter().filter(|row| refers(row)).for_each(|row| self.set_aside(table, row));
+            rows.to_mut().retain(|row| !refers(row));
+        }
+        let is_only = table.layouts.len() == 1;
+        let are_alike =
+            |a: &&[u8], b: &&[u8]| is_only || RowLayout::version_of(a) == RowLayout::version_of(b);
+        for alike in rows.chunk_by(are_alike) {
+            let mut rest = alike;
+            while let Some(first) = rest.first() {
+                let (piece, after) = rest.split_at(self.piece(rest));
+                self.read(table, table.layout_of(first), piece);
+                rest = after;
             }
         }
-        let references = self.program.references;
-        if references.is_some_and(|column| !table.value(row, column).is_null()) {
-            self.set_aside(table, row);
+    }
+
+    /// How many of these rows, which are some, are read at a time.
+    fn piece(&mut self, rows: &[&[u8]]) -> usize {
+        // Small pieces are not worth their while.
+        if self.batch_rows - self.rows < rows.len().min(self.batch_rows / 4 + 1) {
+            self.run();
+        }
+        let rows = &rows[..rows.len().min(self.batch_rows - self.rows)];
+        let mut bytes = 0;
+        let mut has_room = |row: &&[u8]| {
+            bytes += row.len();
+            bytes < BATCH_BYTES
+        };
+        rows.iter().take_while(|row| has_room(row)).count().max(1)
+    }
+
+    /// Reads the columns of rows of one layout that may have a key of each set: first the columns
+    /// that the filter asks for, then the others of the rows that pass.
+    fn read(&mut self, table: &Table, layout: &RowLayout, rows: &[&[u8]]) {
+        let program = self.program.clone();
+        let read = |vector: &mut Vector, input: &Input, rows: &[&[u8]]| {
+            let default = &table.columns[usize::from(input.column.0)].default;
+            vector.read(layout, input.column, rows, default);
+        };
+        let mut rows = Cow::Borrowed(rows);
+        for set in &program.members {
+            let input = &program.inputs[usize::from(set.input)];
+            let mut vector = Vector::new(input.kind);
+            read(&mut vector, input, &rows);
+            rows = Cow::Owned(chosen(&rows, &set.places_in(&vector)));
+        }
+        let rows = &rows[..];
+        if rows.is_empty() {
             return;
         }
-        for (input, vector) in self.program.inputs.iter().zip(&mut self.inputs) {
-            let value = table.value(row, input.column);
-            if let ValueRef::Bytes(bytes) = value {
-                self.text_bytes += bytes.len();
+        let inputs = || program.inputs.iter().zip(&self.early);
+        let mut passing = None;
+        let mut of_filter = Vec::new();
+        if !program.filter.is_empty() {
+            for (input, early) in inputs() {
+                let mut vector = Vector::new(input.kind);
+                if *early {
+                    read(&mut vector, input, rows);
+                }
+                of_filter.push(Rc::new(vector));
             }
-            vector.push_stored(value);
+            let batch = Batch::new(&program.nodes, &self.kinds, of_filter.clone(), rows.len());
+            let Ok(batch) = batch.filtered(&program.filter) else {
+                let rows = rows.iter().map(|row| self.as_input(table, row)).collect();
+                return self.outputs.push_back(Output::Rows(rows));
+            };
+            passing = batch.into_places();
         }
-        self.rows += 1;
-        if self.rows == self.batch_rows || self.text_bytes >= BATCH_BYTES {
+        let rows = match &passing {
+            Some(places) => Cow::Owned(chosen(rows, places)),
+            None => Cow::Borrowed(rows),
+        };
+        for (at, (input, early)) in inputs().enumerate() {
+            let vector = &mut self.inputs[at];
+            match (early, &passing) {
+                (true, Some(places)) => vector.append(&of_filter[at].gather(places)),
+                (true, None) => vector.append(&of_filter[at]),
+                (false, _) => read(vector, input, &rows),
+            }
+        }
+        self.rows += rows.len();
+        let bytes = self.inputs.iter().map(Vector::text_bytes).sum::<usize>();
+        if self.rows == self.batch_rows || bytes >= BATCH_BYTES {
             self.run();
         }
     }
 
-    /// Keeps a row to be given out as it is.
-    fn set_aside(&mut self, table: &Table, row: &[u8]) {
+    /// A row of the table as one of the inputs.
+    fn as_input(&self, table: &Table, row: &[u8]) -> Row {
         let inputs = self.program.inputs.iter();
         let values: Vec<ValueRef<'_>> =
             inputs.map(|input| table.value(row, input.column)).collect();
-        let row = self.layout.encode(&values).expect("they were read from such a row");
+        self.layout.encode(&values).expect("they were read from such a row")
+    }
+
+    /// Keeps a row to be given out as it is.
+    fn set_aside(&mut self, table: &Table, row: &[u8]) {
+        let row = self.as_input(table, row);
         self.referring.push(row);
         if self.referring.len() == self.batch_rows {
             self.give_referring();
@@ -153,18 +226,12 @@ impl Machine {
         self.outputs.pop_front()
     }
 
-    /// Whether there is something to be given out.
-    pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty()
-    }
-
-    /// Computes with the rows taken so far.
+    /// Computes with the rows that have passed.
     fn run(&mut self) {
         if self.rows == 0 {
             return;
         }
         let rows = std::mem::take(&mut self.rows);
-        self.text_bytes = 0;
         let fresh = self.program.inputs.iter().map(|input| Vector::new(input.kind)).collect();
         let inputs = std::mem::replace(&mut self.inputs, fresh);
         let inputs: Vec<Rc<Vector>> = inputs.into_iter().map(Rc::new).collect();
@@ -185,11 +252,7 @@ impl Machine {
     }
 
     fn compute(&mut self, inputs: Vec<Rc<Vector>>, rows: usize) -> Result<(), Inexact> {
-        let batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
-        let mut batch = batch.filtered(&self.program.filter)?;
-        if batch.rows() == 0 {
-            return Ok(());
-        }
+        let mut batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
         match &self.program.yields {
             Yield::Rows(nodes) => {
                 let columns: Result<Vec<Rc<Vector>>, Inexact> =
@@ -234,4 +297,8 @@ impl Machine {
             self.outputs.push_back(Output::Block(block.slice(from, rows.min(from + step))));
         }
     }
+}
+
+fn chosen<'r>(rows: &[&'r [u8]], places: &[u32]) -> Vec<&'r [u8]> {
+    places.iter().map(|place| rows[*place as usize]).collect()
 }

@@ -216,6 +216,24 @@ impl Program {
         self.check_nodes()
     }
 
+    /// For each input, whether the filter asks for it. The nodes have been found good.
+    pub(crate) fn inputs_of_filter(&self) -> Vec<bool> {
+        let mut inputs = vec![false; self.inputs.len()];
+        let mut wanted = vec![false; self.nodes.len()];
+        self.filter.iter().for_each(|node| wanted[usize::from(*node)] = true);
+        // A node refers to those before it.
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            if !wanted[at] {
+                continue;
+            }
+            match node {
+                Node::Input(place) => inputs[usize::from(*place)] = true,
+                other => other.operands(&mut |operand| wanted[usize::from(operand)] = true),
+            }
+        }
+        inputs
+    }
+
     /// Likewise, whatever its inputs are read from.
     pub(crate) fn check_nodes(&self) -> Result<Vec<Kind>, Bad> {
         if self.nodes.len() > NODES_MAX {
@@ -276,6 +294,30 @@ fn known_collation(kind: Kind, number: u16) -> Result<(), Bad> {
 }
 
 impl Node {
+    /// Calls `each` with the nodes it is computed from.
+    fn operands(&self, each: &mut dyn FnMut(NodeNumber)) {
+        match self {
+            Node::Input(_) | Node::Constant(_) | Node::Null(_) => {}
+            Node::Compare { left, right, .. }
+            | Node::Add(left, right)
+            | Node::Subtract(left, right)
+            | Node::Multiply(left, right) => [*left, *right].into_iter().for_each(each),
+            Node::In { operand, .. }
+            | Node::Like { operand, .. }
+            | Node::Not(operand)
+            | Node::IsNull(operand)
+            | Node::Scale { operand, .. }
+            | Node::Float(operand)
+            | Node::Midnight(operand)
+            | Node::Part { operand, .. } => each(*operand),
+            Node::And(parts) | Node::Or(parts) => parts.iter().copied().for_each(each),
+            Node::Case { branches, otherwise } => {
+                branches.iter().flat_map(|(a, b)| [*a, *b]).for_each(&mut *each);
+                each(*otherwise);
+            }
+        }
+    }
+
     fn part_count(&self) -> usize {
         match self {
             Node::And(parts) | Node::Or(parts) => parts.len(),

@@ -77,13 +77,21 @@ fn row(small: i64, rest: Option<(i64, &str, i64, u64, f64)>) -> Vec<u8> {
     table().layout().encode_values(&values).unwrap().0.to_vec()
 }
 
+fn take_all(machine: &mut Machine, table: &Table, rows: &[Vec<u8>]) {
+    // As a scan gives them: some at a time.
+    for rows in rows.chunks(1_024) {
+        let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+        machine.take(table, &rows);
+    }
+}
+
 /// What a program makes of rows: its blocks' rows in order, and how many rows it gave back.
 fn run(program: &Program, rows: &[Vec<u8>]) -> (Vec<Vec<Option<Scalar>>>, usize) {
     let table = table();
     let mut machine =
         Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).expect("a good program");
     let (mut made, mut given_back) = (Vec::new(), 0);
-    rows.iter().for_each(|row| machine.take(&table, row));
+    take_all(&mut machine, &table, rows);
     machine.finish();
     while let Some(output) = machine.pop_output() {
         match output {
@@ -238,7 +246,7 @@ fn groups_of_groups_are_the_groups_of_all_rows() {
         for part in rows.chunks(700) {
             let table = table();
             let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
-            part.iter().for_each(|row| machine.take(&table, row));
+            take_all(&mut machine, &table, part);
             machine.finish();
             while let Some(Output::Block(block)) = machine.pop_output() {
                 merged.merge(&program, &block).unwrap();
@@ -268,6 +276,41 @@ fn groups_of_groups_are_the_groups_of_all_rows() {
 }
 
 #[test]
+fn short_values_are_told_apart() {
+    let texts = ["", "\0", "\0\0", "a", "a ", "\u{1}a", "longer than sixteen bytes"];
+    let numbers = [0, 1, 255, 256, -1, i64::MIN, i64::MAX];
+    let mut rows = vec![row(0, None)];
+    for text in texts {
+        for big in numbers {
+            rows.extend([row(1, Some((big, text, -big.max(-9), 0, 0.0))), row(2, None)]);
+        }
+    }
+    let rows = [rows.clone(), rows].concat();
+    for (nodes, wanted) in [
+        // Texts under utf8mb4_0900_bin, which does not pad.
+        (vec![2], texts.len() + 1),
+        (vec![2, 1], texts.len() * numbers.len() + 1),
+        (vec![1, 2, 3], texts.len() * numbers.len() + 1),
+        (vec![3, 2], texts.len() * numbers.len() + 1),
+    ] {
+        let key = |node: &u16| GroupKey { node: *node, collation: 309 };
+        let keys = nodes.iter().map(key).collect();
+        let aggregates = vec![aggregate(AggregateFunction::Count, None)];
+        let program = program(vec![], vec![], Yield::Groups { keys, aggregates });
+        let (made, given_back) = run(&program, &rows);
+        assert_eq!((made.len(), given_back), (wanted, 0), "by {nodes:?}");
+        let total: i128 = made
+            .iter()
+            .map(|group| match group.last() {
+                Some(Some(Scalar::Int(count))) => i128::from(*count),
+                other => panic!("{other:?}"),
+            })
+            .sum();
+        assert_eq!(total, rows.len() as i128);
+    }
+}
+
+#[test]
 fn rows_without_a_member_key_are_dropped() {
     let rows: Vec<Vec<u8>> = (0..3_000).map(|n| row(n, None)).collect();
     let keys = Vector { values: Values::Int(vec![5, 2_999, 70]), nulls: vec![] };
@@ -276,6 +319,61 @@ fn rows_without_a_member_key_are_dropped() {
     let (made, given_back) = run(&program, &rows);
     let wanted: Vec<_> = [5, 70, 2_999].map(|n| vec![Some(Scalar::Int(n))]).into();
     assert_eq!((made, given_back), (wanted, 0));
+}
+
+#[test]
+fn rows_of_older_layouts_have_the_defaults_of_later_columns() {
+    let mut table = table();
+    let old: Vec<Vec<u8>> = (0..900).map(|n| row(n, Some((n, "old", n, 1, 0.5)))).collect();
+    table.columns.push(Column {
+        name: "later".to_owned(),
+        column_type: ColumnType::Int(2),
+        nullable: false,
+        default: Value::Int(77),
+    });
+    table.layouts.push(Arc::new(RowLayout::new(1, &table.columns)));
+    let new = |n: i64| {
+        let mut values = vec![Value::Int(n), Value::Null, Value::text("new")];
+        values.extend([amount(n), Value::UInt(2), Value::Null, Value::Int(-1)]);
+        table.layout().encode_values(&values).unwrap().0.to_vec()
+    };
+    // In runs of different lengths.
+    let rows: Vec<Vec<u8>> = old
+        .into_iter()
+        .zip(0..)
+        .map(|(row, n)| if n % 100 < n / 10 { new(n) } else { row })
+        .collect();
+    let mut inputs = inputs();
+    inputs.push(Input { column: ColumnId(6), kind: Kind::Int });
+    let nodes: Vec<Node> =
+        (0..7).map(Node::Input).chain([Node::Constant(Scalar::Int(-1))]).collect();
+    let is_new = Node::Compare { order: Comparison::Equal, left: 6, right: 7, collation: 0 };
+    let nodes: Vec<Node> = nodes.into_iter().chain([is_new]).collect();
+    for filter in [vec![], vec![8]] {
+        let program = Program {
+            inputs: inputs.clone(),
+            references: None,
+            nodes: nodes.clone(),
+            filter: filter.clone(),
+            yields: Yield::Rows((0..7).collect()),
+            members: vec![],
+        };
+        let mut machine = Machine::new(Arc::new(program), &table, BATCH_ROWS).unwrap();
+        take_all(&mut machine, &table, &rows);
+        machine.finish();
+        let mut at = rows.iter().filter(|row| filter.is_empty() || row[0] == 1);
+        while let Some(Output::Block(block)) = machine.pop_output() {
+            for made in 0..block.rows() {
+                let row = at.next().expect("no more rows than were taken");
+                for (column, vector) in block.columns().iter().enumerate() {
+                    let mut wanted = Vector::new(vector.kind());
+                    wanted.push_stored(table.value(row, ColumnId(column as u16)));
+                    assert_eq!(vector.get(made), wanted.get(0), "column {column}");
+                }
+            }
+        }
+        assert_eq!(at.next(), None);
+    }
 }
 
 #[test]
@@ -289,7 +387,7 @@ fn what_cannot_be_computed_comes_as_it_was() {
     let table = table();
     let program = program(nodes, vec![], Yield::Groups { keys, aggregates });
     let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
-    rows.iter().for_each(|row| machine.take(&table, row));
+    take_all(&mut machine, &table, &rows);
     machine.finish();
     let mut outputs = std::iter::from_fn(|| machine.pop_output());
     let Some(Output::Rows(given_back)) = outputs.next() else { panic!("no rows") };
@@ -377,7 +475,7 @@ fn a_program_that_is_let_through_runs_whatever_it_is() {
                 let day = *prng.pick(&[0, 1, u64::from(u32::MAX)]);
                 (*prng.pick(&extreme), text, *prng.pick(&extreme), day, float)
             });
-            machine.take(&table, &row(n, rest));
+            machine.take(&table, &[&row(n, rest)]);
         }
         machine.finish();
         while machine.pop_output().is_some() {}

@@ -1,7 +1,7 @@
 //! The values of a column.
 
 use codec::{Codec, Decode, DecodeError, Describe, Encode, Format, Reader, Shape, Writer};
-use model::{ColumnType, ValueRef};
+use model::{ColumnId, ColumnReader, ColumnType, RowLayout, Value, ValueRef};
 
 /// How values lie in a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
@@ -298,6 +298,27 @@ impl Vector {
         }
     }
 
+    /// Adds the values of a column of these rows, which all have that layout; those of a column
+    /// that came later are its default.
+    pub fn read(&mut self, layout: &RowLayout, column: ColumnId, rows: &[&[u8]], default: &Value) {
+        let before = self.len();
+        let Some(reader) = layout.reader(column) else {
+            return rows.iter().for_each(|_| self.push_stored(default.as_ref()));
+        };
+        match &mut self.values {
+            Values::Int(list) => reader.ints(rows, list),
+            Values::UInt(list) => reader.uints(rows, list),
+            Values::Float(list) => reader.floats(rows, list),
+            Values::Decimal(list) => read_decimals(&reader, rows, &mut list.0),
+            Values::Bytes(list) => rows.iter().for_each(|row| list.push(reader.bytes(row))),
+        }
+        let is_null = |row: &&[u8]| reader.is_null(row);
+        if !self.nulls.is_empty() || reader.may_be_null() && rows.iter().any(is_null) {
+            self.nulls.resize(before, false);
+            self.nulls.extend(rows.iter().map(is_null));
+        }
+    }
+
     /// The values at these places.
     pub fn gather(&self, places: &[u32]) -> Vector {
         let nulls = match self.nulls.is_empty() {
@@ -328,6 +349,14 @@ impl Vector {
         }
     }
 
+    /// Bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match &self.values {
+            Values::Bytes(texts) => texts.byte_count(),
+            _ => 0,
+        }
+    }
+
     /// About how many bytes it takes.
     pub fn memory_bytes(&self) -> usize {
         let numbers = match &self.values {
@@ -345,6 +374,12 @@ impl Vector {
 /// the sign turned round so that bytes compare as numbers do. At most 16 bytes count.
 #[inline]
 pub(crate) fn decimal_of(stored: &[u8]) -> i128 {
+    if let size @ 1..=8 = stored.len() {
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(stored);
+        bytes[0] ^= 0x80;
+        return i128::from(i64::from_be_bytes(bytes) >> (8 * (8 - size)));
+    }
     let mut bytes = [0; 16];
     let size = stored.len().min(16);
     bytes[..size].copy_from_slice(&stored[..size]);
@@ -352,19 +387,33 @@ pub(crate) fn decimal_of(stored: &[u8]) -> i128 {
     i128::from_be_bytes(bytes) >> (8 * (16 - size))
 }
 
+/// [`decimal_of`] for a column of many rows.
+fn read_decimals(reader: &ColumnReader<'_>, rows: &[&[u8]], out: &mut Vec<i128>) {
+    macro_rules! of_size {
+        ($size:expr, $($known:literal)*) => {
+            match $size {
+                $($known => reader.numbers(rows, |b: [u8; $known]| decimal_of(&b), out),)*
+                other => panic!("a decimal of {other} bytes"),
+            }
+        };
+    }
+    let ColumnType::Fixed(size) = reader.column_type() else { panic!("decimals are fixed") };
+    of_size!(size, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+}
+
 impl ScalarRef<'_> {
     /// The value as it is stored; decimals in so many bytes, 16 at most.
-    pub fn stored(self, decimal_size: usize) -> model::Value {
+    pub fn stored(self, decimal_size: usize) -> Value {
         match self {
-            ScalarRef::Null => model::Value::Null,
-            ScalarRef::Int(number) => model::Value::Int(number),
-            ScalarRef::UInt(number) => model::Value::UInt(number),
-            ScalarRef::Float(number) => model::Value::Float(number),
+            ScalarRef::Null => Value::Null,
+            ScalarRef::Int(number) => Value::Int(number),
+            ScalarRef::UInt(number) => Value::UInt(number),
+            ScalarRef::Float(number) => Value::Float(number),
             ScalarRef::Decimal(number) => {
                 let (bytes, size) = stored_decimal(number, decimal_size);
-                model::Value::Bytes(bytes[..size].into())
+                Value::Bytes(bytes[..size].into())
             }
-            ScalarRef::Bytes(bytes) => model::Value::Bytes(bytes.into()),
+            ScalarRef::Bytes(bytes) => Value::Bytes(bytes.into()),
         }
     }
 }

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use actor::{Ctx, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, TransactionId,
+    Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, Table,
+    TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
@@ -461,14 +462,16 @@ impl Participant {
             (None, Some((leg, seen_to))) => View::Own(leg, seen_to),
             (None, None) => View::Committed,
         };
-        let locks = &mut replica.locks;
         let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
         let mut left = ctx.config().scan_step_rows.max(1);
+        if scan.machine.is_some() {
+            let step = scan.compute(table, &mut walk, left as usize);
+            scan.position = walk.after_last();
+            return step;
+        }
+        let locks = &mut replica.locks;
         let step = loop {
-            if scan.walked {
-                break scan.give_rest();
-            }
             if scan.remaining == Some(0) {
                 break Step::End;
             }
@@ -476,17 +479,7 @@ impl Participant {
                 break Step::Again;
             }
             left -= 1;
-            let Some((_, row)) = walk.next() else {
-                scan.walked = true;
-                break scan.give_rest();
-            };
-            if let Some(machine) = &mut scan.machine {
-                machine.take(table, row);
-                if machine.has_output() && scan.collect() {
-                    break Step::Full;
-                }
-                continue;
-            }
+            let Some((_, row)) = walk.next() else { break Step::End };
             match evaluate::passes(table, row, scan.request.filter.as_ref()) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -544,6 +537,25 @@ impl Scan {
         self.rows.push(ScanRow { key: key.into(), row });
         if let Some(remaining) = &mut self.remaining {
             *remaining -= 1;
+        }
+    }
+
+    /// Takes the next rows into the machine, unless it has enough to fill a batch.
+    fn compute(&mut self, table: &Table, walk: &mut Walk<'_>, rows_max: usize) -> Step {
+        if self.collect() {
+            return Step::Full;
+        }
+        if !self.walked {
+            let mut rows = Vec::with_capacity(rows_max);
+            self.walked = !walk.take(rows_max, &mut rows);
+            self.machine.as_mut().expect("it computes").take(table, &rows);
+        }
+        if self.walked {
+            self.give_rest()
+        } else if self.collect() {
+            Step::Full
+        } else {
+            Step::Again
         }
     }
 

@@ -11,6 +11,7 @@ use sql_parser::ast::{self, Expr, Literal, SelectItem};
 use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
 use crate::plan::condition;
+use crate::plan::distinct;
 use crate::plan::edge;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
@@ -564,7 +565,7 @@ fn groups(
         Some(edges) => Operator::Edges { width, edges },
         None => {
             let aggregate = Aggregate { input, group, calls, width, shown, rollup, whole };
-            Operator::Aggregate(Box::new(aggregate))
+            Operator::Aggregate(Box::new(distinct::split(aggregate)))
         }
     }
 }

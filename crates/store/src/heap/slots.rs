@@ -247,6 +247,24 @@ impl Slots {
         None
     }
 
+    /// Calls `each` with the slots that hold a row, from `from` on, so many at most.
+    pub(super) fn next_rows(&self, from: u32, most: usize, mut each: impl FnMut(u32, Slot)) {
+        let (mut at, mut left) = (from, most);
+        while at < self.count && left > 0 {
+            let first = at / CHUNK * CHUNK;
+            let chunk = &self.chunks[(at / CHUNK) as usize];
+            let rest = chunk.slots.get((at - first) as usize..).unwrap_or(&[]);
+            let rest = if chunk.rows > 0 { rest } else { &[] };
+            let occupied = rest.iter().zip(at..).filter(|(slot, _)| !slot.is_empty());
+            for (slot, id) in occupied.take(left) {
+                each(id, *slot);
+                left -= 1;
+            }
+            let Some(next) = first.checked_add(CHUNK) else { return };
+            at = next;
+        }
+    }
+
     /// Slots of chunks that are filled in, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> + '_ {
         self.iter_from(0)

@@ -164,6 +164,27 @@ impl<'a> Walk<'a> {
         Some(ahead)
     }
 
+    /// Adds the next rows, so many at most. Whether there may be more.
+    pub(super) fn take(&mut self, most: usize, rows: &mut Vec<&'a [u8]>) -> bool {
+        // Where no row can come between, they come as they lie.
+        if let Committed::Heap { after } = &mut self.committed
+            && matches!(self.view, View::Committed)
+            && !self.looked_ahead
+        {
+            let before = rows.len();
+            if let Some(last) = self.partition.next_rows(*after, most, rows) {
+                *after = Some(last);
+                self.at.row_id = Some(last);
+            }
+            return rows.len() - before == most;
+        }
+        for _ in 0..most {
+            let Some((_, row)) = self.next() else { return false };
+            rows.push(row);
+        }
+        true
+    }
+
     /// Index key of the row given last; empty in heap scans.
     pub(super) fn key(&self) -> &[u8] {
         &self.at.key
