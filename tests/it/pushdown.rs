@@ -136,6 +136,23 @@ const KEYS: [&str; 14] = [
     "bytes",
 ];
 
+const ORDERS: [&str; 14] = [
+    "tiny",
+    "tiny DESC",
+    "word",
+    "word DESC",
+    "code DESC",
+    "price",
+    "price * (1 - tiny) DESC",
+    "day DESC",
+    "at",
+    "span DESC",
+    "ratio",
+    "year(day)",
+    "choice DESC",
+    "bytes",
+];
+
 fn pick<'a>(random: &mut Random, list: &[&'a str]) -> &'a str {
     list[random.below(list.len() as u64) as usize]
 }
@@ -156,8 +173,16 @@ fn query(random: &mut Random) -> String {
     let aggregates: Vec<&str> =
         (0..1 + random.below(4)).map(|_| pick(random, &AGGREGATES)).collect();
     let aggregates = aggregates.join(", ");
-    match random.below(4) {
+    match random.below(5) {
         0 => format!("SELECT * FROM d.t{filter} ORDER BY id"),
+        4 => {
+            let (first, second) = (pick(random, &ORDERS), pick(random, &ORDERS));
+            let (offset, count) = (random.below(4), 1 + random.below(30));
+            format!(
+                "SELECT id, word, price, ratio FROM d.t{filter} ORDER BY {first}, {second}, id \
+                 LIMIT {offset}, {count}"
+            )
+        }
         1 => format!("SELECT {aggregates} FROM d.t{filter}"),
         2 => {
             let key = pick(random, &KEYS);

@@ -18,7 +18,7 @@ use sqltype::storage::{self, storage_type};
 use sqltype::{Datum, Decimal, SqlType, TypeKind};
 use vector::{
     Aggregate, DatePart, GroupKey, Input, Kind, Node as Step, NodeNumber, Program, Scalar,
-    ScalarRef, Whole, Yield,
+    ScalarRef, Top, TopKey, Whole, Yield,
 };
 
 use crate::aggregate::AggregateCall;
@@ -84,7 +84,8 @@ impl<'c> ProgramBuilder<'c> {
         let yields = Yield::Rows(Vec::new());
         let (nodes, filter) = (Vec::new(), Vec::new());
         let (inputs, members) = (inputs.collect(), Vec::new());
-        let program = Program { inputs, references: None, nodes, filter, yields, members };
+        let program =
+            Program { inputs, references: None, nodes, filter, yields, members, top: None };
         Self { columns, context, program }
     }
 
@@ -116,6 +117,22 @@ impl<'c> ProgramBuilder<'c> {
         let Yield::Rows(nodes) = &mut self.program.yields else { return None };
         nodes.push(node);
         Some(form)
+    }
+
+    /// Has so many rows given at least that come first in this order, each value with whether its
+    /// largest comes first. False if something has no translation.
+    pub fn first_rows(&mut self, keys: &[(&Expression, bool)], rows: u32) -> bool {
+        let mut top = Vec::with_capacity(keys.len());
+        for (expression, descending) in keys {
+            let (node, collation) = match self.value(expression) {
+                Some((_, Form::Stored)) | None => return false,
+                Some((node, Form::Text(id))) => (node, id),
+                Some((node, _)) => (node, CollationId::BINARY),
+            };
+            top.push(TopKey { node, descending: *descending, collation: collation.0 });
+        }
+        self.program.top = Some(Top { keys: top, rows });
+        true
     }
 
     /// Has rows grouped by these values, from now on. The forms of the keys, which are the first

@@ -62,7 +62,12 @@ impl Block {
     /// Some of the rows, as a block.
     pub fn slice(&self, from: usize, to: usize) -> Block {
         let places: Vec<u32> = (from as u32..to as u32).collect();
-        let columns = self.columns.iter().map(|column| column.gather(&places)).collect();
+        self.gather(&places)
+    }
+
+    /// The rows at these places, as a block.
+    pub fn gather(&self, places: &[u32]) -> Block {
+        let columns = self.columns.iter().map(|column| column.gather(places)).collect();
         Block::new(places.len(), columns)
     }
 

@@ -119,15 +119,20 @@ impl<'a> Batch<'a> {
         if (0..list.len()).all(|at| passes(&at)) {
             return Ok(());
         }
-        let passing = (0..list.len()).filter(passes);
+        let passing: Vec<u32> = (0..list.len()).filter(passes).map(|at| at as u32).collect();
+        self.keep(&passing);
+        Ok(())
+    }
+
+    /// Goes on with some of the rows that are left.
+    pub(crate) fn keep(&mut self, kept: &[u32]) {
         let places: Vec<u32> = match &self.places {
-            Some(before) => passing.map(|at| before[at]).collect(),
-            None => passing.map(|at| at as u32).collect(),
+            Some(before) => kept.iter().map(|at| before[*at as usize]).collect(),
+            None => kept.to_vec(),
         };
         self.rows = places.len();
         self.places = Some(places);
         self.known.fill(None);
-        Ok(())
     }
 
     /// The places of the rows that are left; nothing if all are.

@@ -21,6 +21,7 @@ mod join;
 mod key_set;
 pub mod machine;
 pub mod program;
+mod top;
 mod vector;
 
 pub use block::Block;
@@ -32,6 +33,7 @@ pub use machine::{Machine, Output};
 pub use program::{
     Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,
 };
+pub use top::{TOP_ROWS_MAX, Top, TopKey};
 pub use vector::{Decimals, Kind, Scalar, ScalarRef, Texts, Values, Vector, Whole};
 
 /// Rows that are computed with at a time.

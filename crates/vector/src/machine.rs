@@ -12,6 +12,7 @@ use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
 use crate::group::Groups;
 use crate::program::{Bad, Input, Program, Yield};
+use crate::top::Best;
 use crate::vector::{Kind, Vector};
 
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
@@ -53,6 +54,8 @@ pub struct Machine {
     /// Rows that have passed and are not given out.
     block: Block,
     groups: Option<Groups>,
+    /// The first rows, where only they are wanted.
+    best: Option<Best>,
     outputs: VecDeque<Output>,
 }
 
@@ -79,7 +82,12 @@ impl Machine {
                 (Block::empty(std::iter::empty()), Some(Groups::new(keys, aggregates, &kinds)))
             }
         };
+        let best = match (&program.top, &program.yields) {
+            (Some(top), Yield::Rows(nodes)) => Some(Best::new(top, nodes, &kinds)),
+            _ => None,
+        };
         Ok(Self {
+            best,
             layout: RowLayout::new(0, &columns),
             sizes: columns.iter().map(size).collect(),
             early: program.inputs_of_filter(),
@@ -219,6 +227,7 @@ impl Machine {
             self.give_block();
         }
         self.give_groups();
+        self.give_best();
     }
 
     /// Takes the next of what there is to be given out.
@@ -249,11 +258,20 @@ impl Machine {
         if self.groups.as_ref().is_some_and(full) {
             self.give_groups();
         }
+        // What is too much to be kept is given out, wanted or not.
+        if self.best.as_ref().is_some_and(|best| best.memory_bytes() >= GROUPS_BYTES_MAX) {
+            self.give_best();
+        }
     }
 
     fn compute(&mut self, inputs: Vec<Rc<Vector>>, rows: usize) -> Result<(), Inexact> {
         let mut batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
         match &self.program.yields {
+            Yield::Rows(nodes)
+                if let (Some(best), Some(top)) = (&mut self.best, &self.program.top) =>
+            {
+                best.take(&mut batch, nodes, top)?;
+            }
             Yield::Rows(nodes) => {
                 let columns: Result<Vec<Rc<Vector>>, Inexact> =
                     nodes.iter().map(|node| batch.value(*node)).collect();
@@ -289,7 +307,21 @@ impl Machine {
         if groups.len() == 0 {
             return;
         }
-        let block = groups.finish();
+        self.give_blocks(&groups.finish());
+    }
+
+    fn give_best(&mut self) {
+        let (Some(top), Yield::Rows(nodes)) = (&self.program.top, &self.program.yields) else {
+            return;
+        };
+        let fresh = Best::new(top, nodes, &self.kinds);
+        let Some(best) = self.best.replace(fresh) else { return };
+        let block = best.finish(top);
+        self.give_blocks(&block);
+    }
+
+    /// Gives a block out, some rows at a time.
+    fn give_blocks(&mut self, block: &Block) {
         let rows = block.rows();
         let per_row = block.memory_bytes() / rows.max(1) + 1;
         let step = (BLOCK_BYTES / per_row).clamp(1, self.batch_rows);

@@ -5,6 +5,7 @@ use collation::CollationId;
 use model::{ColumnId, ColumnType, Comparison, Table};
 
 use crate::key_set::KeySet;
+use crate::top::{TOP_KEYS_MAX, TOP_ROWS_MAX, Top, TopKey};
 use crate::vector::{Kind, Scalar};
 
 /// Most nodes of a program.
@@ -36,6 +37,9 @@ pub struct Program {
     /// on, and whoever asked must do without.
     #[codec(since = 4)]
     pub members: Vec<KeySet>,
+    /// Only the first rows are wanted, where the program yields rows.
+    #[codec(since = 5)]
+    pub top: Option<Top>,
 }
 
 /// A column that is read.
@@ -257,9 +261,15 @@ impl Program {
         }
         let checked = Checked { inputs: &self.inputs, kinds: &kinds };
         self.filter.iter().try_for_each(|node| checked.truth(*node))?;
+        if let Some(top) = &self.top {
+            checked.top(top)?;
+        }
         match &self.yields {
             Yield::Rows(nodes) => {
                 nodes.iter().try_for_each(|node| checked.kind(*node).map(|_| ()))?;
+            }
+            Yield::Groups { .. } if self.top.is_some() => {
+                return Err(Bad("only rows have an order"));
             }
             Yield::Groups { keys, aggregates } => {
                 for key in keys {
@@ -345,6 +355,14 @@ impl Checked<'_> {
             Kind::Int => Ok(()),
             _ => Err(Bad("a condition is no truth value")),
         }
+    }
+
+    fn top(&self, top: &Top) -> Result<(), Bad> {
+        if !(1..=TOP_ROWS_MAX).contains(&top.rows) || top.keys.len() > TOP_KEYS_MAX {
+            return Err(Bad("too many rows are to be kept in order, or none"));
+        }
+        let known = |key: &TopKey| known_collation(self.kind(key.node)?, key.collation);
+        top.keys.iter().try_for_each(known)
     }
 
     fn same(&self, left: NodeNumber, right: NodeNumber) -> Result<Kind, Bad> {

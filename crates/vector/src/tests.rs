@@ -121,7 +121,15 @@ fn scalar(value: ScalarRef<'_>) -> Option<Scalar> {
 fn program(nodes: Vec<Node>, filter: Vec<NodeNumber>, yields: Yield) -> Program {
     let inputs_first = (0..KINDS.len() as u16).map(Node::Input);
     let nodes = inputs_first.chain(nodes).collect();
-    Program { inputs: inputs(), references: None, nodes, filter, yields, members: vec![] }
+    Program {
+        inputs: inputs(),
+        references: None,
+        nodes,
+        filter,
+        yields,
+        members: vec![],
+        top: None,
+    }
 }
 
 const BINARY: u16 = 63;
@@ -311,6 +319,72 @@ fn short_values_are_told_apart() {
 }
 
 #[test]
+fn only_the_first_rows_in_an_order_are_given() {
+    let mut random = 7_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    let rows: Vec<Vec<u8>> = (0..6_000)
+        .map(|n| {
+            let text = ["b", "A", "a", "\u{e4}", ""][next(5) as usize];
+            let rest = (next(40) as i64 - 20, text, next(1_000) as i64, next(9), next(7) as f64);
+            row(n, (next(10) > 0).then_some(rest))
+        })
+        .collect();
+    let all = program(vec![], vec![], Yield::Rows((0..6).collect()));
+    let (everything, _) = run(&all, &rows);
+    for (by, wanted) in
+        [(vec![(1, false)], 10), (vec![(2, true), (3, false)], 700), (vec![(0, true)], 1)]
+    {
+        let key = |(node, descending): &(u16, bool)| TopKey {
+            node: *node,
+            descending: *descending,
+            collation: CollationId::UTF8MB4_0900_AI_CI.0,
+        };
+        let top = Some(Top { keys: by.iter().map(key).collect(), rows: wanted });
+        let (made, given_back) = run(&Program { top, ..all.clone() }, &rows);
+        assert!(given_back == 0 && made.len() >= wanted as usize);
+        // As the values are ordered, whichever of equal ones they are.
+        let keys_of = |rows: Vec<Vec<Option<Scalar>>>| {
+            let mut keys: Vec<Vec<(bool, i128, Vec<u8>)>> = rows
+                .iter()
+                .map(|row| {
+                    by.iter().map(|(node, down)| order_of(&row[*node as usize], *down)).collect()
+                })
+                .collect();
+            keys.sort();
+            keys.truncate(wanted as usize);
+            keys
+        };
+        assert_eq!(keys_of(made), keys_of(everything.clone()), "by {by:?}");
+    }
+    let keys = vec![TopKey { node: 9, descending: false, collation: 63 }];
+    let bad = Program { top: Some(Top { keys, rows: 1 }), ..all.clone() };
+    assert!(bad.check(&table()).is_err());
+    let bad = Program { top: Some(Top { keys: vec![], rows: TOP_ROWS_MAX + 1 }), ..all };
+    assert!(bad.check(&table()).is_err());
+}
+
+/// Something that is ordered as values are: NULL first, and all turned round where it is said.
+fn order_of(value: &Option<Scalar>, descending: bool) -> (bool, i128, Vec<u8>) {
+    let turned = |number: i128| if descending { -number } else { number };
+    match value {
+        None => (descending, 0, vec![]),
+        Some(Scalar::Int(v)) => (!descending, turned((*v).into()), vec![]),
+        Some(Scalar::Decimal(v)) => (!descending, turned(v.0), vec![]),
+        Some(Scalar::Bytes(text)) => {
+            let mut key = Vec::new();
+            collation::sort_key(CollationId::UTF8MB4_0900_AI_CI, text, &mut key);
+            // No key of these is the beginning of another but the empty one.
+            let number = key.iter().chain([0; 15].iter()).take(15);
+            (!descending, turned(number.fold(0, |n, byte| n << 8 | i128::from(*byte))), vec![])
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn rows_without_a_member_key_are_dropped() {
     let rows: Vec<Vec<u8>> = (0..3_000).map(|n| row(n, None)).collect();
     let keys = Vector { values: Values::Int(vec![5, 2_999, 70]), nulls: vec![] };
@@ -357,6 +431,7 @@ fn rows_of_older_layouts_have_the_defaults_of_later_columns() {
             filter: filter.clone(),
             yields: Yield::Rows((0..7).collect()),
             members: vec![],
+            top: None,
         };
         let mut machine = Machine::new(Arc::new(program), &table, BATCH_ROWS).unwrap();
         take_all(&mut machine, &table, &rows);
@@ -553,7 +628,7 @@ fn any_program(prng: &mut Prng) -> Program {
         true => KeySet::new(input, &[&keys]).into_iter().collect(),
         false => vec![],
     };
-    Program { inputs: inputs(), references: None, nodes, filter, yields, members }
+    Program { inputs: inputs(), references: None, nodes, filter, yields, members, top: None }
 }
 
 #[test]

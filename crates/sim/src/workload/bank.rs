@@ -239,6 +239,7 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
         filter: vec![3],
         yields,
         members: vec![],
+        top: None,
     };
     let projection = Projection::Columns(vec![ColumnId(0), ColumnId(1)]);
     let spec = ScanSpec { projection, program: Some(Arc::new(program)), ..spec };

@@ -10,16 +10,21 @@ pub(crate) mod group;
 pub(crate) mod join;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use sql_expression::{SqlError, compare_values, group_key};
 use sqltype::{Datum, SqlType};
+use vector::Program;
 
 use crate::execute::columns::{self, ColumnCursor, Stop};
+use crate::execute::pushdown;
 use crate::execute::recursion;
 use crate::execute::run::{Boxed, Row, Run, memory_of};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::window::windowed;
-use crate::plan::operator::{DerivedScan, Edge, Formula, Operator, SetKind, SortBy, VirtualScan};
+use crate::plan::operator::{
+    AccessPath, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, TableScan, VirtualScan,
+};
 
 /// Rows given at a time by operators that have collected them all.
 const BATCH: usize = 256;
@@ -334,7 +339,10 @@ async fn limited(
 
 /// All rows of an operator.
 pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
-    let mut cursor = open(operator);
+    drain_cursor(run, open(operator)).await
+}
+
+async fn drain_cursor(run: &mut Run<'_>, mut cursor: Cursor<'_>) -> Result<Vec<Row>, SqlError> {
     let (mut all, mut bytes) = (Vec::new(), 0);
     while let Some(mut rows) = cursor.next(run).await? {
         bytes += memory_of(&rows);
@@ -373,13 +381,19 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
             Ok(vec![row])
         }
         Operator::Sort { input, keys, limit } => {
-            let rows = drain(run, input).await?;
             let most = match limit {
                 Some(bounds) => {
                     let (count, offset) = limits(run, bounds).await?;
                     count.and_then(|count| usize::try_from(count.saturating_add(offset)).ok())
                 }
                 None => None,
+            };
+            let rows = match first_rows(run, input, keys, most) {
+                Some((scan, program)) => {
+                    let cursor = TableCursor::with_program(run, scan, program).await?;
+                    drain_cursor(run, Cursor::Table(Box::new(cursor))).await?
+                }
+                None => drain(run, input).await?,
             };
             sorted(run, rows, keys, most).await
         }
@@ -418,6 +432,20 @@ async fn placed(
     }
     run.worked(all.len()).await?;
     Ok(all)
+}
+
+/// The scan of which data nodes need not send all rows, as few come first, and its program.
+fn first_rows<'p>(
+    run: &Run<'_>,
+    input: &'p Operator,
+    keys: &[SortBy],
+    most: Option<usize>,
+) -> Option<(&'p TableScan, Arc<Program>)> {
+    let (Operator::Scan(scan), Some(most)) = (input, most) else { return None };
+    let pushes = run.session.variables.pushdown
+        && matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. });
+    let program = pushes.then(|| pushdown::first_rows(&run.context, scan, keys, most));
+    Some((scan, program.flatten()?))
 }
 
 /// Rows in order, equal ones in the order they came.

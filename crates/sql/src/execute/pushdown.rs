@@ -16,11 +16,11 @@ use sql_expression::{
     Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Block, Input, Kind, Program, Vector};
+use vector::{Block, Input, Kind, Program, TOP_ROWS_MAX, Vector};
 
 use crate::execute::run::{Row, Run, with_parameters};
 use crate::execute::scan::given_datum;
-use crate::plan::operator::{Aggregate, Formula, TableScan};
+use crate::plan::operator::{Aggregate, Formula, SortBy, TableScan};
 
 /// A program that lets rows through for which the conditions hold that it knows; whether these are
 /// all. None if it knows none.
@@ -36,6 +36,34 @@ pub(crate) fn conditions(context: &EvalContext, scan: &TableScan) -> Option<(Arc
     }
     leave_large(scan, &mut builder);
     Some((Arc::new(builder.finish()?), known == scan.conditions.len()))
+}
+
+/// A program that gives at least so many rows as come first in an order, of those for which all
+/// conditions hold. None if something of it has no translation.
+pub(crate) fn first_rows(
+    context: &EvalContext,
+    scan: &TableScan,
+    keys: &[SortBy],
+    rows: usize,
+) -> Option<Arc<Program>> {
+    let rows = u32::try_from(rows).ok().filter(|rows| (1..=TOP_ROWS_MAX).contains(rows))?;
+    let known = |key: &SortBy| {
+        key.formula.is_ready().then(|| with_parameters(context, &key.formula.expression))
+    };
+    let expressions: Vec<Expression> = keys.iter().map(known).collect::<Option<_>>()?;
+    let keys = expressions.iter().zip(keys).map(|(expression, key)| (expression, key.descending));
+    let keys: Vec<(&Expression, bool)> = keys.collect();
+    let columns = columns(scan);
+    let mut builder = ProgramBuilder::new(&columns, context);
+    let is_all = filter(context, scan, &mut builder) == scan.conditions.len();
+    if !is_free(scan) || !is_all || !builder.first_rows(&keys, rows) {
+        return None;
+    }
+    for at in &scan.wanted {
+        builder.give_column(scan.offset + at)?;
+    }
+    leave_large(scan, &mut builder);
+    builder.finish().map(Arc::new)
 }
 
 /// Adds the conditions of a scan; how many of them have a translation.

@@ -7,7 +7,7 @@
 //! Sizes of tables are known, about; how values are distributed is not, and is guessed from the
 //! kind of a condition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sql_expression::{BinaryOp, Expression, Node};
 
@@ -132,7 +132,8 @@ impl Search<'_> {
         let (tree, tables) = &self.parts[at];
         let reach: BTreeSet<usize> = done.union(tables).copied().collect();
         let mut usable = Vec::new();
-        let (mut own, mut across) = (1.0, 1.0);
+        let mut own = 1.0;
+        let mut ties: BTreeMap<BTreeSet<usize>, f64> = BTreeMap::new();
         for (condition, needs) in self.conditions.iter().zip(&self.needs) {
             if !needs.is_subset(&reach) || needs.is_subset(done) {
                 continue;
@@ -140,10 +141,20 @@ impl Search<'_> {
             usable.push(condition.clone());
             match needs.is_subset(tables) {
                 true => own *= self.share(condition),
-                false => across *= self.join_share(condition, done, tables),
+                false => {
+                    let others = needs.difference(tables).copied().collect();
+                    *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
+                }
             }
         }
         let all = self.size(tree);
+        // Several columns that tie two tables are most often one key of the smaller of them.
+        let key_share = |others: &BTreeSet<usize>| {
+            let sizes = others.iter().map(|at| self.planner.tables[*at].size());
+            1.0 / sizes.fold(0.0, f64::max).min(all).max(1.0)
+        };
+        let tied = |(others, share): (&BTreeSet<usize>, &f64)| share.max(key_share(others));
+        let across: f64 = ties.iter().map(tied).product();
         let passing = (all * own).max(1.0);
         let rows = (before * passing * across).max(if done.is_empty() { 1.0 } else { 0.1 });
         let alone = self.path(tree, &usable, &BTreeSet::new());
