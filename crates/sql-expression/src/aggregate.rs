@@ -92,7 +92,7 @@ impl AggregateCall {
             _ => 1..=1,
         };
         if !wanted.contains(&values.len()) {
-            return Err(SqlError::of(1582, &[&function.name()]));
+            return Err(SqlError::of::<1582>(&[&function.name()]));
         }
         let result = result_of(function, &values, facts)?;
         // DISTINCT changes nothing for these.

@@ -193,7 +193,7 @@ impl<'b, 's> Binder<'b, 's> {
                 self.environment.system_variable(variable)
             }
             Expr::Assign { variable, value } => self.assign(variable, value),
-            Expr::DefaultValue => Err(SqlError::of(1221, &[&"DEFAULT", &"expression"])),
+            Expr::DefaultValue => Err(SqlError::of::<1221>(&[&"DEFAULT", &"expression"])),
             Expr::DefaultOf(name) => self.default_of(name),
             Expr::ValuesOf(name) => self.values_of(name),
             Expr::Row(list) => self.row(list),

@@ -313,7 +313,7 @@ fn date_with_text(
         TypeKind::Timestamp => "TIMESTAMP",
         _ => "DATETIME",
     };
-    let wrong = || SqlError::of(1525, &[&kind, &sqltype::printable(bytes)]);
+    let wrong = || SqlError::of::<1525>(&[&kind, &sqltype::printable(bytes)]);
     let parsed = parse_date_time(bytes).ok_or_else(wrong)?;
     let value = Datum::Bytes(bytes.clone());
     let moment = convert::to_date_time(&value, &SqlType::text(0), context)?.unwrap_or_default();

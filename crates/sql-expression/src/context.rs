@@ -285,7 +285,7 @@ impl EvalContext {
     /// Division by zero: NULL, with whatever the SQL mode wants beside it.
     pub(crate) fn division_by_zero(&mut self) -> Result<Datum, SqlError> {
         if self.facts.sql_mode.contains(SqlMode::ERROR_FOR_DIVISION_BY_ZERO) {
-            self.warn(SqlError::of(1365, &[]))?;
+            self.warn(SqlError::of::<1365>(&[]))?;
         }
         Ok(Datum::Null)
     }

@@ -379,7 +379,7 @@ fn cast_decimal(
     let number = to_decimal(value, from, context)?.round(to.decimals);
     let largest = Decimal::largest(to.length, to.decimals);
     if number.abs().compare(&largest).is_gt() {
-        context.warn(SqlError::of(1264, &[&"", &context_row(context)]))?;
+        context.warn(SqlError::of::<1264>(&[&"", &context_row(context)]))?;
         let bound = if number.is_negative() { largest.negate() } else { largest };
         return Ok(Datum::Decimal(bound));
     }
@@ -431,7 +431,7 @@ fn cast_text(
                 let from = collation::invalid_utf8_at(&text).unwrap_or(0);
                 let shown: String =
                     text[from..].iter().take(6).map(|byte| format!("{byte:02X}")).collect();
-                context.warn(SqlError::of(1300, &[&charset.name(), &shown]))?;
+                context.warn(SqlError::of::<1300>(&[&charset.name(), &shown]))?;
                 return Ok(Datum::Null);
             }
             converted.bytes.into_owned()

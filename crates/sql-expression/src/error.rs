@@ -30,9 +30,20 @@ impl SqlError {
     }
 
     /// The error of this number in the [table](ERRORS); arguments fill the text's `%` in order.
-    pub fn of(code: u16, arguments: &[&dyn Display]) -> Self {
-        let entry = ErrorText::of(code).expect("the number of an error in the table");
-        Self { code, state: *entry.state, message: fill(entry.text, arguments).into() }
+    ///
+    /// A number that is not in the table is an error of the build:
+    ///
+    /// ```compile_fail,E0080
+    /// let _ = sql_expression::SqlError::of::<999>(&[]);
+    /// ```
+    pub fn of<const CODE: u16>(arguments: &[&dyn Display]) -> Self {
+        Self::saying(ErrorText::numbered::<CODE>(), arguments)
+    }
+
+    /// The error of an entry of the table; arguments fill the text's `%` in order.
+    pub fn saying(entry: &ErrorText, arguments: &[&dyn Display]) -> Self {
+        let message = fill(entry.text, arguments).into();
+        Self { code: entry.code, state: *entry.state, message }
     }
 
     /// MySQL's error number.
@@ -52,42 +63,42 @@ impl SqlError {
 
     /// 1235: the grammar knows it, the engine does not do it yet.
     pub fn not_supported(feature: impl Display) -> Self {
-        Self::of(1235, &[&feature])
+        Self::of::<1235>(&[&feature])
     }
 
     /// 1815: a state that should be impossible, met where it must not stop the node.
     pub fn internal(what: impl Display) -> Self {
-        Self::of(1815, &[&what])
+        Self::of::<1815>(&[&what])
     }
 
     /// 1054: no such column; `clause` as in `'field list'`.
     pub fn unknown_column(name: impl Display, clause: impl Display) -> Self {
-        Self::of(1054, &[&name, &clause])
+        Self::of::<1054>(&[&name, &clause])
     }
 
     /// 1690: a result beyond its type; `expression` is the operation as MySQL prints it.
     pub fn out_of_range(kind: &str, expression: impl Display) -> Self {
-        Self::of(1690, &[&kind, &expression])
+        Self::of::<1690>(&[&kind, &expression])
     }
 
     /// 1292: a text that is no such value, or one only in part.
     pub fn truncated_value(kind: &str, value: impl Display) -> Self {
-        Self::of(1292, &[&kind, &value])
+        Self::of::<1292>(&[&kind, &value])
     }
 
     /// 1411: a text that a function cannot read.
     pub fn incorrect_for_function(kind: &str, value: impl Display, function: &str) -> Self {
-        Self::of(1411, &[&kind, &value, &function])
+        Self::of::<1411>(&[&kind, &value, &function])
     }
 
     /// 1210: arguments that a function or statement cannot take.
     pub fn wrong_arguments(function: impl Display) -> Self {
-        Self::of(1210, &[&function])
+        Self::of::<1210>(&[&function])
     }
 
     /// 1241: a row where a value is wanted, or of the wrong width.
     pub fn operand_columns(columns: usize) -> Self {
-        Self::of(1241, &[&columns])
+        Self::of::<1241>(&[&columns])
     }
 }
 
@@ -100,9 +111,27 @@ impl Display for SqlError {
 impl std::error::Error for SqlError {}
 
 impl ErrorText {
-    /// The table's entry with this number.
+    /// The table's entry with this number, if there is one.
     pub fn of(code: u16) -> Option<&'static ErrorText> {
-        ERRORS.binary_search_by_key(&code, |entry| entry.code).ok().map(|at| &ERRORS[at])
+        ErrorText::position(code).map(|at| &ERRORS[at])
+    }
+
+    /// The table's entry with this number: the compiler refuses one that is not there.
+    pub const fn numbered<const CODE: u16>() -> &'static ErrorText {
+        const { &ERRORS[ErrorText::position(CODE).expect("a number of the table of errors")] }
+    }
+
+    const fn position(code: u16) -> Option<usize> {
+        let (mut from, mut to) = (0, ERRORS.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            if ERRORS[middle].code < code {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        if from < ERRORS.len() && ERRORS[from].code == code { Some(from) } else { None }
     }
 }
 
@@ -137,11 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn entries_are_found_by_number() {
+        assert!(ERRORS.iter().all(|entry| ErrorText::of(entry.code) == Some(entry)));
+        assert_eq!(ErrorText::numbered::<1005>(), &ERRORS[0]);
+        assert_eq!([0, 1004, 1009, u16::MAX].map(ErrorText::of), [None; 4]);
+    }
+
+    #[test]
     fn arguments_fill_the_text() {
-        let error = SqlError::of(1062, &[&"1", &"t.PRIMARY"]);
+        let error = SqlError::of::<1062>(&[&"1", &"t.PRIMARY"]);
         assert_eq!(error.message(), "Duplicate entry '1' for key 't.PRIMARY'");
         assert_eq!((error.code(), error.state()), (1062, "23000"));
-        let error = SqlError::of(1136, &[&2]);
+        let error = SqlError::of::<1136>(&[&2]);
         assert_eq!(error.message(), "Column count doesn't match value count at row 2");
         let error = SqlError::unknown_column("a%s", "field list");
         assert_eq!(error.to_string(), "ERROR 1054 (42S22): Unknown column 'a%s' in 'field list'");

@@ -25,11 +25,11 @@ pub fn check_full_group_by(
 ) -> Result<(), SqlError> {
     let Some(column) = offender(expression, group_by, depends) else { return Ok(()) };
     if clause == Clause::Having {
-        return Err(SqlError::of(1463, &[&column, &"HAVING"]));
+        return Err(SqlError::of::<1463>(&[&column, &"HAVING"]));
     }
     let list = if clause == Clause::OrderBy { "ORDER BY clause" } else { "SELECT list" };
-    let code = if group_by.is_empty() { 1140 } else { 1055 };
-    Err(SqlError::of(code, &[&position, &list, &column]))
+    let of = if group_by.is_empty() { SqlError::of::<1140> } else { SqlError::of::<1055> };
+    Err(of(&[&position, &list, &column]))
 }
 
 /// The first column that may differ within a group.

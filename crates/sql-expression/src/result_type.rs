@@ -278,23 +278,23 @@ pub fn merge_collations(
 pub(crate) fn illegal_mix(operation: &str, operands: &[Collating]) -> SqlError {
     let name = |operand: &Collating| operand.collation.name();
     match operands {
-        [a, b] => SqlError::of(
-            1267,
-            &[&name(a), &a.coercibility.name(), &name(b), &b.coercibility.name(), &operation],
-        ),
-        [a, b, c] => SqlError::of(
-            1270,
-            &[
-                &name(a),
-                &a.coercibility.name(),
-                &name(b),
-                &b.coercibility.name(),
-                &name(c),
-                &c.coercibility.name(),
-                &operation,
-            ],
-        ),
-        _ => SqlError::of(1271, &[&operation]),
+        [a, b] => SqlError::of::<1267>(&[
+            &name(a),
+            &a.coercibility.name(),
+            &name(b),
+            &b.coercibility.name(),
+            &operation,
+        ]),
+        [a, b, c] => SqlError::of::<1270>(&[
+            &name(a),
+            &a.coercibility.name(),
+            &name(b),
+            &b.coercibility.name(),
+            &name(c),
+            &c.coercibility.name(),
+            &operation,
+        ]),
+        _ => SqlError::of::<1271>(&[&operation]),
     }
 }
 

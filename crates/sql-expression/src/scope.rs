@@ -219,7 +219,7 @@ impl<'a> Scope<'a> {
                 let visible = name.table.is_some() || !column.qualified_only;
                 if visible && same_name(&column.name.column, name.column.as_str()) {
                     if found.is_some() {
-                        return Err(SqlError::of(1052, &[&written(name), &clause]));
+                        return Err(SqlError::of::<1052>(&[&written(name), &clause]));
                     }
                     found = Some((index, column));
                 }

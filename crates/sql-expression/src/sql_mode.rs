@@ -91,7 +91,7 @@ impl SqlMode {
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             let found = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
             let Some((_, mode)) = found else {
-                return Err(SqlError::of(1231, &[&"sql_mode", &name]));
+                return Err(SqlError::of::<1231>(&[&"sql_mode", &name]));
             };
             modes = modes.with(*mode);
         }

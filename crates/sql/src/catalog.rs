@@ -333,7 +333,7 @@ impl Definitions {
         }
         if view::is_view(table) {
             let (database, name) = table.name.split_once('.').unwrap_or(("", &table.name));
-            return Err(SqlError::of(1347, &[&database, &name, &"BASE TABLE"]));
+            return Err(SqlError::of::<1347>(&[&database, &name, &"BASE TABLE"]));
         }
         let definition = Rc::new(kernel_form::read(table)?);
         let mut by_table = self.by_table.borrow_mut();

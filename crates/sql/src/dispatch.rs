@@ -160,15 +160,12 @@ pub(crate) fn of_parser(error: &sql_parser::ParseError) -> SqlError {
 /// Error 1064 at this text.
 pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
     let near: String = String::from_utf8_lossy(rest).chars().take(80).collect();
-    SqlError::of(
-        1064,
-        &[
-            &"You have an error in your SQL syntax; check the manual that corresponds \
+    SqlError::of::<1064>(&[
+        &"You have an error in your SQL syntax; check the manual that corresponds \
         to your MySQL server version for the right syntax to use",
-            &near,
-            &1,
-        ],
-    )
+        &near,
+        &1,
+    ])
 }
 
 fn begin(session: &mut Session, statement: &Statement) {

@@ -19,7 +19,7 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             (1213, "40001", "Deadlock found when trying to get lock; try restarting transaction")
         }
         // Word for word, as some frameworks compare it. Who holds a lock is in `nines.locks`.
-        ErrorCode::LockTimeout => return SqlError::of(1205, &[]),
+        ErrorCode::LockTimeout => return SqlError::of::<1205>(&[]),
         ErrorCode::LockUnavailable => (
             3572,
             "HY000",

@@ -143,17 +143,17 @@ async fn into_variables(
     variables: &[ast::IntoVariable],
 ) -> Result<Outcome, SqlError> {
     if variables.len() != plan.columns.len() {
-        return Err(SqlError::of(1222, &[]));
+        return Err(SqlError::of::<1222>(&[]));
     }
     let mut run = Run::new(session, parameters);
     let rows = run.rows_of(plan, Some(2)).await;
     run.finish();
     let mut rows = rows?;
     if rows.len() > 1 {
-        return Err(SqlError::of(1172, &[]));
+        return Err(SqlError::of::<1172>(&[]));
     }
     let Some(row) = rows.pop() else {
-        session.note_warning(SqlError::of(1329, &[]));
+        session.note_warning(SqlError::of::<1329>(&[]));
         return Ok(Outcome::default());
     };
     for ((variable, value), result) in variables.iter().zip(row).zip(&plan.results) {

@@ -145,7 +145,7 @@ impl Session {
             && tables.iter().any(|table| table.0 >= self.transaction.snapshot_before)
         {
             // TRUNCATE and ALTERs that copy make tables anew, without their past.
-            return Err(SqlError::of(1412, &[]));
+            return Err(SqlError::of::<1412>(&[]));
         }
         let own = tables.iter().any(|table| self.transaction.written.contains(table));
         Ok(self.transaction.snapshot.filter(|_| !own))

@@ -188,7 +188,7 @@ impl State {
             }
             Self::Object(members) => {
                 if values[0].is_null() {
-                    return Err(SqlError::of(3158, &[]));
+                    return Err(SqlError::of::<3158>(&[]));
                 }
                 let name = convert::to_text(&values[0], call.values[0].sql_type());
                 let name = String::from_utf8_lossy(&name).into_owned();
@@ -398,7 +398,7 @@ fn concat(
                 end -= 1;
             }
             text.truncate(end);
-            context.warn(SqlError::of(1260, &[&(at + 1), &"GROUP_CONCAT()"]))?;
+            context.warn(SqlError::of::<1260>(&[&(at + 1), &"GROUP_CONCAT()"]))?;
             break;
         }
     }

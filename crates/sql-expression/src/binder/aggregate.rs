@@ -25,7 +25,7 @@ impl Binder<'_, '_> {
     /// An aggregate of this query block: the same one twice is computed once.
     pub(super) fn aggregate(&mut self, call: &ast::AggregateCall) -> Result<Expression, SqlError> {
         if self.in_aggregate || !(self.clause.allows_aggregates() || self.in_window) {
-            return Err(SqlError::of(1111, &[]));
+            return Err(SqlError::of::<1111>(&[]));
         }
         let bound = self.aggregate_call(call)?;
         Ok(self.aggregate_slot(bound))
@@ -34,7 +34,7 @@ impl Binder<'_, '_> {
     /// GROUPING: a value of the group as aggregates are.
     pub(super) fn grouping(&mut self, arguments: &[ast::Expr]) -> Result<Expression, SqlError> {
         if self.in_aggregate || !(self.clause.allows_aggregates() || self.in_window) {
-            return Err(SqlError::of(1111, &[]));
+            return Err(SqlError::of::<1111>(&[]));
         }
         let before = std::mem::replace(&mut self.in_aggregate, true);
         let values = self.values(arguments);
@@ -89,7 +89,7 @@ impl Binder<'_, '_> {
                 _ => 0,
             };
             let name = self.windows.get(slot).map_or("", |call| call.kind.name());
-            return Err(SqlError::of(3593, &[&name]));
+            return Err(SqlError::of::<3593>(&[&name]));
         }
         let mut order_by = Vec::with_capacity(call.order_by.len());
         for item in &call.order_by {

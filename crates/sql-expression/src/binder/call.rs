@@ -123,7 +123,7 @@ impl Binder<'_, '_> {
             return Err(self.no_such_function(Some(schema.as_str()), written));
         }
         let count = call.arguments.len();
-        let wrong_count = || SqlError::of(1582, &[&written]);
+        let wrong_count = || SqlError::of::<1582>(&[&written]);
         if let Some((function, wanted)) = DeferredFunction::by_name(name) {
             if count != wanted {
                 return Err(wrong_count());
@@ -193,8 +193,8 @@ impl Binder<'_, '_> {
     fn no_such_function(&self, schema: Option<&str>, name: &str) -> SqlError {
         let schema = schema.or(self.settings.facts.database.as_deref());
         match schema {
-            Some(schema) => SqlError::of(1305, &[&"FUNCTION", &format_args!("{schema}.{name}")]),
-            None => SqlError::of(1305, &[&"FUNCTION", &name]),
+            Some(schema) => SqlError::of::<1305>(&[&"FUNCTION", &format_args!("{schema}.{name}")]),
+            None => SqlError::of::<1305>(&[&"FUNCTION", &name]),
         }
     }
 
@@ -222,7 +222,7 @@ impl Binder<'_, '_> {
             CharacterSet::Default => Ok(CollationId::DEFAULT),
             CharacterSet::Name(name) => {
                 let set = Charset::by_name(name.as_str());
-                let set = set.ok_or_else(|| SqlError::of(1115, &[name]))?;
+                let set = set.ok_or_else(|| SqlError::of::<1115>(&[name]))?;
                 Ok(match set == self.connection().charset() {
                     true => self.connection(),
                     false => set.default_collation(),
@@ -321,7 +321,7 @@ impl Binder<'_, '_> {
             let digits = digits.unwrap_or(0);
             match u8::try_from(digits) {
                 Ok(decimals @ 0..=6) => Ok(SqlType { decimals, ..SqlType::new(kind, 0) }),
-                _ => Err(SqlError::of(1426, &[&digits, &name, &6])),
+                _ => Err(SqlError::of::<1426>(&[&digits, &name, &6])),
             }
         };
         Ok(match kind {
@@ -335,19 +335,19 @@ impl Binder<'_, '_> {
                 let (precision, scale) = digits.unwrap_or((10, 0));
                 let precision = if precision == 0 { 10 } else { precision };
                 if scale > Decimal::SCALE_MAX.into() {
-                    return Err(SqlError::of(1425, &[&scale, operand, &Decimal::SCALE_MAX]));
+                    return Err(SqlError::of::<1425>(&[&scale, operand, &Decimal::SCALE_MAX]));
                 }
                 if precision > Decimal::PRECISION_MAX {
                     let max = Decimal::PRECISION_MAX;
-                    return Err(SqlError::of(1426, &[&precision, operand, &max]));
+                    return Err(SqlError::of::<1426>(&[&precision, operand, &max]));
                 }
                 if scale > precision {
-                    return Err(SqlError::of(1427, &[operand]));
+                    return Err(SqlError::of::<1427>(&[operand]));
                 }
                 SqlType::decimal(precision, scale as u8)
             }
             CastKind::Float(Some(precision)) if *precision > 53 => {
-                return Err(SqlError::of(1426, &[precision, operand, &53]));
+                return Err(SqlError::of::<1426>(&[precision, operand, &53]));
             }
             CastKind::Float(precision) => match precision {
                 Some(25..) => SqlType::double(),

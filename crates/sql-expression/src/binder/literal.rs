@@ -24,7 +24,7 @@ impl Binder<'_, '_> {
             Literal::Float(digits) => {
                 let value: f64 = digits.parse().unwrap_or(0.0);
                 if !value.is_finite() {
-                    return Err(SqlError::of(1367, &[&"double", digits]));
+                    return Err(SqlError::of::<1367>(&[&"double", digits]));
                 }
                 Expression::constant(Datum::Double(value), ResultType::of(SqlType::double(), false))
             }
@@ -50,7 +50,7 @@ impl Binder<'_, '_> {
 
     /// `DATE '…'`, `TIME '…'`, `TIMESTAMP '…'`: a text that is no such value is an error.
     fn temporal(&self, kind: TemporalKind, text: &str) -> Result<Expression, SqlError> {
-        let wrong = |name: &str| SqlError::of(1525, &[&name, &text]);
+        let wrong = |name: &str| SqlError::of::<1525>(&[&name, &text]);
         let (value, kind, digits) = match kind {
             TemporalKind::Date => {
                 let parsed = parse_date_time(text.as_bytes());
@@ -140,7 +140,7 @@ fn bits(bytes: &[u8]) -> Expression {
 
 /// `_charset'…'`: the bytes are in that character set.
 fn introduced_literal(charset: &str, bytes: &[u8]) -> Result<Expression, SqlError> {
-    let set = Charset::by_name(charset).ok_or_else(|| SqlError::of(1115, &[&charset]))?;
+    let set = Charset::by_name(charset).ok_or_else(|| SqlError::of::<1115>(&[&charset]))?;
     let collation = set.default_collation();
     let text = match set {
         Charset::Binary => bytes.into(),
@@ -162,5 +162,5 @@ fn introduced_literal(charset: &str, bytes: &[u8]) -> Result<Expression, SqlErro
 fn invalid_text(set: Charset, bytes: &[u8]) -> SqlError {
     let from = collation::invalid_utf8_at(bytes).unwrap_or(0);
     let shown: String = bytes[from..].iter().take(6).map(|byte| format!("{byte:02X}")).collect();
-    SqlError::of(1300, &[&set.name(), &shown])
+    SqlError::of::<1300>(&[&set.name(), &shown])
 }

@@ -94,7 +94,7 @@ impl Binder<'_, '_> {
             }
             match found {
                 Some(first) if self.outputs[first].expression != output.expression => {
-                    return Err(SqlError::of(1052, &[&written(name), &self.clause]));
+                    return Err(SqlError::of::<1052>(&[&written(name), &self.clause]));
                 }
                 Some(_) => {}
                 None => found = Some(at),
@@ -107,12 +107,12 @@ impl Binder<'_, '_> {
         let value = self.outputs[at].expression.clone();
         let has_window = value.any(&mut |part| matches!(part.node, Node::Window(_)));
         if has_window && (self.in_aggregate || self.clause != Clause::OrderBy) {
-            return Err(SqlError::of(3594, &[&written(name)]));
+            return Err(SqlError::of::<3594>(&[&written(name)]));
         }
         let has_aggregate = value.any(&mut |part| matches!(part.node, Node::Aggregate(_)));
         if has_aggregate && (self.in_aggregate || self.clause == Clause::GroupBy) {
             let what = "reference to group function";
-            return Err(SqlError::of(1247, &[&written(name), &what]));
+            return Err(SqlError::of::<1247>(&[&written(name), &what]));
         }
         Ok(value)
     }
@@ -134,15 +134,15 @@ impl Binder<'_, '_> {
                 (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
                 _ => String::new(),
             };
-            return Err(SqlError::of(3594, &[&name]));
+            return Err(SqlError::of::<3594>(&[&name]));
         }
         if value.any(&mut |part| matches!(part.node, Node::Aggregate(_))) {
             let name = match (&bound, expr) {
                 (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
                 (_, Expr::Column(name)) => written(name),
-                _ => return Err(SqlError::of(1111, &[])),
+                _ => return Err(SqlError::of::<1111>(&[])),
             };
-            return Err(SqlError::of(1056, &[&name]));
+            return Err(SqlError::of::<1056>(&[&name]));
         }
         Ok(bound)
     }
@@ -193,13 +193,13 @@ impl Binder<'_, '_> {
         };
         match &found.column.default {
             Some(Datum::Null) if !found.column.result.nullable => {
-                Err(SqlError::of(1364, &[&found.column.name.column]))
+                Err(SqlError::of::<1364>(&[&found.column.name.column]))
             }
             Some(value) => Ok(Expression::constant(value.clone(), found.column.result.clone())),
             None if found.column.result.nullable => {
                 Ok(Expression::constant(Datum::Null, found.column.result.clone()))
             }
-            None => Err(SqlError::of(1364, &[&found.column.name.column])),
+            None => Err(SqlError::of::<1364>(&[&found.column.name.column])),
         }
     }
 

@@ -387,13 +387,13 @@ impl Binder<'_, '_> {
     fn collate(&mut self, operand: &Expr, collation: &Ident) -> Result<Expression, SqlError> {
         let operand = self.value(operand)?;
         let name = collation.as_str();
-        let id = CollationId::by_name(name).ok_or_else(|| SqlError::of(1273, &[&name]))?;
+        let id = CollationId::by_name(name).ok_or_else(|| SqlError::of::<1273>(&[&name]))?;
         let charset = match operand.result.is_text() {
             true => operand.result.sql_type.collation.charset(),
             false => self.connection().charset(),
         };
         if operand.result.sql_type.kind != TypeKind::Null && charset != id.charset() {
-            return Err(SqlError::of(1253, &[&name, &charset.name()]));
+            return Err(SqlError::of::<1253>(&[&name, &charset.name()]));
         }
         let mut result = operand.result.clone();
         if !result.is_text() {

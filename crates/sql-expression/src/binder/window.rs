@@ -88,7 +88,7 @@ impl Binder<'_, '_> {
             W::Lag | W::Lead => 1..=3,
         };
         if !count.contains(&arguments.len()) {
-            return Err(SqlError::of(1582, &[&function.name()]));
+            return Err(SqlError::of::<1582>(&[&function.name()]));
         }
         let number = match function {
             W::Ntile => arguments.first().map(|parts| (parts, 1)),
@@ -129,13 +129,13 @@ impl Binder<'_, '_> {
         if let (Clause::WindowPartition | Clause::WindowOrder, Some(window)) =
             (self.clause, &self.window_name)
         {
-            return Err(SqlError::of(3595, &[window]));
+            return Err(SqlError::of::<3595>(&[window]));
         }
         let allowed = matches!(self.clause, Clause::FieldList | Clause::OrderBy);
         if self.allows_windows && allowed && !self.in_aggregate && !self.in_window {
             return Ok(());
         }
-        Err(SqlError::of(3593, &[&name]))
+        Err(SqlError::of::<3593>(&[&name]))
     }
 
     fn windowed(
@@ -171,7 +171,7 @@ impl Binder<'_, '_> {
             let name = window.name.as_str();
             let same = |other: &ast::NamedWindow| other.name.as_str().eq_ignore_ascii_case(name);
             if windows[..at].iter().any(same) {
-                return Err(SqlError::of(3591, &[&name]));
+                return Err(SqlError::of::<3591>(&[&name]));
             }
         }
         for window in &windows {
@@ -188,7 +188,7 @@ impl Binder<'_, '_> {
     fn find_window(&self, name: &str) -> Result<ast::NamedWindow, SqlError> {
         let same = |window: &&ast::NamedWindow| window.name.as_str().eq_ignore_ascii_case(name);
         let found = self.named_windows.iter().find(same);
-        found.cloned().ok_or_else(|| SqlError::of(3579, &[&name]))
+        found.cloned().ok_or_else(|| SqlError::of::<3579>(&[&name]))
     }
 
     /// A window with all it takes over from others, bound and checked.
@@ -207,7 +207,7 @@ impl Binder<'_, '_> {
             |expr: &ast::Expr| matches!(expr, ast::Expr::Literal(ast::Literal::Integer(_)));
         let mut sorted = spec.order_by.iter().map(|item| &item.expr).chain(&spec.partition_by);
         if sorted.any(is_position) {
-            return Err(SqlError::of(3592, &[&name]));
+            return Err(SqlError::of::<3592>(&[&name]));
         }
         self.clause = Clause::WindowPartition;
         let partition_by = self.values(&spec.partition_by)?;
@@ -233,19 +233,19 @@ impl Binder<'_, '_> {
     fn inherit(&self, spec: &WindowSpec, name: &str, depth: usize) -> Result<WindowSpec, SqlError> {
         let Some(base) = &spec.base else { return Ok(spec.clone()) };
         if depth > self.named_windows.len() {
-            return Err(SqlError::of(3580, &[]));
+            return Err(SqlError::of::<3580>(&[]));
         }
         let found = self.find_window(base.as_str())?;
         let base_name = found.name.as_str();
         let base = self.inherit(&found.spec, base_name, depth + 1)?;
         if !spec.partition_by.is_empty() {
-            return Err(SqlError::of(3581, &[]));
+            return Err(SqlError::of::<3581>(&[]));
         }
         if !base.order_by.is_empty() && !spec.order_by.is_empty() {
-            return Err(SqlError::of(3583, &[&name, &base_name]));
+            return Err(SqlError::of::<3583>(&[&name, &base_name]));
         }
         if base.frame.is_some() {
-            return Err(SqlError::of(3582, &[&base_name]));
+            return Err(SqlError::of::<3582>(&[&base_name]));
         }
         let order_by = match base.order_by.is_empty() {
             true => spec.order_by.clone(),
@@ -272,10 +272,10 @@ impl Binder<'_, '_> {
         }
         let end = frame.end.as_ref().unwrap_or(&CurrentRow);
         match (&frame.start, end) {
-            (UnboundedFollowing, _) => return Err(SqlError::of(3584, &[&name])),
-            (_, UnboundedPreceding) => return Err(SqlError::of(3585, &[&name])),
+            (UnboundedFollowing, _) => return Err(SqlError::of::<3584>(&[&name])),
+            (_, UnboundedPreceding) => return Err(SqlError::of::<3585>(&[&name])),
             (CurrentRow, Preceding(_)) | (Following(_), CurrentRow | Preceding(_)) => {
-                return Err(SqlError::of(3586, &[&name]));
+                return Err(SqlError::of::<3586>(&[&name]));
             }
             _ => {}
         }
@@ -304,28 +304,28 @@ impl Binder<'_, '_> {
         if amount.constancy() > crate::expression::Constancy::Execution
             || amount.needs() != Default::default()
         {
-            return Err(SqlError::of(3590, &[&name]));
+            return Err(SqlError::of::<3590>(&[&name]));
         }
         let known = amount.as_constant();
-        let illegal = || SqlError::of(3586, &[&name]);
+        let illegal = || SqlError::of::<3586>(&[&name]);
         if unit == FrameUnit::Rows {
             return match (offset, known) {
-                (FrameOffset::Interval(..), _) => Err(SqlError::of(3596, &[&name])),
+                (FrameOffset::Interval(..), _) => Err(SqlError::of::<3596>(&[&name])),
                 (_, None | Some(Datum::Int(0..) | Datum::UInt(_))) => {
                     Ok(FrameEnd::Rows { count: amount, following })
                 }
                 _ => Err(illegal()),
             };
         }
-        let [key] = order_by else { return Err(SqlError::of(3587, &[&name])) };
+        let [key] = order_by else { return Err(SqlError::of::<3587>(&[&name])) };
         if matches!(known, Some(Datum::Null)) {
             return Err(illegal());
         }
         let kind = &key.expression.sql_type().kind;
         match (offset, is_moment(kind), is_numeric(kind)) {
-            (_, false, false) => Err(SqlError::of(3587, &[&name])),
-            (FrameOffset::Value(_), true, _) => Err(SqlError::of(3588, &[&name])),
-            (FrameOffset::Interval(..), false, _) => Err(SqlError::of(3589, &[&name])),
+            (_, false, false) => Err(SqlError::of::<3587>(&[&name])),
+            (FrameOffset::Value(_), true, _) => Err(SqlError::of::<3588>(&[&name])),
+            (FrameOffset::Interval(..), false, _) => Err(SqlError::of::<3589>(&[&name])),
             (FrameOffset::Value(_), ..) => Ok(FrameEnd::Distance { distance: amount, following }),
             (FrameOffset::Interval(_, unit), ..) => {
                 let subtract = following == key.descending;

@@ -21,7 +21,7 @@ pub(super) fn value(
         return match rows.rows() {
             [] => Ok(Datum::Null),
             [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
-            _ => Err(SqlError::of(1242, &[])),
+            _ => Err(SqlError::of::<1242>(&[])),
         };
     }
     let truth = truth(subquery, row, context)?.flatten();
@@ -67,7 +67,7 @@ fn operands<'e>(
                 let values = match rows.rows() {
                     [] => vec![Datum::Null; columns.len()],
                     [only] => only.clone(),
-                    _ => return Err(SqlError::of(1242, &[])),
+                    _ => return Err(SqlError::of::<1242>(&[])),
                 };
                 return Ok(values.into_iter().zip(columns.iter().map(|of| &of.sql_type)).collect());
             }
@@ -141,7 +141,7 @@ impl Test<'_> {
         match rows.rows() {
             [] => Ok(None),
             [only] => self.holds(only, context),
-            _ => Err(SqlError::of(1242, &[])),
+            _ => Err(SqlError::of::<1242>(&[])),
         }
     }
 

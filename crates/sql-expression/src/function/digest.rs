@@ -29,7 +29,7 @@ fn sha2(f: &mut Frame<'_, '_>) -> Evaluated {
         384 => lower_hex(&Sha384::digest(&*bytes)),
         512 => lower_hex(&Sha512::digest(&*bytes)),
         _ => {
-            f.context.warn(SqlError::of(1583, &[&"sha2"]))?;
+            f.context.warn(SqlError::of::<1583>(&[&"sha2"]))?;
             Err(Stop::Null)
         }
     }
@@ -42,7 +42,7 @@ fn random_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
 fn random_bytes(f: &mut Frame<'_, '_>) -> Evaluated {
     let size = f.wide(0)?;
     let Some(size) = usize::try_from(size).ok().filter(|size| (1..=1024).contains(size)) else {
-        return Err(SqlError::of(1690, &[&"length", &"random_bytes"]).into());
+        return Err(SqlError::of::<1690>(&[&"length", &"random_bytes"]).into());
     };
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {

@@ -192,7 +192,7 @@ impl<'a> Frame<'a, '_> {
         if size <= limit {
             return Ok(());
         }
-        let warning = SqlError::of(1301, &[&self.call.function.name, &limit]);
+        let warning = SqlError::of::<1301>(&[&self.call.function.name, &limit]);
         self.context.warn(warning)?;
         Err(Stop::Null)
     }

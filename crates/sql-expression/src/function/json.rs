@@ -103,7 +103,7 @@ fn value_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
 /// Names and values in turn.
 fn object_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
     if !s.arguments.len().is_multiple_of(2) {
-        return Err(SqlError::of(1582, &[&s.name]));
+        return Err(SqlError::of::<1582>(&[&s.name]));
     }
     value_type(s)
 }
@@ -129,7 +129,7 @@ pub(crate) fn json_text(json: &Json) -> Datum {
 /// A JSON value that may be deeper than those it is made of.
 pub(crate) fn checked_json(json: &Json) -> Result<Datum, SqlError> {
     match json.depth() > DEPTH_MAX {
-        true => Err(SqlError::of(3157, &[])),
+        true => Err(SqlError::of::<3157>(&[])),
         false => Ok(json_text(json)),
     }
 }
@@ -197,8 +197,8 @@ fn decoded(text: &[u8]) -> Json {
 /// The error about an argument that is no JSON text.
 fn invalid(error: &JsonError, argument: usize, function: &str) -> SqlError {
     match error.is_too_deep {
-        true => SqlError::of(3157, &[]),
-        false => SqlError::of(3141, &[&argument, &function, &error.message, &error.position]),
+        true => SqlError::of::<3157>(&[]),
+        false => SqlError::of::<3141>(&[&argument, &function, &error.message, &error.position]),
     }
 }
 
@@ -288,11 +288,11 @@ fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
         Datum::Json(text) => Ok(decoded(text)),
         Datum::Bytes(text) => {
             if f.type_of(at).collation.charset() == Charset::Binary {
-                return Err(SqlError::of(3144, &[&"binary"]).into());
+                return Err(SqlError::of::<3144>(&[&"binary"]).into());
             }
             Ok(Json::parse(text).map_err(|error| invalid(&error, at + 1, name))?)
         }
-        _ => Err(SqlError::of(3146, &[&(at + 1), &name]).into()),
+        _ => Err(SqlError::of::<3146>(&[&(at + 1), &name]).into()),
     }
 }
 
@@ -306,14 +306,14 @@ fn element(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
 fn path(f: &mut Frame<'_, '_>, at: usize) -> Result<JsonPath, Stop> {
     let text: Cow<'_, str> = f.string(at)?;
     let parsed = JsonPath::parse(&text);
-    Ok(parsed.map_err(|position| SqlError::of(3143, &[&position]))?)
+    Ok(parsed.map_err(|position| SqlError::of::<3143>(&[&position]))?)
 }
 
 /// A path that leads to one place.
 fn single_path(f: &mut Frame<'_, '_>, at: usize) -> Result<JsonPath, Stop> {
     let path = path(f, at)?;
     if path.has_wildcard() {
-        return Err(SqlError::of(3149, &[]).into());
+        return Err(SqlError::of::<3149>(&[]).into());
     }
     Ok(path)
 }
@@ -337,7 +337,7 @@ fn only_first(f: &mut Frame<'_, '_>, at: usize) -> Result<bool, Stop> {
     if word.eq_ignore_ascii_case("all") {
         return Ok(false);
     }
-    Err(SqlError::of(3154, &[&f.call.function.name]).into())
+    Err(SqlError::of::<3154>(&[&f.call.function.name]).into())
 }
 
 fn array(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -349,7 +349,7 @@ fn object(f: &mut Frame<'_, '_>) -> Evaluated {
     let mut members = Vec::with_capacity(f.len() / 2);
     for at in (0..f.len()).step_by(2) {
         if f.is_null(at)? {
-            return Err(SqlError::of(3158, &[]).into());
+            return Err(SqlError::of::<3158>(&[]).into());
         }
         members.push((f.string(at)?.into_owned(), element(f, at + 1)?));
     }

@@ -12,7 +12,7 @@ use sqltype::Datum;
 
 use super::frame::text;
 use super::{Evaluated, Frame, Function, Signature, Stop};
-use crate::error::SqlError;
+use crate::error::{ErrorText, SqlError};
 use crate::result_type::ResultType;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -68,7 +68,7 @@ impl PatternCache {
             return Ok(known.clone());
         }
         if pattern.is_empty() {
-            return Err(SqlError::of(3685, &[]));
+            return Err(SqlError::of::<3685>(&[]));
         }
         let compiled = RegexBuilder::new(pattern)
             .case_insensitive(flags.ignores_case)
@@ -88,26 +88,26 @@ impl PatternCache {
 
 /// MySQL's error for a pattern that cannot be compiled.
 fn refused(error: &regex::Error) -> SqlError {
-    let regex::Error::Syntax(message) = error else { return SqlError::of(3700, &[]) };
+    let regex::Error::Syntax(message) = error else { return SqlError::of::<3700>(&[]) };
     let kinds = [
-        ("look-around", 3690),
-        ("backreferences", 3690),
-        ("unclosed group", 3691),
-        ("unopened group", 3691),
-        ("unclosed character class", 3696),
-        ("invalid character class range", 3697),
-        ("invalid repetition count range", 3693),
-        ("repetition quantifier", 3692),
-        ("unclosed counted repetition", 3692),
-        ("unrecognized escape", 3689),
+        ("look-around", ErrorText::numbered::<3690>()),
+        ("backreferences", ErrorText::numbered::<3690>()),
+        ("unclosed group", ErrorText::numbered::<3691>()),
+        ("unopened group", ErrorText::numbered::<3691>()),
+        ("unclosed character class", ErrorText::numbered::<3696>()),
+        ("invalid character class range", ErrorText::numbered::<3697>()),
+        ("invalid repetition count range", ErrorText::numbered::<3693>()),
+        ("repetition quantifier", ErrorText::numbered::<3692>()),
+        ("unclosed counted repetition", ErrorText::numbered::<3692>()),
+        ("unrecognized escape", ErrorText::numbered::<3689>()),
     ];
-    if let Some((_, code)) = kinds.iter().find(|(text, _)| message.contains(text)) {
-        return SqlError::of(*code, &[]);
+    if let Some((_, entry)) = kinds.iter().find(|(text, _)| message.contains(text)) {
+        return SqlError::saying(entry, &[]);
     }
     // The message marks the place in a line below the pattern, which is indented by four.
     let marked = message.lines().find(|line| line.trim_start().starts_with('^'));
     let place = marked.and_then(|line| line.find('^')).map_or(1, |at| at.saturating_sub(3));
-    SqlError::of(3688, &[&1, &place])
+    SqlError::of::<3688>(&[&1, &place])
 }
 
 /// The pattern in the second argument, as the collation and the match type in the argument `at`
@@ -138,7 +138,7 @@ fn start(f: &mut Frame<'_, '_>, at: usize, whole: &str) -> Result<usize, Stop> {
     }
     let position = f.integer(at)?;
     let characters = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
-    let out_of_bounds = || Stop::Error(SqlError::of(3686, &[]));
+    let out_of_bounds = || Stop::Error(SqlError::of::<3686>(&[]));
     let characters = characters.ok_or_else(out_of_bounds)?;
     let mut places = whole.char_indices().map(|(at, _)| at).chain([whole.len()]);
     places.nth(characters).ok_or_else(out_of_bounds)
@@ -238,8 +238,8 @@ fn expand(replacement: &str, captures: &Captures<'_>, out: &mut String) -> Resul
                     Some(group) if group < captures.len() => {
                         out.push_str(captures.get(group).map_or("", |found| found.as_str()));
                     }
-                    Some(_) => return Err(SqlError::of(3686, &[]).into()),
-                    None => return Err(SqlError::of(3685, &[]).into()),
+                    Some(_) => return Err(SqlError::of::<3686>(&[]).into()),
+                    None => return Err(SqlError::of::<3685>(&[]).into()),
                 }
             }
             other => out.push(other),

@@ -247,7 +247,7 @@ fn moment_type(s: &mut Signature<'_>, kind: TypeKind) -> Result<ResultType, SqlE
         false => s.constant_integer(0).ok_or_else(|| SqlError::wrong_arguments(s.name))?,
     };
     let digits = u8::try_from(digits).ok().filter(|digits| *digits <= 6);
-    let wrong = || SqlError::of(1426, &[&s.constant_integer(0).unwrap_or(7), &s.name, &6]);
+    let wrong = || SqlError::of::<1426>(&[&s.constant_integer(0).unwrap_or(7), &s.name, &6]);
     let sql_type = SqlType { decimals: digits.ok_or_else(wrong)?, ..SqlType::new(kind, 0) };
     s.of(sql_type, false)
 }
@@ -278,7 +278,7 @@ fn time_result(f: &Frame<'_, '_>, time: Time) -> Evaluated {
 
 /// NULL with a warning, for a result beyond what there is.
 fn overflow(f: &mut Frame<'_, '_>, kind: &str) -> Stop {
-    match f.context.warn(SqlError::of(1441, &[&kind])) {
+    match f.context.warn(SqlError::of::<1441>(&[&kind])) {
         Ok(()) => Stop::Null,
         Err(error) => Stop::Error(error),
     }

@@ -73,7 +73,8 @@ impl<R: AsRef<[Datum]>> Partition<'_, R> {
             FrameEnd::CurrentRow => self.peers.iter().map(|peers| end_of(peers, side)).collect(),
             FrameEnd::Rows { count: distance, following } => {
                 let distance = whole(&distance.eval(&[], context)?);
-                let distance = distance.ok_or_else(|| SqlError::of(3586, &[&self.window.name]))?;
+                let distance =
+                    distance.ok_or_else(|| SqlError::of::<3586>(&[&self.window.name]))?;
                 let distance = usize::try_from(distance).unwrap_or(usize::MAX);
                 let moved = |at: usize| {
                     let at = at + usize::from(side == Side::End);
@@ -97,7 +98,7 @@ impl<R: AsRef<[Datum]>> Partition<'_, R> {
         side: Side,
         context: &mut EvalContext,
     ) -> Result<Vec<usize>, SqlError> {
-        let missing = || SqlError::of(3587, &[&self.window.name]);
+        let missing = || SqlError::of::<3587>(&[&self.window.name]);
         let (place, sql_type, descending) = key_type(self.window).ok_or_else(missing)?;
         check_distance(end, &self.window.name, context)?;
         let key = |at: usize| &self.rows[at].as_ref()[place];
@@ -221,7 +222,7 @@ fn check_distance(end: &FrameEnd, name: &str, context: &mut EvalContext) -> Resu
         _ => false,
     };
     match is_negative {
-        true => Err(SqlError::of(3586, &[&name])),
+        true => Err(SqlError::of::<3586>(&[&name])),
         false => Ok(()),
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
     }
     require_room(&connection.session)?;
     if !is_local(greeting) {
-        return Err(End::Error(SqlError::of(1130, &[&host_of(greeting)])));
+        return Err(End::Error(SqlError::of::<1130>(&[&host_of(greeting)])));
     }
     let hello = mysql_wire::Greeting {
         version: VERSION,
@@ -65,7 +65,7 @@ fn require_room(session: &Session) -> Result<(), End> {
     let limit = variables::shown_text(session, variable, true);
     let limit = limit.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
     let others = session.shared.directory.lock().processes.len();
-    if others > limit { Err(End::Error(SqlError::of(1040, &[]))) } else { Ok(()) }
+    if others > limit { Err(End::Error(SqlError::of::<1040>(&[]))) } else { Ok(()) }
 }
 
 async fn read_response(connection: &Connection) -> Result<Response, End> {
@@ -114,7 +114,7 @@ async fn authenticate(
     let host = host_of(greeting);
     if user != "root" || has_password {
         let using = if has_password { "YES" } else { "NO" };
-        return Err(End::Error(SqlError::of(1045, &[&user, &host, &using])));
+        return Err(End::Error(SqlError::of::<1045>(&[&user, &host, &using])));
     }
     connection.session.user = format!("{user}@{host}");
     register(connection, greeting, &user, &host);

@@ -32,7 +32,7 @@ pub(super) async fn create(
     match &before {
         None if create.alter => return Err(error::no_such_table(&name.database, &name.name)),
         Some(table) if (create.alter || create.or_replace) && !is_view(table) => {
-            return Err(SqlError::of(1347, &[&name.database, &name.name, &"VIEW"]));
+            return Err(SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"]));
         }
         Some(_) if !(create.alter || create.or_replace) => {
             return Err(error::table_exists(&name.name));
@@ -80,7 +80,7 @@ pub(super) async fn drop(session: &mut Session, drop: &DropView) -> Result<Outco
         let name = user_table(session, session.table_name(name)?)?;
         match session.kernel.cluster().table_named(&name.full()) {
             Some(table) if is_view(table) => found.push(table.id),
-            Some(_) => return Err(SqlError::of(1347, &[&name.database, &name.name, &"VIEW"])),
+            Some(_) => return Err(SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"])),
             None => missing.push(name),
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn shape(session: &Session, name: &TableName) -> Result<TableDefiniti
     let object =
         ObjectName { schema: Some(name.database.as_str().into()), name: name.name.as_str().into() };
     let plan = Planner::new(session, &[]).view(&object)?;
-    let plan = plan.ok_or_else(|| SqlError::of(1347, &[&name.database, &name.name, &"VIEW"]))?;
+    let plan = plan.ok_or_else(|| SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"]))?;
     let columns: Result<Vec<ColumnDefinition>, SqlError> =
         plan.columns.iter().map(|column| super::create::selected(session, column)).collect();
     Ok(TableDefinition { columns: columns?, ..without_columns(name, table) })

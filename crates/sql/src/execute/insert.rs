@@ -122,7 +122,7 @@ pub(crate) fn plan(
             for (number, row) in rows.iter().enumerate() {
                 // `VALUES ()` is a row of defaults.
                 if row.len() != columns.len() && !row.is_empty() {
-                    return Err(SqlError::of(1136, &[&(number + 1)]));
+                    return Err(SqlError::of::<1136>(&[&(number + 1)]));
                 }
                 let mut values = Vec::with_capacity(row.len());
                 for expr in row {
@@ -138,7 +138,7 @@ pub(crate) fn plan(
         InsertSource::Query(query) => {
             let plan = planner.query(query)?;
             if plan.columns.len() != columns.len() {
-                return Err(SqlError::of(1136, &[&1]));
+                return Err(SqlError::of::<1136>(&[&1]));
             }
             Source::Query(Rc::new(match &extended {
                 Some(query) => planner.query(query)?,
@@ -175,7 +175,7 @@ fn columns_of(definition: &TableDefinition, insert: &ast::Insert) -> Result<Vec<
     for name in named {
         let at = column_at(definition, name.column.as_str())?;
         if columns.contains(&at) {
-            return Err(SqlError::of(1110, &[&name.column]));
+            return Err(SqlError::of::<1110>(&[&name.column]));
         }
         columns.push(at);
     }
@@ -291,7 +291,7 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
     if column.generated.is_none() {
         return Ok(true);
     }
-    let error = SqlError::of(3105, &[&column.name, &maker.definition.name]);
+    let error = SqlError::of::<3105>(&[&column.name, &maker.definition.name]);
     if run.context.strict && !maker.ignore {
         return Err(error);
     }
@@ -360,7 +360,7 @@ async fn generate(run: &mut Run<'_>, plan: &InsertPlan, rows: &mut [Row]) -> Res
             false => Datum::Int(i64::try_from(next).unwrap_or(i64::MAX)),
         };
         let of = SqlType::unsigned_big_int();
-        row[at] = plan.maker.store(run, at, value, &of).map_err(|_| SqlError::of(1467, &[]))?;
+        row[at] = plan.maker.store(run, at, value, &of).map_err(|_| SqlError::of::<1467>(&[]))?;
         next = next.saturating_add(spacing.increment);
     }
     Ok(first)
@@ -384,7 +384,7 @@ async fn take(
     taken.map_err(|failure| match failure {
         // Failed to read auto-increment value from storage engine.
         Failure::Refused(refusal) if refusal.code == ErrorCode::ValueOutOfRange => {
-            SqlError::of(1467, &[])
+            SqlError::of::<1467>(&[])
         }
         other => other.into(),
     })

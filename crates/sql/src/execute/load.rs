@@ -52,7 +52,7 @@ pub(crate) async fn load_data(
     }
     let switch = variables::registry::find("local_infile").expect("it is in the table");
     if variables::shown_text(session, switch, true).as_deref() == Some("OFF") {
-        return Err(SqlError::of(3948, &[]));
+        return Err(SqlError::of::<3948>(&[]));
     }
     let mut planner = Planner::new(session, &[]);
     let definition = planner.insertable(&load.table, "LOAD")?;
@@ -198,10 +198,10 @@ impl Loader {
         }
         let line = self.counts.records;
         if missing {
-            run.context.note(Level::Warning, SqlError::of(1261, &[&line]));
+            run.context.note(Level::Warning, SqlError::of::<1261>(&[&line]));
         }
         if surplus {
-            run.context.note(Level::Warning, SqlError::of(1262, &[&line]));
+            run.context.note(Level::Warning, SqlError::of::<1262>(&[&line]));
         }
         for (at, given) in given.iter().enumerate() {
             if !given {

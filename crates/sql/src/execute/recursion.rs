@@ -41,7 +41,7 @@ pub(crate) async fn recursive_rows(
     while !newest.is_empty() && all.len() < enough {
         round += 1;
         if round > most {
-            return Err(SqlError::of(3636, &[&round]));
+            return Err(SqlError::of::<3636>(&[&round]));
         }
         let before = run.work_tables.insert(recursion.number, Rc::new(newest));
         let next = next_round(run, recursion).await;

@@ -213,12 +213,12 @@ fn fitted(value: Value, sql_type: &SqlType) -> Option<Value> {
 
 /// Error 1452.
 pub(crate) fn no_parent(definition: &TableDefinition, key: &ForeignKeyDefinition) -> SqlError {
-    SqlError::of(1452, &[&text::failed_foreign_key(definition, key)])
+    SqlError::of::<1452>(&[&text::failed_foreign_key(definition, key)])
 }
 
 /// Error 1451.
 fn is_referenced(child: &TableDefinition, key: &ForeignKeyDefinition) -> SqlError {
-    SqlError::of(1451, &[&text::failed_foreign_key(child, key)])
+    SqlError::of::<1451>(&[&text::failed_foreign_key(child, key)])
 }
 
 /// Whether IGNORE leaves a row out for this error.

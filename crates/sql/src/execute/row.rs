@@ -127,7 +127,7 @@ impl RowMaker {
             }
             Default::None if column.auto_increment || column.is_computed() => Ok(Datum::Null),
             Default::None => {
-                let missing = SqlError::of(1364, &[&column.name]);
+                let missing = SqlError::of::<1364>(&[&column.name]);
                 if run.context.strict && !self.ignore {
                     return Err(missing);
                 }
@@ -208,7 +208,7 @@ impl RowMaker {
         for (at, value) in row.iter_mut().enumerate() {
             let column = &self.definition.columns[at];
             if value.is_null() && !column.nullable && column.hidden.is_none() {
-                let error = SqlError::of(1048, &[&column.name]);
+                let error = SqlError::of::<1048>(&[&column.name]);
                 if !self.ignore && !lenient {
                     return Err(error);
                 }
@@ -226,7 +226,7 @@ impl RowMaker {
                 run.prepare(&formula.expression, row).await?;
             }
             if formula.expression.truth(row, &mut run.context)? == Some(false) {
-                return Err(SqlError::of(3819, &[name]));
+                return Err(SqlError::of::<3819>(&[name]));
             }
         }
         if let Some(check) = &self.view_check
@@ -288,7 +288,7 @@ impl RowMaker {
             })
             .collect();
         let key = format!("{}.{name}", self.definition.name);
-        SqlError::of(1062, &[&texts.join("-"), &key])
+        SqlError::of::<1062>(&[&texts.join("-"), &key])
     }
 }
 

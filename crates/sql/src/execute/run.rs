@@ -130,7 +130,7 @@ impl<'s> Run<'s> {
             return Ok(());
         }
         let remedy = "Have the query keep fewer rows, or raise nines_operator_memory.";
-        Err(SqlError::of(3170, &[&most, &what, &remedy]))
+        Err(SqlError::of::<3170>(&[&most, &what, &remedy]))
     }
 
     /// Evaluates a formula over a row.

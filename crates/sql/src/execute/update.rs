@@ -175,14 +175,14 @@ fn find_with(
     for assignment in assignments {
         let place = binder.bind(&Expr::Column(assignment.column.clone()), Clause::FieldList)?;
         let place = place.as_column().map(|place| place as usize);
-        let place = place.ok_or_else(|| SqlError::of(1288, &[&"expression", &"UPDATE"]))?;
+        let place = place.ok_or_else(|| SqlError::of::<1288>(&[&"expression", &"UPDATE"]))?;
         let at = tables.iter().position(|t| (t.offset..t.offset + t.columns).contains(&place));
         let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
         let column = place - tables[at].offset;
         let value = match &assignment.value {
             Expr::DefaultValue => {
                 let Source::Table(definition) = &tables[at].source else {
-                    return Err(SqlError::of(1288, &[&tables[at].alias, &"UPDATE"]));
+                    return Err(SqlError::of::<1288>(&[&tables[at].alias, &"UPDATE"]));
                 };
                 if tables.len() > 1 && is_computed(definition, column) {
                     return Err(SqlError::not_supported("DEFAULT of an expression in a join"));
@@ -210,7 +210,7 @@ fn find_with(
     let width = scope.width() as usize;
     let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
     if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {
-        return Err(SqlError::of(1175, &[&""]));
+        return Err(SqlError::of::<1175>(&[&""]));
     }
     if !keys.is_empty() {
         root = Operator::Sort { input: Box::new(root), keys, limit: limit.clone() };
@@ -243,7 +243,7 @@ fn leave_unread(
 fn check_changes(table: &FromTable, updates: bool) -> Result<(), SqlError> {
     if !matches!(table.source, Source::Table(_)) {
         let verb = if updates { "UPDATE" } else { "DELETE" };
-        return Err(SqlError::of(1288, &[&table.alias, &verb]));
+        return Err(SqlError::of::<1288>(&[&table.alias, &verb]));
     }
     match updates && table.view == Some(true) && table.check.is_none() {
         true => Err(SqlError::not_supported("UPDATE through such a view WITH CHECK OPTION")),
@@ -276,7 +276,7 @@ fn deleted_from(
     let Some(names) = targets else { return Ok([0].into()) };
     let place = |name: &ast::ObjectName| {
         let at = tables.iter().position(|table| table.alias == name.name.as_str());
-        at.ok_or_else(|| SqlError::of(1109, &[&name.name, &"MULTI DELETE"]))
+        at.ok_or_else(|| SqlError::of::<1109>(&[&name.name, &"MULTI DELETE"]))
     };
     names.iter().map(place).collect()
 }
@@ -351,7 +351,7 @@ async fn change(
                 let value = run.value(formula, &whole).await?;
                 if maker.definition.columns[*column].generated.is_some() {
                     let name = &maker.definition.columns[*column].name;
-                    return Err(SqlError::of(3105, &[name, &maker.definition.name]));
+                    return Err(SqlError::of::<3105>(&[name, &maker.definition.name]));
                 }
                 let value = maker.store(run, *column, value, formula.expression.sql_type())?;
                 whole[table.offset + column] = value;

@@ -94,7 +94,7 @@ async fn partition_results(
 fn note_ignored_frames(run: &mut Run<'_>, windows: &Windows) {
     for (_, call) in windows.steps.iter().flat_map(|step| &step.calls) {
         if call.window.frame.given && call.ignores_frame() {
-            let note = SqlError::of(3599, &[&call.kind.name(), &call.window.name]);
+            let note = SqlError::of::<3599>(&[&call.kind.name(), &call.window.name]);
             run.context.note(Level::Note, note);
         }
     }

@@ -180,7 +180,7 @@ fn bind_items(
         match item {
             SelectItem::Wildcard => {
                 if tables.is_empty() {
-                    return Err(SqlError::of(1096, &[]));
+                    return Err(SqlError::of::<1096>(&[]));
                 }
                 star(binder, tables, merged, &mut columns);
             }
@@ -289,7 +289,7 @@ pub(crate) fn table_places(
 ) -> Result<Vec<u32>, SqlError> {
     let schema = name.schema.as_ref().map(ast::Ident::as_str);
     let table = scope.table(schema, name.name.as_str());
-    let table = table.ok_or_else(|| SqlError::of(1051, &[&name]))?;
+    let table = table.ok_or_else(|| SqlError::of::<1051>(&[&name]))?;
     let columns = (table.offset..).zip(&table.columns);
     Ok(columns.filter(|(_, column)| !column.hidden).map(|(place, _)| place).collect())
 }
@@ -392,7 +392,7 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
 fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {
     for call in bound.aggregates.iter().filter(|call| call.grouping) {
         if !rollup {
-            return Err(SqlError::of(1111, &[]));
+            return Err(SqlError::of::<1111>(&[]));
         }
         let missing = call.values.iter().position(|value| !bound.group_by.contains(value));
         if let Some(at) = missing {
@@ -470,7 +470,7 @@ fn check_distinct(bound: &Bound) -> Result<(), SqlError> {
             let parts = [&name.schema, &name.table, &name.column];
             let parts = parts.into_iter().filter(|part| !part.is_empty()).map(|part| &**part);
             let name = parts.collect::<Vec<_>>().join(".");
-            return Err(SqlError::of(3065, &[&(at + 1), &"ORDER BY clause", &name, &"DISTINCT"]));
+            return Err(SqlError::of::<3065>(&[&(at + 1), &"ORDER BY clause", &name, &"DISTINCT"]));
         }
     }
     Ok(())

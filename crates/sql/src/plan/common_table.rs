@@ -104,7 +104,7 @@ pub(crate) fn define(
         let name = table.name.as_str();
         let same = |other: &ast::CommonTable| other.name.as_str().eq_ignore_ascii_case(name);
         if with.tables[..at].iter().any(same) {
-            return Err(SqlError::of(1066, &[&name]));
+            return Err(SqlError::of::<1066>(&[&name]));
         }
         let plan = match with.recursive {
             true => recursive(planner, table, parent)?,
@@ -139,8 +139,8 @@ pub(crate) fn find(
             let single = working.references == 1 && working.depth == depth;
             match &working.plan {
                 Some(plan) if single => plan.clone(),
-                Some(_) => return Err(SqlError::of(3577, &[&table.name])),
-                None => return Err(SqlError::of(3574, &[&table.name])),
+                Some(_) => return Err(SqlError::of::<3577>(&[&table.name])),
+                None => return Err(SqlError::of::<3574>(&[&table.name])),
             }
         }
     };
@@ -186,12 +186,15 @@ fn with_itself(
         QueryBody::SetOperation(operation) if operation.rest.iter().all(is_union) => operation,
         body => {
             let refers = refers(planner, body, parent);
-            let code = if matches!(body, QueryBody::SetOperation(_)) { 3574 } else { 3573 };
-            return if refers? { Err(SqlError::of(code, &[&name])) } else { Ok(None) };
+            return match (refers?, body) {
+                (false, _) => Ok(None),
+                (true, QueryBody::SetOperation(_)) => Err(SqlError::of::<3574>(&[&name])),
+                (true, _) => Err(SqlError::of::<3573>(&[&name])),
+            };
         }
     };
     if refers(planner, &operation.first, parent)? {
-        return Err(SqlError::of(3574, &[&name]));
+        return Err(SqlError::of::<3574>(&[&name]));
     }
     let mut fixed = 0;
     for operand in &operation.rest {
@@ -224,7 +227,7 @@ fn with_itself(
     for operand in &operation.rest[fixed..] {
         let part = part(planner, &operand.body, name, parent)?;
         if part.columns.len() != first.columns.len() {
-            return Err(SqlError::of(1222, &[]));
+            return Err(SqlError::of::<1222>(&[]));
         }
         correlated |= part.correlated;
         parts.push((part.root, part.results.into_iter().map(|of| of.sql_type).collect()));
@@ -287,13 +290,13 @@ fn part(
     planner.common.working()?.references = 0;
     let plan = query::query_body(planner, &bare(body.clone()), parent)?;
     if planner.common.working()?.references == 0 {
-        return Err(SqlError::of(3574, &[&name]));
+        return Err(SqlError::of::<3574>(&[&name]));
     }
     let mut operator = &plan.root;
     loop {
         operator = match operator {
             Operator::Aggregate(_) | Operator::Edges { .. } | Operator::Window(_) => {
-                return Err(SqlError::of(3575, &[&name]));
+                return Err(SqlError::of::<3575>(&[&name]));
             }
             Operator::Distinct { .. } | Operator::Sort { .. } | Operator::Limit { .. } => {
                 return Err(SqlError::not_supported(

@@ -200,7 +200,7 @@ fn table<'q>(
             let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
             for name in hint.indexes.iter().map(ast::Ident::as_str) {
                 if definition.key(name).is_none() {
-                    return Err(SqlError::of(1176, &[&name, &alias]));
+                    return Err(SqlError::of::<1176>(&[&name, &alias]));
                 }
             }
             match hint.kind {
@@ -268,7 +268,7 @@ fn derived_table<'q>(
     for (at, column) in columns.iter().enumerate() {
         let same = |other: &ScopeColumn| same_name(&other.name.column, &column.name.column);
         if columns[..at].iter().any(same) {
-            return Err(SqlError::of(1060, &[&column.name.column]));
+            return Err(SqlError::of::<1060>(&[&column.name.column]));
         }
     }
     let tree = add(scope, from, None, alias, columns, Source::Derived(plan))?;
@@ -346,13 +346,13 @@ fn check_outer(
         if let Source::Derived(plan) = &from.tables[*at].source
             && let Some(name) = common_table::work_table(planner, plan)
         {
-            return Err(SqlError::of(3576, &[&name]));
+            return Err(SqlError::of::<3576>(&[&name]));
         }
     }
     for at in kept {
         let table = &from.tables[at];
         if table.lateral.iter().flatten().any(|needed| optional.contains(needed)) {
-            return Err(SqlError::of(3668, &[&table.alias]));
+            return Err(SqlError::of::<3668>(&[&table.alias]));
         }
     }
     Ok(())
@@ -368,7 +368,7 @@ fn add<'q>(
 ) -> Result<Tree<'q>, SqlError> {
     let same = |table: &ScopeTable| *table.name == *alias && table.schema.as_deref() == database;
     if scope.tables.iter().any(same) {
-        return Err(SqlError::of(1066, &[&alias]));
+        return Err(SqlError::of::<1066>(&[&alias]));
     }
     let count = columns.len();
     let (schema, name) = (database.map(Arc::from), Arc::from(alias));
@@ -397,7 +397,7 @@ pub(crate) fn rename(plan: &mut QueryPlan, names: &[ast::Ident]) -> Result<(), S
         return Ok(());
     }
     if names.len() != plan.columns.len() {
-        return Err(SqlError::of(1353, &[]));
+        return Err(SqlError::of::<1353>(&[]));
     }
     for (column, name) in plan.columns.iter_mut().zip(names) {
         column.name = name.as_str().to_owned();
@@ -455,7 +455,7 @@ fn place_of(scope: &Scope<'_>, tree: &Tree<'_>, name: &str) -> Result<u32, SqlEr
         for (place, column) in (table.offset..).zip(&table.columns) {
             if !column.qualified_only && same_name(&column.name.column, name) {
                 if found.is_some() {
-                    return Err(SqlError::of(1052, &[&name, &"from clause"]));
+                    return Err(SqlError::of::<1052>(&[&name, &"from clause"]));
                 }
                 found = Some(place);
             }
@@ -525,7 +525,7 @@ pub(crate) fn lock(
         };
         for name in &lock.tables {
             if !tables.iter().any(|table| table.alias == name.name.as_str()) {
-                return Err(SqlError::of(3568, &[&name.name]));
+                return Err(SqlError::of::<3568>(&[&name.name]));
             }
         }
         for table in tables.iter_mut() {

@@ -136,7 +136,7 @@ impl Planner<'_> {
         let Some(view) = self.session.view_named(&name)? else { return Ok(None) };
         self.remember_view(&name);
         let Some(simple) = self.simple(&view) else {
-            return Err(SqlError::of(1471, &[&view.name, &verb]));
+            return Err(SqlError::of::<1471>(&[&view.name, &verb]));
         };
         let same = |(at, name): &(usize, String)| same_name(&simple.table.columns[*at].name, name);
         let check = self.view_check(&name, &simple);

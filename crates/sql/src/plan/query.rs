@@ -111,7 +111,7 @@ pub(crate) fn bounds(
     let Some(limit) = limit else { return Ok(None) };
     let mut bind = |expr: &Expr| match expr {
         // Names are variables of stored routines here, never columns.
-        Expr::Column(name) => Err(SqlError::of(1327, &[&name.column.as_str()])),
+        Expr::Column(name) => Err(SqlError::of::<1327>(&[&name.column.as_str()])),
         _ => binder.bind(expr, Clause::Limit).map(Formula::new),
     };
     let count = Some(bind(&limit.count)?);
@@ -129,7 +129,7 @@ fn values(
     let mut bound: Vec<Vec<Expression>> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         if row.len() != rows[0].len() {
-            return Err(SqlError::of(1136, &[&(at + 1)]));
+            return Err(SqlError::of::<1136>(&[&(at + 1)]));
         }
         let values: Result<Vec<Expression>, SqlError> =
             row.iter().map(|expr| binder.bind(expr, Clause::FieldList)).collect();
@@ -182,7 +182,7 @@ fn set_operation(
     for part in &operation.rest {
         let plan = operand(planner, &part.body)?;
         if plan.columns.len() != columns.len() {
-            return Err(SqlError::of(1222, &[]));
+            return Err(SqlError::of::<1222>(&[]));
         }
         let connection = planner.facts().collation;
         let merged = results.iter().zip(&plan.results);

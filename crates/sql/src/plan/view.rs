@@ -71,7 +71,7 @@ impl Planner<'_> {
         verb: &str,
     ) -> Result<Rc<TableDefinition>, SqlError> {
         match self.session.view_named(&self.session.table_name(name)?)? {
-            Some(view) => Err(SqlError::of(1471, &[&view.name, &verb])),
+            Some(view) => Err(SqlError::of::<1471>(&[&view.name, &verb])),
             None => self.definition(name),
         }
     }
@@ -101,7 +101,7 @@ impl Planner<'_> {
     fn view_plan(&mut self, name: &TableName, table: &Arc<Table>) -> Result<QueryPlan, SqlError> {
         let full = name.full();
         if self.views.are_inside(&full) {
-            return Err(SqlError::of(1462, &[&name.database, &name.name]));
+            return Err(SqlError::of::<1462>(&[&name.database, &name.name]));
         }
         self.remember_view(name);
         let definition = view::read(table)?;
@@ -116,7 +116,7 @@ impl Planner<'_> {
         (self.views.database, self.common) = (database, common);
         self.views.inside.pop();
         planned.map_err(|error| match self.views.inside.is_empty() && is_about_names(&error) {
-            true => SqlError::of(1356, &[&name.database, &name.name]),
+            true => SqlError::of::<1356>(&[&name.database, &name.name]),
             false => error,
         })
     }
@@ -136,12 +136,12 @@ pub(crate) fn kept_form(
     let mut query = (*view.query).clone();
     if let Some(into) = &query.into {
         let clause = if matches!(into, ast::IntoTarget::Variables(_)) { "INTO" } else { "OUTFILE" };
-        return Err(SqlError::of(1350, &[&clause]));
+        return Err(SqlError::of::<1350>(&[&clause]));
     }
     planner.views.inside.push(name.full());
     let plan = planner.query(&query)?;
     if planner.views.met_variable {
-        return Err(SqlError::of(1351, &[]));
+        return Err(SqlError::of::<1351>(&[]));
     }
     if planner.views.used_default && planner.session.database.as_ref() != Some(&name.database) {
         return Err(SqlError::not_supported(
@@ -155,7 +155,7 @@ pub(crate) fn kept_form(
         }
     }
     if !view.columns.is_empty() && view.columns.len() != names.len() {
-        return Err(SqlError::of(1353, &[]));
+        return Err(SqlError::of::<1353>(&[]));
     }
     let shown: Vec<&str> = match view.columns.is_empty() {
         true => names.iter().map(String::as_str).collect(),
@@ -163,7 +163,7 @@ pub(crate) fn kept_form(
     };
     for (at, name) in shown.iter().enumerate() {
         if shown[..at].iter().any(|other| same_name(other, name)) {
-            return Err(SqlError::of(1060, &[name]));
+            return Err(SqlError::of::<1060>(&[name]));
         }
     }
     let with = query.with.clone();

@@ -47,7 +47,7 @@ pub(super) async fn object(
             if !table.is_system() {
                 session.definition_named(&table)?;
             }
-            Err(SqlError::of(1347, &[&table.database, &table.name, &"VIEW"]))
+            Err(SqlError::of::<1347>(&[&table.database, &table.name, &"VIEW"]))
         }
         CreatedObject::Procedure => Err(no_routine("PROCEDURE", plain)),
         CreatedObject::Function => Err(no_routine("FUNCTION", plain)),

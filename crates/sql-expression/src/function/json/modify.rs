@@ -23,7 +23,7 @@ pub(super) fn replace(f: &mut Frame<'_, '_>) -> Evaluated {
 fn check_pairs(f: &Frame<'_, '_>) -> Result<(), Stop> {
     match f.len() % 2 {
         1 => Ok(()),
-        _ => Err(SqlError::of(1582, &[&f.call.function.name]).into()),
+        _ => Err(SqlError::of::<1582>(&[&f.call.function.name]).into()),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn remove(f: &mut Frame<'_, '_>) -> Evaluated {
     for at in 1..f.len() {
         let path = single_path(f, at)?;
         if path.legs.is_empty() {
-            return Err(SqlError::of(3153, &[]).into());
+            return Err(SqlError::of::<3153>(&[]).into());
         }
         document.remove(&path);
     }
@@ -67,7 +67,7 @@ pub(super) fn array_insert(f: &mut Frame<'_, '_>) -> Evaluated {
     for at in (1..f.len()).step_by(2) {
         let path = single_path(f, at)?;
         if !matches!(path.legs.last(), Some(Leg::Cell(_))) {
-            return Err(SqlError::of(3165, &[]).into());
+            return Err(SqlError::of::<3165>(&[]).into());
         }
         let value = element(f, at + 1)?;
         document.insert_cell(&path, value);

@@ -8,6 +8,9 @@ use crate::convert;
 use crate::error::SqlError;
 use crate::function::{Evaluated, Frame, Stop};
 
+/// The only function that refuses what it finds.
+const NAME: &str = "json_value";
+
 /// The paths in the arguments from `from` on.
 fn paths(f: &mut Frame<'_, '_>, from: usize) -> Result<Vec<JsonPath>, Stop> {
     (from..f.len()).map(|at| path(f, at)).collect()
@@ -25,19 +28,23 @@ pub(super) fn value(f: &mut Frame<'_, '_>) -> Evaluated {
     let path = path(f, 1)?;
     let found = path.seek(&document);
     match found.as_slice() {
-        [] => answer(f, 2, 3966),
+        [] => answer(f, 2, || SqlError::of::<3966>(&[&NAME])),
         [Json::Null] => Ok(Datum::Null),
-        [Json::Array(_) | Json::Object(_)] => answer(f, 4, 3967),
+        [Json::Array(_) | Json::Object(_)] => answer(f, 4, || SqlError::of::<3967>(&[&NAME])),
         [scalar] => {
             let (value, from) = scalar_value(scalar);
             let before = f.context.warnings.count;
             let cast = convert::cast(&value, &from, &f.result.sql_type, f.context);
             match cast {
                 Ok(value) if f.context.warnings.count == before => Ok(value),
-                _ => answer(f, 4, 3156),
+                _ => {
+                    let kind = f.result.sql_type.sql_name();
+                    let row = f.context.row_number;
+                    answer(f, 4, || SqlError::of::<3156>(&[&kind, &NAME, &row]))
+                }
             }
         }
-        _ => answer(f, 4, 3967),
+        _ => answer(f, 4, || SqlError::of::<3967>(&[&NAME])),
     }
 }
 
@@ -55,14 +62,10 @@ fn scalar_value(json: &Json) -> (Datum, SqlType) {
     }
 }
 
-/// ON EMPTY or ON ERROR: NULL, an error, or a value.
-fn answer(f: &mut Frame<'_, '_>, at: usize, code: u16) -> Evaluated {
+/// ON EMPTY or ON ERROR: NULL, the error, or a value.
+fn answer(f: &mut Frame<'_, '_>, at: usize, error: impl FnOnce() -> SqlError) -> Evaluated {
     match f.integer(at)? {
-        1 if code == 3156 => {
-            let kind = f.result.sql_type.sql_name();
-            Err(SqlError::of(3156, &[&kind, &"json_value", &f.context.row_number]).into())
-        }
-        1 => Err(SqlError::of(code, &[&"json_value"]).into()),
+        1 => Err(error().into()),
         2 => {
             let value = f.value(at + 1)?;
             let from = f.type_of(at + 1);

@@ -37,7 +37,7 @@ pub(super) fn char(f: &mut Frame<'_, '_>) -> Evaluated {
         let from = collation::invalid_utf8_at(&bytes).unwrap_or(0);
         let shown: String =
             bytes[from..].iter().take(6).map(|byte| format!("{byte:02X}")).collect();
-        f.context.warn(SqlError::of(1300, &[&charset.name(), &shown]))?;
+        f.context.warn(SqlError::of::<1300>(&[&charset.name(), &shown]))?;
         return Err(Stop::Null);
     }
     text(converted.bytes.into_owned())

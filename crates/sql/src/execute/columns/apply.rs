@@ -505,7 +505,7 @@ impl Extra {
                     let place = &mut found[of_batch[at] as usize];
                     let second = place.replace(of_rows[at]).is_some();
                     match self.kind {
-                        ExtraKind::Value { .. } if second => Err(SqlError::of(1242, &[])),
+                        ExtraKind::Value { .. } if second => Err(SqlError::of::<1242>(&[])),
                         _ => Ok(()),
                     }
                 };

@@ -53,7 +53,7 @@ impl<'p> SourceCursor<'p> {
     pub(super) fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
         if memory_of(rows) > BATCH_BYTES_MAX {
             let (what, remedy) = ("the rows of an operator", "Have the query keep fewer rows.");
-            return Err(SqlError::of(3170, &[&BATCH_BYTES_MAX, &what, &remedy]).into());
+            return Err(SqlError::of::<3170>(&[&BATCH_BYTES_MAX, &what, &remedy]).into());
         }
         let mut columns = Vec::with_capacity(self.shape.len());
         for (place, column) in self.shape.iter().enumerate() {

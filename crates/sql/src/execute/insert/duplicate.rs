@@ -113,10 +113,10 @@ fn new_row(
 ) -> Result<ScopeTable, SqlError> {
     let name = alias.table.as_str();
     if name == definition.name {
-        return Err(SqlError::of(1066, &[&name]));
+        return Err(SqlError::of::<1066>(&[&name]));
     }
     if !alias.columns.is_empty() && alias.columns.len() != columns.len() {
-        return Err(SqlError::of(1353, &[]));
+        return Err(SqlError::of::<1353>(&[]));
     }
     let all = from::definition_columns(definition, name);
     let mut named: Vec<ScopeColumn> = columns.iter().map(|at| all[*at].clone()).collect();

@@ -201,7 +201,7 @@ impl PointUpdate {
                     if !run.context.strict {
                         return Ok(None);
                     }
-                    return Err(SqlError::of(1048, &[&column.name]));
+                    return Err(SqlError::of::<1048>(&[&column.name]));
                 }
                 KernelExpression::Constant(kernel_value(run, &datum, &column.sql_type))
             };
