@@ -46,8 +46,8 @@ fn generated_statements_are_answered_as_mariadb_does() {
 fn generated_queries_are_answered_as_mariadb_does() {
     let queries = number("NINES_DIFFERENTIAL_QUERIES").unwrap_or(QUERIES);
     let report = Servers::start(seed()).run(seed(), queries as u32);
-    for (what, count) in &report.counts {
-        println!("{count:>7} {what}");
+    for (what, (count, first)) in &report.counts {
+        println!("{count:>7} {what}\n        as in {first}");
     }
     let shown: Vec<&str> =
         report.differences.iter().take(SMALL_SHOWN_MAX).map(String::as_str).collect();

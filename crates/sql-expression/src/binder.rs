@@ -51,6 +51,13 @@ pub trait Environment {
     /// How the parameter is compared with a value of this type.
     fn compared_parameter(&mut self, number: u32, other: &SqlType) -> ComparedParameter;
 
+    /// The value of a parameter, where it decides what a comparison means; what is bound then is
+    /// good for this execution only. `None` if the value is not known.
+    fn fixed_parameter(&mut self, number: u32) -> Option<Expression> {
+        let _ = number;
+        None
+    }
+
     /// Plans a subquery whose enclosing block has this scope. `exists`: all that counts is whether
     /// it has a row.
     fn subquery(

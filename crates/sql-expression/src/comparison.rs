@@ -78,7 +78,7 @@ impl Comparison {
             (Kind::Null, other) => Self::alone(other, &right.result),
             (other, Kind::Null) => Self::alone(other, &left.result),
             (Kind::Json, _) | (_, Kind::Json) => Self::Json,
-            (Kind::Number(a), Kind::Number(b)) => Self::numbers(a.max(b), left, right),
+            (Kind::Number(a), Kind::Number(b)) => Self::numbers(operation, a.max(b), left, right),
             (Kind::Date, Kind::Date | Kind::Time) | (Kind::Time, Kind::Date) => Self::DateTime,
             (Kind::Time, Kind::Time) => Self::Time,
             (Kind::Date, Kind::Text) => date_with_text(left, right, context)?,
@@ -101,9 +101,9 @@ impl Comparison {
                     _ => Domain::Double,
                 };
                 if domain == Domain::Integer && other == Kind::Text && integer_text(left, right) {
-                    return Ok(Self::Int);
+                    return Ok(Self::numbers(operation, Domain::Integer, left, right));
                 }
-                Self::numbers(domain.max(other_domain), left, right)
+                Self::numbers(operation, domain.max(other_domain), left, right)
             }
             _ => text(left, right)?,
         })
@@ -134,15 +134,25 @@ impl Comparison {
         }
     }
 
-    fn numbers(domain: Domain, left: &mut Expression, right: &mut Expression) -> Self {
+    fn numbers(
+        operation: &str,
+        domain: Domain,
+        left: &mut Expression,
+        right: &mut Expression,
+    ) -> Self {
         for side in [&mut *left, &mut *right] {
             if side.result.bits {
                 let operand = std::mem::replace(side, Expression::null());
                 *side = number_of(operand);
             }
         }
-        year_constant(left, right);
-        year_constant(right, left);
+        // Of BETWEEN and IN only what is looked for is read as a year's digits; of CASE nothing is.
+        if operation != "case" {
+            year_constant(left, right);
+        }
+        if !matches!(operation, "case" | "between" | "in") {
+            year_constant(right, left);
+        }
         match domain {
             Domain::Integer => Self::Int,
             Domain::Decimal => Self::Decimal,

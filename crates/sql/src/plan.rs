@@ -423,13 +423,21 @@ impl Environment for Planner<'_> {
         }
     }
 
+    fn fixed_parameter(&mut self, number: u32) -> Option<Expression> {
+        let value = self.values.get(number as usize)?.clone();
+        self.once = true;
+        Some(Expression::constant(value, self.parameters[number as usize].clone()))
+    }
+
     fn subquery(
         &mut self,
         query: &ast::Query,
         scope: &Scope<'_>,
         exists: bool,
     ) -> Result<BoundSubquery, SqlError> {
-        self.exists = exists;
+        // Only of a plain block: what others show decides how many rows they have.
+        let is_block = query.with.is_none() && matches!(query.body, ast::QueryBody::Select(_));
+        self.exists = exists && is_block;
         let mut plan = self.plan_query(query, Some(scope))?;
         let id = SubqueryId(self.next_number());
         let columns = plan.types();

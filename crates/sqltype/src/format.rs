@@ -70,7 +70,7 @@ pub fn push_text(out: &mut String, datum: &Datum, sql_type: &SqlType) {
         Datum::Double(v) => {
             match (&sql_type.kind, sql_type.decimals) {
                 (TypeKind::Float | TypeKind::Double, digits @ 0..=30) if sql_type.length > 0 => {
-                    let _ = write!(out, "{v:.width$}", width = usize::from(digits));
+                    push_fixed(out, *v, digits);
                 }
                 (TypeKind::Float, _) => push_float(out, *v),
                 _ => push_double(out, *v),
@@ -84,6 +84,25 @@ pub fn push_text(out: &mut String, datum: &Datum, sql_type: &SqlType) {
     };
 }
 
+/// Appends a DOUBLE with so many digits behind the point: those of the shortest number that reads
+/// back as the same value, then zeros. Digits beyond are cut by rounding.
+pub fn push_fixed(out: &mut String, value: f64, digits: u8) {
+    let digits = usize::from(digits);
+    let from = out.len();
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{value}");
+    let written = out[from..].split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    if written > digits {
+        out.truncate(from);
+        let _ = write!(out, "{value:.digits$}");
+        return;
+    }
+    if written == 0 && digits > 0 {
+        out.push('.');
+    }
+    out.extend(std::iter::repeat_n('0', digits - written));
+}
+
 /// The bytes of a BIT value of `length` bits, most significant first.
 pub fn bit_bytes(value: u64, length: u32) -> Box<[u8]> {
     let size = (length.clamp(1, 64) as usize).div_ceil(8);
@@ -93,6 +112,22 @@ pub fn bit_bytes(value: u64, length: u32) -> Box<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_behind_the_point_are_those_of_the_shortest_number() {
+        let print = |value: f64, digits: u8| {
+            let mut text = String::new();
+            push_fixed(&mut text, value, digits);
+            text
+        };
+        assert_eq!(print(0.1, 20), "0.10000000000000000000");
+        assert_eq!(print(0.3, 17), "0.30000000000000000");
+        assert_eq!(print(12_345_678_901_234_567_890.0, 0), "12345678901234567000");
+        assert_eq!(print(-12_345_678_901_234_567_890.0, 1), "-12345678901234567000.0");
+        assert_eq!(print(2.5, 0), "2");
+        assert_eq!(print(-0.125, 2), "-0.12");
+        assert_eq!(print(7.0, 2), "7.00");
+    }
 
     #[test]
     fn doubles_print_as_mysql_prints_them() {

@@ -23,6 +23,9 @@ pub(super) fn reason(statement: &str, mariadb: &Outcome, nines: &Outcome) -> Opt
     RULES.iter().find(|(_, holds)| holds(&case)).map(|(reason, _)| *reason)
 }
 
+/// Which of several operands is computed first is nobody's promise.
+pub(super) const NOT_NEEDED: &str = "what is not needed may overflow";
+
 const RULES: &[Rule] = &[
     ("the largest TIME has digits of a second in MariaDB", |case| {
         case.mariadb_shows("838:59:59.9")
@@ -34,7 +37,7 @@ const RULES: &[Rule] = &[
         let refused = |one: &Outcome| matches!(one, Outcome::Error(1267 | 1270 | 1271));
         refused(case.mariadb) || refused(case.nines)
     }),
-    ("what is not needed may overflow", |case| {
+    (NOT_NEEDED, |case| {
         (*case.mariadb == Outcome::Error(1690)) != (*case.nines == Outcome::Error(1690))
     }),
     ("digits of a quotient beyond its scale, and the sign of zero", |case| {
@@ -42,6 +45,7 @@ const RULES: &[Rule] = &[
         is_close(case.mariadb, case.nines, if inexact { 2e-4 } else { 0.0 })
             || case.says(" / ")
                 && case.says_one_of(&[" GROUP BY ", "DISTINCT", "SEC_TO_TIME", "FROM_UNIXTIME"])
+            || case.says(" / ") && case.says_one_of(SETTLES)
     }),
     ("MariaDB wants different names of columns in INTERSECT and EXCEPT", |case| {
         *case.mariadb == Outcome::Error(1060)
@@ -52,28 +56,49 @@ const RULES: &[Rule] = &[
     ("MySQL has no moment that is rounded beyond the year 9999", |case| {
         case.mariadb_shows("9999-12-31 23:59:59") || case.nines_shows("9999-12-31 23:59:59")
     }),
+    ("MySQL refuses a moment beside a constant text that is none", |case| {
+        *case.nines == Outcome::Error(1525) && matches!(case.mariadb, Outcome::Rows(..))
+    }),
+    ("MariaDB reads a text of one zero as a date without year, month and day", |case| {
+        case.says_one_of(&["COALESCE(NULL, TIMESTAMP'", "COALESCE(NULL, DATE'"])
+            && case.says_one_of(&["CONCAT_WS(", "CAST("])
+    }),
+    ("MariaDB reads two digits of a longer text as a year", |case| {
+        case.says(".y ") && case.says_one_of(&["'3.7x'", "'12abc'"])
+    }),
+    ("MySQL writes the sign of a DOUBLE that is zero, also within a text", |case| {
+        case.nines_shows("-0") && case.says("ROUND(")
+    }),
+    ("MariaDB takes rows with NULL for different", |case| {
+        case.says(") IS UNKNOWN") && case.says_one_of(&[") = (", ") < ("])
+    }),
+    ("MariaDB makes a maximum of > ALL, which leaves NULL out", |case| case.says("> ALL (SELECT")),
+    ("MariaDB loses the sign of a TIME that is a number", |case| {
+        case.says(" * 1)") && case.says_one_of(&["TIME'", ".ti", ".t3", "_TO_TIME(", "MAKETIME("])
+    }),
+    (
+        "MariaDB knows no unsigned number in JSON, and has another character set for its types",
+        |case| case.says("JSON_TYPE("),
+    ),
+    ("MySQL's JSON_UNQUOTE compares letter by letter", |case| case.says("JSON_UNQUOTE(")),
+    ("MariaDB counts the characters of a number as it was written", |case| {
+        case.says(", 1e3)") || casts_number_to_text(case.statement)
+    }),
+    ("MariaDB writes zeros for a long DOUBLE", |case| case.mariadb_shows("100000000000000000")),
+    ("NULL in arithmetic is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| {
+        case.says("(NULL %") && case.says("SEC_TO_TIME")
+    }),
+    ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
+        case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])
+    }),
+    ("MariaDB joins TINYINT and YEAR to TINYINT", |case| {
+        case.says(".y") && case.says("DISTINCT") && case.says_one_of(&[".u8", ".t8"])
+    }),
     ("MariaDB makes no totals of a constant", |case| {
         case.says(" WITH ROLLUP") && has_constant_key(case.statement)
     }),
     ("which of two equal keys a total is of", |case| {
         case.says(" WITH ROLLUP") && has_key_twice(case.statement)
-    }),
-    ("MariaDB forgets that a value in a subquery of NOT IN can be NULL", |case| {
-        case.says("NOT IN (SELECT")
-    }),
-    ("MariaDB makes a maximum of > ALL, which leaves NULL out", |case| case.says("> ALL (SELECT")),
-    (
-        "MariaDB takes functions that see NULL for NULL, and an outer join for an inner one",
-        |case| case.says("T JOIN") && case.says_one_of(&SEES_NULL),
-    ),
-    ("MariaDB shows the constant of a derived table where an outer join finds no row", |case| {
-        case.says("T JOIN") && has_constant_column(case.statement)
-    }),
-    ("MariaDB takes rows with NULL for different", |case| {
-        case.says("IS UNKNOWN") && case.says_one_of(&[") = (", ") < ("])
-    }),
-    ("MariaDB takes NULL = NULL for true beside NULL <=> NULL", |case| {
-        case.says("<=>") && case.says(" JOIN ")
     }),
     ("MariaDB sums each row of a total with DISTINCT", |case| {
         case.says(" WITH ROLLUP") && case.says("(DISTINCT")
@@ -94,12 +119,29 @@ const RULES: &[Rule] = &[
             && case.says_one_of(COMPARES)
             && case.says_one_of(&[".d", "-2.25", "1.5", "0.333"])
     }),
-    ("MariaDB's places of an empty text are bytes", |case| case.says("LOCATE(''")),
+    ("MariaDB's places of an empty text are bytes", |case| case.says_with("LOCATE(", 3)),
     ("MariaDB counts a MAKE_SET of NULL twice", |case| case.says("COUNT(DISTINCT MAKE_SET")),
+    ("MariaDB's MAKE_SET keeps what a CONCAT of NULL had begun with", |case| {
+        case.says("MAKE_SET(") && case.says("CONCAT(") && case.says("NULL")
+    }),
     ("MariaDB joins the types of a set operation by its own rules", |case| {
         case.says_one_of(&[" UNION ", " EXCEPT ", " INTERSECT "])
-            && (case.says(".y") || case.mariadb_shows("999"))
+            && (case.says(".y") || case.mariadb_shows("999") || case.mariadb_shows("99.9"))
     }),
+];
+
+/// What has a quotient with the digits of its type, as Nines has it: MariaDB may have it with more.
+const SETTLES: &[&str] = &[
+    "IS TRUE",
+    "IS NOT FALSE",
+    "CASE ",
+    "IF(",
+    "IFNULL(",
+    "NULLIF(",
+    "COALESCE(",
+    "LEAST(",
+    "GREATEST(",
+    " IN (",
 ];
 
 /// What compares numbers, or makes whole ones.
@@ -123,21 +165,6 @@ const COMPARES: &[&str] = &[
     " DIV ",
 ];
 
-/// Functions of NULL that are not NULL.
-const SEES_NULL: [&str; 11] = [
-    "FIELD(",
-    "JSON_",
-    "INTERVAL(",
-    "CONCAT_WS",
-    "MAKE_SET",
-    "EXPORT_SET",
-    "ELT(",
-    "QUOTE(",
-    "WEEK(",
-    "REPLACE(",
-    "< (",
-];
-
 impl Case<'_> {
     fn says(&self, word: &str) -> bool {
         self.statement.contains(word)
@@ -145,6 +172,23 @@ impl Case<'_> {
 
     fn says_one_of(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.says(word))
+    }
+
+    /// Calls a function, by its name and parenthesis, with so many arguments.
+    fn says_with(&self, call: &str, count: usize) -> bool {
+        self.statement.match_indices(call).any(|(at, _)| {
+            let (mut depth, mut arguments) = (0, 1);
+            for c in self.statement[at + call.len()..].chars() {
+                match c {
+                    '(' => depth += 1,
+                    ')' if depth == 0 => break,
+                    ')' => depth -= 1,
+                    ',' if depth == 0 => arguments += 1,
+                    _ => {}
+                }
+            }
+            arguments == count
+        })
     }
 
     fn mariadb_shows(&self, text: &str) -> bool {
@@ -190,6 +234,15 @@ fn item_before(text: &str) -> &str {
         _ => false,
     });
     &text[begin.map_or(0, |at| at + 1)..]
+}
+
+/// A literal number that is no integer is made text.
+fn casts_number_to_text(statement: &str) -> bool {
+    statement.match_indices(" AS CHAR").any(|(at, _)| {
+        let before = &statement[..at];
+        let number = before.rsplit("CAST(").next().unwrap_or_default();
+        number.parse::<f64>().is_ok() && number.parse::<i64>().is_err()
+    })
 }
 
 /// A key of groups names no column.
@@ -241,6 +294,61 @@ fn sorted(rows: &[TextRow]) -> Vec<Vec<String>> {
     rows
 }
 
+/// The statement with each condition of WHERE and ON in a function that hides from an optimizer
+/// what it says of NULL, of ranges and of equal columns; its rows are the same.
+pub(super) fn shielded(statement: &str) -> String {
+    let mut out = String::with_capacity(statement.len() + 64);
+    let mut rest = statement;
+    let next = |text: &str| {
+        let found = [" WHERE ", " ON "].map(|word| text.find(word).map(|at| at + word.len()));
+        found.into_iter().flatten().min()
+    };
+    while let Some(at) = next(rest) {
+        let (before, after) = rest.split_at(at);
+        let end = end_of_condition(after);
+        out.push_str(before);
+        out.push_str("COALESCE((");
+        out.push_str(&shielded(&after[..end]));
+        out.push_str("), FALSE)");
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Where a condition ends: at a parenthesis that it has not opened, or a word of the query.
+fn end_of_condition(text: &str) -> usize {
+    const WORDS: [&str; 11] = [
+        " JOIN ",
+        " LEFT JOIN ",
+        " RIGHT JOIN ",
+        " WHERE ",
+        " GROUP BY ",
+        " HAVING ",
+        " ORDER BY ",
+        " LIMIT ",
+        " UNION ",
+        " EXCEPT ",
+        " INTERSECT ",
+    ];
+    let (mut depth, mut quoted) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            _ if quoted => {}
+            '(' => depth += 1,
+            ')' if depth == 0 => return at,
+            ')' => depth -= 1,
+            ',' if depth == 0 => return at,
+            ' ' if depth == 0 && WORDS.iter().any(|word| text[at..].starts_with(word)) => {
+                return at;
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 /// MySQL's number for a warning of MariaDB; none for what MySQL does not say.
 pub(super) fn number_in_mysql(number: u16) -> Option<u16> {
     match number {
@@ -249,6 +357,16 @@ pub(super) fn number_in_mysql(number: u16) -> Option<u16> {
         1105 | 4035..=4050 => None,
         other => Some(other),
     }
+}
+
+#[test]
+fn conditions_are_shielded() {
+    let joined = "SELECT 1 FROM (a JOIN b ON a.k = b.k LEFT JOIN c ON (a.k = '), ')) WHERE x AND \
+                  EXISTS (SELECT 1 FROM d WHERE y) ORDER BY 1";
+    let expected = "SELECT 1 FROM (a JOIN b ON COALESCE((a.k = b.k), FALSE) LEFT JOIN c ON \
+                    COALESCE(((a.k = '), ')), FALSE)) WHERE COALESCE((x AND EXISTS (SELECT 1 \
+                    FROM d WHERE COALESCE((y), FALSE))), FALSE) ORDER BY 1";
+    assert_eq!(shielded(joined), expected);
 }
 
 #[test]

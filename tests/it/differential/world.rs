@@ -248,12 +248,31 @@ pub(super) fn script(draw: &mut Draw) -> Vec<String> {
     script
 }
 
+/// The statements that copy the tables without their secondary keys.
+pub(super) fn script_without_keys() -> Vec<String> {
+    let mut script = vec!["CREATE OR REPLACE DATABASE plain".to_owned(), "USE plain".to_owned()];
+    for Table { name, .. } in &TABLES {
+        script.push(format!("CREATE TABLE {name} AS SELECT * FROM wide.{name}"));
+    }
+    script
+}
+
 /// What both servers are told of a session, so that they mean the same.
 pub(super) const SETTINGS: [&str; 3] = [
     "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci",
     "SET time_zone = '+00:00', timestamp = 1718454896.5, group_concat_max_len = 100000",
     "SET sql_mode = 'STRICT_TRANS_TABLES,ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,\
      ERROR_FOR_DIVISION_BY_ZERO'",
+];
+
+/// What takes MariaDB's rewriting of queries away, as far as it goes.
+pub(super) const SETTINGS_WITHOUT_REWRITING: [&str; 2] = [
+    "SET join_cache_level = 0, optimizer_use_condition_selectivity = 1",
+    "SET optimizer_switch = 'derived_merge=off,derived_with_keys=off,semijoin=off,\
+     materialization=off,subquery_cache=off,table_elimination=off,exists_to_in=off,\
+     orderby_uses_equalities=off,condition_pushdown_for_derived=off,split_materialized=off,\
+     condition_pushdown_for_subquery=off,condition_pushdown_from_having=off,rowid_filter=off,\
+     index_condition_pushdown=off'",
 ];
 
 /// What only MariaDB needs: MySQL rounds digits of a second that do not fit.

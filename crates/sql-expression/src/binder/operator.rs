@@ -8,7 +8,7 @@ use super::{Binder, ComparedParameter};
 use crate::comparison::Comparison;
 use crate::error::SqlError;
 use crate::expression::{
-    Arithmetic, Between, Branch, Case, Compare, Expression, InList, Like, Node,
+    Arithmetic, Between, Branch, Case, Compare, Constancy, Expression, InList, Like, Node,
 };
 use crate::function::signature;
 use crate::print;
@@ -222,10 +222,40 @@ impl Binder<'_, '_> {
             let taken = std::mem::replace(operand, Expression::null());
             *operand = self.settle(taken);
         }
+        self.fix_parameters(left, right);
+        self.fix_parameters(right, left);
         let mut context = self.folding_context();
         let comparison =
             Comparison::derive(operation, left, right, self.connection(), &mut context)?;
         Ok(comparison)
+    }
+
+    /// Beside a date, a time or a year a constant is read as one. If it is computed of parameters,
+    /// it is computed here.
+    fn fix_parameters(&mut self, constant: &mut Expression, other: &Expression) {
+        let is_temporal = matches!(
+            other.result.sql_type.kind,
+            TypeKind::Date
+                | TypeKind::DateTime
+                | TypeKind::Timestamp
+                | TypeKind::Time
+                | TypeKind::Year
+        );
+        if !is_temporal
+            || constant.constancy() != Constancy::Execution
+            || matches!(constant.node, Node::Parameter(_))
+        {
+            return;
+        }
+        constant.visit_mut(&mut |part| {
+            if let Node::Parameter(number) = part.node
+                && let Some(value) = self.environment.fixed_parameter(number)
+            {
+                part.node = value.node;
+            }
+        });
+        let taken = std::mem::replace(constant, Expression::null());
+        *constant = self.settle(taken);
     }
 
     /// Settles as what a parameter is compared with what is none.

@@ -149,6 +149,9 @@ impl Expression {
                     || both.left.holds_quotient()
                     || both.right.holds_quotient()
             }
+            Node::Negate(part) => {
+                self.sql_type().kind == TypeKind::Decimal && part.holds_quotient()
+            }
             _ => false,
         }
     }
@@ -170,6 +173,9 @@ fn exact(
     context: &mut EvalContext,
 ) -> Result<Option<Decimal>, SqlError> {
     let both = match &whole.node {
+        Node::Negate(part) if whole.holds_quotient() => {
+            return Ok(exact(part, row, context)?.map(Decimal::negate));
+        }
         Node::Arithmetic(both)
             if whole.result.sql_type.kind == TypeKind::Decimal
                 && both.op != BinaryOp::IntegerDivide =>

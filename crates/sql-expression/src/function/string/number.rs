@@ -44,7 +44,9 @@ pub(super) fn format(f: &mut Frame<'_, '_>) -> Evaluated {
     let plain = match domain_of(&f.argument(0).result) {
         Domain::Double => {
             let value = round_double(f.double(0)?, digits.into(), true);
-            format!("{value:.digits$}", digits = usize::from(digits))
+            let mut text = String::new();
+            sqltype::format::push_fixed(&mut text, value, digits);
+            text
         }
         _ => f.decimal(0)?.round(digits).to_string(),
     };

@@ -1,8 +1,8 @@
 //! Parts of dates and times: YEAR, HOUR, WEEK, EXTRACT.
 
 use sql_parser::ast::IntervalUnit as U;
-use sqltype::Datum;
 use sqltype::temporal::{Date, DateTime, Time, parse_date_time};
+use sqltype::{Datum, TypeKind};
 
 use super::unit;
 use crate::function::frame::string;
@@ -85,9 +85,17 @@ pub(super) fn week(f: &mut Frame<'_, '_>) -> Evaluated {
     Ok(Datum::Int(date.week(mode).1.into()))
 }
 
-/// The mode that is the second argument; NULL counts as 0.
+/// The mode that is the second argument: the last bits of a whole number; a decimal is the nearest
+/// signed one. NULL counts as 0.
 fn week_mode(f: &mut Frame<'_, '_>) -> Result<u8, Stop> {
-    Ok(if f.is_null(1)? { 0 } else { (f.bits(1)? & 7) as u8 })
+    if f.is_null(1)? {
+        return Ok(0);
+    }
+    let bits = match f.type_of(1).kind {
+        TypeKind::Decimal => f.integer(1)? as u64,
+        _ => f.bits(1)?,
+    };
+    Ok((bits & 7) as u8)
 }
 
 pub(super) fn year_week(f: &mut Frame<'_, '_>) -> Evaluated {
