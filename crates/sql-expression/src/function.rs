@@ -13,7 +13,7 @@ mod digest;
 mod flow;
 pub(crate) mod frame;
 mod information;
-mod json;
+pub(crate) mod json;
 mod math;
 mod network;
 mod numeric;

@@ -44,6 +44,7 @@ pub use expression::{
     DeferredFunction, Expression, InList, Like, Needs, Node, RowQuantifier, SubqueryId,
     SubqueryKind, SubqueryUse,
 };
+pub use function::json::{json_argument, json_scalar};
 pub use function::signature::common_type;
 pub use function::{Function, Volatility, function_names};
 pub use grouping::{FunctionalDependence, check_full_group_by};

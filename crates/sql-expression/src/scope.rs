@@ -100,6 +100,8 @@ pub enum Clause {
     Definition,
     /// A CHECK constraint.
     Check,
+    /// The document of JSON_TABLE.
+    TableFunction,
     /// SET of variables and other places without rows.
     Value,
 }
@@ -271,6 +273,7 @@ impl Clause {
             Self::WindowOrder => "window order by",
             Self::Definition => "generated column function",
             Self::Check => "check constraint",
+            Self::TableFunction => "a table function argument",
         }
     }
 

@@ -78,6 +78,12 @@ impl ParseError {
         Self { code: 1248, sqlstate: "42000", message }
     }
 
+    /// JSON_TABLE without alias.
+    pub(crate) fn table_function_without_alias() -> Self {
+        let message = "Every table function must have an alias.".to_string();
+        Self { code: 3667, sqlstate: "42000", message }
+    }
+
     /// EXPLAIN has no such FORMAT.
     pub(crate) fn unknown_explain_format(name: &str) -> Self {
         let message = format!("Unknown EXPLAIN format name: '{name}'");

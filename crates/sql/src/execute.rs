@@ -10,6 +10,7 @@
 pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod insert;
+mod json_table;
 pub(crate) mod key;
 pub(crate) mod large;
 pub(crate) mod load;

@@ -17,6 +17,7 @@ pub(crate) mod edge;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;
+pub(crate) mod json_table;
 pub(crate) mod keyed;
 pub(crate) mod merge;
 pub(crate) mod operator;

@@ -568,6 +568,8 @@ pub static ERRORS: &[ErrorText] = &[
         "Can't store an array or an object in the scalar JSON_TABLE column '%s'"),
     row(3668, b"HY000", "INVALID_LATERAL_JOIN",
         "INNER or LEFT JOIN must be used for LATERAL references made by '%s'"),
+    row(3669, b"22003", "JT_VALUE_OUT_OF_RANGE",
+        "Value is out of range for JSON_TABLE's column '%s'"),
     row(3685, b"HY000", "REGEXP_ILLEGAL_ARGUMENT", "Illegal argument to a regular expression."),
     row(3686, b"HY000", "REGEXP_INDEX_OUTOFBOUNDS_ERROR",
         "Index out of bounds in regular expression search."),

@@ -3,6 +3,8 @@
 mod modify;
 mod search;
 
+pub use search::json_scalar;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -284,15 +286,27 @@ pub(crate) fn json_truth(value: &Datum) -> bool {
 fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
     let value = f.some(at)?;
     let name = f.call.function.name;
-    match &*value {
-        Datum::Json(text) => Ok(decoded(text)),
+    json_argument(&value, f.type_of(at), at + 1, name)?.ok_or(Stop::Null)
+}
+
+/// The JSON document in the argument of this number, from 1, of the function of this name: a JSON
+/// value, or JSON text. `None` for NULL.
+pub fn json_argument(
+    value: &Datum,
+    sql_type: &SqlType,
+    number: usize,
+    function: &'static str,
+) -> Result<Option<Json>, SqlError> {
+    match value {
+        Datum::Null => Ok(None),
+        Datum::Json(text) => Ok(Some(decoded(text))),
         Datum::Bytes(text) => {
-            if f.type_of(at).collation.charset() == Charset::Binary {
-                return Err(SqlError::of::<3144>(&[&"binary"]).into());
+            if sql_type.collation.charset() == Charset::Binary {
+                return Err(SqlError::of::<3144>(&[&"binary"]));
             }
-            Ok(Json::parse(text).map_err(|error| invalid(&error, at + 1, name))?)
+            Json::parse(text).map(Some).map_err(|error| invalid(&error, number, function))
         }
-        _ => Err(SqlError::of::<3146>(&[&(at + 1), &name]).into()),
+        _ => Err(SqlError::of::<3146>(&[&number, &function])),
     }
 }
 

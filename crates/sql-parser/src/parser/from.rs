@@ -294,7 +294,7 @@ impl Parser<'_> {
         let columns = self.json_columns()?;
         self.expect(Kind::Close)?;
         let Some(alias) = self.table_alias()? else {
-            return Err(ParseError::derived_without_alias());
+            return Err(ParseError::table_function_without_alias());
         };
         let table = JsonTable { document, path, columns, alias };
         Ok(TableReference::JsonTable(Box::new(table)))

@@ -224,6 +224,19 @@ fn sql_type(
     })
 }
 
+/// The type of a column of JSON_TABLE; `collation` is that of texts that name none.
+pub(crate) fn type_of(
+    name: &str,
+    data_type: &DataType,
+    collate: Option<&Ident>,
+    collation: CollationId,
+    rules: &mut Rules<'_>,
+) -> Result<SqlType, SqlError> {
+    let attributes =
+        ColumnAttributes { collation: collate.cloned(), ..ColumnAttributes::default() };
+    sql_type(name, data_type, &attributes, collation, rules)
+}
+
 /// Whether the column itself says which character set or collation it has.
 fn explicit_collation(
     data_type: &DataType,

@@ -17,6 +17,7 @@ use sqltype::{Datum, SqlType};
 use vector::Program;
 
 use crate::execute::columns::{self, ColumnCursor, Stop};
+use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
 use crate::execute::run::{Boxed, Row, Run, memory_of};
@@ -120,6 +121,7 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         Operator::Rows(_)
         | Operator::Nothing { .. }
         | Operator::Virtual(_)
+        | Operator::JsonTable(_)
         | Operator::Derived(_)
         | Operator::Recursive(_)
         | Operator::WorkTable { .. }
@@ -364,6 +366,7 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
             Ok(all)
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
+        Operator::JsonTable(table) => json_table::rows(run, table).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
         Operator::Recursive(recursion) => recursion::recursive_rows(run, recursion).await,
         Operator::WorkTable { number } => {

@@ -183,6 +183,7 @@ fn operator_lines<'p>(
             }
         }
         Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
+        Operator::JsonTable(_) => line("", "", "ALL", None, vec!["Table function: json_table"]),
         Operator::WorkTable { .. } => line("<recursive>", "", "ALL", None, vec!["Recursive"]),
         Operator::Lateral { input, scan, .. } => {
             operator_lines(input, id, kind, extra, lines, derived);
@@ -197,10 +198,9 @@ fn operator_lines<'p>(
         }
         Operator::Lookup { input, scan, .. } => {
             operator_lines(input, id, kind, extra, lines, derived);
-            let (access, key, more) = scan_facts(scan, true);
+            let (select_type, (kind, key, extra)) = (kind, scan_facts(scan, true));
             let (table, partitions) = (scan.alias.clone(), partitions(scan));
-            let (kind, select_type) = (access, kind);
-            lines.push(Line { id, select_type, table, partitions, kind, key, extra: more });
+            lines.push(Line { id, select_type, table, partitions, kind, key, extra });
         }
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             let hash = matches!(operator, Operator::HashJoin { .. });
@@ -338,6 +338,7 @@ fn tree(operator: &Operator, depth: usize, text: &mut String) {
             });
         }
         Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
+        Operator::JsonTable(_) => say("Materialize table function: json_table"),
         Operator::WorkTable { .. } => say("Scan new records of the recursive table"),
         Operator::Recursive(_) => say("Repeat until convergence"),
         Operator::Lateral { scan, join, .. } => {

@@ -17,6 +17,7 @@ use crate::information;
 use crate::plan::Planner;
 use crate::plan::common_table::{self, CommonUse};
 use crate::plan::join::{FromTable, JoinTree, Source};
+use crate::plan::json_table;
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
 
@@ -103,7 +104,12 @@ fn reference_of<'q>(
             let alias = derived.alias.as_str();
             derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)
         }
-        TableReference::JsonTable(_) => Err(SqlError::not_supported("JSON_TABLE")),
+        TableReference::JsonTable(table) => {
+            let plan = json_table::plan(planner, table, Some(&*scope))?;
+            // It stands for itself unless its document is of the tables before it.
+            let lateral = plan.correlated;
+            derived_table(scope, from, table.alias.as_str(), Rc::new(plan), 0, lateral)
+        }
         TableReference::Join(join) => {
             let (first, second) = match join.kind {
                 JoinKind::Right => (&join.right, &join.left),

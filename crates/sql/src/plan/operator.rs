@@ -16,6 +16,7 @@ use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
 use crate::large::add_needed;
 use crate::plan::common_table::Recursion;
+use crate::plan::json_table::JsonTable;
 use crate::plan::keyed::Keyed;
 use crate::plan::window::Windows;
 use crate::result::ResultColumn;
@@ -86,6 +87,8 @@ pub(crate) enum Operator {
     Scan(Box<TableScan>),
     /// Rows of a table that is computed: information_schema and the like.
     Virtual(VirtualScan),
+    /// The rows that JSON_TABLE makes of a document.
+    JsonTable(Box<JsonTable>),
     /// Rows of a query in FROM.
     Derived(DerivedScan),
     /// For each row of the input the rows of a query that sees it: LATERAL.
@@ -300,6 +303,7 @@ impl Operator {
             | Self::Nothing { .. }
             | Self::Scan(_)
             | Self::Virtual(_)
+            | Self::JsonTable(_)
             | Self::Derived(_)
             | Self::WorkTable { .. }
             | Self::Edges { .. } => Vec::new(),
@@ -352,6 +356,7 @@ impl Operator {
                 all(&scan.conditions);
                 all(&join.conditions);
             }
+            Self::JsonTable(table) => see(&table.document.expression),
             Self::Rows(rows) => rows.iter().for_each(|row| all(row)),
             Self::Scan(scan) => {
                 all(&scan.conditions);

@@ -32,7 +32,7 @@ pub(super) fn value(f: &mut Frame<'_, '_>) -> Evaluated {
         [Json::Null] => Ok(Datum::Null),
         [Json::Array(_) | Json::Object(_)] => answer(f, 4, || SqlError::of::<3967>(&[&NAME])),
         [scalar] => {
-            let (value, from) = scalar_value(scalar);
+            let (value, from) = json_scalar(scalar);
             let before = f.context.warnings.count;
             let cast = convert::cast(&value, &from, &f.result.sql_type, f.context);
             match cast {
@@ -49,7 +49,7 @@ pub(super) fn value(f: &mut Frame<'_, '_>) -> Evaluated {
 }
 
 /// A scalar as a value of SQL with its type.
-fn scalar_value(json: &Json) -> (Datum, SqlType) {
+pub fn json_scalar(json: &Json) -> (Datum, SqlType) {
     match json {
         Json::Bool(value) => (Datum::text(if *value { "true" } else { "false" }), SqlType::text(5)),
         Json::Int(value) => (Datum::Int(*value), SqlType::big_int()),
