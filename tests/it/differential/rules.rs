@@ -63,6 +63,17 @@ const RULES: &[Rule] = &[
         case.says_one_of(&["COALESCE(NULL, TIMESTAMP'", "COALESCE(NULL, DATE'"])
             && case.says_one_of(&["CONCAT_WS(", "CAST("])
     }),
+    ("MariaDB rounds a CAST to CHAR beside a whole number", |case| {
+        case.says("AS CHAR")
+            && case.says_one_of(&[
+                "AS CHAR) = ",
+                "AS CHAR) < ",
+                "AS CHAR(4)) + 0)",
+                " = CAST(",
+                " < CAST(",
+            ])
+    }),
+    ("MariaDB takes a number too large for a DOUBLE for JSON", |case| case.says("JSON_VALID(HEX(")),
     ("MariaDB reads two digits of a longer text as a year", |case| {
         case.says(".y ") && case.says_one_of(&["'3.7x'", "'12abc'"])
     }),
@@ -86,7 +97,7 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB writes zeros for a long DOUBLE", |case| case.mariadb_shows("100000000000000000")),
     ("NULL in arithmetic is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| {
-        case.says("(NULL %") && case.says("SEC_TO_TIME")
+        case.says_one_of(&["(NULL %", "TRUNCATE(NULL", "ROUND(NULL"]) && case.says("SEC_TO_TIME")
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
         case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])

@@ -312,11 +312,7 @@ fn merged_view<'q>(
     let Some(conditions) = planner.view_condition(&simple, scope.width()) else { return Ok(None) };
     planner.remember_view(&full);
     let mut columns = definition_columns(&simple.table, alias);
-    for (at, column) in columns.iter_mut().enumerate() {
-        let shown = simple.name_of(at);
-        column.name = column_name(&full.database, alias, shown.unwrap_or_default());
-        (column.hidden, column.qualified_only) = (shown.is_none(), shown.is_none());
-    }
+    simple.rename(&mut columns, &full.database, alias);
     let check = planner.view_check(&full, &simple);
     let source = Source::Table(simple.table.clone());
     let tree = add(scope, from, Some(&full.database), alias, columns, source)?;

@@ -213,7 +213,7 @@ pub(crate) fn converted(
     let (value, from) = match json {
         Json::Null => return Ok(Datum::Null),
         Json::Array(_) | Json::Object(_) => return Err(Misfit::Structure),
-        Json::Bool(truth) if is_number(&sql_type.kind) => {
+        Json::Bool(truth) if sql_type.kind.is_number() || sql_type.kind == TypeKind::Bit => {
             (Datum::truth(*truth), SqlType::big_int())
         }
         scalar => json_scalar(scalar),
@@ -229,19 +229,4 @@ pub(crate) fn converted(
     let mut converter = Converter { mode, zone: &facts.time_zone, now, problems: &mut problems };
     let place = Place { table: "", column: name, row };
     converter.store(value, &from, sql_type, place).map_err(Misfit::Problem)
-}
-
-fn is_number(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-            | TypeKind::Decimal
-            | TypeKind::Float
-            | TypeKind::Double
-            | TypeKind::Bit
-    )
 }

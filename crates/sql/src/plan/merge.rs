@@ -1,4 +1,5 @@
-//! Views that are a table with some of its columns and a condition: they become that table.
+//! Views that are a table with some of its columns and a condition: they become that table. So do
+//! views of such views.
 //!
 //! # Owns
 //! Which views these are; the table in FROM with the view's names; INSERT into one.
@@ -10,28 +11,44 @@
 
 use std::rc::Rc;
 
-use sql_expression::{Binder, Clause, Expression, Needs, Scope, ScopeTable, SqlError};
-use sql_parser::ast::{self, Expr, Ident, ObjectName, QueryBody, SelectItem, TableReference};
+use sql_expression::{Binder, Clause, Expression, Needs, Scope, ScopeColumn, ScopeTable, SqlError};
+use sql_parser::ast::{
+    self, CheckOption, Expr, Ident, ObjectName, QueryBody, SelectItem, TableReference,
+};
 
 use crate::catalog::names::TableName;
-use crate::catalog::view::{ViewDefinition, is_view};
-use crate::catalog::{ColumnDefinition, TableDefinition, same_name};
+use crate::catalog::view::{self, ViewDefinition, is_view};
+use crate::catalog::{TableDefinition, same_name};
 use crate::information;
 use crate::plan::Planner;
-use crate::plan::from::{definition_columns, split};
+use crate::plan::from::{column_name, definition_columns, split};
 use crate::plan::operator::Formula;
 
-/// A view that is a table with some of its columns and a condition.
+/// A view that is a table with some of its columns and a condition, or such a part of such a view.
 pub(crate) struct SimpleView {
     pub(crate) table: Rc<TableDefinition>,
-    /// What the condition calls the table.
-    alias: String,
     /// Positions of the view's columns in the table, ascending, and their names.
     columns: Vec<(usize, String)>,
-    filter: Option<Expr>,
-    /// WITH CHECK OPTION.
+    /// The views from the table to this one.
+    layers: Vec<Layer>,
+    /// WITH CHECK OPTION, of this view or of one that it is a part of.
     pub(crate) is_checked: bool,
 }
+
+/// What one of the views says of rows.
+struct Layer {
+    /// What the condition calls the table or the view below.
+    alias: String,
+    /// The names it has for the columns there; none when that is the table itself.
+    columns: Option<Vec<(usize, String)>>,
+    filter: Option<Expr>,
+    check: Option<CheckOption>,
+    /// The rows that are written must meet the condition.
+    is_checked: bool,
+}
+
+/// Most views of views.
+const LAYERS_MAX: usize = 32;
 
 /// What WITH CHECK OPTION asks of rows.
 #[derive(Clone, Debug)]
@@ -55,8 +72,9 @@ impl Planner<'_> {
         if !view.is_checked {
             return None;
         }
-        let conditions = self.view_condition(view, 0)?.into_iter().map(Formula::new).collect();
-        Some(Rc::new(ViewCheck { view: name.full(), conditions }))
+        let layers = view.layers.iter().filter(|layer| layer.is_checked);
+        let conditions = self.conditions_of(view, layers, 0)?.into_iter().map(Formula::new);
+        Some(Rc::new(ViewCheck { view: name.full(), conditions: conditions.collect() }))
     }
 
     /// What a view is a part of; none if it is more than that, or its table has gone.
@@ -87,42 +105,96 @@ impl Planner<'_> {
         let schema = schema.unwrap_or_else(|| Ident::from(view.database.as_str()));
         let name = ObjectName { schema: Some(schema), name: factor.name.name.clone() };
         let full = self.session.table_name(&name).ok()?;
-        let cluster = self.session.kernel.cluster();
-        let is_table = cluster.table_named(&full.full()).is_some_and(|table| !is_view(table));
-        if information::schema(&full.database).is_some() || !is_table {
+        if information::schema(&full.database).is_some() {
             return None;
         }
-        let table = self.session.permanent_named(&full).ok()?;
+        let alias = factor.alias.as_ref().map_or(full.name.as_str(), Ident::as_str).to_owned();
+        let (table, below, mut layers) = self.below(&full)?;
+        if layers.len() >= LAYERS_MAX {
+            return None;
+        }
+        let columns = columns_of(&table, below.as_deref(), &alias, select, &statement.columns)?;
+        let (filter, check) = (select.filter.clone(), statement.check_option);
+        layers.push(Layer { alias, columns: below, filter, check, is_checked: false });
+        // A view passes CASCADED on to those that it is a part of.
+        let mut cascades = false;
+        for layer in layers.iter_mut().rev() {
+            layer.is_checked = cascades || layer.check.is_some();
+            cascades |= layer.check == Some(CheckOption::Cascaded);
+        }
+        let is_checked = layers.iter().any(|layer| layer.is_checked);
+        Some(SimpleView { table, columns, layers, is_checked })
+    }
+
+    /// What a simple view is a part of: a table, or a simple view with its names and layers.
+    fn below(&mut self, name: &TableName) -> Option<Below> {
+        let kernel = self.session.kernel.cluster().table_named(&name.full())?.clone();
+        if is_view(&kernel) {
+            // A view that has been changed may be a part of itself.
+            let full = name.full();
+            if self.views.are_inside(&full) || self.views.depth() > LAYERS_MAX {
+                return None;
+            }
+            self.remember_view(name);
+            let view = view::read(&kernel).ok()?;
+            self.views.enter(full);
+            let simple = self.simple(&view);
+            self.views.leave();
+            return simple.map(|simple| (simple.table, Some(simple.columns), simple.layers));
+        }
+        let table = self.session.permanent_named(name).ok()?;
         if !self.tables.iter().any(|(known, _)| *known == table.table.id) {
             self.tables.push((table.table.id, table.table.version));
         }
-        let alias = factor.alias.as_ref().map_or(full.name.as_str(), Ident::as_str).to_owned();
-        let columns = columns_of(&table, &alias, select, &statement.columns)?;
-        let (filter, is_checked) = (select.filter.clone(), statement.check_option.is_some());
-        Some(SimpleView { table, alias, columns, filter, is_checked })
+        Some((table, None, Vec::new()))
     }
 
-    /// The condition of a view whose table's columns begin at this place of the row; none if it has
-    /// to wait for something, or is none of a row.
+    /// The conditions of a view whose table's columns begin at this place of the row; none if one
+    /// has to wait for something, or is none of a row.
     pub(crate) fn view_condition(
         &mut self,
         view: &SimpleView,
         offset: u32,
     ) -> Option<Vec<Expression>> {
-        let Some(filter) = &view.filter else { return Some(Vec::new()) };
+        self.conditions_of(view, view.layers.iter(), offset)
+    }
+
+    fn conditions_of<'v>(
+        &mut self,
+        view: &SimpleView,
+        layers: impl Iterator<Item = &'v Layer>,
+        offset: u32,
+    ) -> Option<Vec<Expression>> {
+        let mut conditions = Vec::new();
+        for layer in layers {
+            self.condition_of(view, layer, offset, &mut conditions)?;
+        }
+        Some(conditions)
+    }
+
+    fn condition_of(
+        &mut self,
+        view: &SimpleView,
+        layer: &Layer,
+        offset: u32,
+        conditions: &mut Vec<Expression>,
+    ) -> Option<()> {
+        let Some(filter) = &layer.filter else { return Some(()) };
         let mut scope = Scope::new(None);
-        let columns = definition_columns(&view.table, &view.alias);
+        let mut columns = definition_columns(&view.table, &layer.alias);
         let schema = Some(view.table.database.as_str().into());
-        let name = view.alias.as_str().into();
+        if let Some(names) = &layer.columns {
+            rename(&mut columns, names, &view.table.database, &layer.alias);
+        }
+        let name = layer.alias.as_str().into();
         scope.tables.push(ScopeTable { schema, name, columns, offset });
         let subplans = self.subplans.len();
         let bound = Binder::new(&scope, self).bind(filter, Clause::Where);
         let had_none = self.subplans.len() == subplans;
         self.subplans.truncate(subplans);
         let bound = bound.ok().filter(|bound| had_none && bound.needs() == Needs::default())?;
-        let mut conditions = Vec::new();
-        split(bound, &mut conditions);
-        Some(conditions)
+        split(bound, conditions);
+        Some(())
     }
 
     /// An INSERT into the table of a view instead of the view; none if the name is no view's. Error
@@ -170,20 +242,34 @@ impl Planner<'_> {
 }
 
 impl SimpleView {
-    /// The name that the view has for a column of the table.
-    pub(crate) fn name_of(&self, at: usize) -> Option<&str> {
-        self.columns.iter().find(|(place, _)| *place == at).map(|(_, name)| name.as_str())
-    }
-
     /// Whether it leaves rows out.
     pub(crate) fn has_condition(&self) -> bool {
-        self.filter.is_some()
+        self.layers.iter().any(|layer| layer.filter.is_some())
+    }
+
+    /// Gives the columns of the table the names that the view has; the others have none.
+    pub(crate) fn rename(&self, columns: &mut [ScopeColumn], database: &str, alias: &str) {
+        rename(columns, &self.columns, database, alias);
     }
 }
 
+/// Gives columns of a table names; those without one are found by none.
+fn rename(columns: &mut [ScopeColumn], names: &[(usize, String)], database: &str, alias: &str) {
+    for (at, column) in columns.iter_mut().enumerate() {
+        let name = names.iter().find(|(place, _)| *place == at).map(|(_, name)| name.as_str());
+        column.name = column_name(database, alias, name.unwrap_or_default());
+        (column.hidden, column.qualified_only) = (name.is_none(), name.is_none());
+    }
+}
+
+/// A table, and of a view over it the names and layers.
+type Below = (Rc<TableDefinition>, Option<Vec<(usize, String)>>, Vec<Layer>);
+
 /// The columns of the select list, if they are columns of the table in its order, each once.
+/// `below` are their names in the view there; none if that is the table itself.
 fn columns_of(
     table: &TableDefinition,
+    below: Option<&[(usize, String)]>,
     alias: &str,
     select: &ast::Select,
     named: &[Ident],
@@ -194,8 +280,14 @@ fn columns_of(
             return None;
         };
         let of_table = column.table.as_ref().is_none_or(|of| of.name.as_str() == alias);
-        let found: Option<(usize, &ColumnDefinition)> = table.column(column.column.as_str());
-        let (at, _) = found.filter(|_| of_table)?;
+        let wanted = column.column.as_str();
+        let found = match below {
+            None => table.column(wanted).map(|(at, _)| at),
+            Some(names) => {
+                names.iter().find(|(_, name)| same_name(name, wanted)).map(|(at, _)| *at)
+            }
+        };
+        let at = found.filter(|_| of_table)?;
         if columns.last().is_some_and(|(before, _)| *before >= at) {
             return None;
         }

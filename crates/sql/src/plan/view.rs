@@ -41,6 +41,21 @@ impl Views {
         self.inside.is_empty()
     }
 
+    /// How many views are being planned, one inside the other.
+    pub(crate) fn depth(&self) -> usize {
+        self.inside.len()
+    }
+
+    /// Notes that a view is being planned, until [`Views::leave`].
+    pub(crate) fn enter(&mut self, full: String) {
+        self.inside.push(full);
+    }
+
+    /// The innermost view is planned.
+    pub(crate) fn leave(&mut self) {
+        self.inside.pop();
+    }
+
     /// Whether a view of this full name is being planned: then it refers to itself.
     pub(crate) fn are_inside(&self, full: &str) -> bool {
         self.inside.iter().any(|name| name == full)
