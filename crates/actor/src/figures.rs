@@ -248,6 +248,14 @@ metrics! {
         "Bytes of commands from clients."),
     (SqlSent, Counter, Bytes, "nines_sql_sent_bytes", ["node"],
         "Bytes of answers to clients."),
+    (SqlDataReceived, Counter, Bytes, "nines_sql_data_received_bytes", ["node"],
+        "Bytes of rows that have come from data nodes, but for the last statements of those who \
+         are connected."),
+    (SqlDataRows, Counter, None, "nines_sql_data_rows", ["node", "kind"],
+        "Rows that have come from data nodes (received), and rows that these looked at in scans \
+         (examined)."),
+    (SqlDataMessages, Counter, None, "nines_sql_data_messages", ["node"],
+        "Messages with rows from data nodes."),
 }
 
 impl Metric {

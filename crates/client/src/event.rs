@@ -45,6 +45,39 @@ pub enum OperationAnswer {
     },
 }
 
+/// What has come from data nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Rows and groups, and those whose values were read by key.
+    pub rows: u64,
+    /// Bytes of their values, about: messages have some dozens of bytes more.
+    pub bytes: u64,
+    /// Rows that data nodes looked at in scans for it.
+    pub examined: u64,
+    /// Messages that brought something or said that there is nothing more.
+    pub messages: u64,
+}
+
+impl Traffic {
+    /// Adds what came later.
+    pub fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.examined += other.examined;
+        self.messages += other.messages;
+    }
+
+    /// What has come since it was as much as in `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            rows: self.rows - before.rows,
+            bytes: self.bytes - before.bytes,
+            examined: self.examined - before.examined,
+            messages: self.messages - before.messages,
+        }
+    }
+}
+
 /// What became of a request. All but [`ClientResult::ScanRows`] with `finished` unset are final.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientResult {
@@ -83,6 +116,8 @@ pub enum ClientResult {
         rows: Vec<Vec<Value>>,
         /// What the scan's program has made of other rows.
         blocks: Vec<Block>,
+        /// What has come of the scan since the last of these events.
+        traffic: Traffic,
         /// That was all. Otherwise ask with `scan_next` or end with `scan_close`.
         finished: bool,
     },

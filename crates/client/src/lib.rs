@@ -21,7 +21,7 @@ mod request;
 pub use client::{Client, ClientOptions};
 pub use event::{
     ClientEvent, ClientResult, Inspected, OperationAnswer, Savepoint, SessionNumber, Token,
-    UnsettledTransaction,
+    Traffic, UnsettledTransaction,
 };
 pub use index_builder::IndexBuilder;
 pub use request::{

@@ -84,6 +84,7 @@ error_codes! {
     (1013, PrimaryKeyChange, UserError, "an update may not change the primary key", "delete and insert"),
     (1014, UnknownDatabase, UserError, "no such database", "check the name; it may have been dropped"),
     (1015, DatabaseExists, UserError, "a database with this name exists", "use another name"),
+    (1016, NotPushed, UserError, "data nodes do not compute a part of the query", "write it otherwise, or SET nines_require_pushdown = OFF"),
     (2001, Deadlock, Temporary, "this transaction was chosen to break a deadlock", "run the transaction again"),
     (2002, LockTimeout, Temporary, "a lock was not granted in time", "run the transaction again"),
     (2003, LockUnavailable, Temporary, "the row is locked and the request would not wait", "try later"),

@@ -346,7 +346,7 @@ impl Session {
         let mut result = self.result(Ask::Scan(Box::new(spec))).await;
         loop {
             match result {
-                ClientResult::ScanRows { rows, blocks, finished } => {
+                ClientResult::ScanRows { rows, blocks, finished, .. } => {
                     made.extend(blocks);
                     others.extend(rows);
                     if finished {

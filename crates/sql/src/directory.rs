@@ -52,6 +52,8 @@ pub struct Counters {
     pub bytes_received: u64,
     /// Bytes to clients.
     pub bytes_sent: u64,
+    /// What has come from data nodes, but for the last statements of those who are connected.
+    pub traffic: client::Traffic,
     /// Most connections at a time.
     pub connections_peak: u32,
     /// Statements that ran longer than `long_query_time`.

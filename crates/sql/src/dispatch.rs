@@ -172,14 +172,25 @@ fn begin(session: &mut Session, statement: &Statement) {
     session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
     let most = session.variables.max_execution_time;
-    let limited = most > 0 && matches!(statement, Statement::Query(_));
+    let limited = most > 0 && is_query(statement);
     session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
     session.kernel.limit_lock_waits(Duration::from_secs(session.variables.row_lock_wait));
     if !is_diagnostic(statement) {
         session.diagnostics.clear();
     }
+    let traffic = session.kernel.untold_traffic();
     let mut registry = session.shared.directory.lock();
+    registry.counters.traffic.add(traffic);
     *registry.counters.commands.entry(command_name(statement)).or_default() += 1;
+}
+
+/// Whether a statement runs a query and nothing else.
+fn is_query(statement: &Statement) -> bool {
+    match statement {
+        Statement::Query(_) => true,
+        Statement::Explain(explain) => explain.analyze,
+        _ => false,
+    }
 }
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {

@@ -49,7 +49,7 @@ impl Shared {
 impl Session {
     /// A session as a new connection has it.
     pub(crate) fn new(kernel: Kernel, shared: Rc<Shared>, greeting: &Greeting) -> Self {
-        kernel.forget_commits();
+        kernel.forget_past();
         kernel.seed(greeting.seed);
         let variables = SessionVariables::new(&shared.directory.lock().globals);
         Self {

@@ -19,7 +19,7 @@ use std::task::Poll;
 
 use client::{
     Client, ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint,
-    ScanSpec, SessionNumber, Token,
+    ScanSpec, SessionNumber, Token, Traffic,
 };
 use model::{
     ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
@@ -103,6 +103,11 @@ pub(crate) struct Exchange {
     /// Whether the cluster keeps its state on disk.
     pub(crate) has_disk: bool,
     commits: Commits,
+    /// What has come from data nodes since the connection was made; what of it had come when the
+    /// session began, and what of it is in the counters of the process.
+    traffic: Traffic,
+    traffic_before: Traffic,
+    traffic_told: Traffic,
     interrupt: Option<Interrupt>,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
@@ -129,8 +134,9 @@ impl Exchange {
         Some((self.asks.pop_front()?, self.lock_wait))
     }
 
-    /// Remembers what a result says of commits and disks.
+    /// Remembers what a result says of commits and disks, and how much it is.
     fn note(&mut self, lane: Lane, result: &ClientResult) {
+        self.traffic.add(traffic(result));
         let commits = &mut self.commits;
         match result {
             ClientResult::Committed { epoch, .. } if *epoch > Epoch::default() => {
@@ -142,6 +148,11 @@ impl Exchange {
             ClientResult::Durable(epoch) => commits.durable = commits.durable.max(*epoch),
             _ => {}
         }
+    }
+
+    /// What has come from data nodes since this was asked last.
+    pub(crate) fn untold_traffic(&mut self) -> Traffic {
+        self.traffic.since(std::mem::replace(&mut self.traffic_told, self.traffic))
     }
 
     /// Hands a task its answer. Ignored when the task has gone on without it.
@@ -242,9 +253,22 @@ impl Kernel {
         self.exchange.borrow().commits
     }
 
-    /// Another session begins on the connection, which has committed nothing.
-    pub(crate) fn forget_commits(&self) {
-        self.exchange.borrow_mut().commits.last = None;
+    /// Another session begins on the connection, which has committed and read nothing.
+    pub(crate) fn forget_past(&self) {
+        let mut exchange = self.exchange.borrow_mut();
+        exchange.commits.last = None;
+        exchange.traffic_before = exchange.traffic;
+    }
+
+    /// What has come from data nodes since the session began, as far as it was taken.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let exchange = self.exchange.borrow();
+        exchange.traffic.since(exchange.traffic_before)
+    }
+
+    /// What has come from data nodes since this was asked last.
+    pub(crate) fn untold_traffic(&self) -> Traffic {
+        self.exchange.borrow_mut().untold_traffic()
     }
 
     /// Waits until everything committed up to an epoch is on disk, or with `peek` asks how far the
@@ -495,6 +519,37 @@ fn all_of(answers: Answers, aborted: bool) -> Result<Vec<OperationAnswer>, Rejec
     Ok(all)
 }
 
+/// What a result has brought from data nodes.
+fn traffic(result: &ClientResult) -> Traffic {
+    let of_row = |row: &Vec<Value>| {
+        let bytes: usize = row.iter().map(size_of_value).sum();
+        Traffic { rows: 1, bytes: bytes as u64, ..Traffic::default() }
+    };
+    let mut all = Traffic { messages: 1, ..Traffic::default() };
+    match result {
+        ClientResult::ScanRows { traffic, .. } => return *traffic,
+        ClientResult::Read(rows) => rows.iter().flatten().for_each(|row| all.add(of_row(row))),
+        ClientResult::Executed(answers) | ClientResult::Committed { answers, .. } => {
+            for answer in answers {
+                if let Ok(OperationAnswer::Row(row)) = answer {
+                    all.add(of_row(row));
+                }
+            }
+        }
+        _ => return Traffic::default(),
+    }
+    all
+}
+
+/// Bytes of a value in a stored row, about.
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::Null => 0,
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 8,
+    }
+}
+
 fn failure(result: ClientResult) -> Failure {
     match result {
         ClientResult::Failed(refusal) => Failure::Refused(refusal),
@@ -594,7 +649,7 @@ impl Scan {
                 self.waiting.exchange.borrow_mut().ask(self.waiting.lane, ask);
             }
             match self.waiting.next(true).await? {
-                ClientResult::ScanRows { rows, blocks, finished } => {
+                ClientResult::ScanRows { rows, blocks, finished, .. } => {
                     self.finished = finished;
                     if !rows.is_empty() || !blocks.is_empty() {
                         return Ok(Some((rows, blocks)));

@@ -61,6 +61,10 @@ pub(crate) fn tell_registry(registry: &Registry, figures: &mut Figures) {
     figures.add(Metric::SqlConnectionsAborted, &["session"], counters.aborted_clients);
     figures.add(Metric::SqlReceived, &[], counters.bytes_received);
     figures.add(Metric::SqlSent, &[], counters.bytes_sent);
+    figures.add(Metric::SqlDataReceived, &[], counters.traffic.bytes);
+    figures.add(Metric::SqlDataRows, &["received"], counters.traffic.rows);
+    figures.add(Metric::SqlDataRows, &["examined"], counters.traffic.examined);
+    figures.add(Metric::SqlDataMessages, &[], counters.traffic.messages);
     for (kind, count) in &counters.commands {
         figures.add(Metric::SqlStatements, &[kind], *count);
     }

@@ -228,6 +228,7 @@ impl SqlNode {
         let mut registry = self.shared.directory.lock();
         registry.processes.remove(&connection.number);
         registry.counters.bytes_sent += connection.link.borrow().sent;
+        registry.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
         registry.locks.retain(|_, (owner, _)| *owner != connection.number);
         drop(registry);
         if let Some(deadline) = connection.deadline {

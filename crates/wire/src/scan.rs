@@ -146,6 +146,9 @@ pub struct ScanBatch {
     /// What the program has made of the other rows.
     #[codec(since = 3)]
     pub blocks: Vec<Block>,
+    /// Rows that were looked at for it, whether they passed or not.
+    #[codec(since = 5)]
+    pub examined: u64,
 }
 
 /// Between clients and participants.

@@ -12,9 +12,10 @@ use std::collections::VecDeque;
 use actor::{Ctx, fault_point, probe};
 use model::{ActorKind, Address, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId};
 use stdx::Duration;
+use vector::Block;
 use wire::{
     ClientRequest, CoordinatorRef, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanRequest,
-    ScanSource, ScanStatus,
+    ScanRow, ScanSource, ScanStatus,
 };
 
 use super::Client;
@@ -23,7 +24,7 @@ use super::encode::{self, RowDecoder};
 use super::merge::{Progress, Stream, Streams};
 use super::route::{Life, life_of, says_not_serving};
 use super::transaction::begin_elsewhere;
-use crate::event::{ClientResult, SessionNumber, Token};
+use crate::event::{ClientResult, SessionNumber, Token, Traffic};
 use crate::request::{ScanRange, ScanSpec};
 
 /// A scan under way.
@@ -39,6 +40,8 @@ pub(super) struct ScanCall {
     delivered: u64,
     /// The transaction was begun by this scan.
     began: bool,
+    /// What has come and has not been told.
+    traffic: Traffic,
 }
 
 /// What all partitions of an opened scan share.
@@ -114,6 +117,7 @@ impl Client {
                 wanted: true,
                 delivered: 0,
                 began: false,
+                traffic: Traffic::default(),
             };
             self.open_scan(ctx, token, Call::new(session, Work::Scan(Box::new(scan))));
         }
@@ -254,12 +258,15 @@ impl Client {
             let scan = work(&mut call);
             if finished {
                 scan.close_streams(ctx, id);
-                let result = ClientResult::ScanRows { rows, blocks, finished };
+                let traffic = std::mem::take(&mut scan.traffic);
+                let result = ClientResult::ScanRows { rows, blocks, traffic, finished };
                 return self.finish(token, session, result);
             }
             if some {
                 scan.wanted = false;
-                self.emit(session, token, ClientResult::ScanRows { rows, blocks, finished });
+                let traffic = std::mem::take(&mut scan.traffic);
+                let result = ClientResult::ScanRows { rows, blocks, traffic, finished };
+                self.emit(session, token, result);
             }
         }
         // The next batches of a scan that takes no locks are fetched while the application works.
@@ -295,7 +302,7 @@ impl Client {
 
     /// Takes a batch.
     pub(super) fn scan_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, batch: ScanBatch) {
-        let ScanBatch { scan: id, partition, rows, blocks, status } = batch;
+        let ScanBatch { scan: id, partition, rows, blocks, status, examined } = batch;
         let session = self.session_named(id.session);
         let call = session.and_then(|session| self.take_numbered(id.number.0, session));
         let Some((token, mut call)) = call else {
@@ -326,6 +333,7 @@ impl Client {
         stream.source = from;
         let more = status == ScanStatus::More;
         let progress = if more { Progress::More } else { Progress::Finished };
+        scan.traffic.add(traffic(&rows, &blocks, examined));
         scan.streams.push(partition, (rows, blocks), progress);
         self.pump(ctx, token, call);
     }
@@ -476,6 +484,14 @@ fn plan(
     };
     let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
     Ok((opened, partitions.into()))
+}
+
+/// What a batch is counted as.
+fn traffic(rows: &[ScanRow], blocks: &[Block], examined: u64) -> Traffic {
+    let of_rows: usize = rows.iter().map(|row| row.key.len() + row.row.0.len()).sum();
+    let of_blocks: usize = blocks.iter().map(Block::memory_bytes).sum();
+    let count = rows.len() + blocks.iter().map(Block::rows).sum::<usize>();
+    Traffic { rows: count as u64, bytes: (of_rows + of_blocks) as u64, examined, messages: 1 }
 }
 
 /// The request for one partition.

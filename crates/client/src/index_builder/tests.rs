@@ -183,7 +183,7 @@ impl Node {
                 self.rows.get_mut(&BASE).expect("rows").remove(&key.0);
             }
         }
-        let batch = ScanBatch { scan, partition, rows, status, blocks: Vec::new() };
+        let batch = ScanBatch { scan, partition, rows, status, blocks: Vec::new(), examined: 0 };
         self.tell(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
     }
 

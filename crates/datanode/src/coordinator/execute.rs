@@ -406,6 +406,7 @@ impl Coordinator {
                 rows: vec![],
                 status: wire::ScanStatus::Failed(refusal),
                 blocks: vec![],
+                examined: 0,
             };
             return ctx.send(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
         }

@@ -45,6 +45,9 @@ const TICKETS_FROM: u64 = 1 << 32;
 /// One scan of one partition.
 pub(super) type ScanKey = (ScanId, PartitionId);
 
+/// What a batch has: rows, blocks, and how many rows were looked at for them.
+type Made = (Vec<ScanRow>, Vec<Block>, u64);
+
 /// An open scan.
 #[derive(Debug)]
 struct Scan {
@@ -63,6 +66,8 @@ struct Scan {
     blocks: Vec<Block>,
     /// Bytes of rows and blocks.
     row_bytes: usize,
+    /// Rows looked at since the last batch.
+    examined: u64,
     /// Runs its program.
     machine: Option<Box<Machine>>,
     /// The walk has ended; the machine may have something left.
@@ -196,6 +201,7 @@ impl Participant {
             remaining: request.limit,
             rows: Vec::new(),
             blocks: Vec::new(),
+            examined: 0,
             row_bytes: 0,
             machine,
             walked: false,
@@ -464,13 +470,13 @@ impl Participant {
         };
         let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
-        let mut left = ctx.config().scan_step_rows.max(1);
+        let most = ctx.config().scan_step_rows.max(1);
         if scan.machine.is_some() {
-            let step = scan.compute(table, &mut walk, left as usize);
+            let step = scan.compute(table, &mut walk, most as usize);
             scan.position = walk.after_last();
             return step;
         }
-        let locks = &mut replica.locks;
+        let (locks, mut left) = (&mut replica.locks, most);
         let step = loop {
             if scan.remaining == Some(0) {
                 break Step::End;
@@ -478,8 +484,8 @@ impl Participant {
             if left == 0 {
                 break Step::Again;
             }
-            left -= 1;
             let Some((_, row)) = walk.next() else { break Step::End };
+            left -= 1;
             match evaluate::passes(table, row, scan.request.filter.as_ref()) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -508,6 +514,7 @@ impl Participant {
             }
         };
         scan.position = walk.after_last();
+        scan.examined += u64::from(most - left);
         step
     }
 }
@@ -548,6 +555,7 @@ impl Scan {
         if !self.walked {
             let mut rows = Vec::with_capacity(rows_max);
             self.walked = !walk.take(rows_max, &mut rows);
+            self.examined += rows.len() as u64;
             self.machine.as_mut().expect("it computes").take(table, &rows);
         }
         if self.walked {
@@ -589,10 +597,11 @@ impl Scan {
     }
 
     /// What a batch has; the client must ask for the next.
-    fn take_some(&mut self) -> (Vec<ScanRow>, Vec<Block>) {
+    fn take_some(&mut self) -> Made {
         self.asked = false;
         self.row_bytes = 0;
-        (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks))
+        let examined = std::mem::take(&mut self.examined);
+        (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks), examined)
     }
 }
 
@@ -600,13 +609,13 @@ fn send_batch(
     ctx: &mut Ctx<'_>,
     to: Address,
     key: ScanKey,
-    (rows, blocks): (Vec<ScanRow>, Vec<Block>),
+    (rows, blocks, examined): Made,
     status: ScanStatus,
 ) {
-    let batch = ScanBatch { scan: key.0, partition: key.1, rows, status, blocks };
+    let batch = ScanBatch { scan: key.0, partition: key.1, rows, status, blocks, examined };
     ctx.send(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
 }
 
 fn send_failure(ctx: &mut Ctx<'_>, to: Address, key: ScanKey, refusal: Refusal) {
-    send_batch(ctx, to, key, (vec![], vec![]), ScanStatus::Failed(refusal));
+    send_batch(ctx, to, key, (vec![], vec![], 0), ScanStatus::Failed(refusal));
 }

@@ -221,7 +221,8 @@ impl World {
                 let mut rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
                 rows = rows.iter().map(|row| projected(row, &spec.projection)).collect();
                 self.scans.insert(ticket, *spec);
-                ClientResult::ScanRows { rows, blocks: Vec::new(), finished: true }
+                let traffic = Default::default();
+                ClientResult::ScanRows { rows, blocks: Vec::new(), traffic, finished: true }
             }
             Ask::AwaitDurable { epoch, peek: false } => {
                 self.saved += 1;

@@ -216,6 +216,14 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Bytes_sent", counters.bytes_sent.to_string());
     add("Connections", counters.connections.to_string());
     add("Max_used_connections", counters.connections_peak.to_string());
+    let mut traffic = session.kernel.traffic();
+    if global {
+        traffic = counters.traffic;
+    }
+    add("Nines_data_bytes_received", traffic.bytes.to_string());
+    add("Nines_data_messages_received", traffic.messages.to_string());
+    add("Nines_data_rows_examined", traffic.examined.to_string());
+    add("Nines_data_rows_received", traffic.rows.to_string());
     add("Questions", counters.questions.to_string());
     add("Queries", counters.questions.to_string());
     add("Slow_queries", counters.slow_queries.to_string());

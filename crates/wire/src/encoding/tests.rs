@@ -95,6 +95,7 @@ fn blocks(made: &mut BTreeSet<(&'static str, &'static str)>) -> Vec<u8> {
         rows: Vec::new(),
         status: ScanStatus::Finished,
         blocks: vec![Block::new(2, columns.into())],
+        examined: 1_000,
     };
     encoded(&envelope(Message::Scan(ScanMessage::Batch(Box::new(batch)))))
 }

@@ -43,7 +43,7 @@ impl Sim {
         };
         let rows = values.iter().map(row).collect();
         let (scan, partition) = (open.request.scan, open.request.partition);
-        let batch = ScanBatch { scan, partition, rows, status, blocks: Vec::new() };
+        let batch = ScanBatch { scan, partition, rows, status, blocks: Vec::new(), examined: 0 };
         let from = self.world.shared.cluster.primary(partition).expect("a primary");
         let from = if open.to.actor == model::ActorKind::Coordinator { from } else { open.to };
         self.deliver(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
