@@ -7,6 +7,7 @@ mod connectors;
 mod differential;
 mod dump;
 mod durability;
+mod explain;
 mod foreign_keys;
 mod fuzz;
 mod hosts;

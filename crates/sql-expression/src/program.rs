@@ -11,6 +11,8 @@
 //! Which part of a query becomes a program (`sql`); the simpler conditions that come with reads and
 //! changes by key (`kernel`).
 
+mod obstacle;
+
 use collation::CollationId;
 use model::{ColumnId, ColumnType};
 use sql_parser::ast::{AggregateFunction, Truth};
@@ -27,6 +29,9 @@ use crate::context::EvalContext;
 use crate::expression::{
     Arithmetic, BinaryOp, Branch, Call, Case, Compare, Constancy, Expression, InList, Needs, Node,
 };
+
+use obstacle::why_not;
+pub use obstacle::{Obstacle, short_text};
 
 /// What the values of a node mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,9 @@ pub struct ProgramBuilder<'c> {
     columns: &'c [Option<ProgramColumn>],
     context: &'c EvalContext,
     program: Program,
+    /// It is to say why something has no translation.
+    explains: bool,
+    obstacle: Option<Obstacle>,
 }
 
 impl<'c> ProgramBuilder<'c> {
@@ -86,7 +94,34 @@ impl<'c> ProgramBuilder<'c> {
         let (inputs, members) = (inputs.collect(), Vec::new());
         let program =
             Program { inputs, references: None, nodes, filter, yields, members, top: None };
-        Self { columns, context, program }
+        Self { columns, context, program, explains: false, obstacle: None }
+    }
+
+    /// Has it remember why something has no translation, which costs a text for each time.
+    pub fn explaining(mut self, explains: bool) -> Self {
+        self.explains = explains;
+        self
+    }
+
+    /// Why the last part that was refused has no translation, if it was to remember that.
+    pub fn take_obstacle(&mut self) -> Option<Obstacle> {
+        self.obstacle.take()
+    }
+
+    /// Remembers why an expression has no translation, unless it is known of a part of it.
+    fn blame(&mut self, expression: &Expression) {
+        if self.explains && self.obstacle.is_none() {
+            let why = why_not(expression);
+            self.obstacle = Some(Obstacle { part: Some(short_text(expression)), why });
+        }
+    }
+
+    /// Remembers why an aggregate has no translation, unless it is known of an argument.
+    fn blame_aggregate<T>(&mut self, why: &'static str) -> Option<T> {
+        if self.explains && self.obstacle.is_none() {
+            self.obstacle = Some(Obstacle::because(why));
+        }
+        None
     }
 
     /// Has rows left alone in which the column `references` is not NULL; these are the inputs
@@ -98,6 +133,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Adds a condition that rows must meet; false if it has no translation.
     pub fn filter(&mut self, condition: &Expression) -> bool {
+        self.obstacle = None;
         let Some(node) = self.truth(condition) else { return false };
         self.program.filter.push(node);
         true
@@ -139,6 +175,7 @@ impl<'c> ProgramBuilder<'c> {
     /// columns of the result.
     pub fn group(&mut self, keys: &[&Expression]) -> Option<Vec<Form>> {
         let (mut group, mut forms) = (Vec::with_capacity(keys.len()), Vec::new());
+        self.obstacle = None;
         for key in keys {
             let (node, form) = self.value(key)?;
             let collation = match form {
@@ -163,14 +200,22 @@ impl<'c> ProgramBuilder<'c> {
     /// [`Accumulator::of_part`](crate::Accumulator::of_part).
     pub fn give_aggregate(&mut self, call: &AggregateCall) -> Option<Option<Form>> {
         use vector::AggregateFunction as A;
+        self.obstacle = None;
         let exact = call.exact && call.values.iter().any(Expression::holds_quotient);
-        if call.distinct || call.grouping || !call.order_by.is_empty() || exact {
-            return None;
+        let why = match call {
+            AggregateCall { distinct: true, .. } => "DISTINCT compares the values of all rows",
+            AggregateCall { grouping: true, .. } => "GROUPING is of the groups, not of rows",
+            _ if !call.order_by.is_empty() => "ORDER BY is over the rows of a whole group",
+            _ if exact => "quotients are summed with all their digits",
+            _ => "",
+        };
+        if !why.is_empty() {
+            return self.blame_aggregate(why);
         }
         let value = match call.values.as_slice() {
             [] => None,
             [value] => Some(self.value(value)?),
-            _ => return None,
+            _ => return self.blame_aggregate("it has several arguments"),
         };
         let node = value.map(|(node, _)| node);
         let (function, collation) = match (call.function, value) {
@@ -186,20 +231,22 @@ impl<'c> ProgramBuilder<'c> {
                     _ => false,
                 };
                 if !fits {
-                    return None;
+                    return self.blame_aggregate("data nodes add numbers only");
                 }
                 (A::Sum, CollationId::BINARY)
             }
             (AggregateFunction::Min | AggregateFunction::Max, Some((_, form))) => {
                 let collation = match form {
-                    Form::Stored => return None,
+                    Form::Stored => {
+                        return self.blame_aggregate("data nodes do not compare this type");
+                    }
                     Form::Text(_) => call.result.sql_type.collation,
                     _ => CollationId::BINARY,
                 };
                 let is_min = call.function == AggregateFunction::Min;
                 (if is_min { A::Min } else { A::Max }, collation)
             }
-            _ => return None,
+            _ => return self.blame_aggregate("data nodes have COUNT, SUM, AVG, MIN and MAX only"),
         };
         self.aggregate(A::Count, node, CollationId::BINARY)?;
         self.aggregate(function, node, collation)?;
@@ -289,6 +336,14 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     fn value(&mut self, expression: &Expression) -> Option<Value> {
+        let value = self.value_of(expression);
+        if value.is_none() {
+            self.blame(expression);
+        }
+        value
+    }
+
+    fn value_of(&mut self, expression: &Expression) -> Option<Value> {
         if expression.constancy() < Constancy::Row {
             return self.constant(expression);
         }
@@ -537,6 +592,14 @@ impl<'c> ProgramBuilder<'c> {
 
     /// A condition: a node whose values are truth values.
     fn truth(&mut self, expression: &Expression) -> Option<NodeNumber> {
+        let truth = self.truth_of(expression);
+        if truth.is_none() {
+            self.blame(expression);
+        }
+        truth
+    }
+
+    fn truth_of(&mut self, expression: &Expression) -> Option<NodeNumber> {
         let all = |builder: &mut Self, list: &[Expression]| {
             list.iter().map(|part| builder.truth(part)).collect::<Option<Vec<_>>>()
         };

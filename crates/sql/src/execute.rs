@@ -7,6 +7,7 @@
 //! # Not here
 //! Definitions (`ddl`), variables, SHOW.
 
+pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod insert;
@@ -14,13 +15,16 @@ mod json_table;
 pub(crate) mod key;
 pub(crate) mod large;
 pub(crate) mod load;
+pub(crate) mod observe;
 pub(crate) mod point;
 pub(crate) mod pushdown;
 pub(crate) mod recursion;
 pub(crate) mod reference;
+pub(crate) mod rehearse;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
+pub(crate) mod snapshot;
 pub(crate) mod update;
 pub(crate) mod window;
 
@@ -34,6 +38,8 @@ pub(crate) use insert::insert;
 pub(crate) use load::load_data;
 pub(crate) use update::{delete, update};
 
+use crate::execute::observe::Observer;
+use crate::execute::rehearse::Rehearsal;
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, QueryPlan};
 use crate::plan::{Plan, PlanKind, Planner, explain, parameter};
@@ -98,6 +104,8 @@ pub(crate) async fn run_query(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let limit = session.variables.sql_select_limit;
+    check_pushdown(session, plan, parameters)?;
+    let held = snapshot::hold(session, plan).await?;
     let mut run = Run::new(session, parameters);
     run.add_subplans(&plan.subqueries);
     if plan.counts_found_rows {
@@ -129,12 +137,28 @@ pub(crate) async fn run_query(
     drop(cursor);
     let found = run.unlimited_rows.unwrap_or(written);
     run.finish();
+    snapshot::release(session, held);
     result?;
     if !out.is_started() {
         out.columns(&plan.columns);
     }
     session.found_rows = found;
     Ok(Outcome::Rows)
+}
+
+/// With `nines_require_pushdown`: refuses a query of which the SQL node would compute what is for
+/// the data nodes to compute.
+pub(crate) fn check_pushdown(
+    session: &mut Session,
+    plan: &QueryPlan,
+    parameters: &[Datum],
+) -> Result<(), SqlError> {
+    if !session.variables.require_pushdown {
+        return Ok(());
+    }
+    let mut run = Run::new(session, parameters);
+    let rehearsal = Rehearsal::new(&mut run, plan);
+    rehearsal.require(&run, plan)
 }
 
 async fn into_variables(
@@ -146,9 +170,12 @@ async fn into_variables(
     if variables.len() != plan.columns.len() {
         return Err(SqlError::of::<1222>(&[]));
     }
+    check_pushdown(session, plan, parameters)?;
+    let held = snapshot::hold(session, plan).await?;
     let mut run = Run::new(session, parameters);
     let rows = run.rows_of(plan, Some(2)).await;
     run.finish();
+    snapshot::release(session, held);
     let mut rows = rows?;
     if rows.len() > 1 {
         return Err(SqlError::of::<1172>(&[]));
@@ -207,17 +234,60 @@ pub(crate) async fn explain(
     let ast::ExplainTarget::Statement(target) = &statement.target else {
         return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION"));
     };
-    if statement.analyze || statement.into.is_some() {
-        return Err(SqlError::not_supported("EXPLAIN ANALYZE"));
+    if statement.into.is_some() {
+        return Err(SqlError::not_supported("EXPLAIN INTO"));
     }
+    let format = match (statement.format, statement.analyze) {
+        (Some(ast::ExplainFormat::Traditional), true) => {
+            return Err(SqlError::not_supported("EXPLAIN ANALYZE with TRADITIONAL format"));
+        }
+        (Some(format), _) => format,
+        (None, analyze) => match session.variables.explain_format {
+            ast::ExplainFormat::Traditional if analyze => ast::ExplainFormat::Tree,
+            format => format,
+        },
+    };
     if let ast::Statement::Query(query) = &**target {
         session.refresh_statistics(query).await;
     }
-    let (columns, rows) = explain::rows(session, target, statement.format, parameters)?;
+    let subject = explain::Subject::new(session, target, parameters)?;
+    let observed = match (statement.analyze, &**target) {
+        (false, _) => None,
+        (true, ast::Statement::Query(_)) => Some(analyze(session, &subject, parameters).await?),
+        (true, _) => return Err(SqlError::not_supported("EXPLAIN ANALYZE of a change")),
+    };
+    let (columns, rows) = explain::rows(session, &subject, format, parameters, observed.as_ref());
     out.columns(&columns);
     for row in &rows {
         out.row(row);
     }
     out.drain().await;
     Ok(Outcome::Rows)
+}
+
+/// Runs a query for what its operators do; its rows go nowhere.
+async fn analyze(
+    session: &mut Session,
+    subject: &explain::Subject,
+    parameters: &[Datum],
+) -> Result<Observer, SqlError> {
+    let plan = &subject.plan;
+    let held = snapshot::hold(session, plan).await?;
+    let mut run = Run::new(session, parameters);
+    run.watch();
+    run.add_subplans(&plan.subqueries);
+    let mut cursor = cursor::open(&plan.root);
+    let result = loop {
+        match cursor.next(&mut run).await {
+            Ok(Some(_)) => {}
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    drop(cursor);
+    let observer = run.observer.take();
+    run.finish();
+    snapshot::release(session, held);
+    result?;
+    Ok(observer.map(|observer| observer.into_inner()).unwrap_or_default())
 }

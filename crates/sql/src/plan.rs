@@ -14,6 +14,7 @@ pub(crate) mod common_table;
 mod condition;
 mod distinct;
 pub(crate) mod edge;
+pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod from;
 pub(crate) mod join;

@@ -3,8 +3,8 @@
 //! # Owns
 //! [`Statistics`]: what the data nodes have said, kept by each worker of the SQL node.
 //! # Guarantees
-//! Nobody waits for it but a statement that joins tables, and that at most once in
-//! [`REFRESH_INTERVAL`]. What is not known is not made up.
+//! Nobody waits for it but a statement that joins tables or reads one whole, and that at most once
+//! in [`REFRESH_INTERVAL`]. What is not known is not made up.
 
 use std::cell::{Cell, RefCell};
 
@@ -40,8 +40,15 @@ impl Session {
     /// Asks for the sizes of tables if a query has several and the answers at hand are old. Without
     /// an answer the query is planned by keys and conditions alone.
     pub(crate) async fn refresh_statistics(&self, query: &Query) {
+        if joins(&query.body) {
+            self.refresh_sizes().await;
+        }
+    }
+
+    /// Asks for the sizes of tables if the answers at hand are old.
+    pub(crate) async fn refresh_sizes(&self) {
         let statistics = &self.shared.statistics;
-        if !joins(&query.body) || !statistics.is_old(self.kernel.now()) {
+        if !statistics.is_old(self.kernel.now()) {
             return;
         }
         statistics.asked_at.set(Some(self.kernel.now()));

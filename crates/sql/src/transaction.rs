@@ -151,7 +151,7 @@ impl Session {
         Ok(self.transaction.snapshot.filter(|_| !own))
     }
 
-    async fn open_snapshot(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn open_snapshot(&mut self) -> Result<(), Failure> {
         // Before it is opened: what is made meanwhile may be missing in it.
         self.transaction.snapshot_before = self.kernel.cluster().next_id;
         self.transaction.snapshot = Some(self.kernel.open_snapshot().await?);

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use collation::{Charset, CollationId};
 use sql_expression::{SqlError, SqlMode};
-use sql_parser::ast::{SystemVariable, VariableScope};
+use sql_parser::ast::{ExplainFormat, SystemVariable, VariableScope};
 use sqltype::zone::TimeZone;
 use sqltype::{Datum, SqlType, TypeKind};
 
@@ -82,12 +82,18 @@ pub(crate) struct SessionVariables {
     pub max_execution_time: u64,
     /// `nines_durability`.
     pub durability: Durability,
+    /// `nines_analytic_snapshot`: queries over large tables read a snapshot.
+    pub analytic_snapshot: bool,
     /// `nines_column_rows`: joins and groups of tables of so many rows are made on columns.
     pub column_rows: u64,
     /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
     pub operator_memory: u64,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
     pub pushdown: bool,
+    /// `nines_require_pushdown`: queries are refused of which they do not.
+    pub require_pushdown: bool,
+    /// `explain_format`.
+    pub explain_format: ExplainFormat,
     /// `net_read_timeout`, in seconds.
     pub net_read_timeout: u64,
     /// `net_write_timeout`, in seconds.
@@ -171,9 +177,12 @@ impl SessionVariables {
             max_error_count: 0,
             max_execution_time: 0,
             durability: Durability::default(),
+            analytic_snapshot: true,
             column_rows: 1_000,
             operator_memory: 1 << 30,
             pushdown: true,
+            require_pushdown: false,
+            explain_format: ExplainFormat::Traditional,
             net_read_timeout: 0,
             net_write_timeout: 0,
             session_track_schema: true,
@@ -338,9 +347,11 @@ impl SessionVariables {
                     _ => Durability::Memory,
                 };
             }
+            "nines_analytic_snapshot" => self.analytic_snapshot = on,
             "nines_column_rows" => self.column_rows = number,
             "nines_operator_memory" => self.operator_memory = number,
             "nines_pushdown" => self.pushdown = on,
+            "nines_require_pushdown" => self.require_pushdown = on,
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),
             "sql_select_limit" => self.sql_select_limit = number,
             "time_zone" => {
@@ -362,6 +373,13 @@ impl SessionVariables {
 
     fn refresh_switch(&mut self, name: &str, on: bool, value: &str) {
         match name {
+            "explain_format" => {
+                self.explain_format = match value {
+                    "TREE" => ExplainFormat::Tree,
+                    "JSON" => ExplainFormat::Json,
+                    _ => ExplainFormat::Traditional,
+                };
+            }
             "session_track_schema" => self.session_track_schema = on,
             "session_track_state_change" => self.session_track_state_change = on,
             "session_track_system_variables" => value.clone_into(&mut self.tracked),

@@ -147,7 +147,7 @@ pub struct ScanBatch {
     #[codec(since = 3)]
     pub blocks: Vec<Block>,
     /// Rows that were looked at for it, whether they passed or not.
-    #[codec(since = 5)]
+    #[codec(since = 6)]
     pub examined: u64,
 }
 

@@ -38,8 +38,8 @@ use scan::ScanCursor;
 use source::SourceCursor;
 
 use crate::execute::pushdown;
-use crate::execute::run::Run;
-use crate::plan::operator::{AccessPath, Formula, Operator, TableScan};
+use crate::execute::run::{Run, with_parameters};
+use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 
 /// Rows that are collected before what is joined to them is asked for.
 const COLLECTED_MAX: usize = 200_000;
@@ -85,6 +85,15 @@ pub(crate) enum ColumnCursor<'p> {
     Apply(Box<ApplyCursor<'p>>),
     Project(Box<ProjectCursor<'p>>),
     Group(Box<GroupCursor<'p>>),
+    /// One that somebody looks at.
+    Watched(Box<Watched<'p>>),
+}
+
+/// An operator on columns that somebody looks at.
+pub(crate) struct Watched<'p> {
+    cursor: ColumnCursor<'p>,
+    operator: &'p Operator,
+    begun: bool,
 }
 
 /// Begins an operator on columns, if it is worth it and possible: a join or a scan of large tables.
@@ -144,6 +153,20 @@ fn reads_blocks(operator: &Operator) -> bool {
 
 impl<'p> ColumnCursor<'p> {
     fn new(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let Some(observer) = &run.observer else { return Self::unwatched(run, operator, wanted) };
+        let mark = observer.borrow().mark();
+        let cursor = Self::unwatched(run, operator, wanted);
+        let on_columns = cursor.as_ref().map(|cursor| !matches!(cursor, Self::Source(_)));
+        observer.borrow_mut().made(mark, operator, on_columns);
+        match (cursor?, on_columns) {
+            (cursor, Some(true)) => {
+                Some(Self::Watched(Box::new(Watched { cursor, operator, begun: false })))
+            }
+            (source, _) => Some(source),
+        }
+    }
+
+    fn unwatched(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
         let conditions = match operator {
             Operator::Scan(scan) if reads_blocks(operator) => scan.conditions.as_slice(),
             Operator::Filter { conditions, .. } => conditions.as_slice(),
@@ -207,12 +230,20 @@ impl<'p> ColumnCursor<'p> {
             Self::Apply(cursor) => cursor.shape(),
             Self::Project(cursor) => &cursor.shape,
             Self::Group(cursor) => cursor.shape(),
+            Self::Watched(watched) => watched.cursor.shape(),
         }
     }
 
     /// The next rows, never none; nothing at the end.
     pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
         Box::pin(async move {
+            if let Self::Watched(watched) = self {
+                let entered = run.enter(watched.operator, &mut watched.begun);
+                let batch = watched.cursor.next(run).await;
+                let some = batch.as_ref().ok().and_then(Option::as_ref);
+                run.leave(entered, some.map(ColumnBatch::rows));
+                return batch;
+            }
             loop {
                 let batch = match self {
                     Self::Scan(cursor) => cursor.next(run).await?,
@@ -222,6 +253,7 @@ impl<'p> ColumnCursor<'p> {
                     Self::Apply(cursor) => cursor.next(run).await?,
                     Self::Project(cursor) => cursor.next(run).await?,
                     Self::Group(cursor) => cursor.next(run).await?,
+                    Self::Watched(watched) => watched.cursor.next(run).await?,
                 };
                 let Some(batch) = batch else { return Ok(None) };
                 run.worked(batch.rows() / 8 + 1).await?;
@@ -245,40 +277,61 @@ fn result_shape<'t>(types: impl Iterator<Item = &'t SqlType>, wanted: &BTreeSet<
 /// Has a scan below an operator look only for rows whose value is in a set, if it is sure that the
 /// others leave no trace in a row with such a value at this place. Holds for its next execution.
 fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
+    if let Some((scan, input)) = narrowed_scan(operator, place) {
+        let address: *const TableScan = scan;
+        run.narrowed.entry(address).or_default().push(set.for_input(input));
+        run.told(scan);
+    }
+}
+
+/// The scan that looks only for rows whose value is in a set when rows of an operator are wanted
+/// with such a value at this place, and which of its columns that is.
+pub(crate) fn narrowed_scan(operator: &Operator, place: usize) -> Option<(&TableScan, u16)> {
     match operator {
         Operator::Scan(scan) => {
-            let input = scan.wanted.iter().position(|at| scan.offset + at == place);
-            if let Some(input) = input.and_then(|input| u16::try_from(input).ok()) {
-                let address: *const TableScan = &raw const **scan;
-                run.narrowed.entry(address).or_default().push(set.for_input(input));
-            }
+            let input = scan.wanted.iter().position(|at| scan.offset + at == place)?;
+            Some((scan, u16::try_from(input).ok()?))
         }
-        Operator::Filter { input, .. } | Operator::Distinct { input, .. } => {
-            narrow(run, input, place, set);
-        }
-        Operator::Lookup { input, .. } => narrow(run, input, place, set),
+        Operator::Filter { input, .. }
+        | Operator::Distinct { input, .. }
+        | Operator::Lookup { input, .. } => narrowed_scan(input, place),
         Operator::HashJoin { left, right, join, .. } | Operator::LoopJoin { left, right, join } => {
             let is_right = |(from, to): &(usize, usize)| (*from..*to).contains(&place);
             match join.right_places.iter().any(is_right) {
-                false => narrow(run, left, place, set),
-                true if !join.outer => narrow(run, right, place, set),
-                true => {}
+                false => narrowed_scan(left, place),
+                true if !join.outer => narrowed_scan(right, place),
+                true => None,
             }
         }
         Operator::Project { input, expressions } => {
-            let column = expressions.get(place).and_then(|formula| formula.expression.as_column());
-            if let Some(place) = column {
-                narrow(run, input, place as usize, set);
-            }
+            let place = expressions.get(place)?.expression.as_column()?;
+            narrowed_scan(input, place as usize)
         }
         Operator::Aggregate(aggregate) if !aggregate.rollup && place < aggregate.width => {
             let is_key = |key: &Formula| key.expression.as_column() == u32::try_from(place).ok();
-            if aggregate.group.iter().any(is_key) {
-                narrow(run, &aggregate.input, place, set);
-            }
+            let grouped = aggregate.group.iter().any(is_key);
+            grouped.then(|| narrowed_scan(&aggregate.input, place)).flatten()
         }
-        _ => {}
+        _ => None,
     }
+}
+
+/// The places of the right side of a join whose values are told to who reads it.
+pub(crate) fn told_places<'k>(
+    run: &Run<'_>,
+    keys: &'k [HashKey],
+) -> impl Iterator<Item = usize> + use<'k> {
+    let context = run.context.clone();
+    keys.iter().filter_map(move |key| {
+        let left = with_parameters(&context, &key.left.expression);
+        keys::place_as_it_is(&left, &key.right.expression)
+    })
+}
+
+/// Whether a subquery can be run on columns for all rows of its enclosing block.
+pub(crate) fn can_begin(run: &Run<'_>, operator: &Operator, width: usize) -> bool {
+    let cursor = ColumnCursor::new(run, operator, &(0..width).collect());
+    cursor.is_some_and(|cursor| !matches!(cursor, ColumnCursor::Source(_)))
 }
 
 /// Whether a condition has to wait for a subquery.

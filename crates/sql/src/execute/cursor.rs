@@ -31,7 +31,14 @@ use crate::plan::operator::{
 const BATCH: usize = 256;
 
 /// An operator at work.
-pub(crate) enum Cursor<'p> {
+pub(crate) struct Cursor<'p> {
+    pub(crate) operator: &'p Operator,
+    pub(crate) work: Work<'p>,
+    begun: bool,
+}
+
+/// How it works.
+pub(crate) enum Work<'p> {
     /// Rows that are there.
     Rows(VecDeque<Row>),
     /// Rows that some work at the beginning gives.
@@ -81,42 +88,44 @@ pub(crate) enum Cursor<'p> {
 
 /// Begins an operator.
 pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
+    Cursor { operator, work: work_of(operator), begun: false }
+}
+
+fn work_of(operator: &Operator) -> Work<'_> {
     match operator {
         // A condition that waits for a subquery may be checked on columns.
         Operator::Scan(scan) if !scan.conditions.iter().all(Formula::is_ready) => {
-            Cursor::Open(operator)
+            Work::Open(operator)
         }
-        Operator::Scan(_) => open_rows(operator),
-        Operator::Lookup { input, .. } => Cursor::Lookup { input: Box::new(open(input)), operator },
-        Operator::Lateral { input, .. } => {
-            Cursor::Lateral { input: Box::new(open(input)), operator }
-        }
+        Operator::Scan(_) => work_on_rows(operator),
+        Operator::Lookup { input, .. } => Work::Lookup { input: Box::new(open(input)), operator },
+        Operator::Lateral { input, .. } => Work::Lateral { input: Box::new(open(input)), operator },
         Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
-            Cursor::Open(operator)
+            Work::Open(operator)
         }
         Operator::Project { input, expressions } => {
             let moved = columns_once(expressions.iter());
-            Cursor::Project { input: Box::new(open(input)), expressions, moved }
+            Work::Project { input: Box::new(open(input)), expressions, moved }
         }
         Operator::Distinct { input, types } => {
             let input = Box::new(open(input));
-            Cursor::Distinct { input, seen: BTreeSet::new(), types }
+            Work::Distinct { input, seen: BTreeSet::new(), types }
         }
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
             let input = match &**input {
                 Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
-                    open_rows(input)
+                    Cursor { operator: input, work: work_on_rows(input), begun: false }
                 }
                 _ => open(input),
             };
-            Cursor::Limit { input: Box::new(input), operator, left: None }
+            Work::Limit { input: Box::new(input), operator, left: None }
         }
         Operator::Set { first, rest, .. }
             if rest.iter().all(|(kind, _)| *kind == SetKind::UnionAll) =>
         {
             let rest = rest.iter().map(|(_, operator)| operator).collect();
-            Cursor::UnionAll { first: Some(Box::new(open(first))), rest }
+            Work::UnionAll { first: Some(Box::new(open(first))), rest }
         }
         Operator::Rows(_)
         | Operator::Nothing { .. }
@@ -129,21 +138,21 @@ pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
         | Operator::Window(_)
         | Operator::Edges { .. }
         | Operator::Sort { .. }
-        | Operator::Set { .. } => Cursor::Collect(operator),
+        | Operator::Set { .. } => Work::Collect(operator),
     }
 }
 
-/// Begins a scan, a join or a filter, row by row.
-fn open_rows(operator: &Operator) -> Cursor<'_> {
+/// A scan, a join or a filter, row by row.
+pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
     match operator {
-        Operator::Scan(scan) => Cursor::Table(Box::new(TableCursor::New(scan))),
+        Operator::Scan(scan) => Work::Table(Box::new(TableCursor::New(scan))),
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
-            Cursor::Join(Box::new(join::JoinCursor::new(open(left), operator)))
+            Work::Join(Box::new(join::JoinCursor::new(open(left), operator)))
         }
         Operator::Filter { input, conditions } => {
-            Cursor::Filter { input: Box::new(open(input)), conditions }
+            Work::Filter { input: Box::new(open(input)), conditions }
         }
-        _ => open(operator),
+        _ => work_of(operator),
     }
 }
 
@@ -151,18 +160,21 @@ impl<'p> Cursor<'p> {
     /// The next rows, never none; nothing at the end.
     pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Boxed<'a, Option<Vec<Row>>> {
         Box::pin(async move {
-            loop {
-                let batch = match self.step(run).await? {
-                    Some(batch) => batch,
-                    None => return Ok(None),
-                };
-                if !batch.is_empty() {
-                    return Ok(Some(batch));
+            let entered = run.enter(self.operator, &mut self.begun);
+            let batch = loop {
+                match self.work.step(run).await {
+                    Ok(Some(batch)) if batch.is_empty() => {}
+                    batch => break batch,
                 }
-            }
+            };
+            let some = batch.as_ref().ok().and_then(Option::as_ref);
+            run.leave(entered, some.map(Vec::len));
+            batch
         })
     }
+}
 
+impl Work<'_> {
     /// Some rows, perhaps none; nothing at the end.
     async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         match self {
@@ -233,7 +245,7 @@ impl<'p> Cursor<'p> {
     }
 }
 
-impl Cursor<'_> {
+impl Work<'_> {
     /// A step of what is done on columns, or may be.
     async fn step_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         let (cursor, untried) = match self {
@@ -243,7 +255,7 @@ impl Cursor<'_> {
                     Some(cursor) => {
                         Self::Columns { cursor: Box::new(cursor), untried: Some(operator) }
                     }
-                    None => open_rows(operator),
+                    None => work_on_rows(operator),
                 };
                 return Ok(Some(Vec::new()));
             }
@@ -256,7 +268,7 @@ impl Cursor<'_> {
                 Ok(batch.map(|batch| batch.into_rows(cursor.shape(), run)))
             }
             (Err(Stop::Unsuitable), Some(operator)) => {
-                *self = open_rows(operator);
+                *self = work_on_rows(operator);
                 Ok(Some(Vec::new()))
             }
             (Err(stop), _) => Err(stop.into()),
@@ -394,7 +406,8 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
             let rows = match first_rows(run, input, keys, most) {
                 Some((scan, program)) => {
                     let cursor = TableCursor::with_program(run, scan, program).await?;
-                    drain_cursor(run, Cursor::Table(Box::new(cursor))).await?
+                    let work = Work::Table(Box::new(cursor));
+                    drain_cursor(run, Cursor { operator: input, work, begun: false }).await?
                 }
                 None => drain(run, input).await?,
             };

@@ -59,6 +59,8 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         limit: None,
         ordered: None,
         covered: false,
+        found: 1.0,
+        usable: 0,
         hidden: None,
     };
     Some(PointSelect { columns: plan.columns.clone(), scan, picked: picked? })

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use model::ColumnId;
 use sql_expression::{
-    Accumulator, EvalContext, Expression, Form, ProgramBuilder, ProgramColumn, SqlError,
+    Accumulator, EvalContext, Expression, Form, Obstacle, ProgramBuilder, ProgramColumn, SqlError,
 };
 use sqltype::{Datum, SqlType};
 use vector::{Block, Input, Kind, Program, TOP_ROWS_MAX, Vector};
@@ -77,10 +77,34 @@ pub(crate) fn untranslated<'f>(
     conditions: impl Iterator<Item = &'f Formula>,
     builder: &mut ProgramBuilder<'_>,
 ) -> Vec<&'f Formula> {
-    let mut translated = |condition: &Formula| {
-        condition.is_ready() && builder.filter(&with_parameters(context, &condition.expression))
+    conditions.filter(|condition| !translates(context, condition, builder)).collect()
+}
+
+/// Adds a condition to a program; false if it has no translation.
+fn translates(
+    context: &EvalContext,
+    condition: &Formula,
+    builder: &mut ProgramBuilder<'_>,
+) -> bool {
+    condition.is_ready() && builder.filter(&with_parameters(context, &condition.expression))
+}
+
+/// Why a program for the rows of a scan would not check a condition; nothing if it would.
+pub(crate) fn obstacle(
+    context: &EvalContext,
+    scan: &TableScan,
+    condition: &Formula,
+) -> Option<Obstacle> {
+    let columns = columns(scan);
+    let mut builder = ProgramBuilder::new(&columns, context).explaining(true);
+    if translates(context, condition, &mut builder) {
+        return None;
+    }
+    let waits = match condition.needs.subqueries || condition.needs.correlated_subqueries {
+        true => "it waits for a subquery",
+        false => "it waits for a function",
     };
-    conditions.filter(|condition| !translated(condition)).collect()
+    Some(builder.take_obstacle().unwrap_or_else(|| Obstacle::because(waits)))
 }
 
 /// The columns that are fetched, by their places in the row.
@@ -122,19 +146,21 @@ pub(crate) struct GroupProgram {
     parts: Vec<Option<Form>>,
 }
 
-/// The program for the groups over a scan; none if something of it has no translation.
+/// The program for the groups over a scan, or why something of it has no translation; in detail if
+/// the run is watched.
 pub(crate) fn groups(
-    context: &EvalContext,
+    run: &Run<'_>,
     aggregate: &Aggregate,
     scan: &TableScan,
-) -> Option<GroupProgram> {
-    if !is_free(scan) {
-        return None;
+) -> Result<GroupProgram, Obstacle> {
+    if let Some(why) = bound(scan) {
+        return Err(Obstacle::because(why));
     }
+    let context = &run.context;
     let columns = columns(scan);
-    let mut builder = ProgramBuilder::new(&columns, context);
+    let mut builder = ProgramBuilder::new(&columns, context).explaining(run.is_watched());
     if filter(context, scan, &mut builder) < scan.conditions.len() {
-        return None;
+        return Err(Obstacle::because("conditions are left to the SQL node"));
     }
     leave_large(scan, &mut builder);
     groups_by(context, aggregate, &columns, builder)
@@ -142,8 +168,18 @@ pub(crate) fn groups(
 
 /// Whether rows may come as a program has them: unlocked, in any order, all of them.
 pub(crate) fn is_free(scan: &TableScan) -> bool {
-    let bound = scan.lock.is_some() || scan.ordered.is_some() || scan.limit.is_some();
-    !bound && scan.hidden.is_none()
+    bound(scan).is_none()
+}
+
+/// Why rows must come one by one, as they are stored.
+pub(crate) fn bound(scan: &TableScan) -> Option<&'static str> {
+    if scan.lock.is_some() || scan.hidden.is_some() {
+        return Some("its rows are locked or changed");
+    }
+    if scan.ordered.is_some() {
+        return Some("its rows come in the order of an index");
+    }
+    scan.limit.is_some().then_some("it ends with the first rows")
 }
 
 /// The program for groups over rows of these columns.
@@ -152,7 +188,7 @@ pub(crate) fn groups_of(
     aggregate: &Aggregate,
     columns: &[Option<ProgramColumn>],
 ) -> Option<GroupProgram> {
-    groups_by(context, aggregate, columns, ProgramBuilder::new(columns, context))
+    groups_by(context, aggregate, columns, ProgramBuilder::new(columns, context)).ok()
 }
 
 fn groups_by(
@@ -160,17 +196,24 @@ fn groups_by(
     aggregate: &Aggregate,
     columns: &[Option<ProgramColumn>],
     mut builder: ProgramBuilder<'_>,
-) -> Option<GroupProgram> {
+) -> Result<GroupProgram, Obstacle> {
     let known = |expression: &Expression| with_parameters(context, expression);
     let by: Vec<Expression> = aggregate.group.iter().map(|key| known(&key.expression)).collect();
-    let keys = builder.group(&by.iter().collect::<Vec<_>>())?;
+    let refused = |builder: &mut ProgramBuilder<'_>| {
+        let unknown = || Obstacle::because("it has no translation");
+        builder.take_obstacle().unwrap_or_else(unknown)
+    };
+    let too_large = || Obstacle::because("the program would be too large");
+    let Some(keys) = builder.group(&by.iter().collect::<Vec<_>>()) else {
+        return Err(refused(&mut builder));
+    };
     let type_of = |place: &usize| {
         let column = columns.get(*place)?.as_ref()?;
         Some((*place, column.sql_type.clone()))
     };
     let shown: Vec<(usize, SqlType)> = aggregate.shown.iter().filter_map(type_of).collect();
     for (place, _) in &shown {
-        builder.give_first(*place)?;
+        builder.give_first(*place).ok_or_else(too_large)?;
     }
     let mut parts = Vec::with_capacity(aggregate.calls.len());
     for call in &aggregate.calls {
@@ -178,9 +221,13 @@ fn groups_by(
         for argument in call.arguments_mut() {
             *argument = known(argument);
         }
-        parts.push(builder.give_aggregate(&call)?);
+        match builder.give_aggregate(&call) {
+            Some(part) => parts.push(part),
+            None => return Err(refused(&mut builder)),
+        }
     }
-    Some(GroupProgram { program: Arc::new(builder.finish()?), keys, shown, parts })
+    let program = Arc::new(builder.finish().ok_or_else(too_large)?);
+    Ok(GroupProgram { program, keys, shown, parts })
 }
 
 /// A group as a data node knows it.

@@ -8,6 +8,7 @@
 //! # Not here
 //! Operators (`cursor`).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +22,7 @@ use stdx::Duration;
 use vector::KeySet;
 
 use crate::execute::cursor::{self, join::key_of};
+use crate::execute::observe::Observer;
 use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, QueryPlan, Subplan, TableScan};
 use crate::session::Session;
@@ -71,6 +73,8 @@ pub(crate) struct Run<'s> {
     work: u64,
     /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
     pub(crate) unlimited_rows: Option<u64>,
+    /// Looks on, for EXPLAIN.
+    pub(crate) observer: Option<Box<RefCell<Observer>>>,
 }
 
 impl<'s> Run<'s> {
@@ -87,6 +91,7 @@ impl<'s> Run<'s> {
             narrowed: BTreeMap::new(),
             work: 0,
             unlimited_rows: None,
+            observer: None,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::execute::large::Outside;
 use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
-use crate::plan::operator::{AccessPath, Bounds, EqualTo, IndexRange, Pattern, TableScan};
+use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
 
 /// Keys looked up at a time.
 const LOOKUPS: usize = 128;
@@ -264,8 +264,7 @@ async fn begin<'p>(
         _ => None,
     };
     let mut checks = Checks { rows: !implied, blocks: false };
-    let plain = limit.is_none() && scan.ordered.is_none() && scan.lock.is_none();
-    let computes = plain && run.session.variables.pushdown;
+    let computes = no_program(run, scan, limit.is_some()).is_none();
     let program = match given {
         Some(program) => Some(program),
         None if computes && !implied && !all_pushed => {
@@ -283,6 +282,20 @@ async fn begin<'p>(
     let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
     let open = ranges.into_iter().map(scan_of).collect();
     Ok(TableCursor::Scans { scan, open, checks, outside })
+}
+
+/// Why the rows of a scan do not go through a program, if they do not.
+pub(crate) fn no_program(run: &Run<'_>, scan: &TableScan, limited: bool) -> Option<&'static str> {
+    if scan.lock.is_some() {
+        return Some("its rows are locked");
+    }
+    if scan.ordered.is_some() {
+        return Some("its rows come in the order of an index");
+    }
+    if limited {
+        return Some("it ends with the first rows");
+    }
+    (!run.session.variables.pushdown).then_some("nines_pushdown is OFF")
 }
 
 /// The same key twice finds the same row once.
@@ -654,13 +667,7 @@ fn pushed_filter(run: &Run<'_>, scan: &TableScan) -> (Option<model::Expression>,
     let columns: Vec<Option<KernelColumn>> = kernel_columns(scan);
     let mut pushed = Vec::new();
     for condition in &scan.conditions {
-        if !condition.is_ready() {
-            continue;
-        }
-        let expression = run.with_parameters(&condition.expression);
-        if let Some(kernel) = to_kernel(&expression, &columns) {
-            pushed.push(kernel);
-        }
+        pushed.extend(in_kernel(run, condition, &columns));
     }
     let all = pushed.len() == scan.conditions.len();
     let filter = match pushed.len() {
@@ -669,6 +676,16 @@ fn pushed_filter(run: &Run<'_>, scan: &TableScan) -> (Option<model::Expression>,
         _ => Some(model::Expression::And(pushed)),
     };
     (filter, all)
+}
+
+/// The kernel's form of a condition, if it has one.
+pub(crate) fn in_kernel(
+    run: &Run<'_>,
+    condition: &Formula,
+    columns: &[Option<KernelColumn>],
+) -> Option<model::Expression> {
+    let ready = condition.is_ready().then(|| run.with_parameters(&condition.expression));
+    to_kernel(&ready?, columns)
 }
 
 /// The kernel's columns by place in the row.

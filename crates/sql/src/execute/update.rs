@@ -23,7 +23,7 @@ use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
-use crate::plan::operator::{AccessPath, Formula, Operator, SortBy, Subplan, TableScan};
+use crate::plan::operator::{AccessPath, Formula, Operator, QueryPlan, SortBy, Subplan, TableScan};
 use crate::plan::query::bounds;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -102,6 +102,27 @@ pub(crate) fn check(session: &Session, statement: &ast::Statement) -> Result<(),
         ast::Statement::Delete(delete) => plan_delete(&mut planner, delete).map(|_| ()),
         _ => Ok(()),
     }
+}
+
+/// The search of an UPDATE or DELETE as a query, for EXPLAIN.
+pub(crate) fn search_of(
+    planner: &mut Planner<'_>,
+    statement: &ast::Statement,
+) -> Result<QueryPlan, SqlError> {
+    let Found { root, subplans, .. } = match statement {
+        ast::Statement::Update(update) => plan_update(planner, update)?.0,
+        ast::Statement::Delete(delete) => plan_delete(planner, delete)?,
+        _ => return Err(SqlError::internal("a search of no change")),
+    };
+    Ok(QueryPlan {
+        columns: Vec::new(),
+        root,
+        subqueries: subplans,
+        counts_found_rows: false,
+        results: Vec::new(),
+        correlated: false,
+        keyed: None,
+    })
 }
 
 fn plan_update(

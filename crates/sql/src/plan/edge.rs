@@ -64,6 +64,8 @@ fn edge(table: &FromTable, scan: &TableScan, call: &AggregateCall) -> Option<Edg
         limit: Some(Bounds { count: Some(one), offset: None }),
         ordered: Some(order),
         covered: true,
+        found: 1.0,
+        usable: 0,
         hidden: None,
     };
     Some(Edge { scan, place })

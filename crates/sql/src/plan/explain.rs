@@ -1,403 +1,303 @@
-//! EXPLAIN: which path each table is read by, and what runs at the data nodes.
+//! EXPLAIN: how a statement is run, what of it at the data nodes, and why not the rest.
+//!
+//! # Owns
+//! [`Explanation`], the plan with everything that is told of it; its three forms are below: a
+//! table, a tree, JSON.
+//! # Guarantees
+//! What runs where, and the reasons, are those of the executors (`execute::rehearse`).
+//! # Not here
+//! Running it (`execute::observe` counts what ANALYZE shows).
 
-use sql_expression::{EvalContext, SqlError};
+mod facts;
+mod json;
+mod table;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use sql_expression::{Expression, Node, SqlError, SubqueryId};
 use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
 
-use crate::execute::pushdown;
+use crate::execute::observe::{Done, Observer};
+use crate::execute::rehearse::{Manner, Rehearsal};
+use crate::execute::run::Run;
+use crate::execute::update;
 use crate::plan::Planner;
-use crate::plan::operator::{AccessPath, Aggregate, Edge, Formula, Operator, QueryPlan, TableScan};
+use crate::plan::estimate::{Estimate, Estimates};
+use crate::plan::explain::facts::Facts;
+use crate::plan::operator::{Operator, QueryPlan};
 use crate::result::ResultColumn;
 use crate::session::Session;
 
-/// A line of the traditional form.
-struct Line {
-    id: u64,
-    select_type: &'static str,
-    table: String,
-    partitions: String,
+/// A statement's plan, with what it changes.
+pub(crate) struct Subject {
+    pub(crate) plan: QueryPlan,
+    /// SIMPLE for queries; else UPDATE, DELETE.
     kind: &'static str,
-    key: Option<String>,
-    extra: Vec<&'static str>,
+    /// INSERT or REPLACE, and the table that rows are put into.
+    into: Option<(&'static str, String)>,
+}
+
+impl Subject {
+    /// Plans what a statement does, but for the changes themselves.
+    pub(crate) fn new(
+        session: &Session,
+        statement: &Statement,
+        parameters: &[Datum],
+    ) -> Result<Self, SqlError> {
+        let mut planner = Planner::new(session, parameters);
+        let (mut kind, mut into) = ("SIMPLE", None);
+        let plan = match statement {
+            Statement::Query(query) => planner.query(query)?,
+            Statement::Update(_) | Statement::Delete(_) => {
+                kind = if matches!(statement, Statement::Update(_)) { "UPDATE" } else { "DELETE" };
+                update::search_of(&mut planner, statement)?
+            }
+            Statement::Insert(insert) => {
+                let word = if insert.replace { "REPLACE" } else { "INSERT" };
+                let name = planner.definition(&insert.table)?.name.clone();
+                into = Some((word, name));
+                match &insert.source {
+                    ast::InsertSource::Query(query) => planner.query(query)?,
+                    ast::InsertSource::Values(_) => QueryPlan {
+                        columns: Vec::new(),
+                        root: Operator::Rows(Vec::new()),
+                        subqueries: Vec::new(),
+                        counts_found_rows: false,
+                        results: Vec::new(),
+                        correlated: false,
+                        keyed: None,
+                    },
+                }
+            }
+            _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),
+        };
+        Ok(Self { plan, kind, into })
+    }
+}
+
+/// What is told of a plan.
+struct Explanation<'p> {
+    block: Block<'p>,
+    into: Option<&'p (&'static str, String)>,
+}
+
+/// A query block, or a part of a set operation.
+struct Block<'p> {
+    id: u32,
+    kind: &'static str,
+    root: Step<'p>,
+    subqueries: Vec<Subquery<'p>>,
+}
+
+/// A subquery of a block's expressions.
+struct Subquery<'p> {
+    correlated: bool,
+    block: Block<'p>,
+    /// How it is run for all rows of the enclosing block at once.
+    at_once: Option<Step<'p>>,
+}
+
+/// An operator with what is told of it.
+struct Step<'p> {
+    operator: &'p Operator,
+    manner: Manner,
+    estimate: Estimate,
+    /// With ANALYZE: what it has done; nothing inside if it was not begun.
+    done: Option<Option<Done>>,
+    /// Of operators that read tables.
+    tables: Vec<Facts<'p>>,
+    /// Conditions, keys and the like, as text.
+    words: Vec<String>,
+    /// Why the data nodes do not make the groups.
+    obstacle: Option<String>,
+    inputs: Vec<Step<'p>>,
+    /// Parts of a set operation after the first, and queries in FROM.
+    blocks: Vec<Block<'p>>,
+}
+
+/// Makes an explanation.
+struct Teller<'a> {
+    session: &'a Session,
+    rehearsal: &'a Rehearsal,
+    observer: Option<&'a Observer>,
+    next: u32,
+    /// The numbers of the blocks of subqueries.
+    numbers: BTreeMap<SubqueryId, u32>,
 }
 
 /// Columns and rows of EXPLAIN.
 pub(crate) fn rows(
-    session: &Session,
-    statement: &Statement,
-    format: Option<ExplainFormat>,
+    session: &mut Session,
+    subject: &Subject,
+    format: ExplainFormat,
     parameters: &[Datum],
-) -> Result<(Vec<ResultColumn>, Vec<Vec<Datum>>), SqlError> {
-    let query = match statement {
-        Statement::Query(query) => (**query).clone(),
-        Statement::Update(update) => {
-            let with = update.with.clone();
-            search(with, &update.tables, update.filter.clone(), &update.order_by, &update.limit)
-        }
-        Statement::Delete(delete) => {
-            let from = match &delete.target {
-                ast::DeleteTarget::Multi { from, .. } => from.clone(),
-                ast::DeleteTarget::Single { table, alias, .. } => {
-                    vec![ast::TableReference::named(table.clone(), alias.clone())]
-                }
-            };
-            let with = delete.with.clone();
-            search(with, &from, delete.filter.clone(), &delete.order_by, &delete.limit)
-        }
-        Statement::Insert(insert) => match &insert.source {
-            ast::InsertSource::Query(query) => (**query).clone(),
-            ast::InsertSource::Values(_) => {
-                return Err(SqlError::not_supported("EXPLAIN INSERT ... VALUES"));
-            }
-        },
-        _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),
+    observer: Option<&Observer>,
+) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
+    let mut run = Run::new(session, parameters);
+    let rehearsal = Rehearsal::new(&mut run, &subject.plan);
+    let rehearsal = &rehearsal;
+    let mut teller = Teller { session, rehearsal, observer, next: 1, numbers: BTreeMap::new() };
+    let mut block = teller.block(&subject.plan, subject.kind);
+    if subject.kind == "SIMPLE" && teller.next > 2 {
+        block.kind = "PRIMARY";
+    }
+    let explanation = Explanation { block, into: subject.into.as_ref() };
+    let text = |text: String| {
+        let columns = vec![ResultColumn::new("EXPLAIN", SqlType::text(65_535))];
+        (columns, vec![vec![Datum::text(&text)]])
     };
-    let plan = Planner::new(session, parameters).query(&query)?;
     match format {
-        Some(ExplainFormat::Json) => Err(SqlError::not_supported("EXPLAIN FORMAT=JSON")),
-        Some(ExplainFormat::Tree) => {
-            let mut text = String::new();
-            tree(&plan.root, 0, &mut text);
-            let columns = vec![ResultColumn::new("EXPLAIN", SqlType::text(65_535))];
-            Ok((columns, vec![vec![Datum::text(&text)]]))
+        ExplainFormat::Traditional => table::rows(&explanation),
+        ExplainFormat::Tree => text(tree::text(&explanation)),
+        ExplainFormat::Json => text(json::text(&explanation)),
+    }
+}
+
+impl Teller<'_> {
+    fn block<'p>(&mut self, plan: &'p QueryPlan, kind: &'static str) -> Block<'p> {
+        let id = self.number();
+        for subplan in &plan.subqueries {
+            let number = self.number();
+            self.numbers.insert(subplan.id, number);
         }
-        None | Some(ExplainFormat::Traditional) => Ok(table(&plan)),
-    }
-}
-
-fn search(
-    with: Option<ast::With>,
-    from: &[ast::TableReference],
-    filter: Option<ast::Expr>,
-    order_by: &[ast::OrderItem],
-    limit: &Option<ast::Limit>,
-) -> ast::Query {
-    let items = vec![ast::SelectItem::Wildcard];
-    let select = ast::Select { items, from: from.to_vec(), filter, ..ast::Select::default() };
-    ast::Query {
-        with,
-        body: ast::QueryBody::Select(Box::new(select)),
-        order_by: order_by.to_vec(),
-        limit: limit.clone(),
-        locking: Vec::new(),
-        into: None,
-    }
-}
-
-fn table(plan: &QueryPlan) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
-    let text = |name: &str| ResultColumn::new(name, SqlType::text(255));
-    let number = |name: &str| ResultColumn::new(name, SqlType::big_int());
-    let columns = vec![
-        number("id"),
-        text("select_type"),
-        text("table"),
-        text("partitions"),
-        text("type"),
-        text("possible_keys"),
-        text("key"),
-        text("key_len"),
-        text("ref"),
-        number("rows"),
-        ResultColumn::new("filtered", SqlType::double()),
-        text("Extra"),
-    ];
-    let mut lines = Vec::new();
-    let mut next = 1;
-    query_lines(plan, "SIMPLE", &mut next, &mut lines);
-    if lines.len() > 1 && next > 2 {
-        lines.iter_mut().filter(|line| line.id == 1).for_each(|line| line.select_type = "PRIMARY");
-    }
-    let optional = |value: Option<&str>| value.map_or(Datum::Null, Datum::text);
-    let rows = lines
-        .into_iter()
-        .map(|line| {
-            let key = line.key.as_deref();
-            let extra = (!line.extra.is_empty()).then(|| line.extra.join("; "));
-            vec![
-                Datum::UInt(line.id),
-                Datum::text(line.select_type),
-                Datum::text(&line.table),
-                Datum::text(&line.partitions),
-                Datum::text(line.kind),
-                optional(key),
-                optional(key),
-                Datum::Null,
-                Datum::Null,
-                Datum::Null,
-                Datum::Null,
-                optional(extra.as_deref()),
-            ]
-        })
-        .collect();
-    (columns, rows)
-}
-
-fn query_lines(plan: &QueryPlan, kind: &'static str, next: &mut u64, lines: &mut Vec<Line>) {
-    let id = *next;
-    *next += 1;
-    let mut derived: Vec<&QueryPlan> = Vec::new();
-    let mut extra = Vec::new();
-    operator_lines(&plan.root, id, kind, &mut extra, lines, &mut derived);
-    for plan in derived {
-        query_lines(plan, "DERIVED", next, lines);
-    }
-    for subplan in &plan.subqueries {
-        let kind = if subplan.plan.correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
-        query_lines(&subplan.plan, kind, next, lines);
-    }
-}
-
-fn operator_lines<'p>(
-    operator: &'p Operator,
-    id: u64,
-    kind: &'static str,
-    extra: &mut Vec<&'static str>,
-    lines: &mut Vec<Line>,
-    derived: &mut Vec<&'p QueryPlan>,
-) {
-    let mut line = |table: &str, partitions: &str, access, key, more: Vec<&'static str>| {
-        let mut extra = std::mem::take(extra);
-        extra.splice(0..0, more);
-        lines.push(Line {
-            id,
-            select_type: kind,
-            table: table.to_owned(),
-            partitions: partitions.to_owned(),
-            kind: access,
-            key,
-            extra,
+        let root = self.step(&plan.root);
+        let subqueries = plan.subqueries.iter().map(|subplan| {
+            let correlated = subplan.plan.correlated;
+            let kind = if correlated { "DEPENDENT SUBQUERY" } else { "SUBQUERY" };
+            let next = std::mem::replace(&mut self.next, self.numbers[&subplan.id]);
+            let mut block = self.block_from(&subplan.plan, kind, next);
+            block.kind = kind;
+            let at_once = subplan.keyed.as_ref().map(|keyed| self.step(&keyed.plan.root));
+            Subquery { correlated, block, at_once }
         });
-    };
-    match operator {
-        Operator::Nothing { .. } | Operator::Rows(_) => {
-            line("", "", "", None, vec!["No tables used"]);
-        }
-        Operator::Scan(scan) => {
-            let (access, key, more) = scan_facts(scan, false);
-            line(&scan.alias, &partitions(scan), access, key, more);
-        }
-        Operator::Edges { edges, .. } => {
-            for Edge { scan, .. } in edges {
-                let (access, key, _) = scan_facts(scan, false);
-                line(&scan.alias, &partitions(scan), access, key, vec![edge_note(scan)]);
+        let subqueries = subqueries.collect();
+        Block { id, kind, root, subqueries }
+    }
+
+    /// A block whose number was given before; those in it are numbered from `next` on.
+    fn block_from<'p>(&mut self, plan: &'p QueryPlan, kind: &'static str, next: u32) -> Block<'p> {
+        let id = std::mem::replace(&mut self.next, next);
+        let mut block = self.block(plan, kind);
+        block.id = id;
+        block
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn step<'p>(&mut self, operator: &'p Operator) -> Step<'p> {
+        let tables = match operator {
+            Operator::Scan(scan) => vec![Facts::new(self, scan, false)],
+            Operator::Lookup { scan, .. } => vec![Facts::new(self, scan, true)],
+            Operator::Edges { edges, .. } => {
+                edges.iter().map(|edge| Facts::new(self, &edge.scan, false)).collect()
             }
-        }
-        Operator::Virtual(scan) => line(&scan.alias, "", "ALL", None, vec!["Computed"]),
-        Operator::JsonTable(_) => line("", "", "ALL", None, vec!["Table function: json_table"]),
-        Operator::WorkTable { .. } => line("<recursive>", "", "ALL", None, vec!["Recursive"]),
-        Operator::Lateral { input, scan, .. } => {
-            operator_lines(input, id, kind, extra, lines, derived);
-            let (table, partitions) = (format!("<{}>", scan.alias), String::new());
-            let (kind, select_type, key, extra) = ("ALL", kind, None, vec!["Lateral"]);
-            lines.push(Line { id, select_type, table, partitions, kind, key, extra });
-            derived.push(&scan.plan);
-        }
-        Operator::Derived(scan) => {
-            line(&format!("<{}>", scan.alias), "", "ALL", None, Vec::new());
-            derived.push(&scan.plan);
-        }
-        Operator::Lookup { input, scan, .. } => {
-            operator_lines(input, id, kind, extra, lines, derived);
-            let (select_type, (kind, key, extra)) = (kind, scan_facts(scan, true));
-            let (table, partitions) = (scan.alias.clone(), partitions(scan));
-            lines.push(Line { id, select_type, table, partitions, kind, key, extra });
-        }
-        Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
-            let hash = matches!(operator, Operator::HashJoin { .. });
-            operator_lines(left, id, kind, extra, lines, derived);
-            let note = if hash { "Using join buffer (hash join)" } else { "Using join buffer" };
-            operator_lines(right, id, kind, &mut vec![note], lines, derived);
-        }
-        Operator::Aggregate(_)
-        | Operator::Window(_)
-        | Operator::Filter { .. }
-        | Operator::Sort { .. }
-        | Operator::Distinct { .. }
-        | Operator::Project { .. }
-        | Operator::Limit { .. }
-        | Operator::Recursive(_)
-        | Operator::Set { .. } => {
-            extra.extend(note_of(operator));
-            let mut kind = kind;
-            for input in operator.inputs() {
-                operator_lines(input, id, kind, extra, lines, derived);
-                kind = "UNION";
+            _ => Vec::new(),
+        };
+        let mut blocks = Vec::new();
+        let inputs: Vec<&Operator> = match operator {
+            Operator::Set { first, rest, .. } => {
+                for (_, part) in rest {
+                    let id = self.number();
+                    let root = self.step(part);
+                    blocks.push(Block { id, kind: "UNION", root, subqueries: Vec::new() });
+                }
+                vec![first]
             }
-        }
-    }
-}
-
-/// What Extra says of an operator over one input.
-fn note_of(operator: &Operator) -> Option<&'static str> {
-    match operator {
-        Operator::Aggregate(aggregate) if pushes(aggregate) => Some("Pushed aggregate"),
-        Operator::Aggregate(_) => Some("Using temporary"),
-        Operator::Window(_) => Some("Using temporary; Using filesort"),
-        Operator::Filter { .. } => Some("Using where"),
-        Operator::Sort { .. } => Some("Using filesort"),
-        Operator::Distinct { .. } => Some("Distinct"),
-        _ => None,
-    }
-}
-
-/// What Extra says of a scan that ends with its first row.
-fn edge_note(scan: &TableScan) -> &'static str {
-    match scan.ordered {
-        Some(wire::ScanOrder::Descending) => "Last entry of index",
-        _ => "First entry of index",
-    }
-}
-
-fn partitions(scan: &TableScan) -> String {
-    let count = scan.definition.table.partition_count;
-    match (&scan.path, count) {
-        (AccessPath::Primary { keys }, _) if keys.len() == 1 => "1 by key".to_owned(),
-        (_, 1) => "p0".to_owned(),
-        (_, 2..=8) => (0..count).map(|p| format!("p{p}")).collect::<Vec<_>>().join(","),
-        (_, count) => format!("p0 to p{}", count.saturating_sub(1)),
-    }
-}
-
-fn scan_facts(scan: &TableScan, joined: bool) -> (&'static str, Option<String>, Vec<&'static str>) {
-    let mut extra = Vec::new();
-    let (access, key) = match &scan.path {
-        AccessPath::Primary { keys } => {
-            let one = if joined { "eq_ref" } else { "const" };
-            (if keys.len() == 1 { one } else { "range" }, Some("PRIMARY".to_owned()))
-        }
-        AccessPath::Unique { name, keys, .. } => {
-            let one = if joined { "eq_ref" } else { "const" };
-            (if keys.len() == 1 { one } else { "range" }, Some(name.clone()))
-        }
-        AccessPath::Ranges { name, ranges, .. } => {
-            let first = &ranges[0];
-            let bounded = first.low.is_some() || first.high.is_some() || first.like.is_some();
-            let access = match (ranges.len() == 1 && !bounded, first.equal.is_empty()) {
-                (true, true) => "index",
-                (true, false) => "ref",
-                _ => "range",
-            };
-            (access, Some(name.clone()))
-        }
-        AccessPath::Full => ("ALL", None),
-    };
-    let scans = matches!(scan.path, AccessPath::Ranges { .. } | AccessPath::Full);
-    // What the range says of every row is not checked again.
-    if !scan.conditions.is_empty() && !scan.covered {
-        let columns = crate::execute::scan::kernel_columns(scan);
-        let simple = |condition: &Formula| {
-            sql_expression::to_kernel(&condition.expression, &columns).is_some()
+            Operator::Derived(scan) => {
+                blocks.push(self.block(&scan.plan, "DERIVED"));
+                Vec::new()
+            }
+            Operator::Lateral { input, scan, .. } => {
+                blocks.push(self.block(&scan.plan, "DEPENDENT DERIVED"));
+                vec![input]
+            }
+            _ => operator.inputs(),
         };
-        let computed = || {
-            let plain = scan.lock.is_none() && scan.ordered.is_none();
-            plain && pushdown::conditions(&nothing_known(), scan).is_some()
+        let inputs = inputs.into_iter().map(|input| self.step(input)).collect();
+        let obstacle = self.rehearsal.obstacle(operator);
+        Step {
+            operator,
+            manner: self.rehearsal.manner(operator).unwrap_or(Manner::Rows),
+            estimate: Estimates { session: self.session }.of(operator),
+            done: self.observer.map(|observer| observer.of(operator)),
+            tables,
+            words: self.words(operator),
+            obstacle: obstacle.map(|obstacle| plain(&obstacle.to_string())),
+            inputs,
+            blocks,
+        }
+    }
+
+    /// What an operator's expressions say, as text.
+    fn words(&self, operator: &Operator) -> Vec<String> {
+        let formulas = |formulas: &[crate::plan::operator::Formula]| -> Vec<String> {
+            formulas.iter().map(|formula| self.text(&formula.expression)).collect()
         };
-        let pushed = scans && !joined && (scan.conditions.iter().any(simple) || computed());
-        extra.push(if pushed { "Using where with pushed condition" } else { "Using where" });
+        match operator {
+            Operator::Filter { conditions, .. } => formulas(conditions),
+            Operator::LoopJoin { join, .. } => formulas(&join.conditions),
+            Operator::HashJoin { keys, join, .. } => {
+                let key = |key: &crate::plan::operator::HashKey| {
+                    let op = if key.null_safe { "<=>" } else { "=" };
+                    let (left, right) = (&key.left.expression, &key.right.expression);
+                    format!("({} {op} {})", self.text(left), self.text(right))
+                };
+                keys.iter().map(key).chain(formulas(&join.conditions)).collect()
+            }
+            Operator::Aggregate(aggregate) => formulas(&aggregate.group),
+            Operator::Sort { keys, .. } => {
+                let key = |key: &crate::plan::operator::SortBy| {
+                    let descending = if key.descending { " DESC" } else { "" };
+                    format!("{}{descending}", self.text(&key.formula.expression))
+                };
+                keys.iter().map(key).collect()
+            }
+            Operator::Derived(scan) | Operator::Lateral { scan, .. } => formulas(&scan.conditions),
+            Operator::Virtual(scan) => formulas(&scan.conditions),
+            _ => Vec::new(),
+        }
     }
-    if scan.limit.is_some() && scans {
-        extra.push("Pushed limit");
+
+    /// An expression as it is shown: columns without their database, subqueries by the numbers of
+    /// their blocks.
+    fn text(&self, expression: &Expression) -> String {
+        let mut shown = expression.clone();
+        shown.visit_mut(&mut |part| {
+            if let Node::Subquery(subquery) = &mut part.node
+                && let Some(number) = self.numbers.get(&subquery.id)
+            {
+                subquery.id = SubqueryId(*number);
+            }
+            if let Node::Column { name, .. } | Node::Outer { name, .. } = &mut part.node {
+                let mut own = (**name).clone();
+                own.schema = Box::default();
+                if own.column.is_empty() {
+                    own.column = "<computed>".into();
+                }
+                *name = own.into();
+            }
+        });
+        plain(&shown.to_string())
     }
-    if joined {
-        extra.push("Batched lookups");
-    }
-    (access, key, extra)
 }
 
-/// The context of a plan that is not run.
-fn nothing_known() -> EvalContext {
-    EvalContext::new(Default::default(), 0, 0)
+/// A text without the quotes around names.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
 }
 
-/// Whether the data nodes make the groups.
-fn pushes(aggregate: &Aggregate) -> bool {
-    match &aggregate.input {
-        Operator::Scan(scan) => pushdown::groups(&nothing_known(), aggregate, scan).is_some(),
-        _ => false,
-    }
-}
-
-fn tree(operator: &Operator, depth: usize, text: &mut String) {
-    let mut say = |what: &str| {
-        text.push_str(&"    ".repeat(depth));
-        text.push_str("-> ");
-        text.push_str(what);
-        text.push('\n');
-    };
-    let mut below = operator.inputs();
-    match operator {
-        Operator::Nothing { .. } | Operator::Rows(_) => say("Rows fetched before execution"),
-        Operator::Scan(scan) => say(&scan_text(scan, false)),
-        Operator::Edges { edges, .. } => {
-            say("Aggregate at the edge of indexes");
-            let mut say = |what: String| {
-                text.push_str(&format!("{}-> {what}\n", "    ".repeat(depth + 1)));
-            };
-            edges.iter().for_each(|edge| {
-                say(format!("{}: {}", edge_note(&edge.scan), scan_text(&edge.scan, false)));
-            });
+/// A number of rows or a cost: whole where it is large.
+fn number(value: f64) -> String {
+    match value {
+        _ if value >= 10.0 => format!("{value:.0}"),
+        _ => {
+            let text = format!("{value:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
         }
-        Operator::Virtual(scan) => say(&format!("Computed table {}", scan.alias)),
-        Operator::JsonTable(_) => say("Materialize table function: json_table"),
-        Operator::WorkTable { .. } => say("Scan new records of the recursive table"),
-        Operator::Recursive(_) => say("Repeat until convergence"),
-        Operator::Lateral { scan, join, .. } => {
-            let kind = if join.outer { "left" } else { "inner" };
-            say(&format!("Nested loop {kind} join: {} for each row", scan.alias));
-            below.push(&scan.plan.root);
-        }
-        Operator::Derived(scan) => {
-            say(&format!("Table {} materialized from", scan.alias));
-            return tree(&scan.plan.root, depth + 1, text);
-        }
-        Operator::Lookup { scan, join, .. } => {
-            let kind = if join.outer { "left" } else { "inner" };
-            say(&format!("Nested loop {kind} join: {}", scan_text(scan, true)));
-        }
-        Operator::HashJoin { join, .. } => {
-            say(&format!("Hash {} join", if join.outer { "left" } else { "inner" }));
-        }
-        Operator::LoopJoin { join, .. } => {
-            say(&format!("Block {} join", if join.outer { "left" } else { "inner" }));
-        }
-        Operator::Filter { conditions, .. } => {
-            say(&format!("Filter: {} conditions", conditions.len()));
-        }
-        Operator::Aggregate(aggregate) => {
-            say(match (pushes(aggregate), aggregate.group.is_empty()) {
-                (true, _) => "Merge of pushed aggregates",
-                (false, true) => "Aggregate",
-                (false, false) => "Aggregate using temporary table",
-            });
-        }
-        Operator::Window(windows) => {
-            let sorts = windows.steps.iter().filter(|step| step.sort.is_some()).count();
-            say(&format!("Window functions: {} with {sorts} sorts", windows.results));
-        }
-        Operator::Project { input, .. } => return tree(input, depth, text),
-        Operator::Sort { limit, .. } => {
-            say(if limit.is_some() { "Sort, limit input" } else { "Sort" });
-        }
-        Operator::Distinct { .. } => say("Remove duplicates"),
-        Operator::Limit { .. } => say("Limit"),
-        Operator::Set { .. } => say("Set operation"),
-    }
-    below.into_iter().for_each(|operator| tree(operator, depth + 1, text));
-}
-
-fn scan_text(scan: &TableScan, joined: bool) -> String {
-    let (access, key, extra) = scan_facts(scan, joined);
-    let name = &scan.alias;
-    let what = match (access, key) {
-        ("const" | "eq_ref", Some(key)) => format!("Single-row lookup on {name} using {key}"),
-        ("ref", Some(key)) => format!("Index lookup on {name} using {key}"),
-        ("index", Some(key)) => format!("Index scan on {name} using {key}"),
-        (_, Some(key)) => format!("Index range scan on {name} using {key}"),
-        _ => format!("Table scan on {name}"),
-    };
-    let partitions = partitions(scan);
-    match extra.is_empty() {
-        true => format!("{what} (partitions {partitions})"),
-        false => format!("{what} (partitions {partitions}; {})", extra.join("; ").to_lowercase()),
     }
 }

@@ -167,7 +167,7 @@ impl JoinPlanner<'_> {
         let (alias, offset, width) = (table.alias.clone(), table.offset, self.width);
         match &table.source {
             Source::Table(definition) => {
-                let Priced { path, rows, covered } = self.path(at, &conditions, before);
+                let Priced { path, rows, covered, usable } = self.path(at, &conditions, before);
                 let changes = table.lock.is_some() && self.tables.len() == 1;
                 let hidden = changes && definition.hidden_key.is_some();
                 let scan = TableScan {
@@ -182,6 +182,8 @@ impl JoinPlanner<'_> {
                     limit: None,
                     ordered: None,
                     covered,
+                    found: rows,
+                    usable,
                     hidden: hidden.then_some(width),
                 };
                 (Operator::Scan(Box::new(scan)), rows)
@@ -216,7 +218,7 @@ impl JoinPlanner<'_> {
     ) -> Priced {
         let table = &self.tables[at];
         let Source::Table(definition) = &table.source else {
-            return Priced { path: AccessPath::Full, rows: 1_000.0, covered: false };
+            return Priced::whole(1_000.0);
         };
         let available =
             |place: u32| self.table_at(place as usize).is_some_and(|table| before.contains(&table));

@@ -217,6 +217,11 @@ pub(crate) struct TableScan {
     pub(crate) ordered: Option<wire::ScanOrder>,
     /// The conditions say what the path says and nothing more.
     pub(crate) covered: bool,
+    /// About how many rows the path finds each time: of ranges, in a table of
+    /// [`ROWS_UNKNOWN`](super::path::ROWS_UNKNOWN).
+    pub(crate) found: f64,
+    /// The keys of the definition that could be used, a bit for each of the first 64.
+    pub(crate) usable: u64,
     /// Where the hidden key of a table without PRIMARY KEY is put, for changes of its rows.
     pub(crate) hidden: Option<usize>,
 }

@@ -17,17 +17,17 @@ use crate::plan::operator::AccessPath;
 use crate::plan::path::ROWS_UNKNOWN;
 
 /// What a data node takes to look at a row, which is the unit of all costs: about 0.03 µs.
-const LOOK: f64 = 1.0;
+pub(super) const LOOK: f64 = 1.0;
 /// To send a row to the SQL node and take it in there, in columns.
-const SEND: f64 = 4.0;
+pub(super) const SEND: f64 = 4.0;
 /// To look a row up by key, one of a batch.
-const LOOKUP: f64 = 80.0;
+pub(super) const LOOKUP: f64 = 80.0;
 /// To open a scan, or a range of an index for one row, in all partitions.
-const RANGE: f64 = 1000.0;
+pub(super) const RANGE: f64 = 1000.0;
 /// To find what a row joins with in a hash table.
-const PROBE: f64 = 1.0;
+pub(super) const PROBE: f64 = 1.0;
 /// To make a joined row, and to look at a pair of rows that nothing ties.
-const JOIN: f64 = 1.0;
+pub(super) const JOIN: f64 = 1.0;
 /// What a joined row costs the steps behind, about.
 const LATER: f64 = 6.0;
 
@@ -220,25 +220,7 @@ impl Search<'_> {
 
     /// The share of rows that meets a condition on them alone.
     fn share(&self, condition: &Expression) -> f64 {
-        match &condition.node {
-            Node::And(parts) => parts.iter().map(|part| self.share(part)).product(),
-            Node::Or(parts) => parts.iter().map(|part| self.share(part)).sum::<f64>().min(1.0),
-            Node::Not(part) => 1.0 - self.share(part),
-            Node::Compare(compare) => match compare.op {
-                BinaryOp::Equal | BinaryOp::NullSafeEqual => {
-                    let sides = [&compare.left, &compare.right].into_iter();
-                    let distinct = sides.filter_map(|side| self.distinct(side));
-                    1.0 / distinct.fold(20.0, f64::max)
-                }
-                BinaryOp::NotEqual => 0.95,
-                _ => 0.33,
-            },
-            Node::Between(_) => 0.15,
-            Node::InList(list) => (list.list.len() as f64 * 0.05).min(0.5),
-            Node::Like(_) => 0.1,
-            Node::IsNull(_) => 0.1,
-            _ => 0.5,
-        }
+        share(condition, &|side| self.distinct(side))
     }
 
     /// The share of pairs that meets a condition between what is done and a part.
@@ -268,14 +250,40 @@ impl Search<'_> {
         };
         let table = self.planner.tables.iter().find(of)?;
         let Source::Table(definition) = &table.source else { return None };
-        let rows = table.size();
-        Some(match uniqueness(definition, place - table.offset) {
-            Uniqueness::Alone => rows,
-            Uniqueness::First => rows / 4.0,
-            Uniqueness::Part => rows.sqrt(),
-            Uniqueness::None => return None,
-        })
+        distinct_of(definition, place - table.offset, table.size())
     }
+}
+
+/// The share of rows that meets a condition; `distinct` tells about how many values a column has.
+pub(super) fn share(condition: &Expression, distinct: &dyn Fn(&Expression) -> Option<f64>) -> f64 {
+    match &condition.node {
+        Node::And(parts) => parts.iter().map(|part| share(part, distinct)).product(),
+        Node::Or(parts) => parts.iter().map(|part| share(part, distinct)).sum::<f64>().min(1.0),
+        Node::Not(part) => 1.0 - share(part, distinct),
+        Node::Compare(compare) => match compare.op {
+            BinaryOp::Equal | BinaryOp::NullSafeEqual => {
+                let sides = [&compare.left, &compare.right].into_iter();
+                1.0 / sides.filter_map(distinct).fold(20.0, f64::max)
+            }
+            BinaryOp::NotEqual => 0.95,
+            _ => 0.33,
+        },
+        Node::Between(_) => 0.15,
+        Node::InList(list) => (list.list.len() as f64 * 0.05).min(0.5),
+        Node::Like(_) => 0.1,
+        Node::IsNull(_) => 0.1,
+        _ => 0.5,
+    }
+}
+
+/// About how many values a column of a table of so many rows has, as far as its keys tell.
+pub(super) fn distinct_of(definition: &TableDefinition, column: usize, rows: f64) -> Option<f64> {
+    Some(match uniqueness(definition, column) {
+        Uniqueness::Alone => rows,
+        Uniqueness::First => rows / 4.0,
+        Uniqueness::Part => rows.sqrt(),
+        Uniqueness::None => return None,
+    })
 }
 
 /// What a column is to the unique keys of its table.

@@ -24,12 +24,27 @@ pub(crate) struct Priced {
     pub(crate) rows: f64,
     /// The conditions say what the path says and nothing more.
     pub(crate) covered: bool,
+    /// The keys of the definition that the conditions could use, a bit for each of the first 64.
+    pub(crate) usable: u64,
+}
+
+impl Priced {
+    fn new(path: AccessPath, rows: f64) -> Self {
+        Self { path, rows, covered: false, usable: 0 }
+    }
 }
 
 /// Rows of a table nobody has counted.
 pub(crate) const ROWS_UNKNOWN: f64 = 100_000.0;
 /// Most keys or ranges of one path.
 const RANGES_MAX: usize = 4_096;
+
+impl Priced {
+    /// All rows of something that is no stored table.
+    pub(super) fn whole(rows: f64) -> Self {
+        Self::new(AccessPath::Full, rows)
+    }
+}
 
 /// What a condition says about one column of the table.
 #[derive(Clone, Debug)]
@@ -76,22 +91,20 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         all_said &= !of_condition.is_empty();
         facts.extend(of_condition);
     }
-    let mut best = Priced { path: AccessPath::Full, rows: ROWS_UNKNOWN, covered: false };
-    for key in &target.definition.keys {
+    let mut best = Priced::new(AccessPath::Full, ROWS_UNKNOWN);
+    let mut usable = 0;
+    for (at, key) in target.definition.keys.iter().enumerate() {
         if key.invisible || !(target.allows)(&key.name) {
             continue;
         }
-        if let Some(priced) = point(target, key, &facts)
-            && priced.rows < best.rows
-        {
-            best = priced;
-        }
-        if let Some(priced) = ranges(key, &facts)
-            && priced.rows < best.rows
-        {
-            best = priced;
+        for priced in [point(target, key, &facts), ranges(key, &facts)].into_iter().flatten() {
+            usable |= 1_u64.checked_shl(at as u32).unwrap_or(0);
+            if priced.rows < best.rows {
+                best = priced;
+            }
         }
     }
+    best.usable = usable;
     best.covered = all_said
         && are_integers(conditions)
         && match &best.path {
@@ -210,12 +223,12 @@ fn point(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> O
     match (key.kind, key.unique) {
         (KeyKind::Primary, _) => {
             let keys = in_kernel_order(target, key, keys)?;
-            Some(Priced { path: AccessPath::Primary { keys }, rows, covered: false })
+            Some(Priced::new(AccessPath::Primary { keys }, rows))
         }
         (_, Some(index)) => {
             let name = key.name.clone();
             let path = AccessPath::Unique { index, name, keys };
-            Some(Priced { path, rows: rows * 1.5, covered: false })
+            Some(Priced::new(path, rows * 1.5))
         }
         _ => None,
     }
@@ -282,7 +295,7 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     }
     let name = key.name.clone();
     let path = AccessPath::Ranges { index, name, columns, ranges: built };
-    Some(Priced { path, rows, covered: false })
+    Some(Priced::new(path, rows))
 }
 
 /// Bounds of the column behind the equal ones; how much they leave.

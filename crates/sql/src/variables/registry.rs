@@ -346,10 +346,12 @@ variables! {
     net_retry_count, BOTH, DYNAMIC, Integer(1, u64::MAX), "10";
     net_write_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "60";
     new, BOTH, DYNAMIC, Switch, "OFF";
+    nines_analytic_snapshot, BOTH, DYNAMIC, Switch, "ON";
     nines_column_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "1000";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
     nines_operator_memory, BOTH, DYNAMIC, Integer(1_048_576, 3_221_225_472), "1073741824";
     nines_pushdown, BOTH, DYNAMIC, Switch, "ON";
+    nines_require_pushdown, BOTH, DYNAMIC, Switch, "OFF";
     offline_mode, GLOBAL, DYNAMIC, Switch, "OFF";
     old, GLOBAL, FIXED, Switch, "OFF";
     old_alter_table, BOTH, DYNAMIC, Switch, "OFF";

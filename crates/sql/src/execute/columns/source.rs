@@ -9,7 +9,7 @@ use sqltype::{Datum, SqlType, TypeKind, storage};
 use vector::{Kind, ScalarRef, Vector};
 
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
-use crate::execute::cursor::{Cursor, open};
+use crate::execute::cursor::{Cursor, Work, open};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::plan::operator::Operator;
 
@@ -41,7 +41,7 @@ impl<'p> SourceCursor<'p> {
         let operator = self.operator;
         let cursor = self.cursor.get_or_insert_with(|| open(operator));
         let Some(rows) = cursor.next(run).await? else { return Ok(None) };
-        if let Cursor::Rows(rest) = cursor {
+        if let Work::Rows(rest) = &mut cursor.work {
             // All there are, so that what does not fit is known at once.
             let rest = std::mem::take(rest);
             let rows: Vec<Row> = rows.into_iter().chain(rest).collect();

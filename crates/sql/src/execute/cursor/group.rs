@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use sql_expression::{Accumulator, AggregateCall, Expression, SqlError, push_group_key};
+use sql_expression::{Accumulator, AggregateCall, Expression, Obstacle, SqlError, push_group_key};
 use sqltype::Datum;
 use vector::{Block, Computer, GroupTable, Program};
 
-use crate::execute::columns::{self, Stop, places_of};
+use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
 use crate::execute::cursor::{BATCH, evaluate, open};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::TableCursor;
-use crate::plan::operator::{Aggregate, Operator};
+use crate::plan::operator::{Aggregate, Operator, TableScan};
 
 /// A group under way: its first row and its aggregates.
 struct Group {
@@ -83,16 +83,33 @@ pub(super) async fn grouped(
     }
 }
 
+/// The scan whose rows data nodes group, with their program; or why they do not.
+pub(crate) fn pushed<'p>(
+    run: &Run<'_>,
+    aggregate: &'p Aggregate,
+) -> Result<(&'p TableScan, GroupProgram), Obstacle> {
+    let Operator::Scan(scan) = &aggregate.input else {
+        return Err(Obstacle::because("its rows are made in the SQL node"));
+    };
+    if !run.session.variables.pushdown {
+        return Err(Obstacle::because("nines_pushdown is OFF"));
+    }
+    pushdown::groups(run, aggregate, scan).map(|program| (&**scan, program))
+}
+
+/// The input of an operator on columns, if it can be had so.
+pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<ColumnCursor<'p>> {
+    let keys = aggregate.group.iter().map(|formula| &formula.expression);
+    let arguments = aggregate.calls.iter().flat_map(AggregateCall::arguments);
+    let mut wanted = places_of(keys.chain(arguments))?;
+    wanted.extend(&aggregate.shown);
+    columns::begin(run, &aggregate.input, Some(&wanted))
+}
+
 /// Reads all of an operator's input.
 pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
     let mut groups = Groups::new(aggregate);
-    let pushed = match &aggregate.input {
-        Operator::Scan(scan) if run.session.variables.pushdown => {
-            pushdown::groups(&run.context, aggregate, scan).map(|program| (scan, program))
-        }
-        _ => None,
-    };
-    if let Some((scan, pushed)) = pushed
+    if let Ok((scan, pushed)) = pushed(run, aggregate)
         && let Some(mut table) = Table::new(pushed)
     {
         let program = table.pushed.program.clone();
@@ -166,13 +183,7 @@ impl<'p> Groups<'p> {
     /// the table, if there is one.
     async fn add_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Option<Table>>, Stop> {
         let aggregate = self.aggregate;
-        let keys = aggregate.group.iter().map(|formula| &formula.expression);
-        let arguments = aggregate.calls.iter().flat_map(AggregateCall::arguments);
-        let Some(mut wanted) = places_of(keys.chain(arguments)) else { return Ok(None) };
-        wanted.extend(&aggregate.shown);
-        let Some(mut cursor) = columns::begin(run, &aggregate.input, Some(&wanted)) else {
-            return Ok(None);
-        };
+        let Some(mut cursor) = columns_of(run, aggregate) else { return Ok(None) };
         let shape = cursor.shape().clone();
         let mut table = pushdown::groups_of(&run.context, aggregate, &shape).and_then(Table::new);
         while let Some(batch) = cursor.next(run).await? {

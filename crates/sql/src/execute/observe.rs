@@ -1,0 +1,148 @@
+//! What operators have done, for EXPLAIN ANALYZE.
+//!
+//! # Owns
+//! [`Observer`]: counts and times of each operator, and on what it works. Operators are known by
+//! their addresses in the plan, which stays where it is while it is run.
+//! # Guarantees
+//! What comes from data nodes is counted once, for the innermost operator at work. Of a run that
+//! nobody watches nothing is counted, at the price of one look for each batch.
+//! # Limits
+//! Times are by the clock of turns: what is done without waiting takes none.
+
+use std::collections::BTreeMap;
+
+use client::Traffic;
+use stdx::{Duration, Instant};
+
+use crate::execute::run::Run;
+use crate::plan::operator::{Operator, TableScan};
+
+/// An operator, by its place in the plan.
+pub(crate) type Address = *const Operator;
+
+/// What an operator has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// How often it was begun.
+    pub(crate) loops: u64,
+    /// Rows it has given.
+    pub(crate) rows: u64,
+    /// Until its first row, and until its last: in it and in those below, all loops together.
+    pub(crate) first: Duration,
+    pub(crate) last: Duration,
+    /// What came from data nodes for it, without what came for those below.
+    pub(crate) traffic: Traffic,
+    /// Time in the loop under way, and whether that has given a row.
+    in_loop: Duration,
+    has_first: bool,
+}
+
+/// Looks on while operators are made and run.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    done: BTreeMap<Address, Done>,
+    /// How many sets of keys data nodes were told to look for in scans.
+    told: BTreeMap<*const TableScan, u64>,
+    /// Operators at work, the outermost first.
+    at_work: Vec<Address>,
+    /// What had come from data nodes when that was counted last.
+    counted: Traffic,
+    /// Operators that were made on columns, and those that only give rows to such.
+    made: Vec<(Address, bool)>,
+}
+
+/// An operator was given the word at this time.
+pub(crate) struct Entered(Instant);
+
+impl Observer {
+    /// What an operator has done; nothing if it was not begun.
+    pub(crate) fn of(&self, operator: &Operator) -> Option<Done> {
+        self.done.get(&std::ptr::from_ref(operator)).copied()
+    }
+
+    /// How many sets of keys data nodes were told to look for in a scan.
+    pub(crate) fn key_sets(&self, scan: &TableScan) -> u64 {
+        self.told.get(&std::ptr::from_ref(scan)).copied().unwrap_or(0)
+    }
+
+    /// How many operators were made so far.
+    pub(crate) fn mark(&self) -> usize {
+        self.made.len()
+    }
+
+    /// An operator was made on columns, or as a source of rows for columns, or not at all. Those
+    /// below it, made since `mark`, count only if it was made on columns.
+    pub(crate) fn made(&mut self, mark: usize, operator: &Operator, on_columns: Option<bool>) {
+        if on_columns != Some(true) {
+            self.made.truncate(mark);
+        }
+        self.made.extend(on_columns.map(|on_columns| (std::ptr::from_ref(operator), on_columns)));
+    }
+
+    /// Operators made since this was asked last, with whether they are on columns.
+    pub(crate) fn take_made(&mut self) -> Vec<(Address, bool)> {
+        std::mem::take(&mut self.made)
+    }
+
+    /// Gives what has come from data nodes to whoever is at work.
+    fn count(&mut self, now: Traffic) {
+        let since = now.since(std::mem::replace(&mut self.counted, now));
+        if let Some(operator) = self.at_work.last() {
+            self.done.entry(*operator).or_default().traffic.add(since);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Whether somebody looks on.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// Has somebody look on from now on.
+    pub(crate) fn watch(&mut self) {
+        let counted = self.session.kernel.traffic();
+        self.observer = Some(Box::new(Observer { counted, ..Observer::default() }.into()));
+    }
+
+    /// An operator is asked for rows; `begun` is whether it was before. Nothing if nobody looks on,
+    /// or the operator asks itself in another form.
+    pub(crate) fn enter(&mut self, operator: &Operator, begun: &mut bool) -> Option<Entered> {
+        let observer = self.observer.as_mut()?.get_mut();
+        let address = std::ptr::from_ref(operator);
+        if observer.at_work.last() == Some(&address) {
+            return None;
+        }
+        observer.count(self.session.kernel.traffic());
+        observer.at_work.push(address);
+        let done = observer.done.entry(address).or_default();
+        if !std::mem::replace(begun, true) {
+            done.loops += 1;
+            (done.in_loop, done.has_first) = (Duration::ZERO, false);
+        }
+        Some(Entered(self.session.kernel.now()))
+    }
+
+    /// An operator has given so many rows; none at its end.
+    pub(crate) fn leave(&mut self, entered: Option<Entered>, rows: Option<usize>) {
+        let (Some(Entered(began)), Some(observer)) = (entered, &mut self.observer) else { return };
+        let observer = observer.get_mut();
+        observer.count(self.session.kernel.traffic());
+        let Some(address) = observer.at_work.pop() else { return };
+        let done = observer.done.entry(address).or_default();
+        let took = self.session.kernel.now().since(began);
+        done.in_loop = done.in_loop + took;
+        done.last = done.last + took;
+        if !std::mem::replace(&mut done.has_first, true) {
+            done.first = done.first + done.in_loop;
+        }
+        done.rows += rows.unwrap_or(0) as u64;
+    }
+
+    /// A scan is to look only for rows with some keys.
+    pub(crate) fn told(&mut self, scan: &TableScan) {
+        if let Some(observer) = &mut self.observer {
+            *observer.get_mut().told.entry(std::ptr::from_ref(scan)).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How a query would be run: on columns or row by row, and what of it at the data nodes.
+//!
+//! # Owns
+//! [`Rehearsal`], which asks the executors what they would do and does nothing.
+//! # Guarantees
+//! The answers, and the reasons, come from the code that runs queries.
+//! # Limits
+//! What values decide (a column's values that do not fit its type, ranges that are not exact) shows
+//! only when a query is run.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use sql_expression::{Obstacle, SqlError, short_text};
+use sqltype::Datum;
+
+use crate::execute::checks::{CheckedBy, checked_by};
+use crate::execute::columns::{self, narrowed_scan};
+use crate::execute::cursor::{Cursor, Work, group, open, work_on_rows};
+use crate::execute::observe::Address;
+use crate::execute::run::Run;
+use crate::plan::operator::{AccessPath, Aggregate, Operator, QueryPlan, TableScan};
+use crate::plan::outer::for_each_outer;
+
+/// On what an operator works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Row by row, in the SQL node.
+    Rows,
+    /// On columns, in the SQL node.
+    Columns,
+    /// In programs of the data nodes, whose results the SQL node puts together.
+    DataNodes,
+}
+
+/// How the operators of a query would be run.
+#[derive(Debug, Default)]
+pub(crate) struct Rehearsal {
+    manners: BTreeMap<Address, Manner>,
+    /// Who checks the conditions of scans.
+    checks: BTreeMap<*const TableScan, Vec<CheckedBy>>,
+    /// Why groups are not made by data nodes.
+    obstacles: BTreeMap<Address, Obstacle>,
+    /// Columns of scans whose values are told.
+    told: BTreeMap<*const TableScan, Vec<usize>>,
+}
+
+impl Rehearsal {
+    /// Rehearses a query and all that is in it.
+    pub(crate) fn new(run: &mut Run<'_>, plan: &QueryPlan) -> Self {
+        if !run.is_watched() {
+            run.watch();
+        }
+        let mut rehearsal = Self::default();
+        rehearsal.query(run, plan);
+        rehearsal
+    }
+
+    /// On what an operator works; nothing if it is a part of another.
+    pub(crate) fn manner(&self, operator: &Operator) -> Option<Manner> {
+        self.manners.get(&std::ptr::from_ref(operator)).copied()
+    }
+
+    /// Who checks the conditions of a scan, in their order.
+    pub(crate) fn checks(&self, scan: &TableScan) -> &[CheckedBy] {
+        self.checks.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Why the data nodes do not make the groups of an operator.
+    pub(crate) fn obstacle(&self, operator: &Operator) -> Option<&Obstacle> {
+        self.obstacles.get(&std::ptr::from_ref(operator))
+    }
+
+    /// Positions of a scan's columns of which only values are looked for that a join has met.
+    pub(crate) fn told(&self, scan: &TableScan) -> &[usize] {
+        self.told.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
+    }
+
+    fn query(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
+        // Nothing is known of enclosing rows: NULL stands for any value of its type.
+        let (mut rows, mut columns) = (0, 0);
+        for_each_outer(plan, &mut |depth, place| {
+            (rows, columns) = (rows.max(depth), columns.max(place as usize + 1));
+        });
+        let before = std::mem::take(&mut run.context.outer);
+        run.context.outer = vec![vec![Datum::Null; columns]; rows];
+        self.cursor(run, &open(&plan.root));
+        run.context.outer = before;
+        self.plans_below(run, &plan.root);
+        for subplan in &plan.subqueries {
+            self.query(run, &subplan.plan);
+            if let Some(keyed) = &subplan.keyed {
+                self.all_at_once(run, &keyed.plan);
+            }
+        }
+    }
+
+    /// A subquery for all rows of the enclosing block, whose own subqueries are those of the plan.
+    fn all_at_once(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
+        match columns::can_begin(run, &plan.root, plan.results.len()) {
+            true => self.take_made(run, &plan.root),
+            false => self.cursor(run, &open(&plan.root)),
+        }
+        self.plans_below(run, &plan.root);
+    }
+
+    fn plans_below(&mut self, run: &mut Run<'_>, operator: &Operator) {
+        if let Operator::Derived(scan) | Operator::Lateral { scan, .. } = operator {
+            let plan: &Rc<QueryPlan> = &scan.plan;
+            self.query(run, plan);
+        }
+        operator.inputs().into_iter().for_each(|input| self.plans_below(run, input));
+    }
+
+    fn cursor(&mut self, run: &mut Run<'_>, cursor: &Cursor<'_>) {
+        self.work(run, cursor.operator, &cursor.work);
+    }
+
+    fn work(&mut self, run: &mut Run<'_>, operator: &Operator, work: &Work<'_>) {
+        if let Work::Open(_) = work {
+            return match columns::begin(run, operator, None).is_some() {
+                true => self.take_made(run, operator),
+                false => self.work(run, operator, &work_on_rows(operator)),
+            };
+        }
+        self.note(run, operator, Manner::Rows);
+        match work {
+            Work::Table(_) | Work::Rows(_) | Work::Open(_) | Work::Columns { .. } => {}
+            Work::Lookup { input, .. }
+            | Work::Lateral { input, .. }
+            | Work::Filter { input, .. }
+            | Work::Project { input, .. }
+            | Work::Distinct { input, .. }
+            | Work::Limit { input, .. } => self.cursor(run, input),
+            Work::Join(_) => {
+                operator.inputs().into_iter().for_each(|input| self.cursor(run, &open(input)));
+            }
+            Work::UnionAll { .. } | Work::Collect(_) => match operator {
+                Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
+                _ => operator.inputs().into_iter().for_each(|i| self.cursor(run, &open(i))),
+            },
+        }
+    }
+
+    fn groups(&mut self, run: &mut Run<'_>, operator: &Operator, aggregate: &Aggregate) {
+        let obstacle = match group::pushed(run, aggregate) {
+            Ok(_) => {
+                self.note(run, operator, Manner::DataNodes);
+                return self.note(run, &aggregate.input, Manner::DataNodes);
+            }
+            Err(obstacle) => obstacle,
+        };
+        self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+        match group::columns_of(run, aggregate).is_some() {
+            true => {
+                self.note(run, operator, Manner::Columns);
+                self.take_made(run, &aggregate.input);
+            }
+            false => self.cursor(run, &open(&aggregate.input)),
+        }
+    }
+
+    /// Operators were made on columns, some of them over sources of rows.
+    fn take_made(&mut self, run: &mut Run<'_>, top: &Operator) {
+        let Some(observer) = &run.observer else { return };
+        let made: BTreeMap<Address, bool> = observer.borrow_mut().take_made().into_iter().collect();
+        self.made(run, top, &made);
+    }
+
+    fn made(&mut self, run: &mut Run<'_>, operator: &Operator, made: &BTreeMap<Address, bool>) {
+        match made.get(&std::ptr::from_ref(operator)) {
+            None => {}
+            Some(false) => self.cursor(run, &open(operator)),
+            Some(true) => {
+                self.note(run, operator, Manner::Columns);
+                match operator {
+                    Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
+                    Operator::HashJoin { right, keys, .. } => {
+                        let places = columns::told_places(run, keys);
+                        for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
+                            let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
+                            let column = scan.wanted[usize::from(at)];
+                            if !list.contains(&column) {
+                                list.push(column);
+                            }
+                        }
+                        operator.inputs().into_iter().for_each(|i| self.made(run, i, made));
+                    }
+                    _ => operator.inputs().into_iter().for_each(|i| self.made(run, i, made)),
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, run: &Run<'_>, operator: &Operator, manner: Manner) {
+        self.manners.insert(std::ptr::from_ref(operator), manner);
+        match operator {
+            Operator::Scan(scan) => {
+                self.checks.insert(&raw const **scan, checked_by(run, scan));
+            }
+            Operator::Lookup { scan, .. } => {
+                let because = || CheckedBy::SqlNode(Obstacle::because("rows are found by key"));
+                let checks = scan.conditions.iter().map(|_| because()).collect();
+                self.checks.insert(&raw const **scan, checks);
+            }
+            Operator::Edges { edges, .. } => {
+                for edge in edges {
+                    self.checks.insert(&raw const edge.scan, checked_by(run, &edge.scan));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// With `nines_require_pushdown`: refuses a query of which the SQL node would compute what is
+    /// for the data nodes to compute. That is a condition on the rows of one table that is read by
+    /// a scan, and an aggregate over the rows of one such table.
+    pub(crate) fn require(&self, run: &Run<'_>, plan: &QueryPlan) -> Result<(), SqlError> {
+        self.require_of(run, &plan.root)?;
+        let mut checked = Ok(());
+        plan.root.for_each_plan(&mut |plan, _| {
+            if checked.is_ok() {
+                checked = self.require(run, plan);
+            }
+        });
+        checked?;
+        plan.subqueries.iter().try_for_each(|subplan| self.require(run, &subplan.plan))
+    }
+
+    fn require_of(&self, run: &Run<'_>, operator: &Operator) -> Result<(), SqlError> {
+        let refused = |what: String, why: &Obstacle| {
+            let detail = format!("{what}: {why}").replace('`', "");
+            let refusal = model::Refusal::new(model::ErrorCode::NotPushed, detail);
+            Err(crate::error::of_refusal(&refusal))
+        };
+        if let Operator::Scan(scan) = operator
+            && matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. })
+        {
+            for (condition, by) in scan.conditions.iter().zip(self.checks(scan)) {
+                if let CheckedBy::SqlNode(why) = by {
+                    let text = short_text(&run.with_parameters(&condition.expression));
+                    return refused(format!("condition {text} of table {}", scan.alias), why);
+                }
+            }
+        }
+        if let Operator::Aggregate(aggregate) = operator
+            && let Operator::Scan(scan) = &aggregate.input
+            && let Some(why) = self.obstacle(operator)
+        {
+            return refused(format!("aggregate over table {}", scan.alias), why);
+        }
+        operator.inputs().into_iter().try_for_each(|input| self.require_of(run, input))
+    }
+}

@@ -1,0 +1,65 @@
+//! Which queries read one consistent state of the cluster without being asked to.
+//!
+//! # Owns
+//! The choice, and the snapshot's time: that of the query.
+//! # Guarantees
+//! A query that reads a large table whole sees each transaction completely or not at all, in all of
+//! its tables, and everything acknowledged before it began.
+//! # Not here
+//! Snapshots of transactions (`transaction`).
+
+use sql_expression::SqlError;
+
+use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
+use crate::session::Session;
+
+/// Opens a snapshot for an autocommit query if it reads a large table whole; whether it did. It is
+/// to be released when the query has ended.
+pub(crate) async fn hold(session: &mut Session, plan: &QueryPlan) -> Result<bool, SqlError> {
+    let variables = &session.variables;
+    if !variables.analytic_snapshot
+        || !session.autocommits()
+        || session.transaction.snapshot.is_some()
+        || !any_scan(plan, &is_whole)
+    {
+        return Ok(false);
+    }
+    session.refresh_sizes().await;
+    let is_large = |scan: &TableScan| {
+        let table = scan.definition.table.id;
+        let rows = session.shared.statistics.rows(table).unwrap_or(0);
+        is_whole(scan) && rows >= session.variables.column_rows && !session.is_temporary(table)
+    };
+    if !any_scan(plan, &is_large) {
+        return Ok(false);
+    }
+    session.open_snapshot().await?;
+    Ok(true)
+}
+
+/// Gives back what [`hold`] has opened.
+pub(crate) fn release(session: &mut Session, held: bool) {
+    if held && let Some(epoch) = session.transaction.snapshot.take() {
+        session.kernel.close_snapshot(epoch);
+    }
+}
+
+/// Whether a scan reads all rows of a table that lies on several nodes or workers.
+fn is_whole(scan: &TableScan) -> bool {
+    let all = matches!(scan.path, AccessPath::Full) && scan.limit.is_none();
+    all && scan.lock.is_none() && scan.definition.table.partition_count > 1
+}
+
+/// Whether a query or a query in it has such a scan.
+fn any_scan(plan: &QueryPlan, is: &dyn Fn(&TableScan) -> bool) -> bool {
+    let mut found = in_operator(&plan.root, is);
+    plan.root.for_each_plan(&mut |plan, _| found = found || any_scan(plan, is));
+    found || plan.subqueries.iter().any(|subplan| any_scan(&subplan.plan, is))
+}
+
+fn in_operator(operator: &Operator, is: &dyn Fn(&TableScan) -> bool) -> bool {
+    match operator {
+        Operator::Scan(scan) => is(scan),
+        _ => operator.inputs().into_iter().any(|input| in_operator(input, is)),
+    }
+}

@@ -1,0 +1,213 @@
+//! How many rows operators are expected to give, and what that costs, for EXPLAIN.
+//!
+//! # Owns
+//! [`Estimates`], over the sizes of tables that the SQL node knows.
+//! # Limits
+//! The planner's own guesses (`order`), made again over the finished plan. How values are
+//! distributed is not known.
+
+use sql_expression::{Expression, Node};
+use sqltype::Datum;
+
+use crate::plan::operator::{AccessPath, Bounds, Formula, HashKey, Operator, TableScan};
+use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND, distinct_of, share};
+use crate::plan::path::ROWS_UNKNOWN;
+use crate::session::Session;
+
+/// Rows of what nobody can count.
+const ROWS_OF_OTHERS: f64 = 1_000.0;
+
+/// What is expected of an operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    /// Rows that it gives.
+    pub(crate) rows: f64,
+    /// Rows that a scan looks at each time it is begun.
+    pub(crate) examined: f64,
+    /// The share of these that meets its conditions.
+    pub(crate) share: f64,
+    /// What it costs with those below it: 1 is a row looked at in a data node, about 0.03 µs.
+    pub(crate) cost: f64,
+}
+
+/// Guesses about the operators of a query.
+pub(crate) struct Estimates<'a> {
+    pub(crate) session: &'a Session,
+}
+
+impl Estimates<'_> {
+    /// What is expected of an operator.
+    pub(crate) fn of(&self, operator: &Operator) -> Estimate {
+        match operator {
+            Operator::Nothing { .. } => flat(1.0, 0.0),
+            Operator::Rows(rows) => flat(rows.len() as f64, 0.0),
+            Operator::Scan(scan) => self.scan(operator, scan),
+            Operator::Edges { edges, .. } => flat(1.0, edges.len() as f64 * RANGE),
+            Operator::Virtual(scan) => {
+                let rows = ROWS_OF_OTHERS * self.share(operator, &scan.conditions);
+                flat(rows.max(1.0), ROWS_OF_OTHERS * JOIN)
+            }
+            Operator::WorkTable { .. } | Operator::JsonTable(_) => flat(ROWS_OF_OTHERS, 0.0),
+            Operator::Derived(scan) => {
+                let inner = self.of(&scan.plan.root);
+                let rows = inner.rows * self.share(operator, &scan.conditions);
+                flat(rows.max(1.0), inner.cost)
+            }
+            Operator::Lateral { input, scan, .. } => {
+                let (input, inner) = (self.of(input), self.of(&scan.plan.root));
+                flat(input.rows * inner.rows, input.cost + input.rows * inner.cost)
+            }
+            Operator::Recursive(recursion) => {
+                let first = self.of(&recursion.first);
+                let parts = recursion.parts.iter().map(|(part, _)| self.of(part));
+                let (rows, cost) = parts.fold((first.rows, first.cost), |(rows, cost), part| {
+                    (rows + part.rows, cost + part.cost)
+                });
+                flat(rows, cost)
+            }
+            Operator::Lookup { .. } | Operator::HashJoin { .. } | Operator::LoopJoin { .. } => {
+                self.join(operator)
+            }
+            Operator::Filter { input, conditions } => {
+                let input = self.of(input);
+                let rows = (input.rows * self.share(operator, conditions)).max(0.1);
+                flat(rows, input.cost + input.rows * PROBE)
+            }
+            Operator::Aggregate(aggregate) => {
+                let input = self.of(&aggregate.input);
+                let of = |key: &Formula| self.distinct(operator, &key.expression).unwrap_or(20.0);
+                let groups: f64 = aggregate.group.iter().map(of).product();
+                flat(groups.min(input.rows).max(1.0), input.cost + input.rows * PROBE)
+            }
+            Operator::Limit { input, bounds } => self.limited(input, bounds),
+            Operator::Sort { input, limit, .. } => {
+                let all = self.of(input);
+                let rows = limit.as_ref().and_then(count).map_or(all.rows, |n| all.rows.min(n));
+                flat(rows, all.cost + all.rows * JOIN)
+            }
+            Operator::Project { input, .. } | Operator::Distinct { input, .. } => self.of(input),
+            Operator::Window(windows) => {
+                let input = self.of(&windows.input);
+                flat(input.rows, input.cost + input.rows * JOIN)
+            }
+            Operator::Set { first, rest, .. } => {
+                let first = self.of(first);
+                let rest = rest.iter().map(|(_, part)| self.of(part));
+                let (rows, cost) = rest.fold((first.rows, first.cost), |(rows, cost), part| {
+                    (rows + part.rows, cost + part.cost)
+                });
+                flat(rows, cost)
+            }
+        }
+    }
+
+    fn join(&self, operator: &Operator) -> Estimate {
+        match operator {
+            Operator::Lookup { input, scan, join } => {
+                let (input, each) = (self.of(input), self.scan(operator, scan));
+                let rows = (input.rows * each.rows).max(if join.outer { input.rows } else { 0.0 });
+                let cost = match scan.path {
+                    AccessPath::Ranges { .. } | AccessPath::Full => each.cost,
+                    _ => LOOKUP,
+                };
+                let cost = input.cost + input.rows * cost + rows * JOIN;
+                Estimate { rows, cost, ..each }
+            }
+            Operator::HashJoin { left, right, keys, join } => {
+                let (l, r) = (self.of(left), self.of(right));
+                let per_key = |key: &HashKey| {
+                    let sides = [&key.left.expression, &key.right.expression].into_iter();
+                    let of = |side: &Expression| self.distinct(operator, side);
+                    1.0 / sides.filter_map(of).fold(10.0, f64::max)
+                };
+                let tied: f64 = keys.iter().map(per_key).product();
+                let rows = l.rows * r.rows * tied * self.share(operator, &join.conditions);
+                let rows = rows.max(if join.outer { l.rows } else { 0.1 });
+                flat(rows, l.cost + r.cost + (l.rows + r.rows) * PROBE + rows * JOIN)
+            }
+            Operator::LoopJoin { left, right, join } => {
+                let (l, r) = (self.of(left), self.of(right));
+                let pairs = l.rows * r.rows;
+                let rows = pairs * self.share(operator, &join.conditions);
+                let rows = rows.max(if join.outer { l.rows } else { 0.1 });
+                flat(rows, l.cost + r.cost + pairs * JOIN)
+            }
+            _ => flat(ROWS_OF_OTHERS, 0.0),
+        }
+    }
+
+    fn limited(&self, input: &Operator, bounds: &Bounds) -> Estimate {
+        let all = self.of(input);
+        let rows = count(bounds).map_or(all.rows, |count| all.rows.min(count));
+        Estimate { rows, ..all }
+    }
+
+    /// Reading a table once.
+    fn scan(&self, operator: &Operator, scan: &TableScan) -> Estimate {
+        let size = self.size(scan);
+        let mut examined = match &scan.path {
+            AccessPath::Full => size,
+            AccessPath::Ranges { .. } => (scan.found / ROWS_UNKNOWN * size).max(1.0),
+            AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } => keys.len() as f64,
+        };
+        // What the path says of rows has been counted.
+        let mut share = match (&scan.path, scan.covered) {
+            (AccessPath::Full, _) => self.share(operator, &scan.conditions),
+            _ => 1.0,
+        };
+        if let Some(most) = scan.limit.as_ref().and_then(count) {
+            (examined, share) = (examined.min(most / share.max(0.001)), share);
+        }
+        share = share.clamp(0.0001, 1.0);
+        let rows = (examined * share).max(if examined >= 1.0 { 1.0 } else { examined });
+        let cost = match scan.path {
+            AccessPath::Full => RANGE + examined * LOOK + rows * SEND,
+            AccessPath::Ranges { .. } => RANGE + examined * (LOOK + SEND),
+            _ => examined * LOOKUP,
+        };
+        Estimate { rows, examined, share, cost }
+    }
+
+    fn size(&self, scan: &TableScan) -> f64 {
+        let rows = self.session.shared.statistics.rows(scan.definition.table.id);
+        rows.map_or(ROWS_UNKNOWN, |rows| rows as f64)
+    }
+
+    /// The share of rows that meets conditions, of tables below an operator.
+    fn share(&self, operator: &Operator, conditions: &[Formula]) -> f64 {
+        let distinct = |side: &Expression| self.distinct(operator, side);
+        conditions.iter().map(|condition| share(&condition.expression, &distinct)).product()
+    }
+
+    /// About how many values a column has of a table below an operator.
+    fn distinct(&self, operator: &Operator, side: &Expression) -> Option<f64> {
+        let place = side.as_column()? as usize;
+        let of = |scan: &TableScan| {
+            let at = place.checked_sub(scan.offset)?;
+            (at < scan.definition.columns.len())
+                .then(|| distinct_of(&scan.definition, at, self.size(scan)))?
+        };
+        match operator {
+            Operator::Scan(scan) => of(scan),
+            Operator::Lookup { input, scan, .. } => of(scan).or_else(|| self.distinct(input, side)),
+            // Behind these, places mean something else.
+            Operator::Project { .. } | Operator::Set { .. } => None,
+            _ => operator.inputs().into_iter().find_map(|input| self.distinct(input, side)),
+        }
+    }
+}
+
+fn flat(rows: f64, cost: f64) -> Estimate {
+    Estimate { rows, examined: rows, share: 1.0, cost }
+}
+
+/// LIMIT and OFFSET together, if they are known.
+fn count(bounds: &Bounds) -> Option<f64> {
+    let number = |formula: &Formula| match &formula.expression.node {
+        Node::Constant(Datum::Int(number)) => Some(*number as f64),
+        Node::Constant(Datum::UInt(number)) => Some(*number as f64),
+        _ => None,
+    };
+    let offset = bounds.offset.as_ref().map_or(Some(0.0), number)?;
+    Some(bounds.count.as_ref().and_then(number)? + offset)
+}

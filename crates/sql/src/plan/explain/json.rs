@@ -1,0 +1,375 @@
+//! The form of JSON: MySQL's query blocks, with what it has no words for under `nines`.
+
+use crate::execute::rehearse::Manner;
+use crate::plan::explain::facts::Facts;
+use crate::plan::explain::tree::times;
+use crate::plan::explain::{Block, Explanation, Step};
+use crate::plan::operator::Operator;
+
+/// A value.
+enum Json {
+    Text(String),
+    /// As it is written.
+    Plain(String),
+    List(Vec<Json>),
+    Object(Fields),
+}
+
+/// Members of an object, in their order.
+type Fields = Vec<(&'static str, Json)>;
+
+/// The whole text.
+pub(super) fn text(explanation: &Explanation<'_>) -> String {
+    let block = &explanation.block;
+    let mut fields = fields_of(block);
+    if let Some((word, name)) = explanation.into {
+        let values = matches!(block.root.operator, Operator::Rows(rows) if rows.is_empty());
+        let table = Json::Object(vec![
+            (if *word == "REPLACE" { "replace" } else { "insert" }, Json::yes(true)),
+            ("table_name", Json::text(name)),
+            ("access_type", Json::text("ALL")),
+        ]);
+        let from = fields.split_off(2);
+        fields.push(("table", table));
+        if !values {
+            fields.push(("insert_from", Json::Object(from)));
+        }
+    }
+    let whole = Json::Object(vec![("query_block", Json::Object(fields))]);
+    let mut out = String::new();
+    whole.write(0, &mut out);
+    out
+}
+
+impl Json {
+    fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    fn yes(yes: bool) -> Self {
+        Self::Plain(yes.to_string())
+    }
+
+    fn number(number: impl ToString) -> Self {
+        Self::Plain(number.to_string())
+    }
+
+    fn texts(list: &[String]) -> Self {
+        Self::List(list.iter().map(|text| Self::text(text)).collect())
+    }
+
+    fn write(&self, depth: usize, out: &mut String) {
+        let indent = |depth: usize, out: &mut String| {
+            out.push('\n');
+            out.push_str(&"  ".repeat(depth));
+        };
+        match self {
+            Self::Text(text) => write_text(text, out),
+            Self::Plain(text) => out.push_str(text),
+            Self::List(list) if list.is_empty() => out.push_str("[]"),
+            Self::List(list) => {
+                out.push('[');
+                for (at, value) in list.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    indent(depth + 1, out);
+                    value.write(depth + 1, out);
+                }
+                indent(depth, out);
+                out.push(']');
+            }
+            Self::Object(fields) => {
+                out.push('{');
+                for (at, (name, value)) in fields.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    indent(depth + 1, out);
+                    write_text(name, out);
+                    out.push_str(": ");
+                    value.write(depth + 1, out);
+                }
+                indent(depth, out);
+                out.push('}');
+            }
+        }
+    }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn fields_of(block: &Block<'_>) -> Fields {
+    let cost = vec![("query_cost", Json::Text(cost(block.root.estimate.cost)))];
+    let mut fields = vec![("select_id", Json::number(block.id)), ("cost_info", Json::Object(cost))];
+    fields.extend(of_step(&block.root));
+    if !block.subqueries.is_empty() {
+        let subqueries = block.subqueries.iter().map(|subquery| {
+            let mut fields = vec![
+                ("dependent", Json::yes(subquery.correlated)),
+                ("cacheable", Json::yes(!subquery.correlated)),
+                ("query_block", Json::Object(fields_of(&subquery.block))),
+            ];
+            if let Some(at_once) = &subquery.at_once {
+                fields.push(("for_all_rows_at_once", Json::Object(of_step(at_once))));
+            }
+            Json::Object(fields)
+        });
+        fields.push(("attached_subqueries", Json::List(subqueries.collect())));
+    }
+    fields
+}
+
+fn cost(cost: f64) -> String {
+    format!("{cost:.2}")
+}
+
+/// What an operator adds to the object of what is above it.
+fn of_step(step: &Step<'_>) -> Fields {
+    let inputs = || step.inputs.iter().flat_map(of_step);
+    let under = |name: &'static str, mut fields: Fields| -> Fields {
+        fields.push(("nines", nines(step)));
+        fields.extend(inputs());
+        vec![(name, Json::Object(fields))]
+    };
+    match step.operator {
+        Operator::Nothing { .. } | Operator::Rows(_) => {
+            vec![("message", Json::text("No tables used")), ("nines", nines(step))]
+        }
+        Operator::Scan(_)
+        | Operator::Virtual(_)
+        | Operator::JsonTable(_)
+        | Operator::WorkTable { .. } => {
+            vec![("table", Json::Object(table(step, step.tables.first(), None)))]
+        }
+        Operator::Derived(_) => vec![("table", Json::Object(table(step, None, None)))],
+        Operator::Edges { .. } => {
+            let of = |facts: &Facts<'_>| {
+                let mut fields = table(step, Some(facts), None);
+                fields.push(("edge", Json::text(facts.edge())));
+                Json::Object(vec![("table", Json::Object(fields))])
+            };
+            vec![("nested_loop", Json::List(step.tables.iter().map(of).collect()))]
+        }
+        Operator::Lookup { .. }
+        | Operator::Lateral { .. }
+        | Operator::HashJoin { .. }
+        | Operator::LoopJoin { .. } => {
+            let mut list = Vec::new();
+            nested(step, None, &mut list);
+            vec![("nested_loop", Json::List(list))]
+        }
+        Operator::Filter { .. } => {
+            under("filter", vec![("attached_condition", Json::Text(step.words.join(" and ")))])
+        }
+        Operator::Aggregate(_) => {
+            let pushed = step.manner == Manner::DataNodes;
+            let temporary = !step.words.is_empty() && !pushed;
+            let mut fields = vec![("using_temporary_table", Json::yes(temporary))];
+            if !step.words.is_empty() {
+                fields.push(("group_by", Json::texts(&step.words)));
+            }
+            under("grouping_operation", fields)
+        }
+        Operator::Window(windows) => {
+            let functions = Json::number(windows.results);
+            under("windowing", vec![("functions", functions)])
+        }
+        Operator::Sort { .. } => {
+            let keys = Json::texts(&step.words);
+            let fields = vec![("using_filesort", Json::yes(true)), ("order_by", keys)];
+            under("ordering_operation", fields)
+        }
+        Operator::Distinct { .. } => {
+            under("duplicates_removal", vec![("using_temporary_table", Json::yes(true))])
+        }
+        Operator::Project { .. } => inputs().collect(),
+        Operator::Limit { .. } => under("limit", Vec::new()),
+        Operator::Recursive(_) => {
+            let parts = step.inputs.iter().map(|input| Json::Object(of_step(input)));
+            vec![("recursive", Json::List(parts.collect()))]
+        }
+        Operator::Set { .. } => {
+            vec![("union_result", Json::Object(union(step)))]
+        }
+    }
+}
+
+/// A set operation: its first part has no number of its own.
+fn union(step: &Step<'_>) -> Fields {
+    let inputs = step.inputs.iter().flat_map(of_step).collect();
+    let first = Json::Object(vec![("query_block", Json::Object(inputs))]);
+    let rest = step
+        .blocks
+        .iter()
+        .map(|block| Json::Object(vec![("query_block", Json::Object(fields_of(block)))]));
+    let specifications = std::iter::once(first).chain(rest).collect();
+    vec![("nines", nines(step)), ("query_specifications", Json::List(specifications))]
+}
+
+/// The tables of joins, in the order of work; `join` is what the one above says of the last.
+fn nested(step: &Step<'_>, join: Option<&Step<'_>>, list: &mut Vec<Json>) {
+    let object = |fields: Fields| Json::Object(fields);
+    match step.operator {
+        Operator::HashJoin { .. } | Operator::LoopJoin { .. } => {
+            nested(&step.inputs[0], None, list);
+            nested(&step.inputs[1], Some(step), list);
+        }
+        Operator::Lookup { .. } | Operator::Lateral { .. } => {
+            nested(&step.inputs[0], None, list);
+            let fields = table(step, step.tables.first(), join);
+            list.push(object(vec![("table", object(fields))]));
+        }
+        Operator::Scan(_) | Operator::Derived(_) | Operator::Virtual(_) => {
+            let fields = table(step, step.tables.first(), join);
+            list.push(object(vec![("table", object(fields))]));
+        }
+        _ => {
+            let mut fields = of_step(step);
+            fields.extend(join.map(|join| ("joined", nines(join))));
+            list.push(object(fields));
+        }
+    }
+}
+
+/// The object of a table.
+fn table(step: &Step<'_>, facts: Option<&Facts<'_>>, join: Option<&Step<'_>>) -> Fields {
+    let name = match (step.operator, facts) {
+        (_, Some(facts)) => facts.scan.alias.clone(),
+        (Operator::Derived(scan) | Operator::Lateral { scan, .. }, _) => scan.alias.clone(),
+        (Operator::Virtual(scan), _) => scan.alias.clone(),
+        (Operator::JsonTable(_), _) => "json_table".to_owned(),
+        _ => "<recursive>".to_owned(),
+    };
+    let mut fields = vec![("table_name", Json::Text(name))];
+    if let Some(facts) = facts {
+        fields.push(("partitions", Json::texts(&facts.partitions)));
+    }
+    fields.push(("access_type", Json::text(facts.map_or("ALL", |facts| facts.access))));
+    if let Some(facts) = facts {
+        if !facts.possible_keys.is_empty() {
+            fields.push(("possible_keys", Json::texts(&facts.possible_keys)));
+        }
+        if let Some(key) = &facts.key {
+            fields.push(("key", Json::text(key)));
+            fields.push(("used_key_parts", Json::texts(&facts.parts)));
+        }
+        if let Some(length) = facts.key_length {
+            fields.push(("key_length", Json::Text(length.to_string())));
+        }
+        if !facts.compared.is_empty() {
+            fields.push(("ref", Json::texts(&facts.compared)));
+        }
+    }
+    let estimate = step.estimate;
+    fields.push(("rows_examined_per_scan", Json::number(estimate.examined.round().max(1.0))));
+    fields.push(("rows_produced_per_join", Json::number(estimate.rows.round().max(1.0))));
+    fields.push(("filtered", Json::Text(format!("{:.2}", estimate.share * 100.0))));
+    if let Some(join) = join {
+        let hash = matches!(join.operator, Operator::HashJoin { .. });
+        fields.push(("using_join_buffer", Json::text(if hash { "hash join" } else { "all rows" })));
+    }
+    let prefix = Json::Text(cost(join.map_or(estimate.cost, |join| join.estimate.cost)));
+    fields.push(("cost_info", Json::Object(vec![("prefix_cost", prefix)])));
+    if let Some(facts) = facts {
+        let columns = &facts.scan.definition.columns;
+        let used: Vec<String> =
+            facts.scan.wanted.iter().map(|at| columns[*at].name.clone()).collect();
+        fields.push(("used_columns", Json::texts(&used)));
+        let kept = facts.kept.iter().map(|(text, _)| text);
+        let all: Vec<&str> = facts.pushed.iter().chain(kept).map(String::as_str).collect();
+        if !all.is_empty() {
+            fields.push(("attached_condition", Json::Text(all.join(" and "))));
+        }
+    }
+    fields.push(("nines", nines(step)));
+    fields.extend(join.map(|join| ("joined", nines(join))));
+    if let Some(block) = step.blocks.first() {
+        let block = vec![("query_block", Json::Object(fields_of(block)))];
+        fields.push(("materialized_from_subquery", Json::Object(block)));
+    }
+    fields
+}
+
+/// What MySQL has no words for.
+fn nines(step: &Step<'_>) -> Json {
+    let mut fields: Fields = Vec::new();
+    let reads = matches!(step.operator, Operator::Scan(_) | Operator::Edges { .. });
+    let place = match step.operator {
+        _ if reads || step.manner == Manner::DataNodes => "data nodes",
+        Operator::Lookup { .. } => "data nodes, joined in the SQL node",
+        _ => "SQL node",
+    };
+    fields.push(("runs_on", Json::text(place)));
+    let manner = match step.manner {
+        Manner::Rows => "rows",
+        Manner::Columns => "columns",
+        Manner::DataNodes => "grouped in data nodes",
+    };
+    fields.push(("manner", Json::text(manner)));
+    let is_join = matches!(step.operator, Operator::HashJoin { .. } | Operator::LoopJoin { .. });
+    if is_join && !step.words.is_empty() {
+        fields.push(("condition", Json::Text(step.words.join(" and "))));
+    }
+    if let [facts] = step.tables.as_slice() {
+        if !facts.implied.is_empty() {
+            fields.push(("range", Json::texts(&facts.implied)));
+        }
+        if !facts.pushed.is_empty() {
+            fields.push(("pushed_conditions", Json::texts(&facts.pushed)));
+        }
+        let kept = facts.kept.iter().map(|(text, why)| {
+            Json::Object(vec![("condition", Json::text(text)), ("why_not", Json::text(why))])
+        });
+        if !facts.kept.is_empty() {
+            fields.push(("not_pushed", Json::List(kept.collect())));
+        }
+        if !facts.told.is_empty() {
+            fields.push(("keys_told", Json::texts(&facts.told)));
+        }
+        if facts.is_limited() {
+            fields.push(("pushed_limit", Json::yes(true)));
+        }
+    }
+    if let Some(why) = &step.obstacle {
+        fields.push(("why_not_pushed", Json::text(why)));
+    }
+    fields.extend(actual(step));
+    Json::Object(fields)
+}
+
+fn actual(step: &Step<'_>) -> Fields {
+    let Some(Some(done)) = step.done else { return Vec::new() };
+    let (first, last) = times(&done);
+    let mut fields = vec![
+        ("actual_rows", Json::number(done.rows as f64 / done.loops.max(1) as f64)),
+        ("actual_loops", Json::number(done.loops)),
+        ("actual_first_row_ms", Json::Plain(first)),
+        ("actual_last_row_ms", Json::Plain(last)),
+    ];
+    if done.traffic.messages > 0 {
+        let traffic = vec![
+            ("rows_read_in_data_nodes", Json::number(done.traffic.examined)),
+            ("rows_sent", Json::number(done.traffic.rows)),
+            ("bytes_sent", Json::number(done.traffic.bytes)),
+            ("messages", Json::number(done.traffic.messages)),
+        ];
+        fields.push(("data_nodes", Json::Object(traffic)));
+    }
+    if let [facts] = step.tables.as_slice()
+        && facts.key_sets > 0
+    {
+        fields.push(("key_sets_told", Json::number(facts.key_sets)));
+    }
+    fields
+}

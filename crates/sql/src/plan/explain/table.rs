@@ -1,0 +1,279 @@
+//! The traditional form: a line for each table.
+
+use sqltype::{Datum, SqlType};
+
+use crate::execute::rehearse::Manner;
+use crate::plan::explain::facts::Facts;
+use crate::plan::explain::{Block, Explanation, Step};
+use crate::plan::operator::Operator;
+use crate::result::ResultColumn;
+
+/// A line.
+#[derive(Default)]
+struct Line {
+    id: Option<u32>,
+    select_type: &'static str,
+    table: Option<String>,
+    partitions: Option<String>,
+    kind: Option<&'static str>,
+    possible_keys: Option<String>,
+    key: Option<String>,
+    key_length: Option<String>,
+    compared: Option<String>,
+    rows: Option<u64>,
+    filtered: Option<f64>,
+    extra: Vec<String>,
+}
+
+/// Columns and rows.
+pub(super) fn rows(explanation: &Explanation<'_>) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
+    let text = |name: &str| ResultColumn::new(name, SqlType::text(4_096));
+    let number = |name: &str| ResultColumn::new(name, SqlType::big_int());
+    let filtered = SqlType { decimals: 2, ..SqlType::double() };
+    let columns = vec![
+        number("id"),
+        text("select_type"),
+        text("table"),
+        text("partitions"),
+        text("type"),
+        text("possible_keys"),
+        text("key"),
+        text("key_len"),
+        text("ref"),
+        number("rows"),
+        ResultColumn::new("filtered", filtered),
+        text("Extra"),
+    ];
+    let mut lines = Vec::new();
+    if let Some((word, table)) = explanation.into {
+        lines.push(Line {
+            id: Some(explanation.block.id),
+            select_type: word,
+            table: Some(table.clone()),
+            kind: Some("ALL"),
+            ..Line::default()
+        });
+    }
+    let values =
+        matches!(&explanation.block.root.operator, Operator::Rows(rows) if rows.is_empty());
+    if explanation.into.is_none() || !values {
+        block_lines(&explanation.block, &mut lines);
+    }
+    (columns, lines.into_iter().map(Line::into_row).collect())
+}
+
+impl Line {
+    fn into_row(self) -> Vec<Datum> {
+        let text = |text: Option<String>| text.map_or(Datum::Null, |text| Datum::text(&text));
+        let extra = (!self.extra.is_empty()).then(|| self.extra.join("; "));
+        vec![
+            self.id.map_or(Datum::Null, |id| Datum::UInt(id.into())),
+            Datum::text(self.select_type),
+            text(self.table),
+            text(self.partitions),
+            self.kind.map_or(Datum::Null, Datum::text),
+            text(self.possible_keys),
+            text(self.key),
+            text(self.key_length),
+            text(self.compared),
+            self.rows.map_or(Datum::Null, Datum::UInt),
+            self.filtered.map_or(Datum::Null, Datum::Double),
+            text(extra),
+        ]
+    }
+}
+
+fn block_lines(block: &Block<'_>, lines: &mut Vec<Line>) {
+    let mut blocks = Vec::new();
+    let mut extra = Vec::new();
+    step_lines(&block.root, (block.id, block.kind), &mut extra, lines, &mut blocks);
+    blocks.into_iter().for_each(|block| block_lines(block, lines));
+    if let Some(ids) = union_of(&block.root) {
+        let ids: Vec<String> =
+            std::iter::once(block.id).chain(ids).map(|id| id.to_string()).collect();
+        lines.push(Line {
+            select_type: "UNION RESULT",
+            table: Some(format!("<union{}>", ids.join(","))),
+            kind: Some("ALL"),
+            extra: vec!["Using temporary".to_owned()],
+            ..Line::default()
+        });
+    }
+    block.subqueries.iter().for_each(|subquery| block_lines(&subquery.block, lines));
+}
+
+/// The numbers of the parts of a set operation that is more than one part after the other.
+fn union_of(step: &Step<'_>) -> Option<Vec<u32>> {
+    use crate::plan::operator::SetKind;
+    match step.operator {
+        Operator::Set { rest, .. } if rest.iter().any(|(kind, _)| *kind != SetKind::UnionAll) => {
+            Some(step.blocks.iter().map(|block| block.id).collect())
+        }
+        Operator::Sort { .. } | Operator::Limit { .. } | Operator::Project { .. } => {
+            step.inputs.first().and_then(union_of)
+        }
+        _ => None,
+    }
+}
+
+type Owner = (u32, &'static str);
+
+fn step_lines<'s, 'p>(
+    step: &'s Step<'p>,
+    owner: Owner,
+    extra: &mut Vec<String>,
+    lines: &mut Vec<Line>,
+    blocks: &mut Vec<&'s Block<'p>>,
+) {
+    let line = |table: String, kind, more: Vec<String>| Line {
+        id: Some(owner.0),
+        select_type: owner.1,
+        table: Some(table),
+        kind: Some(kind),
+        extra: more,
+        ..Line::default()
+    };
+    match step.operator {
+        Operator::Nothing { .. } | Operator::Rows(_) => {
+            let mut all = vec!["No tables used".to_owned()];
+            all.append(extra);
+            let (id, select_type) = (Some(owner.0), owner.1);
+            lines.push(Line { id, select_type, extra: all, ..Line::default() });
+        }
+        Operator::Scan(_) => {
+            let facts = &step.tables[0];
+            let mut all = notes(step, facts);
+            all.append(extra);
+            lines.push(table_line(step, facts, owner, all));
+        }
+        Operator::Edges { .. } => {
+            for facts in &step.tables {
+                let mut all = vec![facts.edge().to_owned()];
+                all.append(extra);
+                lines.push(table_line(step, facts, owner, all));
+            }
+        }
+        Operator::Lookup { .. } => {
+            step_lines(&step.inputs[0], owner, extra, lines, blocks);
+            let facts = &step.tables[0];
+            let mut all = notes(step, facts);
+            all.push("Batched lookups".to_owned());
+            lines.push(table_line(step, facts, owner, all));
+        }
+        Operator::Virtual(scan) => {
+            let mut all = vec!["Computed".to_owned()];
+            all.append(extra);
+            lines.push(line(scan.alias.clone(), "ALL", all));
+        }
+        Operator::JsonTable(_) => {
+            let mut all = vec!["Table function: json_table".to_owned()];
+            all.append(extra);
+            lines.push(line(String::new(), "ALL", all));
+        }
+        Operator::WorkTable { .. } => {
+            let mut all = vec!["Recursive".to_owned()];
+            all.append(extra);
+            lines.push(line("<recursive>".to_owned(), "ALL", all));
+        }
+        Operator::Derived(scan) => {
+            let rows = Some(step.estimate.rows.round() as u64);
+            let of_table = line(format!("<{}>", scan.alias), "ALL", std::mem::take(extra));
+            lines.push(Line { rows, ..of_table });
+            blocks.extend(&step.blocks);
+        }
+        Operator::Lateral { scan, .. } => {
+            step_lines(&step.inputs[0], owner, extra, lines, blocks);
+            lines.push(line(format!("<{}>", scan.alias), "ALL", vec!["Lateral".to_owned()]));
+            blocks.extend(&step.blocks);
+        }
+        Operator::HashJoin { .. } | Operator::LoopJoin { .. } => {
+            step_lines(&step.inputs[0], owner, extra, lines, blocks);
+            let hash = matches!(step.operator, Operator::HashJoin { .. });
+            let note = if hash { "Using join buffer (hash join)" } else { "Using join buffer" };
+            step_lines(&step.inputs[1], owner, &mut vec![note.to_owned()], lines, blocks);
+        }
+        _ => {
+            extra.extend(note_of(step));
+            let inputs = step.inputs.iter();
+            inputs.for_each(|input| step_lines(input, owner, extra, lines, blocks));
+            blocks.extend(&step.blocks);
+        }
+    }
+}
+
+fn table_line(step: &Step<'_>, facts: &Facts<'_>, owner: Owner, extra: Vec<String>) -> Line {
+    let list = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
+    let partitions = &facts.partitions;
+    let partitions = match partitions.len() {
+        0..=8 => partitions.join(","),
+        count => format!("{} to {}", partitions[0], partitions[count - 1]),
+    };
+    Line {
+        id: Some(owner.0),
+        select_type: owner.1,
+        table: Some(facts.scan.alias.clone()),
+        partitions: Some(partitions),
+        kind: Some(facts.access),
+        possible_keys: list(&facts.possible_keys),
+        key: facts.key.clone(),
+        key_length: facts.key_length.map(|length| length.to_string()),
+        compared: list(&facts.compared),
+        rows: Some(step.estimate.examined.round().max(1.0) as u64),
+        filtered: Some((step.estimate.share * 10_000.0).round() / 100.0),
+        extra,
+    }
+}
+
+/// What Extra says of the reading of a table.
+fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !facts.pushed.is_empty() {
+        notes.push(match facts.pushed.as_slice() {
+            [one] if one.starts_with('(') => format!("Using pushed condition {one}"),
+            all => format!("Using pushed condition ({})", all.join(" and ")),
+        });
+    }
+    if !facts.kept.is_empty() {
+        let by_key = facts.joined || matches!(facts.access, "const" | "eq_ref");
+        let why = |(text, why): &(String, String)| match why.starts_with(text.as_str()) {
+            true => why.clone(),
+            false => format!("{text}: {why}"),
+        };
+        notes.push(match by_key {
+            true => "Using where".to_owned(),
+            false => {
+                let whys: Vec<String> = facts.kept.iter().map(why).collect();
+                format!("Using where (not pushed: {})", whys.join(", "))
+            }
+        });
+    }
+    if facts.is_limited() {
+        notes.push("Pushed limit".to_owned());
+    }
+    if !facts.told.is_empty() {
+        notes.push(format!("Keys of a join told ({})", facts.told.join(",")));
+    }
+    if step.manner == Manner::Columns {
+        notes.push("On columns".to_owned());
+    }
+    notes
+}
+
+/// What Extra says of an operator over one input.
+fn note_of(step: &Step<'_>) -> Option<String> {
+    let word = match step.operator {
+        Operator::Aggregate(_) if step.manner == Manner::DataNodes => "Pushed aggregate",
+        Operator::Aggregate(_) => {
+            return Some(match &step.obstacle {
+                Some(why) => format!("Using temporary (aggregate not pushed: {why})"),
+                None => "Using temporary".to_owned(),
+            });
+        }
+        Operator::Window(_) => "Using temporary; Using filesort",
+        Operator::Filter { .. } => "Using where",
+        Operator::Sort { .. } => "Using filesort",
+        Operator::Distinct { .. } => "Distinct",
+        _ => return None,
+    };
+    Some(word.to_owned())
+}

@@ -1,0 +1,279 @@
+//! The form of a tree: a line for each operator, those that give it rows below it.
+
+use crate::execute::observe::Done;
+use crate::execute::rehearse::Manner;
+use crate::plan::explain::facts::Facts;
+use crate::plan::explain::{Block, Explanation, Step, number};
+use crate::plan::operator::{AccessPath, Operator, SetKind};
+
+/// The whole text.
+pub(super) fn text(explanation: &Explanation<'_>) -> String {
+    let mut text = String::new();
+    match explanation.into {
+        Some((word, table)) => {
+            let word = if *word == "REPLACE" { "Replace" } else { "Insert" };
+            line(&mut text, 0, &format!("{word} into {table}"));
+            let values =
+                matches!(explanation.block.root.operator, Operator::Rows(rows) if rows.is_empty());
+            if !values {
+                block(&explanation.block, 1, &mut text);
+            }
+        }
+        None => block(&explanation.block, 0, &mut text),
+    }
+    text
+}
+
+fn line(text: &mut String, depth: usize, what: &str) {
+    text.push_str(&"    ".repeat(depth));
+    text.push_str("-> ");
+    text.push_str(what);
+    text.push('\n');
+}
+
+fn block(block: &Block<'_>, depth: usize, text: &mut String) {
+    step(&block.root, depth, text);
+    for subquery in &block.subqueries {
+        let runs = match (subquery.correlated, &subquery.at_once) {
+            (false, _) => "runs once",
+            (true, None) => "dependent, runs for each row",
+            (true, Some(_)) => "dependent, runs for each row while these are few",
+        };
+        line(
+            text,
+            depth,
+            &format!("Select #{} (subquery in condition; {runs})", subquery.block.id),
+        );
+        self::block(&subquery.block, depth + 1, text);
+        if let Some(at_once) = &subquery.at_once {
+            line(text, depth, &format!("Select #{} for all rows at once", subquery.block.id));
+            step(at_once, depth + 1, text);
+        }
+    }
+}
+
+fn step(of: &Step<'_>, depth: usize, text: &mut String) {
+    // What only puts values in another place is not worth a line.
+    if let (Operator::Project { .. }, [input]) = (of.operator, of.inputs.as_slice()) {
+        return step(input, depth, text);
+    }
+    let mut depth = depth;
+    // Conditions of a table that are left to the SQL node, as an operator above its reading.
+    if let [facts] = of.tables.as_slice()
+        && !facts.kept.is_empty()
+    {
+        let conditions: Vec<&str> = facts.kept.iter().map(|(text, _)| text.as_str()).collect();
+        let mut whys: Vec<String> = Vec::new();
+        for (condition, why) in &facts.kept {
+            let why = why.strip_prefix(condition.as_str()).unwrap_or(why).trim_start_matches(": ");
+            if !whys.iter().any(|known| known == why) {
+                whys.push(why.to_owned());
+            }
+        }
+        let conditions = conditions.join(" and ");
+        line(text, depth, &format!("Filter: {conditions} [SQL node: {}]", whys.join("; ")));
+        depth += 1;
+    }
+    let what = format!("{}{}{}{}", title(of), place(of), estimate(of), actual(of));
+    line(text, depth, &what);
+    if matches!(of.operator, Operator::Edges { .. }) {
+        for facts in &of.tables {
+            let reading = reading(facts);
+            line(text, depth + 1, &format!("{}: {reading} [data nodes]", facts.edge()));
+        }
+    }
+    of.inputs.iter().for_each(|input| step(input, depth + 1, text));
+    of.blocks.iter().for_each(|inner| block(inner, depth + 1, text));
+}
+
+fn title(of: &Step<'_>) -> String {
+    let words = |joiner: &str| of.words.join(joiner);
+    let with = |title: &str, joiner: &str| match of.words.is_empty() {
+        true => title.to_owned(),
+        false => format!("{title}: {}", words(joiner)),
+    };
+    let side = |outer: bool| if outer { "left" } else { "inner" };
+    match of.operator {
+        Operator::Nothing { .. } | Operator::Rows(_) => "Rows fetched before execution".to_owned(),
+        Operator::Scan(_) => reading(&of.tables[0]),
+        Operator::Edges { .. } => "Aggregate at the edge of indexes".to_owned(),
+        Operator::Virtual(scan) => with(&format!("Computed table {}", scan.alias), " and "),
+        Operator::JsonTable(_) => "Materialize table function: json_table".to_owned(),
+        Operator::WorkTable { .. } => "Scan new records of the recursive table".to_owned(),
+        Operator::Recursive(_) => "Repeat until convergence".to_owned(),
+        Operator::Lateral { scan, join, .. } => {
+            format!("Nested loop {} join: {} for each row", side(join.outer), scan.alias)
+        }
+        Operator::Derived(scan) => {
+            let filter = match of.words.is_empty() {
+                true => String::new(),
+                false => format!(", filter: {}", words(" and ")),
+            };
+            format!("Table {} materialized{filter}", scan.alias)
+        }
+        Operator::Lookup { join, .. } => {
+            let reading = reading(&of.tables[0]);
+            format!("Nested loop {} join: {reading}, in batches", side(join.outer))
+        }
+        Operator::HashJoin { join, .. } => {
+            with(&format!("Hash {} join", side(join.outer)), " and ")
+        }
+        Operator::LoopJoin { join, .. } => {
+            with(&format!("Block {} join", side(join.outer)), " and ")
+        }
+        Operator::Filter { .. } => with("Filter", " and "),
+        Operator::Aggregate(_) => match of.manner {
+            Manner::DataNodes => with("Merge of pushed aggregates", ", "),
+            _ if of.words.is_empty() => "Aggregate".to_owned(),
+            _ => with("Group aggregate", ", "),
+        },
+        Operator::Window(windows) => {
+            let sorts = windows.steps.iter().filter(|step| step.sort.is_some()).count();
+            format!("Window functions: {} with {sorts} sorts", windows.results)
+        }
+        Operator::Project { .. } => "Project".to_owned(),
+        Operator::Sort { limit, .. } => {
+            let limited = if limit.is_some() { ", limit input" } else { "" };
+            format!("{}{limited}", with("Sort", ", "))
+        }
+        Operator::Distinct { .. } => "Remove duplicates".to_owned(),
+        Operator::Limit { bounds, .. } => {
+            let count = bounds.count.as_ref().and_then(|count| count.expression.as_constant());
+            match count {
+                Some(count) => {
+                    let shown = format!("{count:?}");
+                    let digits: String = shown.chars().filter(char::is_ascii_digit).collect();
+                    format!("Limit: {digits} row(s)")
+                }
+                None => "Limit".to_owned(),
+            }
+        }
+        Operator::Set { rest, .. } => match rest.first().map(|(kind, _)| *kind) {
+            Some(SetKind::UnionAll) => "Union all".to_owned(),
+            Some(SetKind::Except | SetKind::ExceptAll) => "Except".to_owned(),
+            Some(SetKind::Intersect | SetKind::IntersectAll) => "Intersect".to_owned(),
+            _ => "Union with deduplication".to_owned(),
+        },
+    }
+}
+
+/// Where an operator runs.
+fn place(of: &Step<'_>) -> String {
+    let why = match &of.obstacle {
+        Some(why) => format!("; not pushed: {why}"),
+        None => String::new(),
+    };
+    match (of.operator, of.manner) {
+        (Operator::Scan(_), manner) => {
+            let partitions = partitions(&of.tables[0]);
+            let manner = match manner {
+                Manner::Rows => "rows",
+                Manner::Columns => "columns",
+                Manner::DataNodes => "grouped there",
+            };
+            format!(" [data nodes: {partitions}; {manner}]")
+        }
+        (Operator::Lookup { .. }, _) => {
+            format!(" [data nodes: {}; SQL node joins rows]", partitions(&of.tables[0]))
+        }
+        (Operator::Aggregate(_), Manner::DataNodes) => " [data nodes, SQL node]".to_owned(),
+        (
+            Operator::Aggregate(_) | Operator::HashJoin { .. } | Operator::LoopJoin { .. },
+            manner,
+        )
+        | (Operator::Filter { .. }, manner) => match manner {
+            Manner::Columns => format!(" [SQL node: columns{why}]"),
+            _ => format!(" [SQL node: rows{why}]"),
+        },
+        _ => " [SQL node]".to_owned(),
+    }
+}
+
+fn partitions(facts: &Facts<'_>) -> String {
+    match facts.partitions.as_slice() {
+        [] => "no partition".to_owned(),
+        [one] => one.clone(),
+        [first, .., last] => {
+            let all = usize::from(facts.scan.definition.table.partition_count);
+            match facts.partitions.len() == all {
+                true => format!("all of {first}-{last}"),
+                false => facts.partitions.join(","),
+            }
+        }
+    }
+}
+
+/// How a table is read.
+fn reading(facts: &Facts<'_>) -> String {
+    let (name, key) = (&facts.scan.alias, facts.key.as_deref().unwrap_or_default());
+    let mut what = match facts.access {
+        "const" | "eq_ref" => format!("Single-row lookup on {name} using {key}"),
+        "ref" => format!("Index lookup on {name} using {key}"),
+        "index" => format!("Index scan on {name} using {key}"),
+        "range" => format!("Index range scan on {name} using {key}"),
+        _ => format!("Table scan on {name}"),
+    };
+    if !facts.compared.is_empty() {
+        let pairs = facts.parts.iter().zip(&facts.compared);
+        let pairs: Vec<String> = pairs.map(|(part, value)| format!("{part}={value}")).collect();
+        what.push_str(&format!(" ({})", pairs.join(", ")));
+    }
+    let ranged = matches!(facts.scan.path, AccessPath::Ranges { .. });
+    if !facts.implied.is_empty() && ranged {
+        what.push_str(&format!(", range is {}", facts.implied.join(" and ")));
+    }
+    if !facts.pushed.is_empty() {
+        what.push_str(&format!(", pushed condition: {}", facts.pushed.join(" and ")));
+    }
+    if !facts.told.is_empty() {
+        what.push_str(&format!(", keys of a join told: {}", facts.told.join(", ")));
+    }
+    if facts.is_limited() {
+        what.push_str(", pushed limit");
+    }
+    what
+}
+
+fn estimate(of: &Step<'_>) -> String {
+    format!("  (cost={} rows={})", number(of.estimate.cost), number(of.estimate.rows))
+}
+
+/// What it has done.
+fn actual(of: &Step<'_>) -> String {
+    let Some(done) = of.done else { return String::new() };
+    let Some(done) = done else {
+        // What data nodes do for the operator above is told there.
+        let below = matches!(of.operator, Operator::Scan(_)) && of.manner == Manner::DataNodes;
+        return if below { " (see above)" } else { " (never executed)" }.to_owned();
+    };
+    let loops = done.loops.max(1);
+    let rows = number(done.rows as f64 / loops as f64);
+    let (first, last) = times(&done);
+    let mut text = format!(" (actual time={first}..{last} rows={rows} loops={})", done.loops);
+    let traffic = done.traffic;
+    if traffic.messages > 0 {
+        let read = match traffic.examined {
+            0 => String::new(),
+            examined => format!("read {examined} rows; "),
+        };
+        text.push_str(&format!(
+            " (data nodes: {read}sent {} rows, {} bytes in {} messages)",
+            traffic.rows, traffic.bytes, traffic.messages
+        ));
+    }
+    if let [facts] = of.tables.as_slice()
+        && facts.key_sets > 0
+    {
+        text.push_str(&format!(" (told {} sets of keys)", facts.key_sets));
+    }
+    text
+}
+
+/// Milliseconds until the first row and until the last, of a loop on average.
+pub(super) fn times(done: &Done) -> (String, String) {
+    let of_loop = |time: stdx::Duration| {
+        let micros = time.as_micros() as f64 / done.loops.max(1) as f64;
+        format!("{:.3}", micros / 1_000.0)
+    };
+    (of_loop(done.first), of_loop(done.last))
+}
