@@ -442,6 +442,7 @@ fn compare_large(server: &Server) {
 
 /// That it is the data nodes which compute.
 fn assert_pushed(session: &mut Session) {
+    session.query("SET nines_pushdown = ON").unwrap_or_else(|error| panic!("{error}"));
     let mut extra = |query: &str| {
         let rows = session.query(&format!("EXPLAIN {query}"));
         let rows = rows.unwrap_or_else(|error| panic!("{error}"));

@@ -62,3 +62,15 @@ pub(super) fn why_not(expression: &Expression) -> &'static str {
         _ => "data nodes do not evaluate this",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_names_the_part_if_there_is_one() {
+        let part = Obstacle { part: Some("substring(`t`.`a`,1)".into()), why: "not there" };
+        assert_eq!(part.to_string(), "substring(`t`.`a`,1): not there");
+        assert_eq!(Obstacle::because("too large").to_string(), "too large");
+    }
+}

@@ -190,7 +190,11 @@ fn compared(teller: &Teller<'_>, scan: &TableScan, key: Option<&KeyDefinition>) 
 fn partitions(scan: &TableScan) -> Vec<String> {
     let table = &scan.definition.table;
     let all = || (0..table.partition_count).map(|at| format!("p{at}")).collect();
-    let AccessPath::Primary { keys } = &scan.path else { return all() };
+    let keys = match &scan.path {
+        AccessPath::Primary { keys } => keys,
+        AccessPath::Unique { .. } => return vec!["1 by key".to_owned()],
+        AccessPath::Ranges { .. } | AccessPath::Full => return all(),
+    };
     let mut found: Vec<String> = Vec::new();
     for key in keys {
         let types = table.primary_key.iter().filter_map(|column| {
