@@ -453,8 +453,8 @@ fn assert_pushed(session: &mut Session) {
     assert!(extra(grouped).contains("Pushed aggregate"), "{}", extra(grouped));
     let filtered = "SELECT * FROM d.t WHERE price > 1.5";
     assert!(extra(filtered).contains("pushed condition"), "{}", extra(filtered));
-    let distinct = "SELECT COUNT(DISTINCT word) FROM d.t";
-    assert!(!extra(distinct).contains("Pushed aggregate"), "{}", extra(distinct));
+    let others = "SELECT GROUP_CONCAT(word) FROM d.t";
+    assert!(!extra(others).contains("Pushed aggregate"), "{}", extra(others));
 }
 
 /// Pairs that say the same: with a subquery for each row, and without.
