@@ -160,20 +160,15 @@ fn step_lines<'s, 'p>(
             all.push("Batched lookups".to_owned());
             lines.push(table_line(step, facts, owner, all));
         }
-        Operator::Virtual(scan) => {
-            let mut all = vec!["Computed".to_owned()];
+        Operator::Virtual(_) | Operator::JsonTable(_) | Operator::WorkTable { .. } => {
+            let (table, note) = match step.operator {
+                Operator::Virtual(scan) => (scan.alias.clone(), "Computed"),
+                Operator::JsonTable(_) => (String::new(), "Table function: json_table"),
+                _ => ("<recursive>".to_owned(), "Recursive"),
+            };
+            let mut all = vec![note.to_owned()];
             all.append(extra);
-            lines.push(line(scan.alias.clone(), "ALL", all));
-        }
-        Operator::JsonTable(_) => {
-            let mut all = vec!["Table function: json_table".to_owned()];
-            all.append(extra);
-            lines.push(line(String::new(), "ALL", all));
-        }
-        Operator::WorkTable { .. } => {
-            let mut all = vec!["Recursive".to_owned()];
-            all.append(extra);
-            lines.push(line("<recursive>".to_owned(), "ALL", all));
+            lines.push(line(table, "ALL", all));
         }
         Operator::Derived(scan) => {
             let rows = Some(step.estimate.rows.round() as u64);
