@@ -1,8 +1,11 @@
-//! What benches share: figures and their report, one partition, two replicas in one thread,
-//! messages as bytes.
+//! What benches share: figures and their report, one partition, two replicas in one thread, a whole
+//! cluster in one thread and its client, messages as bytes.
 
+pub mod client;
+pub mod cluster;
 pub mod codec;
 pub mod disk;
 pub mod measure;
+pub mod paths;
 pub mod replicas;
 pub mod storage;

@@ -24,13 +24,14 @@ struct Need {
 }
 
 /// What is asked for by a program's name may come from anywhere, not only from Debian.
-const NEEDS: [Need; 15] = [
+const NEEDS: [Need; 16] = [
     Need { found: || in_path("ip") && in_path("tc"), package: "iproute2" },
     Need { found: || in_path("nsenter") && in_path("setpriv"), package: "util-linux" },
     Need { found: || in_path("sysbench"), package: "sysbench" },
     Need { found: || in_path("mysql") && in_path("mysqldump"), package: "mariadb-client" },
     Need { found: || in_path("mariadb-install-db"), package: "mariadb-server" },
     Need { found: || in_path("openssl"), package: "openssl" },
+    Need { found: || in_path("valgrind"), package: "valgrind" },
     Need { found: || in_path("gcc"), package: "gcc" },
     Need { found: || in_path("curl"), package: "curl" },
     Need { found: || in_path("pkg-config"), package: "pkg-config" },

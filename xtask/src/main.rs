@@ -1,5 +1,5 @@
-//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `previous`, `clients`,
-//! `fmt`.
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `bench`, `previous`,
+//! `clients`, `fmt`.
 //!
 //! # Owns
 //! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool answers on standard output")]
 #![expect(clippy::print_stderr, reason = "a command-line tool complains on standard error")]
 
+mod bench;
 mod clients;
 mod previous;
 mod steps;
@@ -32,6 +33,10 @@ usage: cargo xtask COMMAND [OPTIONS]
                                     a sub-command of the simulator may come first (default: run)
   chaos [--minutes N]               kill, freeze and stop the processes of a real cluster under
                                     load, cut and slow its network, fill its disk (default: 10)
+  bench instructions [--write] [--only TEXT] [--keep FOLDER]
+                                    count the instructions of statements and compare them with
+                                    bench/instructions.txt, or write that; --keep leaves there
+                                    what callgrind says of each function
   previous                          find or build an earlier version of the program, for the tests
                                     of two versions in one cluster
   clients                           install what the tests with real clients need
@@ -66,6 +71,7 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
         }
         "sim" => steps::sim(&Workspace::load()?, rest),
         "chaos" => steps::chaos(&Workspace::load()?, minutes(rest)?),
+        "bench" => bench::run(&Workspace::load()?, rest),
         "clients" if rest.is_empty() => {
             clients::install(&Workspace::load()?.root)?;
             Ok(ExitCode::SUCCESS)

@@ -189,7 +189,7 @@ fn folder(root: &Path, get: impl Fn(&str) -> Option<String>) -> PathBuf {
 }
 
 /// Where this workspace is built.
-fn target(root: &Path, environment: &[(&str, String)]) -> PathBuf {
+pub(crate) fn target(root: &Path, environment: &[(&str, String)]) -> PathBuf {
     let chosen = environment.iter().find(|(key, _)| *key == "CARGO_TARGET_DIR");
     let chosen = chosen.map(|(_, value)| value.clone());
     let chosen = chosen.or_else(|| env::var("CARGO_TARGET_DIR").ok());

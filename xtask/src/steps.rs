@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::bench::instructions::{self, Verdict};
 use crate::workspace::{Workspace, cargo};
 use crate::{clients, previous, tidy};
 
@@ -40,6 +41,8 @@ enum Outcome {
 enum Action {
     Cargo(Vec<String>),
     Tidy,
+    /// Counts instructions and compares them with the record.
+    Instructions,
     /// Installs what the tests with real clients need.
     Clients,
     /// Looks for an earlier version of the program.
@@ -81,7 +84,7 @@ pub(crate) fn test(workspace: &Workspace, options: &TestOptions) -> Result<ExitC
             Outcome::Skipped(reason) => format!("  ({reason})"),
         };
         let seconds = elapsed.as_secs_f64();
-        println!("  {name:<11} {:<7} {seconds:>7.1} s{detail}", word(outcome));
+        println!("  {name:<12} {:<7} {seconds:>7.1} s{detail}", word(outcome));
     }
     let verdict = if failed { "FAILED" } else { "passed" };
     println!("cargo xtask test: {verdict} in {:.1} s", started.elapsed().as_secs_f64());
@@ -115,7 +118,7 @@ pub(crate) fn chaos(workspace: &Workspace, minutes: u32) -> Result<ExitCode, Str
 
 /// Finds or builds an earlier version of the program, and says where it is.
 pub(crate) fn previous(workspace: &Workspace) -> Result<ExitCode, String> {
-    let environment = environment(|key| env::var(key).ok());
+    let environment = environment_here();
     let program = previous::program(&workspace.root, &environment)?;
     println!("{}={}", previous::VARIABLE, program.display());
     Ok(ExitCode::SUCCESS)
@@ -154,6 +157,10 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         earlier = Action::Previous;
         processes = Action::Cargo(words(&[&["test", "-p", "tests"][..], &PROFILE].concat()));
     }
+    let counts = match workspace.package("bench") {
+        Some(_) => Action::Instructions,
+        None => Action::Skip("there is no crate `bench` yet"),
+    };
     let simulation = if has_simulator(workspace) {
         let seeds = seeds.to_string();
         Action::Cargo(sim_command(&words(&["--twice-every", TWICE_EVERY, "--seeds", &seeds])))
@@ -171,6 +178,7 @@ fn plan(workspace: &Workspace, seeds: u32) -> Vec<Step> {
         Step { name: "tidy", action: Action::Tidy },
         Step { name: "clippy", action: Action::Cargo(words(&clippy.concat())) },
         Step { name: "tests", action: Action::Cargo(words(&[&unit[..], &PROFILE].concat())) },
+        Step { name: "instructions", action: counts },
         Step { name: "simulation", action: simulation },
         Step { name: "mutations", action: mutations },
         Step { name: "server", action: server },
@@ -194,6 +202,11 @@ fn perform(
         }
         Action::Tidy if tidy::run(workspace, false)? => Ok(Outcome::Passed),
         Action::Tidy => Ok(Outcome::Failed("cargo xtask tidy".to_string())),
+        Action::Instructions => Ok(match instructions::check(workspace)? {
+            Verdict::Good => Outcome::Passed,
+            Verdict::Worse => Outcome::Failed("cargo xtask bench instructions".to_string()),
+            Verdict::Incomparable => Outcome::Skipped("recorded with another compiler, see above"),
+        }),
         Action::Clients => Ok(match clients::install(&workspace.root) {
             Ok(()) => Outcome::Passed,
             Err(why) => {
@@ -202,7 +215,7 @@ fn perform(
             }
         }),
         Action::Previous => {
-            let environment = environment(|key| env::var(key).ok());
+            let environment = environment_here();
             if let Err(why) = previous::keep(&workspace.root, &environment) {
                 println!("this program is not kept for later commits: {why}");
             }
@@ -239,12 +252,17 @@ fn execute_with(
     command.args(args).current_dir(&workspace.root);
     let connectors = clients::folder(&workspace.root, |key| env::var(key).ok());
     command.env(clients::FOLDER_VARIABLE, connectors);
-    for (key, value) in environment(|key| env::var(key).ok()) {
+    for (key, value) in environment_here() {
         command.env(key, value);
     }
     command.envs(more.iter().map(|(key, value)| (key, value)));
     let status = command.status().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
     Ok(if status.success() { Outcome::Passed } else { Outcome::Failed(shown) })
+}
+
+/// What is added to the environment of programs that this tool runs.
+pub(crate) fn environment_here() -> Vec<(&'static str, String)> {
+    environment(|key| env::var(key).ok())
 }
 
 /// In continuous integration a fresh clone reuses what an earlier one built: the target folder lies
@@ -328,7 +346,8 @@ mod tests {
         let step = plan(workspace, 7).into_iter().find(|step| step.name == name).unwrap();
         match step.action {
             Action::Cargo(args) => Some(args.join(" ")),
-            Action::Tidy | Action::Clients | Action::Previous | Action::Skip(_) => None,
+            Action::Tidy | Action::Instructions | Action::Clients => None,
+            Action::Previous | Action::Skip(_) => None,
         }
     }
 

@@ -1,0 +1,306 @@
+//! The paths whose instructions are counted: what each prepares, and what it repeats.
+//!
+//! # Owns
+//! Names of paths, their tables, statements and keys, how often each is run.
+//! # Guarantees
+//! Two runs of a path are the same to the last instruction, as far as it is up to this program:
+//! keys follow from a counter, nothing is drawn, no clock is read.
+//! # Not here
+//! Who counts: a profiler that looks for functions with `counted_` in their names
+//! (`cargo xtask bench instructions`).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use model::{ColumnId, Expression, Row, Table, Value};
+
+use crate::client::{Client, Command, Expected, Parameter, Statement};
+use crate::cluster::Cluster;
+use crate::replicas::Replicas;
+use crate::storage;
+
+/// A path.
+#[derive(Clone, Copy)]
+pub struct Path {
+    /// In the record of counts.
+    pub name: &'static str,
+    /// How many operations are counted.
+    pub operations: u32,
+    run: fn(u32),
+}
+
+/// All paths, by name. Statements are those of sysbench's scripts.
+pub const PATHS: [Path; 9] = [
+    Path { name: "insert_prepared", operations: 400, run: insert_prepared },
+    Path { name: "native_read", operations: 2_000, run: native_read },
+    Path { name: "native_update", operations: 1_000, run: native_update },
+    Path { name: "read_write_transaction", operations: 40, run: read_write_transaction },
+    Path { name: "select_prepared", operations: 1_000, run: select_prepared },
+    Path { name: "select_text", operations: 1_000, run: select_text },
+    Path { name: "update_index_prepared", operations: 400, run: update_index_prepared },
+    Path { name: "update_prepared", operations: 400, run: update_prepared },
+    Path { name: "update_text", operations: 400, run: update_text },
+];
+
+impl Path {
+    /// Runs the path: what it prepares, some operations to get warm, and those that are counted.
+    pub fn run(&self) {
+        (self.run)(self.operations);
+    }
+}
+
+/// Rows of the table.
+const ROWS: u32 = 1_000;
+/// Rows that one statement inserts when the table is filled.
+const BATCH: u32 = 50;
+/// Operations before those that are counted: caches of plans fill, buffers take their size.
+const WARM_UP: u32 = 50;
+/// Rows of a range.
+const RANGE: u32 = 100;
+
+/// A key that differs from one operation to the next, from 1 to `keys`.
+fn key_of(operation: u32, keys: u32) -> i32 {
+    (u64::from(operation) * 2_654_435_761 % u64::from(keys)) as i32 + 1
+}
+
+/// A text of 119 characters, as sysbench makes them: groups of digits.
+fn long_text(of: u32) -> String {
+    let mut text = String::new();
+    for group in 0..10_u32 {
+        let digits = u64::from(of) * 7_919 + u64::from(group) * 104_729;
+        write!(text, "{}{digits:011}", if group > 0 { "-" } else { "" })
+            .expect("a string takes all");
+    }
+    text
+}
+
+/// A text of 59 characters.
+fn pad_text(of: u32) -> String {
+    long_text(of)[..59].to_string()
+}
+
+/// A client of a cluster that holds sysbench's table.
+fn client() -> Client {
+    let mut client = Client::new(Cluster::start());
+    client.run("CREATE DATABASE sbtest");
+    client.run("USE sbtest");
+    client.run(
+        "CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, \
+         c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))",
+    );
+    for first in (1..=ROWS).step_by(BATCH as usize) {
+        let row = |id| format!("({id}, {}, '{}', '{}')", id % 500 + 1, long_text(id), pad_text(id));
+        let rows: Vec<String> = (first..first + BATCH).map(row).collect();
+        client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows.join(", ")));
+    }
+    client.run("CREATE INDEX k_1 ON sbtest1 (k)");
+    client
+}
+
+/// Asks what `command` makes of the numbers of operations: first without counting, then counted.
+fn count(client: &mut Client, operations: u32, command: impl Fn(u32) -> Command) {
+    for operation in 0..WARM_UP {
+        client.ask(&command(operation));
+    }
+    for operation in WARM_UP..WARM_UP + operations {
+        client.ask_counted(&command(operation));
+    }
+}
+
+fn select_text(operations: u32) {
+    count(&mut client(), operations, |operation| {
+        let id = key_of(operation, ROWS);
+        Command::text(&format!("SELECT c FROM sbtest1 WHERE id={id}"), Expected::Rows(1))
+    });
+}
+
+fn select_prepared(operations: u32) {
+    let mut client = client();
+    let select = client.prepare("SELECT c FROM sbtest1 WHERE id=?");
+    count(&mut client, operations, |operation| {
+        let id = key_of(operation, ROWS);
+        Command::execute(select, &[Parameter::Int(id)], Expected::Rows(1))
+    });
+}
+
+fn update_text(operations: u32) {
+    count(&mut client(), operations, |operation| {
+        let (id, c) = (key_of(operation, ROWS), long_text(ROWS + operation));
+        let text = format!("UPDATE sbtest1 SET c='{c}' WHERE id={id}");
+        Command::text(&text, Expected::Changed(1))
+    });
+}
+
+fn update_prepared(operations: u32) {
+    let mut client = client();
+    let update = client.prepare("UPDATE sbtest1 SET c=? WHERE id=?");
+    count(&mut client, operations, |operation| {
+        let (id, c) = (key_of(operation, ROWS), long_text(ROWS + operation));
+        let parameters = [Parameter::Text(&c), Parameter::Int(id)];
+        Command::execute(update, &parameters, Expected::Changed(1))
+    });
+}
+
+fn update_index_prepared(operations: u32) {
+    let mut client = client();
+    let update = client.prepare("UPDATE sbtest1 SET k=k+1 WHERE id=?");
+    count(&mut client, operations, |operation| {
+        let id = key_of(operation, ROWS);
+        Command::execute(update, &[Parameter::Int(id)], Expected::Changed(1))
+    });
+}
+
+fn insert_prepared(operations: u32) {
+    let mut client = client();
+    let insert = client.prepare("INSERT INTO sbtest1 (k, c, pad) VALUES (?, ?, ?)");
+    count(&mut client, operations, |operation| {
+        let (k, c, pad) = (key_of(operation, 500), long_text(operation), pad_text(operation));
+        let parameters = [Parameter::Int(k), Parameter::Text(&c), Parameter::Text(&pad)];
+        Command::execute(insert, &parameters, Expected::Changed(1))
+    });
+}
+
+/// The statements of sysbench's oltp_read_write.
+struct ReadWrite {
+    point: Statement,
+    ranges: [(Statement, usize); 4],
+    update_index: Statement,
+    update: Statement,
+    delete: Statement,
+    insert: Statement,
+}
+
+impl ReadWrite {
+    fn new(client: &mut Client) -> Self {
+        let rows = RANGE as usize;
+        let mut range = |of: &str, order: &str, rows| {
+            let text = format!("SELECT {of} FROM sbtest1 WHERE id BETWEEN ? AND ?{order}");
+            (client.prepare(&text), rows)
+        };
+        let ranges = [
+            range("c", "", rows),
+            range("SUM(k)", "", 1),
+            range("c", " ORDER BY c", rows),
+            range("DISTINCT c", " ORDER BY c", rows),
+        ];
+        Self {
+            point: client.prepare("SELECT c FROM sbtest1 WHERE id=?"),
+            ranges,
+            update_index: client.prepare("UPDATE sbtest1 SET k=k+1 WHERE id=?"),
+            update: client.prepare("UPDATE sbtest1 SET c=? WHERE id=?"),
+            delete: client.prepare("DELETE FROM sbtest1 WHERE id=?"),
+            insert: client.prepare("INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)"),
+        }
+    }
+
+    /// The commands of one transaction, BEGIN and COMMIT included.
+    fn commands(&self, number: u32) -> Vec<Command> {
+        let id = |at| Parameter::Int(key_of(number * 20 + at, ROWS));
+        let c = long_text(ROWS + number);
+        let changed = Expected::Changed(1);
+        let mut commands = vec![Command::text("BEGIN", Expected::Changed(0))];
+        for at in 0..10 {
+            commands.push(Command::execute(self.point, &[id(at)], Expected::Rows(1)));
+        }
+        for (at, (range, rows)) in self.ranges.iter().enumerate() {
+            let first = key_of(number * 20 + 10 + at as u32, ROWS - RANGE + 1);
+            let parameters = [Parameter::Int(first), Parameter::Int(first + RANGE as i32 - 1)];
+            commands.push(Command::execute(*range, &parameters, Expected::Rows(*rows)));
+        }
+        commands.push(Command::execute(self.update_index, &[id(14)], changed));
+        commands.push(Command::execute(self.update, &[Parameter::Text(&c), id(15)], changed));
+        commands.push(Command::execute(self.delete, &[id(16)], changed));
+        let (k, pad) = (Parameter::Int(key_of(number, 500)), pad_text(number));
+        let row = [id(16), k, Parameter::Text(&c), Parameter::Text(&pad)];
+        commands.push(Command::execute(self.insert, &row, changed));
+        commands.push(Command::text("COMMIT", Expected::Changed(0)));
+        commands
+    }
+}
+
+fn read_write_transaction(operations: u32) {
+    let mut client = client();
+    let statements = ReadWrite::new(&mut client);
+    for number in 0..5 {
+        statements.commands(number).iter().for_each(|command| client.ask(command));
+    }
+    for number in 5..5 + operations {
+        statements.commands(number).iter().for_each(|command| client.ask_counted(command));
+    }
+}
+
+/// Two replicas without SQL, with sysbench's rows.
+fn replicas() -> Replicas {
+    let mut table: Table = storage::table();
+    table.partition_count = 2;
+    let mut replicas = Replicas::new(Arc::new(table));
+    for id in 1..=ROWS {
+        let pad = Value::text(&format!("{:60}", pad_text(id)));
+        let k = Value::Int(i64::from(id % 500));
+        replicas.insert(&[Value::Int(i64::from(id)), k, native_text(id), pad]);
+    }
+    replicas
+}
+
+/// The long text of a column that is as wide as its text.
+fn native_text(of: u32) -> Value {
+    Value::text(&format!("{:120}", long_text(of)))
+}
+
+#[inline(never)]
+fn counted_read(replicas: &mut Replicas, id: i64) -> Option<Row> {
+    replicas.read(id)
+}
+
+#[inline(never)]
+fn counted_update(replicas: &mut Replicas, id: i64, column: ColumnId, value: &Expression) {
+    replicas.update(&[id], column, value);
+}
+
+fn native_read(operations: u32) {
+    let mut replicas = replicas();
+    for operation in 0..WARM_UP {
+        replicas.read(i64::from(key_of(operation, ROWS)));
+    }
+    for operation in WARM_UP..WARM_UP + operations {
+        let row = counted_read(&mut replicas, i64::from(key_of(operation, ROWS)));
+        assert!(row.is_some(), "the row is there");
+    }
+}
+
+fn native_update(operations: u32) {
+    /// The long column without an index.
+    const C: ColumnId = ColumnId(2);
+    let mut replicas = replicas();
+    for operation in 0..WARM_UP + operations {
+        let id = i64::from(key_of(operation, ROWS));
+        let value = Expression::Constant(native_text(ROWS + operation));
+        match operation < WARM_UP {
+            true => replicas.update(&[id], C, &value),
+            false => counted_update(&mut replicas, id, C, &value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_runs() {
+        for path in PATHS {
+            (path.run)(3);
+        }
+    }
+
+    #[test]
+    fn names_are_sorted() {
+        assert!(PATHS.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    #[test]
+    fn texts_have_their_lengths() {
+        assert_eq!((long_text(7).len(), pad_text(7).len()), (119, 59));
+        assert_ne!(long_text(7), long_text(8));
+    }
+}
