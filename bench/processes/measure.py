@@ -17,18 +17,16 @@ import signal
 import socket
 import subprocess
 import tempfile
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pymysql
 
-TICK = os.sysconf("SC_CLK_TCK")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from servers import cpu_of, free_port, memory_of, percentiles  # noqa: E402
 
 
 class Cluster:
@@ -118,21 +116,11 @@ class Cluster:
 
     def cpu(self):
         """Seconds of CPU time by now."""
-        total = 0
-        for process in self.processes.values():
-            with open(f"/proc/{process.pid}/stat") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / TICK
+        return sum(sum(cpu_of(process.pid)) for process in self.processes.values())
 
     def memory(self):
         """Megabytes that the processes hold."""
-        total = 0
-        for process in self.processes.values():
-            with open(f"/proc/{process.pid}/status") as status:
-                line = next(line for line in status if line.startswith("VmRSS"))
-            total += int(line.split()[1])
-        return total / 1024
+        return sum(memory_of(process.pid) for process in self.processes.values()) / (1 << 20)
 
     def stop(self):
         for process in self.processes.values():
@@ -356,13 +344,11 @@ def serial(cluster, script):
          "--tables=1", "--table-size=10000", "--threads=1", "--time=5", "--histogram", "run"],
         capture_output=True, text=True, check=True).stdout
     buckets = re.findall(r"^ *([0-9.]+) \|\**\s+(\d+)$", output, re.MULTILINE)
-    total = sum(int(count) for _, count in buckets)
-    seen = 0
-    for value, count in buckets:
-        seen += int(count)
-        if seen * 2 >= total:
-            return total, float(value) * 1000
-    raise RuntimeError(f"sysbench has no histogram:\n{output}")
+    if not buckets:
+        raise RuntimeError(f"sysbench has no histogram:\n{output}")
+    buckets = [(float(value), int(count)) for value, count in buckets]
+    (median,) = percentiles(buckets, [0.5])
+    return sum(count for _, count in buckets), median * 1000
 
 
 def main():

@@ -4,12 +4,10 @@ Every system has `name`, `load`, `run`, `cpu_seconds` and `stop`. `run` gives an
 or `TooSlow`. Servers live in a directory of their own, speak on a Unix socket only, and end with the script.
 """
 
-import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -19,6 +17,10 @@ from pathlib import Path
 import pymysql
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import servers  # noqa: E402
+
 TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 PATIENCE = 120
 # Beyond the server's own limit, until the client takes the server for stuck.
@@ -39,13 +41,6 @@ class TooSlow(Exception):
     """No answer within the limit."""
 
 
-def free_port():
-    """A TCP port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def statements(file):
     """The statements of a file, whose comments are whole lines."""
     lines = [line for line in file.read_text().splitlines() if not line.startswith("--")]
@@ -58,17 +53,6 @@ def query(number, scale):
     # A number without an exponent, as long as it must be: 0.0001 / 0.1 is 0.001 in decimal.
     fraction = f"{0.0001 / scale:.12f}".rstrip("0")
     return re.sub(r"\bFRACTION\b", fraction, text)
-
-
-def cpu_of(pid):
-    """Seconds that the threads of a process have run, to the nanosecond."""
-    total = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((thread / "schedstat").read_text().split()[0])
-        except (OSError, IndexError):
-            pass  # The thread has just ended.
-    return total / 1e9
 
 
 class Server:
@@ -182,7 +166,7 @@ class Server:
 
     def cpu_seconds(self):
         """Seconds of the processor that all its processes have used."""
-        return sum(cpu_of(process.pid) for process in self.processes)
+        return sum(servers.precise_cpu_of(process.pid) for process in self.processes)
 
     def crossed(self):
         """Bytes that have come to the SQL node so far; None if it cannot be said."""
@@ -210,35 +194,16 @@ class Nines(Server):
 
     def __init__(self, binary, directory, limit, memory, processes):
         super().__init__("Nines", directory, limit)
-        self.http = free_port()
+        self.http = servers.free_port()
         self.separate = processes
         if processes:
-            self.launch_cluster(binary, memory)
+            for command in servers.cluster_commands(binary, directory, self.socket, memory, self.http):
+                self.launch(command)
         else:
             self.launch([
                 binary, "dev", "--port=0", f"--socket={self.socket}", f"--data-memory={memory}", f"--http-port={self.http}",
             ])
         self.wait()
-
-    def launch_cluster(self, binary, memory):
-        """A management node, two data nodes, an SQL node."""
-        management, data = free_port(), [free_port(), free_port()]
-        lines = [
-            "[ndbd default]", "NoOfReplicas=2", f"DataMemory={memory}", f"DataDir={self.directory}",
-            "[ndb_mgmd]", "NodeId=49", "HostName=127.0.0.1", f"PortNumber={management}", f"DataDir={self.directory}",
-        ]
-        for node, port in enumerate(data, 1):
-            lines += ["[ndbd]", f"NodeId={node}", "HostName=127.0.0.1", f"ServerPort={port}"]
-        lines += ["[mysqld]", "NodeId=151", f"HttpPort={self.http}"]
-        config = self.directory / "config.ini"
-        config.write_text("\n".join(lines) + "\n")
-        self.launch([binary, "management", "-f", str(config), "--node-id=49"])
-        for node in (1, 2):
-            self.launch([binary, "data", "-c", f"127.0.0.1:{management}", f"--node-id={node}"])
-        self.launch([
-            binary, "sql", "-c", f"127.0.0.1:{management}", "--node-id=151", f"--port={free_port()}",
-            f"--socket={self.socket}",
-        ])
 
     def crossed(self):
         if not self.separate:
@@ -258,16 +223,7 @@ class MariaDB(Server):
 
     def __init__(self, directory, limit, memory):
         super().__init__("MariaDB", directory, limit)
-        data = directory / "data"
-        user = ["--user=root"] if os.geteuid() == 0 else []
-        install = ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"]
-        subprocess.run([*install, *user, f"--datadir={data}"], check=True, capture_output=True)
-        program = shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin")
-        self.launch([
-            program, "--no-defaults", *user, f"--datadir={data}", f"--socket={self.socket}", "--skip-networking",
-            "--skip-log-bin", "--innodb-flush-log-at-trx-commit=2", f"--innodb-buffer-pool-size={memory}",
-            "--innodb-doublewrite=0", "--local-infile=1",
-        ])
+        self.launch(servers.mariadb_command(directory, self.socket, memory, ["--skip-networking", "--skip-log-bin"]))
         self.wait()
 
 

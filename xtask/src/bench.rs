@@ -3,6 +3,7 @@
 //! # Owns
 //! The names of the measurements, and where each begins.
 
+mod compare;
 pub(crate) mod instructions;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use crate::workspace::Workspace;
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
     match args.split_first() {
         Some((name, rest)) if name == "instructions" => instructions::run(workspace, rest),
-        _ => Err("bench takes a measurement: `instructions`".to_string()),
+        Some((name, rest)) if name == "compare" => compare::run(workspace, rest),
+        _ => Err("bench takes a measurement: `compare` or `instructions`".to_string()),
     }
 }

@@ -1,4 +1,5 @@
-//! What the tests with real clients need: Debian's programs, and drivers of five languages.
+//! What the tests with real clients need: Debian's programs, and drivers of five languages; and the
+//! servers that Nines is compared with.
 //!
 //! # Owns
 //! The folder of drivers, outside the clone so that the next clone finds it, and what is put there.
@@ -43,6 +44,18 @@ const NEEDS: [Need; 16] = [
     Need { found: || in_path("java") && in_path("javac"), package: "default-jdk-headless" },
 ];
 
+/// What `cargo xtask bench compare` starts and runs.
+const PEERS: [Need; 8] = [
+    Need { found: || in_path("sysbench"), package: "sysbench" },
+    Need { found: || in_path("mysql"), package: "mariadb-client" },
+    Need { found: || in_path("mariadb-install-db"), package: "mariadb-server" },
+    Need { found: || Path::new("/usr/lib/galera/libgalera_smm.so").exists(), package: "galera-4" },
+    Need { found: || in_path("rsync"), package: "rsync" },
+    Need { found: || in_path("redis-server"), package: "redis-server" },
+    Need { found: || in_path("redis-benchmark"), package: "redis-tools" },
+    Need { found: || in_path("python3"), package: "python3" },
+];
+
 const JAR_URL: &str = "https://repo1.maven.org/maven2/com/mysql/mysql-connector-j/9.1.0/\
                        mysql-connector-j-9.1.0.jar";
 const JAR_SHA256: &str = "8776e2ebc46072c9a47ea59d98298c4273bd9f16a7b26b5dfa4744535aa26c62";
@@ -58,7 +71,7 @@ pub(crate) fn folder(root: &Path, get: impl Fn(&str) -> Option<String>) -> PathB
 
 /// Installs what is missing.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
-    packages()?;
+    packages(&NEEDS, "the tests with real clients")?;
     let folder = folder(root, |key| env::var(key).ok());
     let sources = root.join("tests/connectors");
     drivers_of_python(&sources, &folder.join("python"))?;
@@ -69,16 +82,22 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn packages() -> Result<(), String> {
+/// Installs the servers that Nines is compared with, and what asks them.
+pub(crate) fn install_peers() -> Result<(), String> {
+    packages(&PEERS, "the comparison with other servers")
+}
+
+/// Installs what is missing of `needs`; `who` needs it.
+fn packages(needs: &[Need], who: &str) -> Result<(), String> {
     let missing: Vec<&str> =
-        NEEDS.iter().filter(|need| !(need.found)()).map(|need| need.package).collect();
+        needs.iter().filter(|need| !(need.found)()).map(|need| need.package).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let list = missing.join(" ");
     if !in_path("apt-get") || !is_root() {
         return Err(format!(
-            "the tests with real clients need programs that are missing; install them with\n  \
+            "{who} needs programs that are missing; install them with\n  \
              sudo apt-get install --no-install-recommends {list}\n\
              or what they are called in your distribution (a database server need not be running)"
         ));
@@ -88,10 +107,10 @@ fn packages() -> Result<(), String> {
     let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);
     install.args(&missing);
     run(install)?;
-    match NEEDS.iter().find(|need| !(need.found)()) {
+    match needs.iter().find(|need| !(need.found)()) {
         None => Ok(()),
         Some(need) => Err(format!(
-            "the package `{}` is installed, but what the tests need from it is not found",
+            "the package `{}` is installed, but what is needed from it is not found",
             need.package
         )),
     }

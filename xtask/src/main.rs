@@ -33,6 +33,9 @@ usage: cargo xtask COMMAND [OPTIONS]
                                     a sub-command of the simulator may come first (default: run)
   chaos [--minutes N]               kill, freeze and stop the processes of a real cluster under
                                     load, cut and slow its network, fill its disk (default: 10)
+  bench compare [--quick] [ARGS...] the same load on Nines, MariaDB, Galera, Redis and a server
+                                    that does nothing, in turns: a table and a plot; installs them
+                                    (--workloads, --systems, --clients, --rows: see its --help)
   bench instructions [--write] [--only TEXT] [--keep FOLDER]
                                     count the instructions of statements and compare them with
                                     bench/instructions.txt, or write that; --keep leaves there
@@ -59,7 +62,8 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
         print!("{HELP}");
         return Ok(ExitCode::FAILURE);
     };
-    if wants_help(command) || rest.iter().any(|arg| wants_help(arg)) {
+    let own_help = command == "bench" && rest.first().is_some_and(|name| name == "compare");
+    if wants_help(command) || !own_help && rest.iter().any(|arg| wants_help(arg)) {
         print!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -141,6 +145,11 @@ mod tests {
         let options = test_options(&strings(&["--seeds", "12", "--keep-going"])).unwrap();
         assert_eq!(options, TestOptions { seeds: 12, keep_going: true });
         assert_eq!(test_options(&[]).unwrap().seeds, 300);
+    }
+
+    #[test]
+    fn a_bench_must_be_named() {
+        assert!(run(&strings(&["bench", "compere"])).unwrap_err().contains("`compare`"));
     }
 
     #[test]

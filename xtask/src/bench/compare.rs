@@ -1,0 +1,42 @@
+//! `cargo xtask bench compare`: Nines beside its peers on this machine.
+//!
+//! # Owns
+//! What must be built and installed before `bench/compare/compare.py` can measure; the options are
+//! the script's.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::steps::environment_here;
+use crate::workspace::{Workspace, cargo};
+use crate::{clients, previous};
+
+const SCRIPT: &str = "bench/compare/compare.py";
+
+/// Installs the peers, builds the server, measures.
+pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
+    clients::install_peers()?;
+    let given = |name: &str| args.iter().any(|arg| arg.split('=').next() == Some(name));
+    if !given("--nines") || !given("--echo") {
+        let build = ["build", "--release", "-p", "nines", "-p", "bench"];
+        passed(&workspace.root, Command::new(cargo()).args(build))?;
+    }
+    let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
+    let mut script = Command::new("python3");
+    script.arg(SCRIPT).args(args);
+    for (option, program) in [("--nines", "nines"), ("--echo", "echo")] {
+        if !given(option) {
+            script.arg(option).arg(release.join("release").join(program));
+        }
+    }
+    passed(&workspace.root, &mut script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a program at the root, its output untouched; an error when it fails.
+fn passed(root: &Path, command: &mut Command) -> Result<(), String> {
+    println!("$ {command:?}");
+    command.current_dir(root).envs(environment_here());
+    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} has failed, see above")) }
+}
