@@ -241,9 +241,11 @@ def facts(options):
     memory = int(re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) >> 20
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
     load = os.getloadavg()[1]
+    built = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(shutil.which(options.nines)).st_mtime)) if shutil.which(options.nines) else "–"
     name = cpu[1] if cpu else platform.machine()
     return (
-        f"{name}, {os.cpu_count()} CPUs, {memory} GB, Linux {platform.release()}; load {load:.1f} before the start; commit {commit}; "
+        f"{name}, {os.cpu_count()} CPUs, {memory} GB, Linux {platform.release()}; load {load:.1f} before the start; work tree at {commit}, "
+        f"program built {built}; "
         f"{options.tables} × {options.rows:,} rows, {options.rounds} rounds of {options.seconds} s, {time.strftime('%Y-%m-%d')}."
     )
 
