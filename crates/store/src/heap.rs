@@ -146,16 +146,18 @@ impl Heap {
         self.slots.next_row(after.map_or(0, |id| id.0 + 1)).map(RowId)
     }
 
-    /// Adds the rows of the slots after `after`, or of the first, that hold one: so many at most.
-    /// The last of these slots; none when there are no more.
+    /// Adds the rows of the slots after `after`, or from the first, and before `before`, that were
+    /// written in an epoch up to `newest`: so many at most. The last of these slots.
     pub fn next_rows<'a>(
         &'a self,
-        after: Option<RowId>,
+        (after, before): (Option<RowId>, Option<RowId>),
+        newest: Epoch,
         most: usize,
         out: &mut Vec<&'a [u8]>,
     ) -> Option<RowId> {
+        let range = after.map_or(0, |id| id.0 + 1)..before.map_or(u32::MAX, |id| id.0);
         let mut last = None;
-        self.slots.next_rows(after.map_or(0, |id| id.0 + 1), most, |id, slot| {
+        self.slots.next_rows(range, newest, most, |id, slot| {
             last = Some(RowId(id));
             out.extend(self.image(slot.content()));
         });

@@ -317,7 +317,7 @@ impl Partition {
         most: usize,
         out: &mut Vec<&'a [u8]>,
     ) -> Option<RowId> {
-        self.heap.next_rows(after, most, out)
+        self.heap.next_rows((after, None), Epoch(u64::MAX), most, out)
     }
 
     /// Begins a scan of an ordered index, which must be ready. With `after`, only entries strictly

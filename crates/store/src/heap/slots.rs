@@ -7,6 +7,7 @@
 //! Row images: `pages`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use model::Epoch;
 
@@ -247,16 +248,23 @@ impl Slots {
         None
     }
 
-    /// Calls `each` with the slots that hold a row, from `from` on, so many at most.
-    pub(super) fn next_rows(&self, from: u32, most: usize, mut each: impl FnMut(u32, Slot)) {
-        let (mut at, mut left) = (from, most);
-        while at < self.count && left > 0 {
+    /// Calls `each` with the slots of a range that hold a row of an epoch up to `newest`, so many at
+    /// most.
+    pub(super) fn next_rows(
+        &self,
+        range: Range<u32>,
+        newest: Epoch,
+        most: usize,
+        mut each: impl FnMut(u32, Slot),
+    ) {
+        let (mut at, end, mut left) = (range.start, range.end.min(self.count), most);
+        while at < end && left > 0 {
             let first = at / CHUNK * CHUNK;
             let chunk = &self.chunks[(at / CHUNK) as usize];
             let rest = chunk.slots.get((at - first) as usize..).unwrap_or(&[]);
             let rest = if chunk.rows > 0 { rest } else { &[] };
-            let occupied = rest.iter().zip(at..).filter(|(slot, _)| !slot.is_empty());
-            for (slot, id) in occupied.take(left) {
+            let wanted = |slot: &Slot| !slot.is_empty() && slot.epoch() <= newest;
+            for (slot, id) in rest.iter().zip(at..end).filter(|(slot, _)| wanted(slot)).take(left) {
                 each(id, *slot);
                 left -= 1;
             }

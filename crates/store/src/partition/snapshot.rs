@@ -95,6 +95,31 @@ impl Partition {
         }
     }
 
+    /// [`Partition::next_rows`] as of `snapshot`, which is not below the floor.
+    pub fn next_rows_at<'a>(
+        &'a self,
+        after: Option<RowId>,
+        snapshot: Epoch,
+        most: usize,
+        out: &mut Vec<&'a [u8]>,
+    ) -> Option<RowId> {
+        let (mut after, mut last, mut left) = (after, None, most);
+        while left > 0 {
+            // Between slots with old images the rows are those of the heap that were there then.
+            let before = out.len();
+            let old = self.versions.next_slot(after);
+            last = self.heap.next_rows((after, old), snapshot, left, out).or(last);
+            left -= out.len() - before;
+            let Some(old) = old.filter(|_| left > 0) else { break };
+            if let Some(row) = self.row_at(old, snapshot) {
+                out.push(row);
+                (last, left) = (Some(old), left - 1);
+            }
+            after = Some(old);
+        }
+        last
+    }
+
     /// Begins a scan of an ordered index, which must be ready, as of `snapshot`, which is not below
     /// the floor. With `after`, only entries strictly after it in the scan's direction.
     pub fn scan_index_at(

@@ -171,6 +171,15 @@ fn compare_at(partition: &Partition, snapshot: Epoch, rows: &Rows, prng: &mut Pr
         after = Some(at);
     }
     assert_eq!(partition.next_slot_at(after, snapshot), None);
+    // The same rows, some at a time.
+    let (mut after, mut some) = (None, Vec::new());
+    loop {
+        let (before, most) = (some.len(), 1 + prng.below(5) as usize);
+        let Some(last) = partition.next_rows_at(after, snapshot, most, &mut some) else { break };
+        assert!((1..=most).contains(&(some.len() - before)));
+        after = Some(last);
+    }
+    assert!(some.into_iter().eq(rows.values().map(|row| &row.0[..])));
     for _ in 0..20 {
         let row = random_row(prng, table, keys);
         let key = key_of(table, &row);

@@ -166,17 +166,23 @@ impl<'a> Walk<'a> {
 
     /// Adds the next rows, so many at most. Whether there may be more.
     pub(super) fn take(&mut self, most: usize, rows: &mut Vec<&'a [u8]>) -> bool {
-        // Where no row can come between, they come as they lie.
-        if let Committed::Heap { after } = &mut self.committed
-            && matches!(self.view, View::Committed)
-            && !self.looked_ahead
-        {
+        // Where no row of the transaction's own can come between, they come as they lie.
+        if self.own.peek().is_none() && !self.looked_ahead && !matches!(self.view, View::Own(..)) {
             let before = rows.len();
-            if let Some(last) = self.partition.next_rows(*after, most, rows) {
-                *after = Some(last);
-                self.at.row_id = Some(last);
+            let last = match &mut self.committed {
+                Committed::Heap { after } => {
+                    Some((self.partition.next_rows(*after, most, rows), after))
+                }
+                Committed::SnapshotHeap { after, epoch } => {
+                    Some((self.partition.next_rows_at(*after, *epoch, most, rows), after))
+                }
+                Committed::Index(_) | Committed::SnapshotIndex(_) => None,
+            };
+            if let Some((last, after)) = last {
+                *after = last.or(*after);
+                self.at.row_id = *after;
+                return rows.len() - before == most;
             }
-            return rows.len() - before == most;
         }
         for _ in 0..most {
             let Some((_, row)) = self.next() else { return false };
