@@ -95,6 +95,11 @@ fn a_line_for_each_table() {
                (aggregate not pushed: data nodes have COUNT, SUM, AVG, MIN and MAX only)"],
         ),
         (
+            "SELECT qty FROM orders ORDER BY qty * 2 DESC LIMIT 3",
+            &["1 | SIMPLE | orders | p0,p1,p2,p3 | ALL | - | - | - | - | Using filesort (data \
+               nodes send the first rows)"],
+        ),
+        (
             "SELECT 1 UNION SELECT 2",
             &[
                 "1 | PRIMARY | - | - | - | - | - | - | - | No tables used",

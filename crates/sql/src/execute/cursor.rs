@@ -451,7 +451,7 @@ async fn placed(
 }
 
 /// The scan of which data nodes need not send all rows, as few come first, and its program.
-fn first_rows<'p>(
+pub(crate) fn first_rows<'p>(
     run: &Run<'_>,
     input: &'p Operator,
     keys: &[SortBy],

@@ -16,7 +16,7 @@ use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
 use crate::execute::columns::{self, narrowed_scan};
-use crate::execute::cursor::{Cursor, Work, group, open, work_on_rows};
+use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
 use crate::plan::operator::{AccessPath, Aggregate, Operator, QueryPlan, TableScan};
@@ -137,6 +137,19 @@ impl Rehearsal {
             }
             Work::UnionAll { .. } | Work::Collect(_) => match operator {
                 Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
+                Operator::Sort { input, keys, limit: Some(bounds) } => {
+                    let count = bounds.count.as_ref();
+                    // A LIMIT that only its parameters tell is thought to be small.
+                    let count = count.and_then(|count| match count.expression.as_constant() {
+                        Some(Datum::UInt(count)) => usize::try_from(*count).ok(),
+                        Some(Datum::Int(count)) => usize::try_from(*count).ok(),
+                        _ => Some(1),
+                    });
+                    if cursor::first_rows(run, input, keys, count).is_some() {
+                        self.note(run, operator, Manner::DataNodes);
+                    }
+                    self.cursor(run, &open(input));
+                }
                 _ => operator.inputs().into_iter().for_each(|i| self.cursor(run, &open(i))),
             },
         }

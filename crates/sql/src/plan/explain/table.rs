@@ -266,6 +266,9 @@ fn note_of(step: &Step<'_>) -> Option<String> {
         }
         Operator::Window(_) => "Using temporary; Using filesort",
         Operator::Filter { .. } => "Using where",
+        Operator::Sort { .. } if step.manner == Manner::DataNodes => {
+            "Using filesort (data nodes send the first rows)"
+        }
         Operator::Sort { .. } => "Using filesort",
         Operator::Distinct { .. } => "Distinct",
         _ => return None,

@@ -134,7 +134,9 @@ fn title(of: &Step<'_>) -> String {
         Operator::Project { .. } => "Project".to_owned(),
         Operator::Sort { limit, .. } => {
             let limited = if limit.is_some() { ", limit input" } else { "" };
-            format!("{}{limited}", with("Sort", ", "))
+            let of_first = of.manner == Manner::DataNodes;
+            let word = if of_first { "Sort of first rows" } else { "Sort" };
+            format!("{}{limited}", with(word, ", "))
         }
         Operator::Distinct { .. } => "Remove duplicates".to_owned(),
         Operator::Limit { bounds, .. } => {
