@@ -248,8 +248,8 @@ impl Slots {
         None
     }
 
-    /// Calls `each` with the slots of a range that hold a row of an epoch up to `newest`, so many at
-    /// most.
+    /// Calls `each` with the slots of a range that hold a row of an epoch up to `newest`, so many
+    /// at most.
     pub(super) fn next_rows(
         &self,
         range: Range<u32>,
