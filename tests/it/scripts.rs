@@ -80,6 +80,16 @@ fn without_line_number(line: &str) -> String {
     }
 }
 
+/// A line of EXPLAIN with `~` for the number of rows, which depends on what is known of a table.
+fn without_guess(statement: &str, line: String) -> String {
+    let mut columns: Vec<&str> = line.split('\t').collect();
+    if !statement.starts_with("EXPLAIN") || columns.len() != 12 {
+        return line;
+    }
+    columns[9] = "~";
+    columns.join("\t")
+}
+
 /// Runs a script and says where it went otherwise.
 fn run_script(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/scripts").join(format!("{name}.txt"));
@@ -111,6 +121,8 @@ fn run_script(name: &str) {
             '?' => talk.answer(statement),
             _ => talk.say(statement),
         };
+        let found: Vec<String> =
+            found.into_iter().map(|line| without_guess(statement, line)).collect();
         if found != expected {
             let at = number + 1;
             report += &format!("{name}.txt:{at}: {statement}\n  must say {expected:#?}\n");
