@@ -87,6 +87,11 @@ impl Client {
         command.check(&self.answer);
     }
 
+    /// The cluster.
+    pub fn cluster(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+
     fn send(&mut self, packets: &[u8]) {
         self.answer.clear();
         self.cluster.exchange(packets, &mut self.answer);

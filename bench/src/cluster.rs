@@ -2,8 +2,8 @@
 //! costs from the bytes of its packet to the bytes of its answer.
 //!
 //! # Owns
-//! Two data nodes, a management node and an SQL node, each with its one worker, the messages
-//! between them, time, and one connection.
+//! Data nodes with their workers, a management node and an SQL node, the messages between them,
+//! what they come to, time, and one connection.
 //! # Guarantees
 //! Nothing but the calls decides what happens: messages are carried in order and at once, draws
 //! have fixed seeds, and time stands still but for [`Cluster::run_for`] and statements that wait.
@@ -13,15 +13,13 @@
 use std::sync::Arc;
 
 use actor::{ConnectionEvent, ConnectionId, ConnectionPeer, LeaseCell, Transport};
+use codec::Writer;
 use model::{Config, Incarnation, NodeId, WorkerId};
 use node::{Place, Worker};
 use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
 use stdx::{Duration, Instant};
+use wire::{Envelope, PROTOCOL_VERSION};
 
-/// Data nodes 1 and 2, the management node, the SQL node: the worker of node N is at N - 1.
-const NODES: u16 = 4;
-const MANAGEMENT: NodeId = NodeId(3);
-const SQL: usize = 3;
 /// The only connection.
 const CONNECTION: ConnectionId = ConnectionId(1);
 /// 2026-01-01 in microseconds since 1970.
@@ -29,24 +27,61 @@ const CLOCK_BASE: i64 = 1_767_225_600_000_000;
 /// How long a cluster may take to start, or a statement to be answered.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cluster of two replicas, and its SQL node.
+/// What a cluster consists of, beside a management node and an SQL node of one worker each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Data nodes: whole node groups.
+    pub data_nodes: u16,
+    /// Copies of each row.
+    pub replicas: u8,
+    /// Workers of each data node.
+    pub workers: u8,
+}
+
+/// As `nines dev` begins.
+pub const SMALLEST: Shape = Shape { data_nodes: 2, replicas: 2, workers: 1 };
+
+/// What was sent, of all actors together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages, those between actors of one worker included.
+    pub messages: u64,
+    /// Messages between workers of a node.
+    pub between_workers: u64,
+    /// Messages between nodes, and their bytes as they would travel, without frames.
+    pub between_nodes: u64,
+    pub bytes: u64,
+}
+
+/// A cluster, and its SQL node.
 pub struct Cluster {
+    shape: Shape,
+    /// Data nodes with their workers, the management node, the SQL node.
     workers: Vec<Worker>,
     now: Instant,
+    /// What has left workers, if that is counted.
+    counted: Option<Traffic>,
 }
 
 impl Cluster {
     /// Starts it, and waits until it takes statements. The connection is open; its greeting waits
     /// to be read.
-    pub fn start() -> Self {
-        let data = vec![NodeId(1), NodeId(2)];
-        let mut config = Config::new(data, vec![MANAGEMENT], 2);
+    pub fn start(shape: Shape) -> Self {
+        let data = (1..=shape.data_nodes).map(NodeId).collect();
+        let management = NodeId(shape.data_nodes + 1);
+        let mut config = Config::new(data, vec![management], shape.replicas);
         // As `nines dev`: nobody has to be watched closely.
         config.lease = Duration::from_secs(10);
         config.election_timeout = Duration::from_secs(1);
         let config = Arc::new(config);
-        let workers = (1..=NODES).map(|node| worker(NodeId(node), &config)).collect();
-        let mut cluster = Self { workers, now: Instant::from_nanos(1) };
+        let of_node = |node: u16| {
+            let count = if node <= shape.data_nodes { shape.workers } else { 1 };
+            let (lease, config) = (LeaseCell::default(), &config);
+            (0..count).map(move |at| worker((NodeId(node), WorkerId(at), count), &lease, config))
+        };
+        let workers = (1..=management.0 + 1).flat_map(of_node).collect();
+        let now = Instant::from_nanos(1);
+        let mut cluster = Self { shape, workers, now, counted: None };
         for at in 0..cluster.workers.len() {
             cluster.workers[at].start(cluster.now);
             cluster.carry(at);
@@ -94,20 +129,47 @@ impl Cluster {
         self.exchange(packets, answer);
     }
 
+    /// Counts what is sent from now on.
+    pub fn count_traffic(&mut self) {
+        self.counted = Some(Traffic { messages: self.sent(), ..Traffic::default() });
+    }
+
+    /// What has been sent since that.
+    pub fn traffic(&self) -> Traffic {
+        let counted = self.counted.unwrap_or_default();
+        Traffic { messages: self.sent() - counted.messages, ..counted }
+    }
+
+    /// Messages that actors have sent so far.
+    fn sent(&self) -> u64 {
+        let of_worker = |worker: &Worker| -> u64 {
+            worker.shared().messages.by_name().iter().map(|count| count.sent).sum()
+        };
+        self.workers.iter().map(of_worker).sum()
+    }
+
+    /// Which worker is the SQL node's.
+    fn sql(&self) -> usize {
+        self.workers.len() - 1
+    }
+
     fn open(&mut self) {
-        self.workers[SQL].connections().open(CONNECTION);
+        let sql = self.sql();
+        self.workers[sql].connections().open(CONNECTION);
         let peer = ConnectionPeer { transport: Transport::Unix, tls_offered: false };
         self.tell(ConnectionEvent::Opened(peer));
         self.settle();
     }
 
     fn tell(&mut self, event: ConnectionEvent<'_>) {
-        self.workers[SQL].connection(self.now, CONNECTION, event);
-        self.carry(SQL);
+        let sql = self.sql();
+        self.workers[sql].connection(self.now, CONNECTION, event);
+        self.carry(sql);
     }
 
     fn take_output(&mut self, answer: &mut Vec<u8>) {
-        let connections = self.workers[SQL].connections();
+        let sql = self.sql();
+        let connections = self.workers[sql].connections();
         let mut touched = Vec::new();
         connections.drain_touched(&mut touched);
         let outlet = connections.get_mut(CONNECTION).expect("the connection is open");
@@ -119,12 +181,12 @@ impl Cluster {
     }
 
     fn serves(&self) -> bool {
-        let cluster = &self.workers[SQL].shared().cluster;
+        let cluster = &self.workers[self.sql()].shared().cluster;
         cluster.started && !cluster.stopped
     }
 
     /// Lets the workers handle what there is to handle now.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let mut quiet = false;
         while !quiet {
             quiet = true;
@@ -151,28 +213,57 @@ impl Cluster {
     /// Takes to their workers what one has sent.
     fn carry(&mut self, from: usize) {
         while let Some(outgoing) = self.workers[from].pop_outgoing() {
-            let to = usize::from(outgoing.envelope.to.node.0) - 1;
-            self.workers[to].deliver(outgoing.envelope);
+            let envelope = outgoing.envelope;
+            if let Some(counted) = &mut self.counted {
+                counted.add(&envelope);
+            }
+            let (node, worker) = (usize::from(envelope.to.node.0), envelope.to.worker.0);
+            let (data_nodes, each) =
+                (usize::from(self.shape.data_nodes), usize::from(self.shape.workers));
+            let to = match node <= data_nodes {
+                true => (node - 1) * each + usize::from(worker),
+                false => data_nodes * each + node - data_nodes - 1,
+            };
+            self.workers[to].deliver(envelope);
         }
     }
 }
 
-fn worker(node: NodeId, config: &Arc<Config>) -> Worker {
+impl Traffic {
+    /// Counts a message that leaves its worker.
+    fn add(&mut self, envelope: &Envelope) {
+        if envelope.from.node == envelope.to.node {
+            self.between_workers += 1;
+            return;
+        }
+        self.between_nodes += 1;
+        let mut bytes = Writer::new(PROTOCOL_VERSION);
+        envelope.encode(&mut bytes).expect("what nodes send each other has an encoding");
+        self.bytes += bytes.bytes().len() as u64;
+    }
+}
+
+/// A worker of a node that has so many.
+fn worker(
+    (node, at, workers): (NodeId, WorkerId, u8),
+    lease: &LeaseCell,
+    config: &Arc<Config>,
+) -> Worker {
     let place = Place {
         node,
         incarnation: Incarnation(1),
-        worker: WorkerId(0),
-        workers: 1,
+        worker: at,
+        workers,
         config: Arc::clone(config),
-        lease: LeaseCell::default(),
+        lease: lease.clone(),
         disk: false,
-        seed: u64::from(node.0),
+        seed: u64::from(node.0) << 8 | u64::from(at.0),
         recorder_size: 4_096,
     };
     if config.data_nodes.contains(&node) {
         return Worker::data_node(place);
     }
-    if node == MANAGEMENT {
+    if config.management_nodes.contains(&node) {
         return Worker::management_node(place, None);
     }
     let options = SqlOptions {

@@ -8,4 +8,5 @@ pub mod disk;
 pub mod measure;
 pub mod paths;
 pub mod replicas;
+pub mod scaling;
 pub mod storage;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use model::{ColumnId, Expression, Row, Table, Value};
 
 use crate::client::{Client, Command, Expected, Parameter, Statement};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, SMALLEST};
 use crate::replicas::Replicas;
 use crate::storage;
 
@@ -50,7 +50,7 @@ impl Path {
 }
 
 /// Rows of the table.
-const ROWS: u32 = 1_000;
+pub(crate) const ROWS: u32 = 1_000;
 /// Rows that one statement inserts when the table is filled.
 const BATCH: u32 = 50;
 /// Operations before those that are counted: caches of plans fill, buffers take their size.
@@ -59,12 +59,12 @@ const WARM_UP: u32 = 50;
 const RANGE: u32 = 100;
 
 /// A key that differs from one operation to the next, from 1 to `keys`.
-fn key_of(operation: u32, keys: u32) -> i32 {
+pub(crate) fn key_of(operation: u32, keys: u32) -> i32 {
     (u64::from(operation) * 2_654_435_761 % u64::from(keys)) as i32 + 1
 }
 
 /// A text of 119 characters, as sysbench makes them: groups of digits.
-fn long_text(of: u32) -> String {
+pub(crate) fn long_text(of: u32) -> String {
     let mut text = String::new();
     for group in 0..10_u32 {
         let digits = u64::from(of) * 7_919 + u64::from(group) * 104_729;
@@ -81,7 +81,13 @@ fn pad_text(of: u32) -> String {
 
 /// A client of a cluster that holds sysbench's table.
 fn client() -> Client {
-    let mut client = Client::new(Cluster::start());
+    let mut client = Client::new(Cluster::start(SMALLEST));
+    fill(&mut client);
+    client
+}
+
+/// Makes sysbench's table.
+pub(crate) fn fill(client: &mut Client) {
     client.run("CREATE DATABASE sbtest");
     client.run("USE sbtest");
     client.run(
@@ -94,7 +100,6 @@ fn client() -> Client {
         client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows.join(", ")));
     }
     client.run("CREATE INDEX k_1 ON sbtest1 (k)");
-    client
 }
 
 /// Asks what `command` makes of the numbers of operations: first without counting, then counted.

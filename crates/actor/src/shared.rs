@@ -126,6 +126,8 @@ pub enum Mutation {
     RestartTakesNewest,
     /// Checkpoints leave out rows that were deleted.
     CheckpointsForgetDeletes,
+    /// What is looked up for the rows of a snapshot is read as it is now.
+    LookupsReadNewest,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

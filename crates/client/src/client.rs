@@ -155,13 +155,14 @@ struct Transaction {
     doomed: Option<Refusal>,
 }
 
-/// Session numbers of index builders and clients on the same worker differ in this bit.
+/// Session numbers of index builders, joiners and clients on the same worker differ in these bits.
 const BUILDER_BIT: u32 = 1 << 23;
+const JOINER_BIT: u32 = 1 << 22;
 
 impl Client {
     /// A client without sessions.
     pub fn new(options: ClientOptions) -> Self {
-        assert!(options.sessions_max < BUILDER_BIT, "{} sessions", options.sessions_max);
+        assert!(options.sessions_max < JOINER_BIT, "{} sessions", options.sessions_max);
         assert!(options.scan_partitions_max > 0, "a scan reads at least one partition");
         Self {
             options,
@@ -206,11 +207,15 @@ impl Client {
             let detail = format!("at most {} sessions", self.options.sessions_max);
             return Err(Refusal::new(ErrorCode::TransactionLimit, detail));
         }
-        let builder = if ctx.me().actor == ActorKind::IndexBuilder { BUILDER_BIT } else { 0 };
+        let kind = match ctx.me().actor {
+            ActorKind::IndexBuilder => BUILDER_BIT,
+            ActorKind::Joiner => JOINER_BIT,
+            _ => 0,
+        };
         let id = SessionId {
             node: ctx.node(),
             incarnation: ctx.incarnation(),
-            number: u32::from(ctx.me().worker.0) << 24 | builder | number,
+            number: u32::from(ctx.me().worker.0) << 24 | kind | number,
         };
         self.sessions.push(Session {
             id,
@@ -422,7 +427,7 @@ impl Client {
 
     /// The open session a message names.
     fn session_named(&self, id: SessionId) -> Option<SessionNumber> {
-        let number = SessionNumber(id.number & (BUILDER_BIT - 1));
+        let number = SessionNumber(id.number & (JOINER_BIT - 1));
         self.session(number).filter(|record| record.id == id).map(|_| number)
     }
 }

@@ -1,10 +1,11 @@
 //! The client library core: sessions, transactions, reads, scans, schema changes, all as state
-//! machines without input or output, and the index builder that uses them inside a data node.
+//! machines without input or output, and the actors that use them inside a data node.
 //!
 //! # Owns
 //! [`Client`], a component that an actor embeds: it turns values into encoded operations, finds
 //! the data nodes that serve them, repeats what is safe to repeat, and reports through
-//! [`ClientEvent`]s. [`IndexBuilder`], the actor that fills new unique indexes.
+//! [`ClientEvent`]s. [`IndexBuilder`], the actor that fills new unique indexes; [`Joiner`], the one
+//! that looks up rows of other tables for the rows of scans.
 //! # Guarantees
 //! A request ends in exactly one final event. Nothing whose effect is in doubt is run twice; a
 //! commit whose answer was lost is asked for until its end is known.
@@ -16,6 +17,7 @@ mod event;
 #[cfg(test)]
 mod harness;
 mod index_builder;
+mod joiner;
 mod request;
 
 pub use client::{Client, ClientOptions};
@@ -24,6 +26,7 @@ pub use event::{
     Traffic, UnsettledTransaction,
 };
 pub use index_builder::IndexBuilder;
+pub use joiner::Joiner;
 pub use request::{
     ClientOperation, ClientRead, IndexBound, OperationAction, ReadKey, ScanRange, ScanSpec,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{ColumnId, Epoch, Expression, IndexId, TableId, Value};
-use vector::Program;
+use vector::{JoinPlan, Program};
 use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
 
 /// One operation of a batch.
@@ -227,6 +227,11 @@ pub struct ScanSpec {
     /// only where they cannot: those are as without a program, and nothing of it is done to them.
     /// Not with locks, an order or a limit.
     pub program: Option<Arc<Program>>,
+    /// What to look up for the rows that the program yields, and what to make of the joined rows:
+    /// all that comes then are blocks of its result. Refused with `NotPushed` where data nodes
+    /// cannot compute it, and with `OlderNode` by those that do not know of joins; not in the
+    /// transaction.
+    pub join: Option<Arc<JoinPlan>>,
     /// Wait first for the rows that other transactions have put into the range and have not
     /// committed; only with a lock, and `WaitPolicy::Wait`.
     pub settled: bool,
@@ -247,6 +252,7 @@ impl ScanSpec {
             snapshot: None,
             in_transaction: false,
             program: None,
+            join: None,
             settled: false,
         }
     }

@@ -222,6 +222,10 @@ pub enum ActorKind {
     /// Fills new unique indexes. On worker 0 only, active on the driver.
     #[doc(alias = "TRIX")]
     IndexBuilder,
+    /// Looks up rows of other tables for the rows of this worker's scans.
+    #[doc(alias = "DBSPJ")]
+    #[codec(since = 7)]
+    Joiner,
 }
 
 impl fmt::Display for ActorKind {
@@ -233,6 +237,7 @@ impl fmt::Display for ActorKind {
             ActorKind::Participant => "participant",
             ActorKind::Client => "client",
             ActorKind::IndexBuilder => "builder",
+            ActorKind::Joiner => "joiner",
         })
     }
 }

@@ -25,7 +25,7 @@ use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
     EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, Timer, TimerQueue,
 };
-use client::IndexBuilder;
+use client::{IndexBuilder, Joiner};
 use control::Control;
 use datanode::coordinator::Coordinator;
 use datanode::epochs::Epochs;
@@ -139,6 +139,7 @@ impl Worker {
     /// Gives a data node's worker the actors that do not outlive a life.
     fn begin_life(&mut self) {
         self.actors.coordinator = Some(Coordinator::new());
+        self.actors.joiner = Some(Joiner::new());
         if self.shared.worker == WorkerId(0) {
             let Shared { node, incarnation, workers, ref config, .. } = self.shared;
             let control = Control::new(config.clone(), node, incarnation, NodeRole::Data, workers);
@@ -465,12 +466,13 @@ fn control_of(place: &Place, role: NodeRole) -> Control {
 }
 
 /// The order in which actors hear what concerns all of them: replicas before those who use them.
-const ORDER: [ActorKind; 6] = [
+const ORDER: [ActorKind; 7] = [
     ActorKind::Participant,
     ActorKind::Coordinator,
     ActorKind::Epochs,
     ActorKind::Control,
     ActorKind::IndexBuilder,
+    ActorKind::Joiner,
     ActorKind::Client,
 ];
 

@@ -11,6 +11,7 @@ pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod cursor;
 pub(crate) mod insert;
+pub(crate) mod joined;
 mod json_table;
 pub(crate) mod key;
 pub(crate) mod large;

@@ -41,6 +41,7 @@ impl Shared {
             plans: Default::default(),
             statistics: Default::default(),
             leftovers: Default::default(),
+            met_older: Default::default(),
             measures: Default::default(),
         }
     }

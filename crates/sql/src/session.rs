@@ -9,7 +9,7 @@
 //! # Not here
 //! Prepared statements and the protocol (`connection`), how transactions end (`transaction`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) plans: PlanCache,
     /// Sizes of tables.
     pub(crate) statistics: Statistics,
+    /// When a data node refused to join that is of an older version.
+    pub(crate) met_older: Cell<Option<Instant>>,
     /// Temporary tables that nobody may own any more.
     pub(crate) leftovers: Leftovers,
     /// What statements took, and how they failed.

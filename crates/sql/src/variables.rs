@@ -86,6 +86,8 @@ pub(crate) struct SessionVariables {
     pub analytic_snapshot: bool,
     /// `nines_column_rows`: joins and groups of tables of so many rows are made on columns.
     pub column_rows: u64,
+    /// `nines_pushed_join_rows`: data nodes look rows up for about so many rows of a scan or more.
+    pub pushed_join_rows: u64,
     /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
     pub operator_memory: u64,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
@@ -179,6 +181,7 @@ impl SessionVariables {
             durability: Durability::default(),
             analytic_snapshot: true,
             column_rows: 1_000,
+            pushed_join_rows: 100,
             operator_memory: 1 << 30,
             pushdown: true,
             require_pushdown: false,
@@ -349,6 +352,7 @@ impl SessionVariables {
             }
             "nines_analytic_snapshot" => self.analytic_snapshot = on,
             "nines_column_rows" => self.column_rows = number,
+            "nines_pushed_join_rows" => self.pushed_join_rows = number,
             "nines_operator_memory" => self.operator_memory = number,
             "nines_pushdown" => self.pushdown = on,
             "nines_require_pushdown" => self.require_pushdown = on,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
 use crate::group::Groups;
-use crate::program::{Bad, Program, Yield};
+use crate::program::{Bad, Input, Program, Yield};
 use crate::vector::{Kind, Vector};
 
 /// A program to be run on columns instead of stored rows. The columns are its inputs, in order; of
@@ -28,6 +28,11 @@ impl Computer {
     pub fn new(program: Program) -> Result<Self, Bad> {
         let kinds = program.check_nodes()?;
         Ok(Self { program, kinds })
+    }
+
+    /// What its columns are, in order.
+    pub fn inputs(&self) -> &[Input] {
+        &self.program.inputs
     }
 
     /// The places of the rows that pass; nothing if all of so many do.

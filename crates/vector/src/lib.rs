@@ -4,7 +4,8 @@
 //! [`Vector`], the values of a column; [`Program`], what data nodes are asked to make of the rows
 //! of a scan: which rows pass, what is computed of them, how they are grouped; [`Machine`], which
 //! runs it; [`Block`], what comes of it. [`Computer`], which runs a program over columns;
-//! [`JoinTable`], rows by key; [`KeySet`], what one side of a join tells the other.
+//! [`JoinTable`], rows by key; [`KeySet`], what one side of a join tells the other; [`JoinPlan`],
+//! what is looked up for the rows of a scan, and [`LookupJoin`], which puts it beside them.
 //! # Guarantees
 //! 1. A program that [`Program::check`] lets through runs on any rows of its table to the end,
 //!    whatever the values. Rows of which something cannot be computed exactly (a number out of
@@ -19,6 +20,7 @@ mod evaluate;
 mod group;
 mod join;
 mod key_set;
+mod lookup;
 pub mod machine;
 pub mod program;
 mod top;
@@ -29,6 +31,9 @@ pub use computer::{Computer, GroupTable};
 pub use evaluate::Inexact;
 pub use join::{JoinTable, KeyColumn};
 pub use key_set::KeySet;
+pub use lookup::{
+    JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX, Lookup, LookupJoin, LookupKeys, Matching,
+};
 pub use machine::{Machine, Output};
 pub use program::{
     Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,

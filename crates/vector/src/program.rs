@@ -220,6 +220,23 @@ impl Program {
         self.check_nodes()
     }
 
+    /// Whether everything can be computed exactly of any rows.
+    pub fn is_exact(&self) -> bool {
+        let computes = |node: &Node| {
+            matches!(
+                node,
+                Node::Add(..) | Node::Subtract(..) | Node::Multiply(..) | Node::Scale { .. }
+            )
+        };
+        let sums = match &self.yields {
+            Yield::Rows(_) => false,
+            Yield::Groups { aggregates, .. } => {
+                aggregates.iter().any(|a| a.function == AggregateFunction::Sum)
+            }
+        };
+        !sums && !self.nodes.iter().any(computes)
+    }
+
     /// For each input, whether the filter asks for it. The nodes have been found good.
     pub(crate) fn inputs_of_filter(&self) -> Vec<bool> {
         let mut inputs = vec![false; self.inputs.len()];
@@ -286,7 +303,7 @@ impl Program {
 }
 
 /// Whether a stored column can lie in a vector so.
-fn lies_so(column: ColumnType, kind: Kind) -> bool {
+pub(crate) fn lies_so(column: ColumnType, kind: Kind) -> bool {
     match column {
         ColumnType::Int(_) => kind == Kind::Int,
         ColumnType::UInt(_) => kind == Kind::UInt,

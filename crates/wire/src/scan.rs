@@ -13,7 +13,7 @@ use model::{
 };
 
 use stdx::Duration;
-use vector::{Block, Program};
+use vector::{Block, JoinPlan, Program};
 
 use crate::chain::Chain;
 use crate::operation::{LockMode, Projection, WaitPolicy};
@@ -108,6 +108,11 @@ pub struct ScanRequest {
     /// know of programs goes by those, so they are given too.
     #[codec(since = 3)]
     pub program: Option<Arc<Program>>,
+    /// What to look up for the rows that the program yields. A participant hands such a request to
+    /// the joiner of its worker, whose batches bring the result; batches of a participant itself
+    /// come of one that does not know of joins.
+    #[codec(since = 7)]
+    pub join: Option<Arc<JoinPlan>>,
 }
 
 /// One row of a scan.
@@ -151,7 +156,7 @@ pub struct ScanBatch {
     pub examined: u64,
 }
 
-/// Between clients and participants.
+/// Between clients and participants, with a joiner between them where there is something to join.
 #[derive(Clone, Debug, Codec)]
 pub enum ScanMessage {
     /// Client (or coordinator, in a transaction): open, and send the first batch.

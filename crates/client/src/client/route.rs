@@ -127,8 +127,9 @@ impl Client {
         Ok(CoordinatorRef { address, incarnation: life.incarnation })
     }
 
-    /// A participant for committed reads of a partition, nearby if one is. The same one for the
-    /// same `preference` while the placement lasts, so that a session does not see time go back.
+    /// A participant for committed reads of a partition, of this very node if it has one, or else
+    /// nearby. The same one for the same `preference` while the placement lasts, so that a session
+    /// does not see time go back.
     pub(super) fn choose_reader(
         &self,
         ctx: &Ctx<'_>,
@@ -145,8 +146,11 @@ impl Client {
         if readers.iter().any(welcome) {
             readers.retain(welcome);
         }
+        let own = |(address, _): &(Address, Life)| address.node == ctx.node();
         let nearby = |(address, _): &(Address, Life)| ctx.config().nearby.contains(&address.node);
-        if readers.iter().any(nearby) {
+        if readers.iter().any(own) {
+            readers.retain(own);
+        } else if readers.iter().any(nearby) {
             readers.retain(nearby);
         }
         let at = preference as usize % readers.len().max(1);

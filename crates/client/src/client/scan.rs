@@ -62,8 +62,12 @@ impl ScanCall {
     /// Tells the participants to forget the scan.
     pub(super) fn close_streams(&self, ctx: &mut Ctx<'_>, scan: ScanId) {
         for (partition, stream) in self.streams.unfinished() {
-            let message = ScanMessage::Close { scan, partition };
-            ctx.send(stream.source, Message::Scan(message));
+            let message = || Message::Scan(ScanMessage::Close { scan, partition });
+            ctx.send(stream.source, message());
+            // Until its first batch has come, the stream has the participant's address.
+            if self.spec.join.is_some() && stream.source.actor == ActorKind::Participant {
+                ctx.send(joiner_beside(stream.source), message());
+            }
         }
     }
 
@@ -96,7 +100,8 @@ impl Client {
         }
         let locks = spec.lock != LockMode::Committed;
         let ordered = matches!(spec.range, ScanRange::Index { order: Some(_), .. });
-        let computes = spec.program.is_some() && (locks || ordered || spec.limit.is_some());
+        let computes = spec.program.is_some() && (locks || ordered || spec.limit.is_some())
+            || spec.join.is_some() && (spec.program.is_none() || spec.in_transaction);
         let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
         let holds = spec.in_transaction && spec.snapshot.is_some();
         if (locks && !spec.in_transaction) || holds || computes {
@@ -315,9 +320,13 @@ impl Client {
         };
         let scan = work(&mut call);
         let transactional = scan.opened_in_transaction();
+        let joins = scan.spec.join.is_some();
         let stream = scan.streams.stream_mut(partition);
         // The coordinator of a transaction knows who is primary; others are asked by this client.
-        let expected = |stream: &&mut Stream| transactional || stream.source == from;
+        let is_beside = |source| joins && joiner_beside(source) == from;
+        let expected = |stream: &&mut Stream| {
+            transactional || stream.source == from || is_beside(stream.source)
+        };
         let open = |stream: &&mut Stream| stream.progress != Progress::Finished;
         let Some(stream) = stream.filter(open).filter(expected) else {
             return self.put_back(token, call);
@@ -328,6 +337,11 @@ impl Client {
             if says_not_serving(&refusal) {
                 return self.read_elsewhere(ctx, token, call, &[partition], refusal);
             }
+            return self.scan_failed(ctx, token, call, refusal);
+        }
+        if joins && from.actor != ActorKind::Joiner {
+            probe!(ctx, "client: data node without joins");
+            let refusal = Refusal::new(ErrorCode::OlderNode, from.node.to_string());
             return self.scan_failed(ctx, token, call, refusal);
         }
         stream.source = from;
@@ -520,7 +534,13 @@ fn request(
         limit: spec.limit,
         chain: wire::Chain::EMPTY,
         program: spec.program.clone(),
+        join: spec.join.clone(),
     }
+}
+
+/// The joiner of a participant's worker.
+fn joiner_beside(participant: Address) -> Address {
+    Address { actor: ActorKind::Joiner, ..participant }
 }
 
 fn primary_of(cluster: &ClusterState, partition: PartitionId) -> Option<(Address, Life)> {

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use actor::{Ctx, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal, Table,
-    TransactionId,
+    ActorKind, Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal,
+    Table, TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
@@ -165,6 +165,11 @@ impl Participant {
     }
 
     fn open_scan(&mut self, ctx: &mut Ctx<'_>, request: Box<ScanRequest>) {
+        if request.join.is_some() {
+            // It comes back without, from there.
+            let joiner = Address { actor: ActorKind::Joiner, ..ctx.me() };
+            return ctx.send(joiner, Message::Scan(ScanMessage::Open(request)));
+        }
         let key = (request.scan, request.partition);
         ctx.count(Tally::Scan);
         if self.scans.records.contains_key(&key) {

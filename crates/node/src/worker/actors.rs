@@ -1,7 +1,7 @@
 //! The actors of a worker, by kind.
 
 use actor::Actor;
-use client::IndexBuilder;
+use client::{IndexBuilder, Joiner};
 use control::Control;
 use datanode::coordinator::Coordinator;
 use datanode::epochs::Epochs;
@@ -16,6 +16,7 @@ pub(super) struct Actors {
     pub(super) coordinator: Option<Coordinator>,
     pub(super) participant: Option<Participant>,
     pub(super) builder: Option<IndexBuilder>,
+    pub(super) joiner: Option<Joiner>,
     pub(super) client: Option<Box<dyn Actor>>,
 }
 
@@ -31,6 +32,7 @@ impl Actors {
             ActorKind::Coordinator => some(&mut self.coordinator),
             ActorKind::Participant => some(&mut self.participant),
             ActorKind::IndexBuilder => some(&mut self.builder),
+            ActorKind::Joiner => some(&mut self.joiner),
             ActorKind::Client => match &mut self.client {
                 Some(actor) => Some(actor.as_mut()),
                 None => None,
@@ -49,6 +51,7 @@ impl Actors {
             (ActorKind::Coordinator, some(&self.coordinator)),
             (ActorKind::Participant, some(&self.participant)),
             (ActorKind::IndexBuilder, some(&self.builder)),
+            (ActorKind::Joiner, some(&self.joiner)),
             (ActorKind::Client, self.client.as_deref()),
         ];
         all.into_iter().filter_map(|(kind, actor)| Some((kind, actor?)))

@@ -122,6 +122,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
             _ => false,
         },
+        ActorKind::Joiner => matches!(message, Message::Reply(_) | Message::Scan(_)),
         ActorKind::Client | ActorKind::IndexBuilder => match message {
             Message::Reply(_) | Message::Continue(_) | Message::Kill { .. } => true,
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),

@@ -4,10 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use client::{ClientOperation, OperationAnswer, ScanSpec};
-use model::{ColumnId, ColumnType, Expression, Refusal, Value};
-use wire::LockMode;
+use model::{ColumnId, ColumnType, Epoch, Expression, Refusal, Value};
+use vector::{
+    Aggregate, AggregateFunction, Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node,
+    Program, ScalarRef, Yield,
+};
+use wire::{LockMode, Projection};
 
 use super::{Load, column, create_table, fill, insist, int, passing};
 use crate::lab::Lab;
@@ -71,10 +76,87 @@ async fn turn(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refus
 
 async fn look(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {
     let epoch = session.open_snapshot().await?;
+    if session.percent(50) {
+        let joined = look_ahead(session, lab, load, epoch).await;
+        session.close_snapshot(epoch).await;
+        return joined;
+    }
     let spec = ScanSpec { snapshot: Some(epoch), ..ScanSpec::heap(lab.table("ring")) };
     let rows = session.scan(spec).await;
     session.close_snapshot(epoch).await;
     check(&format!("snapshot {epoch}"), load, &rows?);
+    Ok(())
+}
+
+/// Has the data nodes look up for each row its next one, that one's next, and so on: the values
+/// seen on the way are those of the ring at that time.
+async fn look_ahead(
+    session: &Session,
+    lab: &Rc<Lab>,
+    load: &Load,
+    epoch: Epoch,
+) -> Result<(), Refusal> {
+    let table = lab.table("ring");
+    let Some(version) = session.definition(table).map(|table| table.version) else {
+        return Ok(());
+    };
+    let steps = 1 + session.below(3) as u16;
+    let counts = session.percent(30);
+    let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
+    let program = |inputs: Vec<Input>, yields| {
+        let nodes = (0..inputs.len() as u16).map(Node::Input).collect();
+        let (filter, members) = (vec![], vec![]);
+        Program { inputs, references: None, nodes, filter, yields, members, top: None }
+    };
+    let lookup = |step| Lookup {
+        table,
+        version,
+        index: None,
+        key: vec![KeyPart::Place(step + 1)],
+        columns: vec![input(NEXT.0)],
+        conditions: program(vec![], Yield::Rows(vec![])),
+        matching: Matching::Inner,
+    };
+    let count = Aggregate { function: AggregateFunction::Count, node: None, collation: 63 };
+    let yields = match counts {
+        true => Yield::Groups { keys: vec![], aggregates: vec![count] },
+        false => Yield::Rows((0..steps + 2).collect()),
+    };
+    let result = program((0..steps + 2).map(input).collect(), yields);
+    let plan = JoinPlan { lookups: (0..steps).map(lookup).collect(), result };
+    let scanned = program(vec![input(0), input(NEXT.0)], Yield::Rows(vec![0, 1]));
+    let spec = ScanSpec {
+        projection: Projection::Columns(vec![ColumnId(0), NEXT]),
+        snapshot: Some(epoch),
+        program: Some(Arc::new(scanned)),
+        join: Some(Arc::new(plan)),
+        ..ScanSpec::heap(table)
+    };
+    let (blocks, rows) = session.compute(spec).await?;
+    assert!(rows.is_empty(), "numbers can be computed with");
+    let number = |block: &Block, column: usize, at| match block.columns()[column].get(at) {
+        ScalarRef::Int(number) => number,
+        other => panic!("{other:?} is no number"),
+    };
+    if counts {
+        let sum: i64 = blocks.iter().flat_map(|b| (0..b.rows()).map(|at| number(b, 0, at))).sum();
+        assert_eq!(sum as u64, load.ring, "snapshot {epoch}: rows that were joined");
+        return Ok(());
+    }
+    let row = |block: &Block, at| -> Vec<i64> {
+        (0..usize::from(steps) + 2).map(|column| number(block, column, at)).collect()
+    };
+    let joined: Vec<Vec<i64>> =
+        blocks.iter().flat_map(|b| (0..b.rows()).map(|at| row(b, at))).collect();
+    let pairs: Vec<Vec<Value>> =
+        joined.iter().map(|row| row[..2].iter().map(|v| Value::Int(*v)).collect()).collect();
+    check(&format!("joined in snapshot {epoch}"), load, &pairs);
+    let next: BTreeMap<i64, i64> = joined.iter().map(|row| (row[0], row[1])).collect();
+    for row in &joined {
+        for pair in row.windows(2) {
+            assert_eq!(next[&pair[0]], pair[1], "snapshot {epoch}: {row:?} is no part of the ring");
+        }
+    }
     Ok(())
 }
 

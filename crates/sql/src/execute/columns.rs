@@ -14,6 +14,7 @@ mod batch;
 mod filter;
 mod group;
 mod join;
+mod joined;
 mod keys;
 mod project;
 mod scan;
@@ -33,12 +34,13 @@ pub(crate) use batch::ColumnBatch;
 use filter::FilterCursor;
 use group::GroupCursor;
 use join::JoinCursor;
+use joined::JoinedCursor;
 use project::ProjectCursor;
 use scan::ScanCursor;
 use source::SourceCursor;
 
-use crate::execute::pushdown;
 use crate::execute::run::{Run, with_parameters};
+use crate::execute::{joined as in_data_nodes, pushdown};
 use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 
 /// Rows that are collected before what is joined to them is asked for.
@@ -81,6 +83,7 @@ pub(crate) enum ColumnCursor<'p> {
     Scan(Box<ScanCursor<'p>>),
     Source(Box<SourceCursor<'p>>),
     Join(Box<JoinCursor<'p>>),
+    Joined(Box<JoinedCursor<'p>>),
     Filter(Box<FilterCursor<'p>>),
     Apply(Box<ApplyCursor<'p>>),
     Project(Box<ProjectCursor<'p>>),
@@ -129,9 +132,8 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
             let worth = run.session.variables.column_rows;
             rows.unwrap_or(0) >= worth && reads_blocks(operator)
         }
-        Operator::Filter { input, .. }
-        | Operator::Lookup { input, .. }
-        | Operator::Project { input, .. } => is_worth(run, input),
+        Operator::Lookup { input, .. } => in_data_nodes::is_chain(operator) || is_worth(run, input),
+        Operator::Filter { input, .. } | Operator::Project { input, .. } => is_worth(run, input),
         Operator::Aggregate(aggregate) => is_worth(run, &aggregate.input),
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             is_worth(run, left) || is_worth(run, right)
@@ -188,6 +190,9 @@ impl<'p> ColumnCursor<'p> {
 
     /// Without what waits for subqueries.
     fn simple(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+        if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
+            return Some(Self::Joined(Box::new(cursor)));
+        }
         let cursor = match operator {
             Operator::Scan(scan) if reads_blocks(operator) => {
                 ScanCursor::new(run, scan, wanted).map(|cursor| Self::Scan(Box::new(cursor)))
@@ -226,6 +231,7 @@ impl<'p> ColumnCursor<'p> {
             Self::Scan(cursor) => &cursor.shape,
             Self::Source(cursor) => &cursor.shape,
             Self::Join(cursor) => &cursor.shape,
+            Self::Joined(cursor) => &cursor.shape,
             Self::Filter(cursor) => cursor.shape(),
             Self::Apply(cursor) => cursor.shape(),
             Self::Project(cursor) => &cursor.shape,
@@ -249,6 +255,7 @@ impl<'p> ColumnCursor<'p> {
                     Self::Scan(cursor) => cursor.next(run).await?,
                     Self::Source(cursor) => cursor.next(run).await?,
                     Self::Join(cursor) => cursor.next(run).await?,
+                    Self::Joined(cursor) => cursor.next(run).await?,
                     Self::Filter(cursor) => cursor.next(run).await?,
                     Self::Apply(cursor) => cursor.next(run).await?,
                     Self::Project(cursor) => cursor.next(run).await?,

@@ -98,7 +98,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
             Work::Open(operator)
         }
         Operator::Scan(_) => work_on_rows(operator),
-        Operator::Lookup { input, .. } => Work::Lookup { input: Box::new(open(input)), operator },
+        Operator::Lookup { .. } => Work::Open(operator),
         Operator::Lateral { input, .. } => Work::Lateral { input: Box::new(open(input)), operator },
         Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
             Work::Open(operator)
@@ -145,6 +145,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
 /// A scan, a join or a filter, row by row.
 pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
     match operator {
+        Operator::Lookup { input, .. } => Work::Lookup { input: Box::new(open(input)), operator },
         Operator::Scan(scan) => Work::Table(Box::new(TableCursor::New(scan))),
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
             Work::Join(Box::new(join::JoinCursor::new(open(left), operator)))

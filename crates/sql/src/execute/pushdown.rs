@@ -191,7 +191,8 @@ pub(crate) fn groups_of(
     groups_by(context, aggregate, columns, ProgramBuilder::new(columns, context)).ok()
 }
 
-fn groups_by(
+/// The program for groups over rows of these columns, for what a builder has so far.
+pub(crate) fn groups_by(
     context: &EvalContext,
     aggregate: &Aggregate,
     columns: &[Option<ProgramColumn>],

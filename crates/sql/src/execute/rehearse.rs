@@ -8,7 +8,7 @@
 //! What values decide (a column's values that do not fit its type, ranges that are not exact) shows
 //! only when a query is run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use sql_expression::{Obstacle, SqlError, short_text};
@@ -16,10 +16,12 @@ use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
 use crate::execute::columns::{self, narrowed_scan};
+use crate::execute::cursor::group::Pushed;
 use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
+use crate::execute::joined::JoinedScan;
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
-use crate::plan::operator::{AccessPath, Aggregate, Operator, QueryPlan, TableScan};
+use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, QueryPlan, TableScan};
 use crate::plan::outer::for_each_outer;
 
 /// On what an operator works.
@@ -31,6 +33,8 @@ pub(crate) enum Manner {
     Columns,
     /// In programs of the data nodes, whose results the SQL node puts together.
     DataNodes,
+    /// In the data nodes, as a part of a join that they make.
+    Joined,
 }
 
 /// How the operators of a query would be run.
@@ -39,7 +43,7 @@ pub(crate) struct Rehearsal {
     manners: BTreeMap<Address, Manner>,
     /// Who checks the conditions of scans.
     checks: BTreeMap<*const TableScan, Vec<CheckedBy>>,
-    /// Why groups are not made by data nodes.
+    /// Why groups and joins by lookups are not made by data nodes.
     obstacles: BTreeMap<Address, Obstacle>,
     /// Columns of scans whose values are told.
     told: BTreeMap<*const TableScan, Vec<usize>>,
@@ -66,7 +70,7 @@ impl Rehearsal {
         self.checks.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
     }
 
-    /// Why the data nodes do not make the groups of an operator.
+    /// Why the data nodes do not make the groups or the lookups of an operator.
     pub(crate) fn obstacle(&self, operator: &Operator) -> Option<&Obstacle> {
         self.obstacles.get(&std::ptr::from_ref(operator))
     }
@@ -124,6 +128,9 @@ impl Rehearsal {
             };
         }
         self.note(run, operator, Manner::Rows);
+        if let Some(Err(obstacle)) = joined(run, operator) {
+            self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+        }
         match work {
             Work::Table(_) | Work::Rows(_) | Work::Open(_) | Work::Columns { .. } => {}
             Work::Lookup { input, .. }
@@ -157,9 +164,13 @@ impl Rehearsal {
 
     fn groups(&mut self, run: &mut Run<'_>, operator: &Operator, aggregate: &Aggregate) {
         let obstacle = match group::pushed(run, aggregate) {
-            Ok(_) => {
+            Ok(Pushed::Scanned(..)) => {
                 self.note(run, operator, Manner::DataNodes);
                 return self.note(run, &aggregate.input, Manner::DataNodes);
+            }
+            Ok(Pushed::Joined(joined, ..)) => {
+                self.note(run, operator, Manner::DataNodes);
+                return self.note_joined(run, &aggregate.input, &joined);
             }
             Err(obstacle) => obstacle,
         };
@@ -186,6 +197,13 @@ impl Rehearsal {
             Some(false) => self.cursor(run, &open(operator)),
             Some(true) => {
                 self.note(run, operator, Manner::Columns);
+                match joined(run, operator) {
+                    Some(Ok(joined)) => return self.note_joined(run, operator, &joined),
+                    Some(Err(obstacle)) => {
+                        self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+                    }
+                    None => {}
+                }
                 match operator {
                     Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
                     Operator::HashJoin { right, keys, .. } => {
@@ -203,6 +221,23 @@ impl Rehearsal {
                 }
             }
         }
+    }
+
+    /// An operator and those below are a join that data nodes make.
+    fn note_joined(&mut self, run: &Run<'_>, operator: &Operator, joined: &JoinedScan<'_>) {
+        self.note(run, operator, Manner::Joined);
+        if let Operator::Lookup { scan, .. } = operator {
+            let by = |condition: &Formula| match joined
+                .others
+                .iter()
+                .any(|other| std::ptr::eq(*other, condition))
+            {
+                true => CheckedBy::SqlNode(Obstacle::because("it has no translation")),
+                false => CheckedBy::DataNodes,
+            };
+            self.checks.insert(&raw const **scan, scan.conditions.iter().map(by).collect());
+        }
+        operator.inputs().into_iter().for_each(|input| self.note_joined(run, input, joined));
     }
 
     fn note(&mut self, run: &Run<'_>, operator: &Operator, manner: Manner) {
@@ -264,4 +299,15 @@ impl Rehearsal {
         }
         operator.inputs().into_iter().try_for_each(|input| self.require_of(run, input))
     }
+}
+
+/// The join that an operator is, if it is one of lookups: as data nodes make it, or why they do
+/// not.
+fn joined<'p>(run: &Run<'_>, operator: &'p Operator) -> Option<Result<JoinedScan<'p>, Obstacle>> {
+    let nothing = BTreeSet::new();
+    let joined = match JoinedScan::new(run, operator, &nothing)? {
+        Ok(joined) => joined,
+        Err(obstacle) => return Some(Err(obstacle)),
+    };
+    Some(joined.rows(run, &nothing).map(|_| joined))
 }

@@ -388,3 +388,36 @@ fn a_closed_scan_says_nothing_more() {
     sim.client.scan_next(&mut sim.world.ctx(), token);
     assert!(sim.world.sent().is_empty());
 }
+
+#[test]
+fn a_data_node_that_does_not_join_is_told_from_one_that_does() {
+    let spec = || {
+        let program = vector::Program {
+            inputs: vec![],
+            references: None,
+            nodes: vec![],
+            filter: vec![],
+            yields: vector::Yield::Rows(vec![]),
+            members: vec![],
+            top: None,
+        };
+        let join = vector::JoinPlan { lookups: vec![], result: program.clone() };
+        let (program, join) = (Some(program.into()), Some(join.into()));
+        ScanSpec { program, join, ..ScanSpec::heap(BASE) }
+    };
+    let mut sim = Sim::new();
+    let (_, opened) = sim.scan(spec());
+    assert!(opened[0].request.join.is_some());
+    // As the joiner of the worker answers.
+    let joiner = Address { actor: model::ActorKind::Joiner, ..opened[0].to };
+    let beside = Open { to: joiner, request: opened[0].request.clone() };
+    sim.batch(&beside, &[], ScanStatus::Finished);
+    sim.no_event();
+    // As a participant of an older version does.
+    sim.batch(&opened[1], &[], ScanStatus::Finished);
+    let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+    assert_eq!(refusal.code, ErrorCode::OlderNode);
+    // Whoever has the other streams by now is told that they are over.
+    let closed = sim.closed();
+    assert_eq!(closed.len(), 6, "at participants and joiners: {closed:?}");
+}

@@ -29,6 +29,7 @@ fn heap(number: u64) -> ScanRequest {
         settled: false,
         limit: None,
         program: None,
+        join: None,
         chain: Chain::EMPTY,
     }
 }

@@ -1,13 +1,14 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sql_expression::{Accumulator, AggregateCall, Expression, Obstacle, SqlError, push_group_key};
 use sqltype::Datum;
-use vector::{Block, Computer, GroupTable, Program};
+use vector::{Block, Computer, GroupTable, JoinPlan, Program};
 
 use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
 use crate::execute::cursor::{BATCH, evaluate, open};
+use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::TableCursor;
@@ -83,48 +84,60 @@ pub(super) async fn grouped(
     }
 }
 
-/// The scan whose rows data nodes group, with their program; or why they do not.
-pub(crate) fn pushed<'p>(
-    run: &Run<'_>,
-    aggregate: &'p Aggregate,
-) -> Result<(&'p TableScan, GroupProgram), Obstacle> {
-    let Operator::Scan(scan) = &aggregate.input else {
-        return Err(Obstacle::because("its rows are made in the SQL node"));
-    };
+/// Groups that data nodes make: of the rows of a scan, or of such rows joined with others.
+pub(crate) enum Pushed<'p> {
+    Scanned(&'p TableScan, GroupProgram),
+    Joined(Box<JoinedScan<'p>>, JoinPlan, GroupProgram),
+}
+
+/// The groups of an operator as data nodes make them; or why they do not.
+pub(crate) fn pushed<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Result<Pushed<'p>, Obstacle> {
     if !run.session.variables.pushdown {
         return Err(Obstacle::because("nines_pushdown is OFF"));
     }
-    pushdown::groups(run, aggregate, scan).map(|program| (&**scan, program))
+    if let Operator::Scan(scan) = &aggregate.input {
+        return pushdown::groups(run, aggregate, scan).map(|made| Pushed::Scanned(scan, made));
+    }
+    let here = || Obstacle::because("its rows are made in the SQL node");
+    let wanted = wanted_of(aggregate).ok_or_else(here)?;
+    let joined = JoinedScan::new(run, &aggregate.input, &wanted).ok_or_else(here)??;
+    let (plan, groups) = joined.groups(run, aggregate)?;
+    Ok(Pushed::Joined(Box::new(joined), plan, groups))
 }
 
-/// The input of an operator on columns, if it can be had so.
-pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<ColumnCursor<'p>> {
+/// The places of the row that groups and aggregates use, if that can be told.
+fn wanted_of(aggregate: &Aggregate) -> Option<BTreeSet<usize>> {
     let keys = aggregate.group.iter().map(|formula| &formula.expression);
     let arguments = aggregate.calls.iter().flat_map(AggregateCall::arguments);
     let mut wanted = places_of(keys.chain(arguments))?;
     wanted.extend(&aggregate.shown);
-    columns::begin(run, &aggregate.input, Some(&wanted))
+    Some(wanted)
+}
+
+/// The input of an operator on columns, if it can be had so.
+pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<ColumnCursor<'p>> {
+    columns::begin(run, &aggregate.input, Some(&wanted_of(aggregate)?))
 }
 
 /// Reads all of an operator's input.
 pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
     let mut groups = Groups::new(aggregate);
-    if let Ok((scan, pushed)) = pushed(run, aggregate)
+    let made = pushed(run, aggregate).ok();
+    if let Some(Pushed::Joined(joined, plan, pushed)) = made {
+        if let Some(table) = groups.add_joined(run, &joined, plan, pushed).await? {
+            return groups.finish_with(run, Some(table)).await;
+        }
+        groups = Groups::new(aggregate);
+    } else if let Some(Pushed::Scanned(scan, pushed)) = made
         && let Some(mut table) = Table::new(pushed)
     {
         let program = table.pushed.program.clone();
-        let mut cursor = TableCursor::with_program(run, scan, program.clone()).await?;
+        let mut cursor = TableCursor::with_program(run, scan, program).await?;
         while let Some((rows, blocks)) = cursor.next_mixed(run).await? {
             for row in rows {
                 groups.add(run, row).await?;
             }
-            for block in &blocks {
-                if table.groups.merge(&program, block).is_err() {
-                    groups.merge_all(run, &table.pushed, block).await?;
-                }
-                run.check_memory(table.groups.memory_bytes(), "groups")?;
-                run.worked(block.rows() / 8 + 1).await?;
-            }
+            groups.add_blocks(run, &mut table, &blocks).await?;
         }
         return groups.finish_with(run, Some(table)).await;
     }
@@ -173,6 +186,47 @@ impl<'p> Groups<'p> {
             groups.push(Group { first: first.clone(), values, kept, accumulators });
             groups.len() - 1
         })
+    }
+
+    /// Adds groups that data nodes have made.
+    async fn add_blocks(
+        &mut self,
+        run: &mut Run<'_>,
+        table: &mut Table,
+        blocks: &[Block],
+    ) -> Result<(), SqlError> {
+        for block in blocks {
+            if table.groups.merge(&table.pushed.program, block).is_err() {
+                self.merge_all(run, &table.pushed, block).await?;
+            }
+            run.check_memory(table.groups.memory_bytes(), "groups")?;
+            run.worked(block.rows() / 8 + 1).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds all groups of rows that data nodes join; nothing if they do not.
+    async fn add_joined(
+        &mut self,
+        run: &mut Run<'_>,
+        joined: &JoinedScan<'_>,
+        plan: JoinPlan,
+        pushed: GroupProgram,
+    ) -> Result<Option<Table>, SqlError> {
+        let Some(mut table) = Table::new(pushed) else { return Ok(None) };
+        let mut read = match JoinedRead::begin(run, joined, plan).await {
+            Ok(read) => read,
+            Err(Stopped::NotPushed) => return Ok(None),
+            Err(Stopped::Failed(error)) => return Err(error),
+        };
+        loop {
+            match read.next(run).await {
+                Ok(Some(blocks)) => self.add_blocks(run, &mut table, &blocks).await?,
+                Ok(None) => return Ok(Some(table)),
+                Err(Stopped::NotPushed) => return Ok(None),
+                Err(Stopped::Failed(error)) => return Err(error),
+            }
+        }
     }
 
     fn levels(&self) -> usize {

@@ -306,7 +306,7 @@ fn nines(step: &Step<'_>) -> Json {
     let mut fields: Fields = Vec::new();
     let reads = matches!(step.operator, Operator::Scan(_) | Operator::Edges { .. });
     let place = match step.operator {
-        _ if reads || step.manner == Manner::DataNodes => "data nodes",
+        _ if reads || matches!(step.manner, Manner::DataNodes | Manner::Joined) => "data nodes",
         Operator::Lookup { .. } => "data nodes, joined in the SQL node",
         _ => "SQL node",
     };
@@ -315,6 +315,7 @@ fn nines(step: &Step<'_>) -> Json {
         Manner::Rows => "rows",
         Manner::Columns => "columns",
         Manner::DataNodes => "grouped in data nodes",
+        Manner::Joined => "joined in data nodes",
     };
     fields.push(("manner", Json::text(manner)));
     let is_join = matches!(step.operator, Operator::HashJoin { .. } | Operator::LoopJoin { .. });

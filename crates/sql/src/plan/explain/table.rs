@@ -248,8 +248,11 @@ fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
     if !facts.told.is_empty() {
         notes.push(format!("Keys of a join told ({})", facts.told.join(",")));
     }
-    if step.manner == Manner::Columns {
-        notes.push("On columns".to_owned());
+    match (step.manner, step.operator, &step.obstacle) {
+        (Manner::Columns, ..) => notes.push("On columns".to_owned()),
+        (Manner::Joined, ..) => notes.push("Pushed join".to_owned()),
+        (_, Operator::Lookup { .. }, Some(why)) => notes.push(format!("Join not pushed: {why}")),
+        _ => {}
     }
     notes
 }

@@ -172,12 +172,18 @@ fn place(of: &Step<'_>) -> String {
                 Manner::Rows => "rows",
                 Manner::Columns => "columns",
                 Manner::DataNodes => "grouped there",
+                Manner::Joined => "joined there",
             };
             format!(" [data nodes: {partitions}; {manner}]")
         }
-        (Operator::Lookup { .. }, _) => {
-            format!(" [data nodes: {}; SQL node joins rows]", partitions(&of.tables[0]))
+        (Operator::Lookup { .. }, manner) => {
+            let partitions = partitions(&of.tables[0]);
+            match manner {
+                Manner::Joined => format!(" [data nodes: {partitions}; joined there]"),
+                _ => format!(" [data nodes: {partitions}; SQL node joins rows{why}]"),
+            }
         }
+        (Operator::Filter { .. }, Manner::Joined) => " [data nodes]".to_owned(),
         (Operator::Aggregate(_), Manner::DataNodes) => " [data nodes, SQL node]".to_owned(),
         (
             Operator::Aggregate(_) | Operator::HashJoin { .. } | Operator::LoopJoin { .. },
@@ -245,7 +251,10 @@ fn actual(of: &Step<'_>) -> String {
     let Some(done) = of.done else { return String::new() };
     let Some(done) = done else {
         // What data nodes do for the operator above is told there.
-        let below = matches!(of.operator, Operator::Scan(_)) && of.manner == Manner::DataNodes;
+        let below = match of.manner {
+            Manner::DataNodes => matches!(of.operator, Operator::Scan(_)),
+            manner => manner == Manner::Joined,
+        };
         return if below { " (see above)" } else { " (never executed)" }.to_owned();
     };
     let loops = done.loops.max(1);

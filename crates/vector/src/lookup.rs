@@ -1,0 +1,429 @@
+//! Joins by lookups: beside the rows of a scan, rows of other tables that are found by their keys.
+//!
+//! # Owns
+//! [`JoinPlan`], what is looked up for the rows of a scan and what is made of the joined rows;
+//! [`LookupJoin`], which computes keys, puts found rows beside those they were looked up for, and
+//! keeps what becomes groups.
+//! # Guarantees
+//! 1. A lookup finds one row at most, so joined rows never become more: memory is that of the rows
+//!    that came in, and of groups.
+//! 2. A plan that [`LookupJoin::new`] accepts runs on any rows to the end. What it cannot compute
+//!    exactly is an error before anything is made of the rows at hand.
+//! # Not here
+//! Reading the rows (`client::Joiner`); which joins of a query are made so (`sql`).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use codec::Codec;
+use model::{ColumnType, IndexId, Table, TableId, Value};
+use stdx::HashMap;
+
+use crate::block::Block;
+use crate::computer::{Computer, GroupTable};
+use crate::evaluate::Inexact;
+use crate::program::{Bad, Input, Program, Yield, lies_so};
+use crate::vector::{Kind, ScalarRef, Vector};
+
+/// Most lookups of a plan: with the table that is scanned 32 tables, as in NDB.
+pub const LOOKUPS_MAX: usize = 31;
+/// Most columns of a joined row.
+const COLUMNS_MAX: usize = 4_096;
+
+/// What is looked up for each row of a scan, and what is made of the joined rows.
+///
+/// The columns of a joined row are those that the scan's program yields, then those of each lookup.
+/// Programs read them as inputs whose [`Input::column`] is the place in the joined row.
+#[doc(alias = "SPJ")]
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub struct JoinPlan {
+    /// In this order, [`LOOKUPS_MAX`] at most.
+    pub lookups: Vec<Lookup>,
+    /// What comes of joined rows: which pass, and what they yield.
+    pub result: Program,
+}
+
+/// Looks for the one row of a table with some key.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub struct Lookup {
+    /// The table.
+    pub table: TableId,
+    /// The version of its definition that the plan was made for.
+    pub version: u32,
+    /// The unique index whose key it is; the primary key if none.
+    pub index: Option<IndexId>,
+    /// The key's values, in its order.
+    pub key: Vec<KeyPart>,
+    /// The columns of the row found that become those of the joined row.
+    pub columns: Vec<Input>,
+    /// What must be true of the joined row for the two to belong together: its filter counts.
+    pub conditions: Program,
+    /// What becomes of rows with a match and without.
+    pub matching: Matching,
+}
+
+/// A value of a key.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub enum KeyPart {
+    /// The value at this place of the joined row. NULL has no match.
+    Place(u16),
+    /// The same for all rows.
+    Constant(Value),
+}
+
+/// Which rows of a join stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub enum Matching {
+    /// Rows with a match; as a semi-join too, since there is never a second match.
+    Inner,
+    /// All; where there is no match, the columns of the lookup are NULL.
+    Left,
+    /// Rows without a match; the columns of the lookup are NULL.
+    Anti,
+}
+
+/// Joined rows, as far as they are.
+#[derive(Clone, Debug)]
+pub struct JoinedRows {
+    count: usize,
+    columns: Vec<Rc<Vector>>,
+}
+
+impl JoinedRows {
+    /// The rows of a scan.
+    pub fn new(block: Block) -> Self {
+        let count = block.rows();
+        Self { count, columns: block.into_columns().into_iter().map(Rc::new).collect() }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn gather(&self, places: &[u32]) -> Self {
+        let columns = self.columns.iter().map(|column| Rc::new(column.gather(places))).collect();
+        Self { count: places.len(), columns }
+    }
+
+    /// With columns of NULLs behind.
+    fn padded(mut self, kinds: impl Iterator<Item = Kind>) -> Self {
+        for kind in kinds {
+            let mut nulls = Vector::new(kind);
+            (0..self.count).for_each(|_| nulls.push_null());
+            self.columns.push(Rc::new(nulls));
+        }
+        self
+    }
+
+    /// With other rows of the same columns behind.
+    fn followed_by(mut self, other: &Self) -> Self {
+        if other.count > 0 {
+            for (column, more) in self.columns.iter_mut().zip(&other.columns) {
+                Rc::make_mut(column).append(more);
+            }
+            self.count += other.count;
+        }
+        self
+    }
+}
+
+/// The keys that some rows ask for, each once.
+#[derive(Debug)]
+pub struct LookupKeys {
+    /// In the order in which rows ask for them.
+    pub keys: Vec<Vec<Value>>,
+    /// Which of them each row asks for; nothing if it can have no match.
+    of_row: Vec<Option<u32>>,
+}
+
+/// A plan at work.
+#[derive(Debug)]
+pub struct LookupJoin {
+    plan: Arc<JoinPlan>,
+    /// For each lookup the types of its key's columns.
+    key_types: Vec<Vec<ColumnType>>,
+    conditions: Vec<Computer>,
+    result: Computer,
+    groups: Option<GroupTable>,
+}
+
+impl LookupJoin {
+    /// For rows that a scan's program yields, in columns of these kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the plan: a table that is not there, or has another version; columns it
+    /// does not have; programs that do not fit together.
+    pub fn new<'t>(
+        plan: Arc<JoinPlan>,
+        scanned: &[Kind],
+        table_of: impl Fn(TableId) -> Option<&'t Table>,
+    ) -> Result<Self, Bad> {
+        if plan.lookups.len() > LOOKUPS_MAX {
+            return Err(Bad("too many lookups"));
+        }
+        let mut kinds = scanned.to_vec();
+        let (mut key_types, mut conditions) = (Vec::new(), Vec::new());
+        for lookup in &plan.lookups {
+            let table = table_of(lookup.table).filter(|table| table.version == lookup.version);
+            let table = table.ok_or(Bad("a table of the join has changed"))?;
+            key_types.push(lookup.key_types(table, &kinds)?);
+            for input in &lookup.columns {
+                let column = table.columns.get(usize::from(input.column.0));
+                let column = column.ok_or(Bad("no such column"))?;
+                if !lies_so(column.column_type, input.kind) {
+                    return Err(Bad("a column is of another kind"));
+                }
+                kinds.push(input.kind);
+            }
+            conditions.push(computer_over(&lookup.conditions, &kinds)?);
+        }
+        if kinds.len() > COLUMNS_MAX {
+            return Err(Bad("too many columns"));
+        }
+        let result = computer_over(&plan.result, &kinds)?;
+        let groups = result.groups();
+        Ok(Self { plan, key_types, conditions, result, groups })
+    }
+
+    /// The lookups.
+    pub fn lookups(&self) -> &[Lookup] {
+        &self.plan.lookups
+    }
+
+    /// What rows ask for in a lookup.
+    pub fn keys(&self, lookup: usize, rows: &JoinedRows) -> LookupKeys {
+        let parts = &self.plan.lookups[lookup].key;
+        let types = &self.key_types[lookup];
+        let mut known: HashMap<Box<[u8]>, u32> = HashMap::default();
+        let (mut keys, mut of_row) = (Vec::new(), Vec::with_capacity(rows.count));
+        let mut name = Vec::new();
+        for at in 0..rows.count {
+            name.clear();
+            let can_match = parts.iter().zip(types).all(|(part, column_type)| match part {
+                KeyPart::Constant(value) => !value.as_ref().is_null(),
+                KeyPart::Place(place) => {
+                    let value = rows.columns[usize::from(*place)].get(at);
+                    push_name(value, &mut name);
+                    may_be_stored(value, *column_type)
+                }
+            });
+            if !can_match {
+                of_row.push(None);
+                continue;
+            }
+            if let Some(number) = known.get(&name[..]) {
+                of_row.push(Some(*number));
+                continue;
+            }
+            let value = |(part, column_type): (&KeyPart, &ColumnType)| match part {
+                KeyPart::Constant(value) => value.clone(),
+                KeyPart::Place(place) => {
+                    rows.columns[usize::from(*place)].get(at).stored(fixed_size(*column_type))
+                }
+            };
+            let number = keys.len() as u32;
+            keys.push(parts.iter().zip(types).map(value).collect());
+            known.insert(name.as_slice().into(), number);
+            of_row.push(Some(number));
+        }
+        LookupKeys { keys, of_row }
+    }
+
+    /// Puts beside each row what its key has found: for each key the columns of the lookup, as they
+    /// are stored.
+    ///
+    /// # Errors
+    /// A condition cannot be computed exactly.
+    pub fn join(
+        &self,
+        lookup: usize,
+        rows: JoinedRows,
+        keys: &LookupKeys,
+        found: &[Option<Vec<Value>>],
+    ) -> Result<JoinedRows, Inexact> {
+        let step = &self.plan.lookups[lookup];
+        let kinds = || step.columns.iter().map(|input| input.kind);
+        let mut right: Vec<Vector> = kinds().map(Vector::new).collect();
+        let mut place_of_key = Vec::with_capacity(found.len());
+        let mut places = 0..;
+        for row in found {
+            place_of_key.push(row.as_ref().and_then(|_| places.next()));
+            for (vector, value) in right.iter_mut().zip(row.iter().flatten()) {
+                vector.push_stored(value.as_ref());
+            }
+        }
+        let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+        for (at, key) in keys.of_row.iter().enumerate() {
+            if let Some(place) = key.and_then(|key| *place_of_key.get(key as usize)?) {
+                of_left.push(at as u32);
+                of_right.push(place);
+            }
+        }
+        let mut pairs = match of_left.len() == rows.count {
+            true => rows.clone(),
+            false => rows.gather(&of_left),
+        };
+        pairs.columns.extend(right.iter().map(|column| Rc::new(column.gather(&of_right))));
+        let conditions = &self.conditions[lookup];
+        if let Some(places) = conditions.select(pairs.inputs(conditions), pairs.count)? {
+            pairs = pairs.gather(&places);
+            of_left = places.iter().map(|place| of_left[*place as usize]).collect();
+        }
+        if step.matching == Matching::Inner {
+            return Ok(pairs);
+        }
+        let mut matched = vec![false; rows.count];
+        of_left.iter().for_each(|at| matched[*at as usize] = true);
+        let without = (0..rows.count as u32).filter(|at| !matched[*at as usize]);
+        let without: Vec<u32> = without.collect();
+        let alone = rows.gather(&without).padded(kinds());
+        Ok(match step.matching {
+            Matching::Left => pairs.followed_by(&alone),
+            Matching::Anti | Matching::Inner => alone,
+        })
+    }
+
+    /// Makes the result of rows for which all has been looked up, or of none: a block of it, unless
+    /// they become part of groups or none passes.
+    ///
+    /// # Errors
+    /// Something cannot be computed exactly; nothing has been made of the rows then.
+    pub fn finish(&mut self, rows: &JoinedRows) -> Result<Option<Block>, Inexact> {
+        // Where there are none, lookups may have been left out, and their columns.
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        if let Some(groups) = &mut self.groups {
+            self.result.group(groups, rows.inputs(&self.result), rows.count)?;
+            return Ok(None);
+        }
+        let passing = self.result.select(rows.inputs(&self.result), rows.count)?;
+        let chosen;
+        let rows = match &passing {
+            None => rows,
+            Some(places) if places.is_empty() => return Ok(None),
+            Some(places) => {
+                chosen = rows.gather(places);
+                &chosen
+            }
+        };
+        let columns = self.result.columns(rows.inputs(&self.result), rows.count)?;
+        let columns = columns.iter().map(|column| Vector::clone(column)).collect();
+        Ok(Some(Block::new(rows.count, columns)))
+    }
+
+    /// About how many bytes the groups take.
+    pub fn groups_bytes(&self) -> usize {
+        self.groups.as_ref().map_or(0, GroupTable::memory_bytes)
+    }
+
+    /// Takes the groups that have been made so far, which are begun anew; nothing if there is none.
+    pub fn take_groups(&mut self) -> Option<Block> {
+        let groups = std::mem::replace(&mut self.groups, self.result.groups())?;
+        (!groups.is_empty()).then(|| groups.finish())
+    }
+}
+
+impl JoinedRows {
+    /// The columns that a program reads.
+    fn inputs(&self, program: &Computer) -> Vec<Rc<Vector>> {
+        let inputs = program.inputs().iter();
+        inputs.map(|input| self.columns[usize::from(input.column.0)].clone()).collect()
+    }
+}
+
+impl Lookup {
+    /// The types of the columns of its key.
+    fn key_types(&self, table: &Table, kinds: &[Kind]) -> Result<Vec<ColumnType>, Bad> {
+        let columns = match self.index {
+            None => &table.primary_key,
+            Some(index) => &table.unique_index(index).ok_or(Bad("no such unique index"))?.columns,
+        };
+        if columns.len() != self.key.len() {
+            return Err(Bad("the key has another number of columns"));
+        }
+        let mut types = Vec::with_capacity(columns.len());
+        for (part, column) in self.key.iter().zip(columns) {
+            let column_type = table.columns[usize::from(column.0)].column_type;
+            if let KeyPart::Place(place) = part {
+                let kind = kinds.get(usize::from(*place));
+                if !kind.is_some_and(|kind| lies_so(column_type, *kind)) {
+                    return Err(Bad("a key of another kind"));
+                }
+            }
+            types.push(column_type);
+        }
+        Ok(types)
+    }
+}
+
+/// A program over joined rows of these columns.
+fn computer_over(program: &Program, kinds: &[Kind]) -> Result<Computer, Bad> {
+    let fits = |input: &Input| kinds.get(usize::from(input.column.0)) == Some(&input.kind);
+    if !program.inputs.iter().all(fits) {
+        return Err(Bad("no such column of the joined row"));
+    }
+    let is_plain = program.references.is_none() && program.members.is_empty();
+    if !is_plain || program.top.is_some() {
+        return Err(Bad("joined rows have no order, no references and no sets of keys"));
+    }
+    if matches!(&program.yields, Yield::Rows(nodes) if nodes.len() > COLUMNS_MAX) {
+        return Err(Bad("too many columns"));
+    }
+    Computer::new(program.clone())
+}
+
+/// Whether some stored value of a column can be equal.
+fn may_be_stored(value: ScalarRef<'_>, column_type: ColumnType) -> bool {
+    let has_bits =
+        |number: i128, bits: u32| (-(1 << (bits - 1))..1 << (bits - 1)).contains(&number);
+    match (value, column_type) {
+        (ScalarRef::Int(number), ColumnType::Int(size)) => {
+            has_bits(number.into(), 8 * u32::from(size))
+        }
+        (ScalarRef::UInt(number), ColumnType::UInt(size)) => {
+            u128::from(number) < 1 << (8 * u32::from(size))
+        }
+        (ScalarRef::Float(_), ColumnType::Float) => true,
+        (ScalarRef::Decimal(number), ColumnType::Fixed(size)) => {
+            size == 16 || has_bits(number, 8 * u32::from(size))
+        }
+        (ScalarRef::Bytes(bytes), ColumnType::Fixed(size)) => bytes.len() == usize::from(size),
+        (ScalarRef::Bytes(bytes), ColumnType::Variable(max))
+        | (ScalarRef::Bytes(bytes), ColumnType::Text { max_bytes: max, .. }) => {
+            bytes.len() <= usize::from(max)
+        }
+        _ => false,
+    }
+}
+
+fn fixed_size(column_type: ColumnType) -> usize {
+    match column_type {
+        ColumnType::Fixed(size) => size.into(),
+        _ => 0,
+    }
+}
+
+/// Adds bytes that name a value among those of one column.
+fn push_name(value: ScalarRef<'_>, name: &mut Vec<u8>) {
+    match value {
+        ScalarRef::Null => {}
+        ScalarRef::Int(number) => name.extend(number.to_le_bytes()),
+        ScalarRef::UInt(number) => name.extend(number.to_le_bytes()),
+        ScalarRef::Float(number) => name.extend(number.to_bits().to_le_bytes()),
+        ScalarRef::Decimal(number) => name.extend(number.to_le_bytes()),
+        ScalarRef::Bytes(bytes) => {
+            name.extend((bytes.len() as u32).to_le_bytes());
+            name.extend(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

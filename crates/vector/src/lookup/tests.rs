@@ -1,0 +1,205 @@
+//! Lookups for a handful of rows, played by hand; and plans that make no sense.
+
+use collation::CollationId;
+use model::{
+    Column, ColumnId, Comparison, Description, IndexState, RowLayout, Table, UniqueIndexDef,
+};
+
+use super::*;
+use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
+use crate::vector::Scalar;
+
+const BINARY: u16 = 63;
+
+/// `id` (one byte) is the primary key, `name` and `id` a unique one.
+fn table() -> Table {
+    let column = |name: &str, column_type| Column {
+        name: name.into(),
+        column_type,
+        nullable: true,
+        default: Value::Null,
+    };
+    let text = ColumnType::Text { max_bytes: 4, collation: CollationId::UTF8MB4_0900_AI_CI };
+    let columns = vec![column("id", ColumnType::Int(1)), column("name", text)];
+    Table {
+        id: TableId(1),
+        name: "d.t".into(),
+        version: 3,
+        hidden_behind: None,
+        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+        columns,
+        primary_key: vec![ColumnId(0)],
+        distribution_key: vec![ColumnId(0)],
+        partition_count: 1,
+        ordered_indexes: vec![],
+        unique_indexes: vec![UniqueIndexDef {
+            id: IndexId(5),
+            name: "u".into(),
+            columns: vec![ColumnId(1), ColumnId(0)],
+            table: TableId(2),
+            state: IndexState::Online,
+        }],
+        large: None,
+        writes_blocked: false,
+        description: Description::default(),
+    }
+}
+
+fn input(place: u16, kind: Kind) -> Input {
+    Input { column: ColumnId(place), kind }
+}
+
+/// A program over the first columns of joined rows, of these kinds.
+fn program(kinds: &[Kind], more: Vec<Node>, filter: Vec<u16>, yields: Yield) -> Program {
+    let inputs: Vec<Input> =
+        kinds.iter().enumerate().map(|(at, kind)| input(at as u16, *kind)).collect();
+    let nodes = (0..inputs.len() as u16).map(Node::Input).chain(more).collect();
+    let (references, members, top) = (None, vec![], None);
+    Program { inputs, references, nodes, filter, yields, members, top }
+}
+
+const SCANNED: [Kind; 2] = [Kind::Int, Kind::Int];
+const JOINED: [Kind; 3] = [Kind::Int, Kind::Int, Kind::Bytes];
+
+/// Looks up by the second column of the rows; the first must not be 9.
+fn plan(matching: Matching, yields: Yield) -> JoinPlan {
+    let more = vec![
+        Node::Constant(Scalar::Int(9)),
+        Node::Compare { order: Comparison::NotEqual, left: 0, right: 3, collation: BINARY },
+    ];
+    let lookup = Lookup {
+        table: TableId(1),
+        version: 3,
+        index: None,
+        key: vec![KeyPart::Place(1)],
+        columns: vec![input(1, Kind::Bytes)],
+        conditions: program(&JOINED, more, vec![4], Yield::Rows(vec![])),
+        matching,
+    };
+    JoinPlan { lookups: vec![lookup], result: program(&JOINED, vec![], vec![], yields) }
+}
+
+fn begin(plan: JoinPlan) -> Result<LookupJoin, Bad> {
+    let table = table();
+    LookupJoin::new(Arc::new(plan), &SCANNED, |id| (id == TableId(1)).then_some(&table))
+}
+
+/// Rows whose keys are: there, the same, NULL, too large to be stored, not there, there.
+fn rows() -> JoinedRows {
+    let mut columns = [Vector::new(Kind::Int), Vector::new(Kind::Int)];
+    for (a, b) in
+        [(1, Some(7)), (2, Some(7)), (3, None), (4, Some(500)), (5, Some(8)), (9, Some(6))]
+    {
+        columns[0].push(ScalarRef::Int(a));
+        columns[1].push(b.map_or(ScalarRef::Null, ScalarRef::Int));
+    }
+    JoinedRows::new(Block::new(6, columns.into()))
+}
+
+/// What is found for 7, 8 and 6.
+fn found() -> Vec<Option<Vec<Value>>> {
+    vec![Some(vec![Value::text("x")]), None, Some(vec![Value::text("y")])]
+}
+
+/// Number and text of the joined rows.
+fn joined(matching: Matching) -> Vec<(i64, Option<String>)> {
+    let mut join = begin(plan(matching, Yield::Rows(vec![0, 2]))).expect("a good plan");
+    let rows = rows();
+    let keys = join.keys(0, &rows);
+    assert_eq!(keys.keys, [7, 8, 6].map(|key| vec![Value::Int(key)]), "each once");
+    let rows = join.join(0, rows, &keys, &found()).expect("nothing to compute");
+    let Some(block) = join.finish(&rows).expect("nothing to compute") else { return vec![] };
+    let row = |at| {
+        let number = match block.columns()[0].get(at) {
+            ScalarRef::Int(number) => number,
+            other => panic!("{other:?}"),
+        };
+        let text = match block.columns()[1].get(at) {
+            ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            ScalarRef::Null => None,
+            other => panic!("{other:?}"),
+        };
+        (number, text)
+    };
+    (0..block.rows()).map(row).collect()
+}
+
+#[test]
+fn rows_with_a_match_stay_or_all_or_those_without() {
+    let with = |numbers: &[i64], text: Option<&str>| -> Vec<(i64, Option<String>)> {
+        numbers.iter().map(|number| (*number, text.map(str::to_owned))).collect()
+    };
+    assert_eq!(joined(Matching::Inner), with(&[1, 2], Some("x")));
+    let all = [with(&[1, 2], Some("x")), with(&[3, 4, 5, 9], None)].concat();
+    assert_eq!(joined(Matching::Left), all);
+    assert_eq!(joined(Matching::Anti), with(&[3, 4, 5, 9], None));
+}
+
+#[test]
+fn groups_are_kept_until_they_are_taken() {
+    let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
+    let keys = vec![GroupKey { node: 2, collation: 255 }];
+    let groups = Yield::Groups { keys, aggregates: vec![count] };
+    let mut join = begin(plan(Matching::Left, groups)).expect("a good plan");
+    for _ in 0..2 {
+        let rows = rows();
+        let keys = join.keys(0, &rows);
+        let rows = join.join(0, rows, &keys, &found()).expect("nothing to compute");
+        assert_eq!(join.finish(&rows), Ok(None));
+    }
+    assert!(join.groups_bytes() > 0);
+    let block = join.take_groups().expect("groups");
+    let counts: Vec<ScalarRef<'_>> = (0..2).map(|at| block.columns()[1].get(at)).collect();
+    assert_eq!((block.rows(), counts), (2, vec![ScalarRef::Int(4), ScalarRef::Int(8)]));
+    assert_eq!(join.take_groups(), None);
+}
+
+#[test]
+fn what_is_not_exact_is_refused_before_it_counts() {
+    let sum = Node::Multiply(1, 1);
+    let mut wide = plan(Matching::Left, Yield::Rows(vec![]));
+    wide.result = program(&JOINED, vec![sum], vec![], Yield::Rows(vec![3]));
+    assert!(!wide.result.is_exact());
+    let mut join = begin(wide).expect("a good plan");
+    let mut columns = [Vector::new(Kind::Int), Vector::new(Kind::Int)];
+    columns.iter_mut().for_each(|column| column.push(ScalarRef::Int(i64::MAX)));
+    let rows = JoinedRows::new(Block::new(1, columns.into()));
+    let keys = join.keys(0, &rows);
+    assert!(keys.keys.is_empty(), "no row can have it");
+    let rows = join.join(0, rows, &keys, &[]).expect("nothing to compute");
+    assert_eq!(join.finish(&rows), Err(Inexact));
+}
+
+#[test]
+fn a_unique_key_of_two_columns_with_a_constant() {
+    let mut by_name = plan(Matching::Inner, Yield::Rows(vec![0, 2]));
+    by_name.lookups[0].index = Some(IndexId(5));
+    by_name.lookups[0].key = vec![KeyPart::Constant(Value::text("x")), KeyPart::Place(1)];
+    let join = begin(by_name).expect("a good plan");
+    let keys = join.keys(0, &rows()).keys;
+    assert_eq!(keys[0], [Value::text("x"), Value::Int(7)]);
+    assert_eq!(keys.len(), 3);
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused() {
+    let good = || plan(Matching::Inner, Yield::Rows(vec![0]));
+    assert!(begin(good()).is_ok());
+    let refused = |change: &dyn Fn(&mut JoinPlan)| {
+        let mut plan = good();
+        change(&mut plan);
+        assert!(begin(plan).is_err());
+    };
+    refused(&|plan| plan.lookups[0].table = TableId(2));
+    refused(&|plan| plan.lookups[0].version = 4);
+    refused(&|plan| plan.lookups[0].index = Some(IndexId(6)));
+    refused(&|plan| plan.lookups[0].key.push(KeyPart::Place(0)));
+    refused(&|plan| plan.lookups[0].key = vec![KeyPart::Place(2)]);
+    refused(&|plan| plan.lookups[0].columns[0].column = ColumnId(7));
+    refused(&|plan| plan.lookups[0].columns[0].kind = Kind::Int);
+    refused(&|plan| plan.result.inputs[0].column = ColumnId(9));
+    refused(&|plan| plan.result.inputs[0].kind = Kind::UInt);
+    refused(&|plan| plan.result.references = Some(ColumnId(0)));
+    refused(&|plan| plan.lookups[0].conditions.filter = vec![2]);
+    refused(&|plan| plan.lookups = vec![plan.lookups[0].clone(); LOOKUPS_MAX + 1]);
+}
