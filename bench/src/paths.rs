@@ -30,10 +30,14 @@ pub struct Path {
 }
 
 /// All paths, by name. Statements are those of sysbench's scripts.
-pub const PATHS: [Path; 9] = [
+pub const PATHS: [Path; 13] = [
     Path { name: "insert_prepared", operations: 400, run: insert_prepared },
     Path { name: "native_read", operations: 2_000, run: native_read },
     Path { name: "native_update", operations: 1_000, run: native_update },
+    Path { name: "range_distinct", operations: 100, run: range_distinct },
+    Path { name: "range_order", operations: 100, run: range_order },
+    Path { name: "range_rows", operations: 100, run: range_rows },
+    Path { name: "range_sum", operations: 100, run: range_sum },
     Path { name: "read_write_transaction", operations: 40, run: read_write_transaction },
     Path { name: "select_prepared", operations: 1_000, run: select_prepared },
     Path { name: "select_text", operations: 1_000, run: select_text },
@@ -165,6 +169,51 @@ fn insert_prepared(operations: u32) {
     });
 }
 
+/// What oltp_read_write asks of a range of the primary key, and how many rows that gives.
+const RANGES: [(&str, &str, usize); 4] = [
+    ("c", "", RANGE as usize),
+    ("SUM(k)", "", 1),
+    ("c", " ORDER BY c", RANGE as usize),
+    ("DISTINCT c", " ORDER BY c", RANGE as usize),
+];
+
+fn prepare_range(
+    client: &mut Client,
+    (of, order, rows): (&str, &str, usize),
+) -> (Statement, usize) {
+    let text = format!("SELECT {of} FROM sbtest1 WHERE id BETWEEN ? AND ?{order}");
+    (client.prepare(&text), rows)
+}
+
+/// Asks for the range that `draw` stands for.
+fn ask_range((range, rows): (Statement, usize), draw: u32) -> Command {
+    let first = key_of(draw, ROWS - RANGE + 1);
+    let parameters = [Parameter::Int(first), Parameter::Int(first + RANGE as i32 - 1)];
+    Command::execute(range, &parameters, Expected::Rows(rows))
+}
+
+fn count_range(operations: u32, which: usize) {
+    let mut client = client();
+    let range = prepare_range(&mut client, RANGES[which]);
+    count(&mut client, operations, |operation| ask_range(range, operation));
+}
+
+fn range_rows(operations: u32) {
+    count_range(operations, 0);
+}
+
+fn range_sum(operations: u32) {
+    count_range(operations, 1);
+}
+
+fn range_order(operations: u32) {
+    count_range(operations, 2);
+}
+
+fn range_distinct(operations: u32) {
+    count_range(operations, 3);
+}
+
 /// The statements of sysbench's oltp_read_write.
 struct ReadWrite {
     point: Statement,
@@ -177,17 +226,7 @@ struct ReadWrite {
 
 impl ReadWrite {
     fn new(client: &mut Client) -> Self {
-        let rows = RANGE as usize;
-        let mut range = |of: &str, order: &str, rows| {
-            let text = format!("SELECT {of} FROM sbtest1 WHERE id BETWEEN ? AND ?{order}");
-            (client.prepare(&text), rows)
-        };
-        let ranges = [
-            range("c", "", rows),
-            range("SUM(k)", "", 1),
-            range("c", " ORDER BY c", rows),
-            range("DISTINCT c", " ORDER BY c", rows),
-        ];
+        let ranges = RANGES.map(|range| prepare_range(client, range));
         Self {
             point: client.prepare("SELECT c FROM sbtest1 WHERE id=?"),
             ranges,
@@ -207,10 +246,8 @@ impl ReadWrite {
         for at in 0..10 {
             commands.push(Command::execute(self.point, &[id(at)], Expected::Rows(1)));
         }
-        for (at, (range, rows)) in self.ranges.iter().enumerate() {
-            let first = key_of(number * 20 + 10 + at as u32, ROWS - RANGE + 1);
-            let parameters = [Parameter::Int(first), Parameter::Int(first + RANGE as i32 - 1)];
-            commands.push(Command::execute(*range, &parameters, Expected::Rows(*rows)));
+        for (at, range) in self.ranges.iter().enumerate() {
+            commands.push(ask_range(*range, number * 20 + 10 + at as u32));
         }
         commands.push(Command::execute(self.update_index, &[id(14)], changed));
         commands.push(Command::execute(self.update, &[Parameter::Text(&c), id(15)], changed));
