@@ -27,6 +27,7 @@ mod merge;
 mod outcome;
 mod read;
 mod route;
+mod rows;
 mod scan;
 mod schema;
 mod snapshot;
@@ -51,6 +52,8 @@ use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
 use call::{Call, Work};
 use follow::Follower;
 use route::{Avoided, Life};
+
+pub use rows::{ScannedRow, ScannedRows};
 
 /// Limits and habits of a client.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,8 @@ use model::{Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Val
 use vector::Block;
 use wire::{CoordinatorRef, TransactionState};
 
+use crate::client::ScannedRows;
+
 /// Names an open session of one [`Client`](crate::Client).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionNumber(pub u32);
@@ -113,7 +115,7 @@ pub enum ClientResult {
     /// Rows of a scan; never empty unless finished.
     ScanRows {
         /// Projected columns of each row, in scan order.
-        rows: Vec<Vec<Value>>,
+        rows: ScannedRows,
         /// What the scan's program has made of other rows.
         blocks: Vec<Block>,
         /// What has come of the scan since the last of these events.

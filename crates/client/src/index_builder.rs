@@ -175,7 +175,7 @@ impl IndexBuilder {
             },
             Stage::Filling(filling) if filling.scan == token => match event.result {
                 ClientResult::ScanRows { rows, finished, .. } => {
-                    filling.keys.extend(rows);
+                    filling.keys.extend(rows.into_values());
                     filling.scanned = finished;
                     self.fill(ctx);
                 }

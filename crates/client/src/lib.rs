@@ -20,7 +20,7 @@ mod index_builder;
 mod joiner;
 mod request;
 
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, ScannedRow, ScannedRows};
 pub use event::{
     ClientEvent, ClientResult, Inspected, OperationAnswer, Savepoint, SessionNumber, Token,
     Traffic, UnsettledTransaction,

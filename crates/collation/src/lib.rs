@@ -23,6 +23,7 @@ mod order;
 mod pattern;
 mod registry;
 mod sort_key;
+mod sort_prefix;
 mod uca;
 mod utf8;
 
@@ -32,4 +33,5 @@ pub use order::{compare, equal, hash, weight_string};
 pub use pattern::{Pattern, find, like, like_prefix};
 pub use registry::{COLLATIONS, Charset, Collation, CollationId, Pad};
 pub use sort_key::{prefix_key, sort_key};
+pub use sort_prefix::sort_prefix;
 pub use utf8::{char_count, char_size, chars_size};

@@ -21,7 +21,7 @@ pub use error_code::{ErrorClass, ErrorCode, Refusal};
 pub use expression::{Arithmetic, Comparison, EvalError, Expression};
 pub use ids::*;
 pub use key::{Key, KeyEncoder};
-pub use row::{ColumnReader, Row, RowLayout, RowView};
+pub use row::{ColumnReader, Row, RowLayout, RowProjection, RowView};
 pub use schema::{
     Column, ColumnType, Description, IndexState, LargeColumns, LargeForm, OrderedIndexDef, Table,
     UniqueIndexDef,

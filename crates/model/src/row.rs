@@ -5,6 +5,8 @@
 //! NULL bits exist for nullable columns only, in column order; a NULL fixed column still takes its
 //! bytes (zero), a NULL variable column has length zero.
 
+mod projection;
+
 use std::fmt;
 
 use codec::Codec;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::ids::ColumnId;
 use crate::schema::{Column, ColumnType, ROW_SIZE_MAX};
 use crate::value::{Value, ValueRef};
+
+pub use projection::RowProjection;
 
 /// An encoded row, owned.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
@@ -71,7 +75,12 @@ pub struct RowLayout {
 impl RowLayout {
     /// The layout of rows with `columns`, numbered `version` among the table's layouts.
     pub fn new(version: u8, columns: &[Column]) -> Self {
-        let nullable = columns.iter().filter(|c| c.nullable).count();
+        Self::of(version, columns.iter())
+    }
+
+    /// As [`RowLayout::new`], of columns that lie elsewhere.
+    pub fn of<'c>(version: u8, columns: impl ExactSizeIterator<Item = &'c Column> + Clone) -> Self {
+        let nullable = columns.clone().filter(|c| c.nullable).count();
         let null_bits_size = nullable.div_ceil(8) as u16;
         let mut fields = Vec::with_capacity(columns.len());
         let (mut at, mut bit, mut variable_count) = (1 + null_bits_size, 0u16, 0u16);
@@ -80,15 +89,10 @@ impl RowLayout {
                 bit += 1;
                 bit - 1
             });
-            let size = match column.column_type {
-                ColumnType::Int(width) | ColumnType::UInt(width) => {
-                    assert!(matches!(width, 1 | 2 | 4 | 8), "integer of {width} bytes");
-                    u16::from(width)
-                }
-                ColumnType::Float => 8,
-                ColumnType::Fixed(size) => size,
-                ColumnType::Variable(_) | ColumnType::Text { .. } => 0,
-            };
+            if let ColumnType::Int(width) | ColumnType::UInt(width) = column.column_type {
+                assert!(matches!(width, 1 | 2 | 4 | 8), "integer of {width} bytes");
+            }
+            let size = column.column_type.fixed_size().unwrap_or(0) as u16;
             let variable = column.column_type.variable_max().is_some();
             let place = if variable { variable_count } else { at };
             fields.push(Field { column_type: column.column_type, null_bit, at: place });
@@ -140,6 +144,7 @@ impl RowLayout {
         })
     }
 
+    #[inline]
     fn variable_range(&self, row: &[u8], ordinal: usize) -> (usize, usize) {
         let offsets = usize::from(self.offsets_at);
         let base = offsets + 2 * usize::from(self.variable_count);

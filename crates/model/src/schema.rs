@@ -72,6 +72,17 @@ impl ColumnType {
             _ => None,
         }
     }
+
+    /// Bytes of every value, if values do not differ in length.
+    #[inline]
+    pub fn fixed_size(self) -> Option<usize> {
+        match self {
+            ColumnType::Int(width) | ColumnType::UInt(width) => Some(usize::from(width)),
+            ColumnType::Float => Some(8),
+            ColumnType::Fixed(size) => Some(usize::from(size)),
+            ColumnType::Variable(_) | ColumnType::Text { .. } => None,
+        }
+    }
 }
 
 /// A column of a table.

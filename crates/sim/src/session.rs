@@ -348,7 +348,7 @@ impl Session {
             match result {
                 ClientResult::ScanRows { rows, blocks, finished, .. } => {
                     made.extend(blocks);
-                    others.extend(rows);
+                    others.extend(rows.into_values());
                     if finished {
                         return Ok((made, others));
                     }
@@ -371,7 +371,7 @@ impl Session {
         loop {
             match result {
                 ClientResult::ScanRows { rows, finished, .. } => {
-                    all.extend(rows);
+                    all.extend(rows.into_values());
                     if finished {
                         return Ok(all);
                     }

@@ -110,6 +110,22 @@ pub fn compare_values(a: &Datum, b: &Datum, sql_type: &SqlType) -> Ordering {
     }
 }
 
+/// A number whose order is that of [`compare_values`] where it differs: values with the same number
+/// are still to be compared. Nothing for values of which no number is known.
+pub fn sort_prefix(value: &Datum, sql_type: &SqlType) -> Option<u64> {
+    match (value, &sql_type.kind) {
+        (Datum::Null, _) => Some(0),
+        (Datum::Int(_) | Datum::UInt(_), kind) if kind.is_integer() => {
+            // Signed and unsigned ones on one scale, of half the steps.
+            Some(((whole(value) + (1 << 63)) >> 1) as u64)
+        }
+        (Datum::Bytes(text), kind) if kind.is_text() => {
+            Some(collation::sort_prefix(sql_type.collation, text))
+        }
+        _ => None,
+    }
+}
+
 fn whole(value: &Datum) -> i128 {
     match value {
         Datum::Int(number) => (*number).into(),
@@ -140,6 +156,26 @@ mod tests {
         let int = SqlType::big_int();
         assert_eq!(key(Datum::Int(5), &int), key(Datum::UInt(5), &int));
         assert_eq!(key(Datum::Double(0.0), &int), key(Datum::Double(-0.0), &int));
+    }
+
+    #[test]
+    fn prefixes_are_in_the_order_of_values() {
+        let ints = [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, 2, 300, i64::MAX - 1, i64::MAX];
+        let mut numbers: Vec<Datum> = ints.map(Datum::Int).into();
+        numbers.extend([0, 1, 7, u64::MAX - 1, u64::MAX].map(Datum::UInt));
+        let texts =
+            ["", " ", "a", "A", "ab", "a b", "abcdefgh", "abcdefghi", "ABCDEFGHX", "ß", "ss"];
+        let texts: Vec<Datum> = texts.map(Datum::text).into();
+        for (values, sql_type) in [(numbers, SqlType::big_int()), (texts, SqlType::text(10))] {
+            let values: Vec<Datum> = values.into_iter().chain([Datum::Null]).collect();
+            for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+                let prefix = |value| sort_prefix(value, &sql_type).expect("a number");
+                let order = prefix(a).cmp(&prefix(b));
+                let expected = compare_values(a, b, &sql_type);
+                assert!(order.is_eq() || order == expected, "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(sort_prefix(&Datum::Int(1), &SqlType::text(10)), None, "of another kind");
     }
 
     #[test]

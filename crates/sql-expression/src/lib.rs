@@ -49,7 +49,7 @@ pub use function::signature::common_type;
 pub use function::{Function, Volatility, function_names};
 pub use grouping::{FunctionalDependence, check_full_group_by};
 pub use kernel::{KernelColumn, to_kernel, to_kernel_value};
-pub use key::{compare_values, group_key, push_group_key};
+pub use key::{compare_values, group_key, push_group_key, sort_prefix};
 pub use program::{Form, Obstacle, ProgramBuilder, ProgramColumn, datum_of, kind_of, short_text};
 pub use result_type::{Coercibility, Collating, ResultType, merge_collations};
 pub use row_set::RowSet;

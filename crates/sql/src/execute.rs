@@ -10,6 +10,7 @@
 pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod cursor;
+mod direct;
 pub(crate) mod insert;
 pub(crate) mod joined;
 mod json_table;
@@ -39,6 +40,7 @@ pub(crate) use insert::insert;
 pub(crate) use load::load_data;
 pub(crate) use update::{delete, update};
 
+use crate::execute::direct::Direct;
 use crate::execute::observe::Observer;
 use crate::execute::rehearse::Rehearsal;
 use crate::execute::run::Run;
@@ -112,39 +114,47 @@ pub(crate) async fn run_query(
     if plan.counts_found_rows {
         run.unlimited_rows = Some(0);
     }
-    let mut cursor = cursor::open(&plan.root);
-    let mut written = 0u64;
-    let result = loop {
-        match cursor.next(&mut run).await {
-            Ok(Some(rows)) => {
-                if !out.is_started() {
-                    out.columns(&plan.columns);
-                }
-                for row in rows {
-                    if written < limit {
-                        out.row(&row);
-                        written += 1;
-                    }
-                }
-                out.drain().await;
-                if written >= limit && !plan.counts_found_rows {
-                    break Ok(());
-                }
-            }
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
-        }
+    let written = match Direct::of(plan, out) {
+        Some(direct) => direct.write(&mut run, limit, out).await,
+        None => write_rows(&mut run, plan, limit, out).await,
     };
-    drop(cursor);
-    let found = run.unlimited_rows.unwrap_or(written);
+    let unlimited = run.unlimited_rows;
     run.finish();
     snapshot::release(session, held);
-    result?;
+    let written = written?;
+    let found = unlimited.unwrap_or(written);
     if !out.is_started() {
         out.columns(&plan.columns);
     }
     session.found_rows = found;
     Ok(Outcome::Rows)
+}
+
+/// Writes the rows of a query, at most `limit`; how many were written.
+async fn write_rows(
+    run: &mut Run<'_>,
+    plan: &QueryPlan,
+    limit: u64,
+    out: &mut ResultWriter,
+) -> Result<u64, SqlError> {
+    let mut cursor = cursor::open(&plan.root);
+    let mut written = 0;
+    while let Some(rows) = cursor.next(run).await? {
+        if !out.is_started() {
+            out.columns(&plan.columns);
+        }
+        for row in rows {
+            if written < limit {
+                out.row(&row);
+                written += 1;
+            }
+        }
+        out.drain().await;
+        if written >= limit && !plan.counts_found_rows {
+            break;
+        }
+    }
+    Ok(written)
 }
 
 /// With `nines_require_pushdown`: refuses a query of which the SQL node would compute what is for

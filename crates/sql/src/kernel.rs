@@ -19,7 +19,7 @@ use std::task::Poll;
 
 use client::{
     Client, ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint,
-    ScanSpec, SessionNumber, Token, Traffic,
+    ScanSpec, ScannedRows, SessionNumber, Token, Traffic,
 };
 use model::{
     ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
@@ -638,11 +638,11 @@ pub struct Scan {
 impl Scan {
     /// The next rows, never none; nothing when the scan has ended. Of a scan without a program.
     pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>, Failure> {
-        Ok(self.next_part().await?.map(|(rows, _)| rows))
+        Ok(self.next_part().await?.map(|(rows, _)| rows.into_values()))
     }
 
     /// The next rows, and what the scan's program has made of others; never none of both.
-    pub async fn next_part(&mut self) -> Result<Option<(Vec<Vec<Value>>, Vec<Block>)>, Failure> {
+    pub async fn next_part(&mut self) -> Result<Option<(ScannedRows, Vec<Block>)>, Failure> {
         while !self.finished {
             if !std::mem::replace(&mut self.asked, false) {
                 let ask = Ask::ScanNext(self.waiting.ticket);

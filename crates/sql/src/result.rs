@@ -91,6 +91,14 @@ pub(crate) enum Encoding {
     Binary,
 }
 
+/// A value of a row that is written.
+pub(crate) enum Given<'r> {
+    /// A text as the client gets it.
+    Text(&'r [u8]),
+    /// Any value.
+    Datum(Datum),
+}
+
 /// Encodes the rows of one statement.
 #[derive(Debug)]
 pub(crate) struct ResultWriter {
@@ -175,6 +183,40 @@ impl ResultWriter {
                         match datum {
                             Datum::Null => answer::binary_null(out, bits, at),
                             _ => push_binary(out, datum, sql_type, scratch),
+                        }
+                    }
+                }
+            });
+        });
+    }
+
+    /// Whether texts go out in another character set than the one they are kept in.
+    pub(crate) fn converts(&self) -> bool {
+        !matches!(self.collation.charset(), Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary)
+    }
+
+    /// Writes a row of what `value` gives for each column, where nothing is
+    /// [converted](Self::converts).
+    pub(crate) fn row_of<'r>(&mut self, value: impl Fn(usize) -> Given<'r>) {
+        let mut channel = self.channel.borrow_mut();
+        let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
+        self.link.with_output(|out| {
+            channel.write(out, |out| {
+                let bits = match encoding {
+                    Encoding::Text => 0,
+                    Encoding::Binary => answer::binary_row(out, types.len()),
+                };
+                for (at, sql_type) in types.iter().enumerate() {
+                    match (value(at), encoding) {
+                        (Given::Text(text), _) => answer::lenenc_bytes(out, text),
+                        (Given::Datum(Datum::Null), Encoding::Binary) => {
+                            answer::binary_null(out, bits, at);
+                        }
+                        (Given::Datum(datum), Encoding::Binary) => {
+                            push_binary(out, &datum, sql_type, scratch);
+                        }
+                        (Given::Datum(datum), Encoding::Text) => {
+                            push_text(out, &datum, sql_type, scratch);
                         }
                     }
                 }

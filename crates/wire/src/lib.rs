@@ -35,8 +35,8 @@ pub use operation::{
     LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection, WaitPolicy,
 };
 pub use scan::{
-    ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanSource, ScanStatus,
-    ScanTransaction,
+    ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanRows, ScanSource,
+    ScanStatus, ScanTransaction,
 };
 pub use transaction::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, KeyRead, KnownOutcome, LegId,

@@ -4,6 +4,8 @@
 //! memory at the data node. A scan that meets a locked row after it has rows to send, sends them
 //! first: it never sleeps on a lock while it sits on results.
 
+mod rows;
+
 use std::sync::Arc;
 
 use codec::Codec;
@@ -18,6 +20,8 @@ use vector::{Block, JoinPlan, Program};
 use crate::chain::Chain;
 use crate::operation::{LockMode, Projection, WaitPolicy};
 use crate::transaction::{CoordinatorRef, LegId};
+
+pub use rows::ScanRows;
 
 /// Names one scan of one session over all its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
@@ -115,7 +119,7 @@ pub struct ScanRequest {
     pub join: Option<Arc<JoinPlan>>,
 }
 
-/// One row of a scan.
+/// One row of a scan; [`ScanRows`] are many.
 #[derive(Clone, Debug, PartialEq, Eq, Codec)]
 pub struct ScanRow {
     /// The index key, for merging ordered streams, if the request asked for it.
@@ -145,7 +149,7 @@ pub struct ScanBatch {
     /// Rows in scan order; possibly none. Of a scan with a program: rows of its inputs of which
     /// something cannot be computed, or all that pass `filter` if the participant knows no
     /// programs.
-    pub rows: Vec<ScanRow>,
+    pub rows: ScanRows,
     /// What comes after.
     pub status: ScanStatus,
     /// What the program has made of the other rows.

@@ -8,7 +8,7 @@ use model::row::RowError;
 use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef};
 use model::{
     ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber,
-    PartitionId, Refusal, Row, RowLayout, Table, TableId, Value,
+    PartitionId, Refusal, Row, RowLayout, Table, TableId, Value, ValueRef,
 };
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
@@ -238,32 +238,58 @@ impl RowDecoder {
         Ok(Self { table: table.clone(), shape })
     }
 
-    /// The values of an answered row. A row may be newer than the definition it was asked by: it
-    /// is read by the newest one, and columns added since are left out.
-    pub(super) fn decode(&self, cluster: &ClusterState, row: &Row) -> Result<Vec<Value>, Refusal> {
+    /// The number of values of a row.
+    pub(super) fn width(&self) -> usize {
         match &self.shape {
-            Shape::Nothing => Ok(Vec::new()),
-            Shape::Columns(layout) => {
-                let column = |c| layout.get(&row.0, ColumnId(c)).map(|value| value.to_value());
-                let values: Option<Vec<Value>> =
-                    (0..layout.column_count() as u16).map(column).collect();
-                values.ok_or_else(|| bad(&self.table, "a projected row lacks a column"))
-            }
-            Shape::All if row.0.is_empty() => {
-                Err(Refusal::new(ErrorCode::Internal, "an answered row is empty"))
-            }
-            Shape::All => {
-                let layout = usize::from(RowLayout::version_of(&row.0));
-                let knows = |table: &&Arc<Table>| layout < table.layouts.len();
-                let newest = cluster.tables.get(&self.table.id);
-                let table = Some(&self.table).filter(knows).or(newest.filter(knows));
-                let table = table.ok_or_else(|| {
-                    Refusal::new(ErrorCode::SchemaChanged, self.table.name.clone())
-                })?;
-                let mut values = table.values(&row.0);
-                values.truncate(self.table.columns.len());
-                Ok(values)
-            }
+            Shape::Nothing => 0,
+            Shape::Columns(layout) => layout.column_count(),
+            Shape::All => self.table.columns.len(),
         }
+    }
+
+    /// What whole rows are read by; nothing for projected ones. A row may be newer than the
+    /// definition it was asked by: it is read by the newest one, and columns added since are left
+    /// out.
+    pub(super) fn table_of<'r>(
+        &self,
+        cluster: &ClusterState,
+        mut rows: impl Iterator<Item = &'r [u8]>,
+    ) -> Result<Option<Arc<Table>>, Refusal> {
+        if !matches!(self.shape, Shape::All) {
+            return Ok(None);
+        }
+        let newer = |newest: usize, row: &[u8]| {
+            Some(newest.max(usize::from(RowLayout::version_of((!row.is_empty()).then_some(row)?))))
+        };
+        let empty = || Refusal::new(ErrorCode::Internal, "an answered row is empty");
+        let layout = rows.try_fold(0, newer).ok_or_else(empty)?;
+        let knows = |table: &&Arc<Table>| layout < table.layouts.len();
+        let newest = cluster.tables.get(&self.table.id);
+        let table = Some(&self.table).filter(knows).or(newest.filter(knows));
+        let unknown = || Refusal::new(ErrorCode::SchemaChanged, self.table.name.clone());
+        table.cloned().map(Some).ok_or_else(unknown)
+    }
+
+    /// The value of a column of a row; of a whole row by the definition that
+    /// [`RowDecoder::table_of`] has found.
+    #[inline]
+    pub(super) fn value<'r>(
+        &'r self,
+        table: Option<&'r Table>,
+        row: &'r [u8],
+        at: usize,
+    ) -> ValueRef<'r> {
+        let column = ColumnId(at as u16);
+        match &self.shape {
+            Shape::Columns(layout) => layout.get(row, column).expect("a column of the projection"),
+            _ => table.expect("whole rows have a definition").value(row, column),
+        }
+    }
+
+    /// The values of an answered row.
+    pub(super) fn decode(&self, cluster: &ClusterState, row: &Row) -> Result<Vec<Value>, Refusal> {
+        let table = self.table_of(cluster, std::iter::once(&row.0[..]))?;
+        let value = |at| self.value(table.as_deref(), &row.0, at).to_value();
+        Ok((0..self.width()).map(value).collect())
     }
 }

@@ -4,11 +4,11 @@
 //! has one at hand; rows of others as they come.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque, vec_deque};
 
-use model::{Address, PartitionId, Row};
+use model::{Address, PartitionId};
 use vector::Block;
-use wire::{ScanOrder, ScanRow};
+use wire::{ScanOrder, ScanRows};
 
 use super::route::Life;
 
@@ -30,7 +30,10 @@ pub(super) struct Stream {
     pub(super) source: Address,
     pub(super) life: Life,
     pub(super) progress: Progress,
-    rows: VecDeque<ScanRow>,
+    /// Batches none of which is empty.
+    batches: VecDeque<ScanRows>,
+    /// Rows of the first one that are given out.
+    given: usize,
     blocks: Vec<Block>,
     /// It has brought rows or blocks, given out or not.
     brought: bool,
@@ -39,7 +42,67 @@ pub(super) struct Stream {
 impl Stream {
     /// Whether something is at hand.
     fn has_some(&self) -> bool {
-        !self.rows.is_empty() || !self.blocks.is_empty()
+        !self.batches.is_empty() || !self.blocks.is_empty()
+    }
+
+    /// The rows at hand.
+    fn ahead(&self) -> Ahead<'_> {
+        Ahead { batches: self.batches.iter(), rows: None, at: self.given }
+    }
+
+    /// Leaves so many rows behind, which are at hand.
+    fn skip(&mut self, mut count: usize) {
+        while let Some(first) = self.batches.front()
+            && first.len() - self.given <= count
+        {
+            count -= first.len() - self.given;
+            self.given = 0;
+            self.batches.pop_front();
+        }
+        self.given += count;
+    }
+
+    /// Moves rows out, at most so many; how many that are.
+    fn take(&mut self, most: u64, taken: &mut Vec<ScanRows>) -> u64 {
+        let mut left = most;
+        while left > 0
+            && let Some(first) = self.batches.pop_front()
+        {
+            let from = std::mem::take(&mut self.given);
+            let count = (first.len() - from) as u64;
+            if count > left {
+                let to = from + left as usize;
+                taken.push(first.part(from, to));
+                self.batches.push_front(first);
+                self.given = to;
+                return most;
+            }
+            left -= count;
+            taken.push(if from == 0 { first } else { first.part(from, first.len()) });
+        }
+        most - left
+    }
+}
+
+/// Rows of a stream with their keys, one after the other.
+struct Ahead<'a> {
+    batches: vec_deque::Iter<'a, ScanRows>,
+    rows: Option<&'a ScanRows>,
+    at: usize,
+}
+
+impl<'a> Iterator for Ahead<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rows.is_none_or(|rows| self.at == rows.len()) {
+            if self.rows.is_some() {
+                self.at = 0;
+            }
+            self.rows = Some(self.batches.next()?);
+        }
+        self.at += 1;
+        self.rows.map(|rows| rows.get(self.at - 1))
     }
 }
 
@@ -51,9 +114,11 @@ pub(super) struct Streams {
 }
 
 /// The next row of a stream.
-struct Head {
-    row: ScanRow,
-    partition: PartitionId,
+struct Head<'a> {
+    key: &'a [u8],
+    row: &'a [u8],
+    /// Which of the streams.
+    number: usize,
     order: ScanOrder,
 }
 
@@ -70,8 +135,15 @@ impl Streams {
 
     /// Adds a stream that was asked for its first batch.
     pub(super) fn open(&mut self, partition: PartitionId, source: Address, life: Life) {
-        let (progress, rows, blocks) = (Progress::Asked, VecDeque::new(), Vec::new());
-        let stream = Stream { source, life, progress, rows, blocks, brought: false };
+        let stream = Stream {
+            source,
+            life,
+            progress: Progress::Asked,
+            batches: VecDeque::new(),
+            given: 0,
+            blocks: Vec::new(),
+            brought: false,
+        };
         let replaced = self.streams.insert(partition, stream);
         assert!(replaced.is_none(), "{partition} is scanned once");
     }
@@ -85,12 +157,14 @@ impl Streams {
     pub(super) fn push(
         &mut self,
         partition: PartitionId,
-        (rows, blocks): (Vec<ScanRow>, Vec<Block>),
+        (rows, blocks): (ScanRows, Vec<Block>),
         progress: Progress,
     ) {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
         stream.brought |= !rows.is_empty() || !blocks.is_empty();
-        stream.rows.extend(rows);
+        if !rows.is_empty() {
+            stream.batches.push_back(rows);
+        }
         stream.blocks.extend(blocks);
         stream.progress = progress;
     }
@@ -147,62 +221,57 @@ impl Streams {
     }
 
     /// Takes out the rows that can be given out now, at most `limit`.
-    pub(super) fn take_ready(&mut self, limit: u64) -> Vec<Row> {
+    pub(super) fn take_ready(&mut self, limit: u64) -> Vec<ScanRows> {
         match self.order {
             None => self.take_any(limit),
             Some(order) => self.take_merged(order, limit),
         }
     }
 
-    fn take_any(&mut self, limit: u64) -> Vec<Row> {
-        let mut taken = Vec::new();
+    fn take_any(&mut self, limit: u64) -> Vec<ScanRows> {
+        let (mut taken, mut left) = (Vec::new(), limit);
         for stream in self.streams.values_mut() {
-            while (taken.len() as u64) < limit
-                && let Some(row) = stream.rows.pop_front()
-            {
-                taken.push(row.row);
-            }
+            left -= stream.take(left, &mut taken);
         }
         taken
     }
 
-    fn take_merged(&mut self, order: ScanOrder, limit: u64) -> Vec<Row> {
-        if self.unfinished().any(|(_, stream)| stream.rows.is_empty()) {
+    fn take_merged(&mut self, order: ScanOrder, limit: u64) -> Vec<ScanRows> {
+        if self.unfinished().any(|(_, stream)| stream.batches.is_empty()) {
             return Vec::new();
         }
+        let finished = |stream: &Stream| stream.progress == Progress::Finished;
+        let finished: Vec<bool> = self.streams.values().map(finished).collect();
         let mut heads = BinaryHeap::with_capacity(self.streams.len());
-        for (partition, stream) in &mut self.streams {
-            if let Some(row) = stream.rows.pop_front() {
-                heads.push(Head { row, partition: *partition, order });
-            }
+        let mut rest: Vec<Ahead<'_>> = self.streams.values().map(Stream::ahead).collect();
+        let head = |number, (key, row)| Head { key, row, number, order };
+        for (number, rest) in rest.iter_mut().enumerate() {
+            heads.extend(rest.next().map(|row| head(number, row)));
         }
-        let mut taken = Vec::new();
+        let (mut taken, mut counts) = (ScanRows::default(), vec![0; rest.len()]);
         while (taken.len() as u64) < limit
-            && let Some(Head { row, partition, .. }) = heads.pop()
+            && let Some(Head { row, number, .. }) = heads.pop()
         {
-            taken.push(row.row);
-            let stream = self.streams.get_mut(&partition).expect("heads come from streams");
-            match stream.rows.pop_front() {
-                Some(row) => heads.push(Head { row, partition, order }),
-                None if stream.progress == Progress::Finished => {}
+            taken.push(&[], row);
+            counts[number] += 1;
+            match rest[number].next() {
+                Some(row) => heads.push(head(number, row)),
+                None if finished[number] => {}
                 // What it brings next may come before all other heads.
                 None => break,
             }
         }
-        for head in heads {
-            let stream = self.streams.get_mut(&head.partition).expect("heads come from streams");
-            stream.rows.push_front(head.row);
+        for (stream, count) in self.streams.values_mut().zip(counts) {
+            stream.skip(count);
         }
-        taken
+        if taken.is_empty() { Vec::new() } else { vec![taken] }
     }
 }
 
-impl Ord for Head {
+impl Ord for Head<'_> {
     /// The greatest comes out first.
     fn cmp(&self, other: &Self) -> Ordering {
-        let place = |head: &Self| head.partition;
-        let ascending =
-            self.row.key.cmp(&other.row.key).then_with(|| place(self).cmp(&place(other)));
+        let ascending = self.key.cmp(other.key).then_with(|| self.number.cmp(&other.number));
         match self.order {
             ScanOrder::Ascending => ascending.reverse(),
             ScanOrder::Descending => ascending,
@@ -210,19 +279,19 @@ impl Ord for Head {
     }
 }
 
-impl PartialOrd for Head {
+impl PartialOrd for Head<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head {
+impl PartialEq for Head<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Head {}
+impl Eq for Head<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -264,21 +333,20 @@ mod tests {
                 .collect();
             if asked.is_empty() {
                 let taken = streams.take_ready(prng.between(1, 9));
-                out.extend(taken.iter().map(|row| row.0[0]));
+                out.extend(taken.iter().flat_map(ScanRows::rows).map(|row| row[0]));
                 streams.ask_empty();
                 continue;
             }
             let partition = *prng.pick(&asked);
             let input = inputs.get_mut(&partition).expect("a stream");
             let count = (prng.below(5) as usize).min(input.len());
-            let rows = input
-                .drain(..count)
-                .map(|v| ScanRow { key: Box::new([v]), row: Row(Box::new([v])) });
-            let rows = (rows.collect(), Vec::new());
+            let mut rows = ScanRows::default();
+            input.drain(..count).for_each(|v| rows.push(&[v], &[v]));
+            let rows = (rows, Vec::new());
             let progress = if input.is_empty() { Progress::Finished } else { Progress::More };
             streams.push(partition, rows, progress);
             let taken = streams.take_ready(prng.between(1, 9));
-            out.extend(taken.iter().map(|row| row.0[0]));
+            out.extend(taken.iter().flat_map(ScanRows::rows).map(|row| row[0]));
             streams.ask_empty();
         }
         assert_eq!(out, all, "seed {seed}");
@@ -290,5 +358,28 @@ mod tests {
             merge_randomly(seed, ScanOrder::Ascending);
             merge_randomly(seed, ScanOrder::Descending);
         }
+    }
+    #[test]
+    fn rows_without_an_order_come_as_they_were_brought() {
+        let place = |index| PartitionId { table: TableId(1), index: PartitionIndex(index) };
+        let node = NodeId(1);
+        let source = Address { node, worker: WorkerId(0), actor: ActorKind::Participant };
+        let life = Life { node, incarnation: Incarnation(1) };
+        let mut streams = Streams::new(None);
+        for (index, rows) in [(0, &[1, 2, 3][..]), (1, &[4]), (2, &[5, 6])] {
+            streams.open(place(index), source, life);
+            let mut batch = ScanRows::default();
+            rows.iter().for_each(|v| batch.push(&[], &[*v]));
+            streams.push(place(index), (batch, Vec::new()), Progress::Finished);
+        }
+        let mut take = |limit| {
+            let taken = streams.take_ready(limit);
+            taken.iter().flat_map(ScanRows::rows).map(|row| row[0]).collect::<Vec<u8>>()
+        };
+        assert_eq!(take(2), [1, 2]);
+        assert_eq!(take(3), [3, 4, 5]);
+        assert_eq!(take(9), [6]);
+        assert!(take(9).is_empty());
+        assert!(streams.exhausted());
     }
 }

@@ -8,6 +8,7 @@
 //! opens the scan, so the client asks a participant itself when its batch is late.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use actor::{Ctx, fault_point, probe};
 use model::{ActorKind, Address, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId};
@@ -15,7 +16,7 @@ use stdx::Duration;
 use vector::Block;
 use wire::{
     ClientRequest, CoordinatorRef, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanRequest,
-    ScanRow, ScanSource, ScanStatus,
+    ScanRows, ScanSource, ScanStatus,
 };
 
 use super::Client;
@@ -23,6 +24,7 @@ use super::call::{Call, Wake, Work, number_on_wire};
 use super::encode::{self, RowDecoder};
 use super::merge::{Progress, Stream, Streams};
 use super::route::{Life, life_of, says_not_serving};
+use super::rows::ScannedRows;
 use super::transaction::begin_elsewhere;
 use crate::event::{ClientResult, SessionNumber, Token, Traffic};
 use crate::request::{ScanRange, ScanSpec};
@@ -49,7 +51,7 @@ pub(super) struct ScanCall {
 struct Opened {
     table_version: u32,
     source: ScanSource,
-    decoder: RowDecoder,
+    decoder: Arc<RowDecoder>,
     transaction: Option<(TransactionId, CoordinatorRef)>,
 }
 
@@ -246,16 +248,15 @@ impl Client {
         if scan.wanted {
             let rows = scan.streams.take_ready(scan.room());
             let blocks = scan.streams.take_blocks();
-            scan.delivered += (rows.len() + blocks.len()) as u64;
+            let count: usize = rows.iter().map(ScanRows::len).sum();
+            scan.delivered += (count + blocks.len()) as u64;
             let finished = scan.done();
             let decoder = &scan.opened.as_ref().expect("an opened scan").decoder;
-            let decoded: Result<Vec<_>, Refusal> =
-                rows.iter().map(|row| decoder.decode(ctx.cluster(), row)).collect();
-            let rows = match decoded {
+            let rows = match ScannedRows::stored(decoder, ctx.cluster(), rows) {
                 Ok(rows) => rows,
                 Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
             };
-            let some = !rows.is_empty() || !blocks.is_empty();
+            let some = count > 0 || !blocks.is_empty();
             let told = scan.spec.in_transaction && (finished || some);
             if told && let Some(open) = self.session_mut(session).transaction.as_mut() {
                 open.answered = true;
@@ -493,7 +494,7 @@ fn plan(
     let opened = Opened {
         table_version: table.version,
         source: encode::scan_source(table, &spec.range)?,
-        decoder: RowDecoder::new(table, &spec.projection)?,
+        decoder: Arc::new(RowDecoder::new(table, &spec.projection)?),
         transaction: None,
     };
     let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
@@ -501,11 +502,10 @@ fn plan(
 }
 
 /// What a batch is counted as.
-fn traffic(rows: &[ScanRow], blocks: &[Block], examined: u64) -> Traffic {
-    let of_rows: usize = rows.iter().map(|row| row.key.len() + row.row.0.len()).sum();
+fn traffic(rows: &ScanRows, blocks: &[Block], examined: u64) -> Traffic {
     let of_blocks: usize = blocks.iter().map(Block::memory_bytes).sum();
     let count = rows.len() + blocks.iter().map(Block::rows).sum::<usize>();
-    Traffic { rows: count as u64, bytes: (of_rows + of_blocks) as u64, examined, messages: 1 }
+    Traffic { rows: count as u64, bytes: (rows.size() + of_blocks) as u64, examined, messages: 1 }
 }
 
 /// The request for one partition.

@@ -11,8 +11,8 @@ use model::{
 };
 use wire::{
     ClientReply, ClientRequest, ControlMessage, Envelope, Message, Operation, OperationKind,
-    OperationOutcome, OperationResult, ScanBatch, ScanMessage, ScanRequest, ScanRow, ScanStatus,
-    TransactionState,
+    OperationOutcome, OperationResult, ScanBatch, ScanMessage, ScanRequest, ScanRow, ScanRows,
+    ScanStatus, TransactionState,
 };
 
 use super::IndexBuilder;
@@ -165,7 +165,7 @@ impl Node {
         let key_layout = model::RowLayout::new(0, &table.columns[..1]);
         let (scan, partition) = (request.scan, request.partition);
         let rows = self.rows.get(&table.id).into_iter().flat_map(Rows::values);
-        let rows: Vec<ScanRow> = rows
+        let rows: ScanRows = rows
             .filter(|row| table.partition_of_row(&row.0) == partition.index)
             .map(|row| {
                 let row = key_layout.encode(&[table.value(&row.0, model::ColumnId(0))]);

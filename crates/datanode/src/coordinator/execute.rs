@@ -9,7 +9,7 @@ use model::{
 use stdx::{Duration, Few};
 use wire::{
     Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
-    ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest,
+    ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest, ScanRows,
     ScanTransaction, TransactionState,
 };
 
@@ -403,7 +403,7 @@ impl Coordinator {
             let batch = wire::ScanBatch {
                 scan: scan.scan,
                 partition: scan.partition,
-                rows: vec![],
+                rows: ScanRows::default(),
                 status: wire::ScanStatus::Failed(refusal),
                 blocks: vec![],
                 examined: 0,

@@ -4,8 +4,8 @@
 use model::row::RowError;
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout, RowView,
-    Table, ValueRef,
+    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowProjection,
+    RowView, Table, ValueRef,
 };
 use wire::{OperationKind, Projection};
 
@@ -138,7 +138,7 @@ pub(super) fn updated(
 pub(super) enum Projector {
     All,
     Nothing,
-    Columns(Vec<ColumnId>, RowLayout),
+    Columns(RowProjection),
 }
 
 impl Projector {
@@ -147,13 +147,7 @@ impl Projector {
         match projection {
             Projection::All => Projector::All,
             Projection::Nothing => Projector::Nothing,
-            Projection::Columns(columns) => {
-                let definitions: Vec<model::Column> = columns
-                    .iter()
-                    .map(|column| table.columns[usize::from(column.0)].clone())
-                    .collect();
-                Projector::Columns(columns.clone(), RowLayout::new(0, &definitions))
-            }
+            Projection::Columns(columns) => Projector::Columns(RowProjection::new(table, columns)),
         }
     }
 
@@ -162,12 +156,29 @@ impl Projector {
         match self {
             Projector::All => Ok(Row(row.into())),
             Projector::Nothing => Ok(Row(Box::default())),
-            Projector::Columns(columns, layout) => {
-                let values: Vec<ValueRef<'_>> =
-                    columns.iter().map(|column| table.value(row, *column)).collect();
-                layout.encode(&values).map_err(|error| row_refusal(table, error))
+            Projector::Columns(projection) => {
+                projection.project(table, row).map_err(|error| row_refusal(table, error))
             }
         }
+    }
+
+    /// Appends the part of the row that was asked for, or a piece of it after an error.
+    #[inline]
+    pub(super) fn project_into(
+        &self,
+        table: &Table,
+        row: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match self {
+            Projector::All => out.extend_from_slice(row),
+            Projector::Nothing => {}
+            Projector::Columns(projection) => {
+                let projected = projection.append(table, row, out);
+                return projected.map_err(|error| row_refusal(table, error));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -22,7 +22,7 @@ use model::{
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
 use wire::{
-    Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRow, ScanSource,
+    Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource,
     ScanStatus, WaitPolicy,
 };
 
@@ -37,8 +37,10 @@ use cursor::{Position, Range, View, Walk};
 const BATCH_BYTES_MAX: usize = 64 << 10;
 /// Batches of rows that a program computes with at a time.
 const MACHINE_BATCHES: usize = 4;
-/// Rows that room is made for with the first of a batch.
-const ROWS_LIKELY: usize = 32;
+/// Rows that room is made for behind the first of a batch.
+const ROWS_LIKELY: usize = 64;
+/// Bytes that room is made for at most, before so many have come.
+const BYTES_LIKELY: usize = 8 << 10;
 /// Scans' waits are numbered from here, above all operation numbers.
 const TICKETS_FROM: u64 = 1 << 32;
 
@@ -46,7 +48,7 @@ const TICKETS_FROM: u64 = 1 << 32;
 pub(super) type ScanKey = (ScanId, PartitionId);
 
 /// What a batch has: rows, blocks, and how many rows were looked at for them.
-type Made = (Vec<ScanRow>, Vec<Block>, u64);
+type Made = (ScanRows, Vec<Block>, u64);
 
 /// An open scan.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ struct Scan {
     own: Option<(TransactionId, LegId, OperationNumber)>,
     /// Rows still wanted; none for all.
     remaining: Option<u64>,
-    rows: Vec<ScanRow>,
+    rows: ScanRows,
     /// What its program has made of other rows.
     blocks: Vec<Block>,
     /// Bytes of rows and blocks.
@@ -204,7 +206,7 @@ impl Participant {
             locking,
             own: own.map(|own| (own.transaction, own.leg, own.seen_to)),
             remaining: request.limit,
-            rows: Vec::new(),
+            rows: ScanRows::default(),
             blocks: Vec::new(),
             examined: 0,
             row_bytes: 0,
@@ -475,10 +477,15 @@ impl Participant {
         };
         let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
+        if scan.locking.is_none() && !scan.request.keys {
+            walk = walk.plain();
+        }
         let most = ctx.config().scan_step_rows.max(1);
         if scan.machine.is_some() {
             let step = scan.compute(table, &mut walk, most as usize);
-            scan.position = walk.after_last();
+            if !matches!(step, Step::End) {
+                scan.position = walk.after_last();
+            }
             return step;
         }
         let (locks, mut left) = (&mut replica.locks, most);
@@ -510,15 +517,16 @@ impl Participant {
                     }
                 }
             }
-            match scan.projector.project(table, row) {
-                Ok(projected) => scan.keep(walk.key(), projected),
-                Err(refusal) => break Step::Failed(refusal),
+            if let Err(refusal) = scan.keep(table, walk.key(), row) {
+                break Step::Failed(refusal);
             }
             if scan.is_full(ctx.config().scan_batch_rows) && scan.remaining != Some(0) {
                 break Step::Full;
             }
         };
-        scan.position = walk.after_last();
+        if !matches!(step, Step::End) {
+            scan.position = walk.after_last();
+        }
         scan.examined += u64::from(most - left);
         step
     }
@@ -540,16 +548,22 @@ impl Scan {
         self.rows.len() >= batch_rows.max(1) as usize || self.row_bytes >= BATCH_BYTES_MAX
     }
 
-    fn keep(&mut self, key: &[u8], row: model::Row) {
+    /// Takes a row into the batch.
+    fn keep(&mut self, table: &Table, key: &[u8], row: &[u8]) -> Result<(), Refusal> {
         let key = if self.request.keys { key } else { &[] };
-        self.row_bytes += key.len() + row.0.len();
-        if self.rows.capacity() == 0 {
-            self.rows.reserve(ROWS_LIKELY);
-        }
-        self.rows.push(ScanRow { key: key.into(), row });
+        let (projector, before) = (&self.projector, self.rows.size());
+        self.rows.push_with(key, |out| projector.project_into(table, row, out))?;
+        let size = self.rows.size() - before;
+        self.row_bytes += size;
         if let Some(remaining) = &mut self.remaining {
             *remaining -= 1;
         }
+        if self.rows.len() == 1 {
+            let rows =
+                self.remaining.map_or(ROWS_LIKELY, |left| left.min(ROWS_LIKELY as u64) as usize);
+            self.rows.reserve(rows, (rows * size).min(BYTES_LIKELY));
+        }
+        Ok(())
     }
 
     /// Takes the next rows into the machine, unless it has enough to fill a batch.
@@ -593,7 +607,7 @@ impl Scan {
                 Some(Output::Rows(rows)) => {
                     for row in rows {
                         self.row_bytes += row.0.len();
-                        self.rows.push(ScanRow { key: Box::default(), row });
+                        self.rows.push(&[], &row.0);
                     }
                 }
             }
@@ -622,5 +636,6 @@ fn send_batch(
 }
 
 fn send_failure(ctx: &mut Ctx<'_>, to: Address, key: ScanKey, refusal: Refusal) {
-    send_batch(ctx, to, key, (vec![], vec![], 0), ScanStatus::Failed(refusal));
+    let nothing = (ScanRows::default(), vec![], 0);
+    send_batch(ctx, to, key, nothing, ScanStatus::Failed(refusal));
 }

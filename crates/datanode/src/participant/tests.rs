@@ -89,8 +89,8 @@ fn key(id: i64) -> Key {
     table().primary_key_of(&[Value::Int(id)]).unwrap()
 }
 
-fn values_of(row: &Row) -> (i64, i64) {
-    match table().values(&row.0)[..] {
+fn values_of(row: &[u8]) -> (i64, i64) {
+    match table().values(row)[..] {
         [Value::Int(id), Value::Int(v), _] => (id, v),
         _ => panic!("another row"),
     }
@@ -476,7 +476,7 @@ impl World {
         let mut rows = vec![];
         let mut after = None;
         while let Some(row_id) = partition.next_row(after) {
-            rows.push(values_of(&Row(partition.row(row_id).unwrap().into())));
+            rows.push(values_of(partition.row(row_id).unwrap()));
             after = Some(row_id);
         }
         rows.sort_unstable();

@@ -1,9 +1,12 @@
 //! Rows and keys against their contracts, with random values.
 
+use std::sync::Arc;
+
 use stdx::Prng;
 
 use super::*;
 use crate::key::{Key, KeyEncoder};
+use crate::schema::Table;
 
 fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
     Column { name: name.into(), column_type, nullable, default: Value::Null }
@@ -185,4 +188,55 @@ fn keys_of_text_are_its_weights() {
     };
     assert_eq!(stripped(&key(b"ab").unwrap(), b"ab"), Some(0));
     assert_eq!(stripped(&key(b"ab").unwrap(), b"a"), None);
+}
+
+#[test]
+fn projected_rows_have_the_values_of_their_columns() {
+    let mut columns = columns();
+    let old = Arc::new(RowLayout::new(0, &columns));
+    columns.push(Column { default: Value::Int(-7), ..column("g", ColumnType::Int(4), true) });
+    columns.push(column("h", ColumnType::Int(8), true));
+    let new = Arc::new(RowLayout::new(1, &columns));
+    let table = Table {
+        id: crate::TableId(1),
+        name: "t".into(),
+        version: 2,
+        hidden_behind: None,
+        layouts: vec![old, new],
+        columns: columns.clone(),
+        primary_key: vec![ColumnId(0)],
+        distribution_key: vec![ColumnId(0)],
+        partition_count: 2,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        large: None,
+        writes_blocked: false,
+        description: Default::default(),
+    };
+    let mut prng = Prng::new(8);
+    let mut all = Vec::new();
+    for _ in 0..2_000 {
+        let layout = &table.layouts[prng.below(2) as usize];
+        let values: Vec<Value> = columns
+            .iter()
+            .take(layout.column_count())
+            .map(|c| random_value(&mut prng, c))
+            .collect();
+        let row = layout.encode_values(&values).expect("values fit");
+        let mut all_columns: Vec<ColumnId> = (0..columns.len() as u16).map(ColumnId).collect();
+        let count = prng.below(9);
+        let wanted: Vec<ColumnId> = (0..count)
+            .map(|_| all_columns.swap_remove(prng.below(all_columns.len() as u64) as usize))
+            .collect();
+        let projection = RowProjection::new(&table, &wanted);
+        let definitions: Vec<Column> =
+            wanted.iter().map(|c| columns[usize::from(c.0)].clone()).collect();
+        let to = RowLayout::new(0, &definitions);
+        let values: Vec<ValueRef<'_>> = wanted.iter().map(|c| table.value(&row.0, *c)).collect();
+        let expected = to.encode(&values).expect("values fit");
+        assert_eq!(projection.project(&table, &row.0), Ok(expected.clone()));
+        let before = all.len();
+        projection.append(&table, &row.0, &mut all).expect("values fit");
+        assert_eq!(all[before..], expected.0[..], "behind other rows");
+    }
 }

@@ -220,6 +220,7 @@ impl World {
             Ask::Scan(spec) => {
                 let mut rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
                 rows = rows.iter().map(|row| projected(row, &spec.projection)).collect();
+                let rows = rows.into();
                 self.scans.insert(ticket, *spec);
                 let traffic = Default::default();
                 ClientResult::ScanRows { rows, blocks: Vec::new(), traffic, finished: true }

@@ -8,11 +8,12 @@
 
 pub(crate) mod group;
 pub(crate) mod join;
+pub(crate) mod sort;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use sql_expression::{SqlError, compare_values, group_key};
+use sql_expression::{SqlError, group_key};
 use sqltype::{Datum, SqlType};
 use vector::Program;
 
@@ -278,7 +279,7 @@ impl Work<'_> {
 }
 
 /// Rows in another shape. Columns that only move, if that is all, need no evaluation.
-async fn projected(
+pub(crate) async fn projected(
     run: &mut Run<'_>,
     mut rows: Vec<Row>,
     expressions: &[Formula],
@@ -301,7 +302,9 @@ async fn projected(
 }
 
 /// The places of columns, if the expressions are nothing else and no two are one.
-fn columns_once<'f>(expressions: impl Iterator<Item = &'f Formula>) -> Option<Vec<usize>> {
+pub(crate) fn columns_once<'f>(
+    expressions: impl Iterator<Item = &'f Formula>,
+) -> Option<Vec<usize>> {
     let place = |formula: &Formula| formula.expression.as_column().map(|place| place as usize);
     let places: Vec<usize> = expressions.map(place).collect::<Option<_>>()?;
     let once = places.iter().enumerate().all(|(at, place)| !places[..at].contains(place));
@@ -410,9 +413,14 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
                     let work = Work::Table(Box::new(cursor));
                     drain_cursor(run, Cursor { operator: input, work, begun: false }).await?
                 }
-                None => drain(run, input).await?,
+                None => match sort::distinct(input, keys) {
+                    Some((distinct, types)) => {
+                        return sort::sorted_once(run, distinct, types, keys, most).await;
+                    }
+                    None => drain(run, input).await?,
+                },
             };
-            sorted(run, rows, keys, most).await
+            sort::sorted(run, rows, keys, most).await
         }
         Operator::Set { first, rest, types } => combined(run, first, rest, types).await,
         other => drain(run, other).await,
@@ -463,51 +471,6 @@ pub(crate) fn first_rows<'p>(
         && matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. });
     let program = pushes.then(|| pushdown::first_rows(&run.context, scan, keys, most));
     Some((scan, program.flatten()?))
-}
-
-/// Rows in order, equal ones in the order they came.
-pub(crate) async fn sorted(
-    run: &mut Run<'_>,
-    mut rows: Vec<Row>,
-    keys: &[SortBy],
-    most: Option<usize>,
-) -> Result<Vec<Row>, SqlError> {
-    if let Some(places) = columns_once(keys.iter().map(|key| &key.formula)) {
-        run.worked(rows.len()).await?;
-        rows.sort_by(|a, b| {
-            let values = places.iter().map(|place| (&a[*place], &b[*place]));
-            compare_keys(values, keys)
-        });
-        rows.truncate(most.unwrap_or(usize::MAX));
-        return Ok(rows);
-    }
-    let mut keyed = Vec::with_capacity(rows.len());
-    for row in rows {
-        let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            values.push(run.value(&key.formula, &row).await?);
-        }
-        keyed.push((values, row));
-    }
-    run.worked(keyed.len()).await?;
-    keyed.sort_by(|(a, _), (b, _)| compare_keys(a.iter().zip(b), keys));
-    keyed.truncate(most.unwrap_or(usize::MAX));
-    Ok(keyed.into_iter().map(|(_, row)| row).collect())
-}
-
-/// The order of two rows by the values of their keys.
-fn compare_keys<'v>(
-    values: impl Iterator<Item = (&'v Datum, &'v Datum)>,
-    keys: &[SortBy],
-) -> std::cmp::Ordering {
-    for ((a, b), key) in values.zip(keys) {
-        let order = compare_values(a, b, key.formula.expression.sql_type());
-        let order = if key.descending { order.reverse() } else { order };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    std::cmp::Ordering::Equal
 }
 
 async fn combined(

@@ -7,15 +7,17 @@
 //! Every condition is checked here: a path that cannot be used with the values at hand (a text that
 //! is no number) becomes a scan of all rows, and the answer is the same.
 
+mod stored;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use client::{IndexBound, ScanRange};
+use client::{IndexBound, ScanRange, ScannedRows};
 use collation::CollationId;
 use model::{IndexId, Value};
-use sql_expression::{Expression, Form, KernelColumn, SqlError, to_kernel};
-use sqltype::{Datum, SqlType, TypeKind, storage};
-use vector::{Block, Program, ScalarRef};
+use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
+use sqltype::{Datum, SqlType, TypeKind};
+use vector::{Block, Program};
 use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
@@ -27,6 +29,8 @@ use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
+
+pub(crate) use stored::{datum_of, datum_of_ref, fill, fill_scanned, given_datum};
 
 /// Keys looked up at a time.
 const LOOKUPS: usize = 128;
@@ -70,7 +74,7 @@ pub(crate) type Mixed = (Vec<Row>, Vec<Block>);
 pub(crate) struct Found<'p> {
     pub(crate) scan: &'p TableScan,
     /// Rows of the columns that the scan wants.
-    pub(crate) values: Vec<Values>,
+    pub(crate) rows: ScannedRows,
     /// The conditions of the scan are still to be checked of them.
     pub(crate) checks: bool,
     /// What a program has made of other rows.
@@ -104,16 +108,27 @@ impl<'p> TableCursor<'p> {
     /// The next rows, in the shape of the block.
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         loop {
-            let Some((mut rows, blocks)) = self.next_mixed(run).await? else { return Ok(None) };
-            if let Self::Scans { scan, checks, .. } = self {
-                for block in &blocks {
-                    rows_of(run, scan, block, checks.blocks, &mut rows).await?;
-                }
-            }
+            let Some(found) = self.next_found(run).await? else { return Ok(None) };
+            let rows = self.rows_of(run, found).await?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
         }
+    }
+
+    /// What was found in the shape of the block, but for rows for which the conditions do not hold.
+    pub(crate) async fn rows_of(
+        &self,
+        run: &mut Run<'_>,
+        found: Found<'p>,
+    ) -> Result<Vec<Row>, SqlError> {
+        let (mut rows, blocks) = stored::rows_of(run, found).await?;
+        if let Self::Scans { scan, checks, .. } = self {
+            for block in &blocks {
+                stored::rows_of_block(run, scan, block, checks.blocks, &mut rows).await?;
+            }
+        }
+        Ok(rows)
     }
 
     /// The next rows and blocks; perhaps none of both.
@@ -121,20 +136,10 @@ impl<'p> TableCursor<'p> {
         &mut self,
         run: &mut Run<'_>,
     ) -> Result<Option<Mixed>, SqlError> {
-        let Some(Found { scan, values: found, checks, blocks }) = self.next_found(run).await?
-        else {
-            return Ok(None);
-        };
-        let mut rows = Vec::with_capacity(found.len());
-        for values in found {
-            let mut row = vec![Datum::Null; scan.width + usize::from(scan.hidden.is_some())];
-            fill(scan, values, &mut row, run);
-            if !checks || run.all_hold(&scan.conditions, &row).await? {
-                rows.push(row);
-            }
+        match self.next_found(run).await? {
+            Some(found) => stored::rows_of(run, found).await.map(Some),
+            None => Ok(None),
         }
-        run.worked(rows.len()).await?;
-        Ok(Some((rows, blocks)))
     }
 
     /// The next of what is found, as it is stored; perhaps nothing.
@@ -146,11 +151,11 @@ impl<'p> TableCursor<'p> {
             && outside.has_rows()
         {
             let (values, checks) = Box::pin(outside.next(run, scan)).await?;
-            return Ok(Some(Found { scan, values, checks, blocks: Vec::new() }));
+            return Ok(Some(Found { scan, rows: values.into(), checks, blocks: Vec::new() }));
         }
         let mut found = self.next_read(run).await?;
         if let (Some(found), Some((_, outside))) = (&mut found, self.outside()) {
-            outside.take(std::mem::take(&mut found.values), found.checks);
+            outside.take(std::mem::take(&mut found.rows).into_values(), found.checks);
         }
         Ok(found)
     }
@@ -176,13 +181,14 @@ impl<'p> TableCursor<'p> {
                         }
                         _ => reader.by_primary_key(batch).await?,
                     };
-                    let values = rows.into_iter().flatten().collect();
-                    return Ok(Some(Found { scan, values, checks: true, blocks: Vec::new() }));
+                    let rows: Vec<Values> = rows.into_iter().flatten().collect();
+                    let rows = rows.into();
+                    return Ok(Some(Found { scan, rows, checks: true, blocks: Vec::new() }));
                 }
                 Self::Scans { scan, open, checks, .. } => match open.front_mut() {
                     Some(first) => match first.next_part().await? {
-                        Some((values, blocks)) => {
-                            return Ok(Some(Found { scan, values, checks: checks.rows, blocks }));
+                        Some((rows, blocks)) => {
+                            return Ok(Some(Found { scan, rows, checks: checks.rows, blocks }));
                         }
                         None => {
                             open.pop_front();
@@ -203,38 +209,6 @@ impl<'p> TableCursor<'p> {
             Self::New(_) | Self::Done => None,
         }
     }
-}
-
-/// The rows of a block of the columns that a scan wants, in the shape of the query's block; those
-/// for which the conditions hold, if they are to be checked.
-async fn rows_of(
-    run: &mut Run<'_>,
-    scan: &TableScan,
-    block: &Block,
-    checks: bool,
-    rows: &mut Vec<Row>,
-) -> Result<(), SqlError> {
-    rows.reserve(block.rows());
-    for at in 0..block.rows() {
-        let mut row = vec![Datum::Null; scan.width];
-        for (column, vector) in scan.wanted.iter().zip(block.columns()) {
-            let sql_type = &scan.definition.columns[*column].sql_type;
-            row[scan.offset + column] = given_datum(vector.get(at), sql_type, run);
-        }
-        if !checks || run.all_hold(&scan.conditions, &row).await? {
-            rows.push(row);
-        }
-    }
-    run.worked(block.rows()).await
-}
-
-/// The value of a column that a program gives as it is stored.
-pub(crate) fn given_datum(value: ScalarRef<'_>, sql_type: &SqlType, run: &Run<'_>) -> Datum {
-    if let Some(datum) = sql_expression::datum_of(value, Form::of(sql_type)) {
-        return datum;
-    }
-    // What only its column can tell is no decimal.
-    datum_of(value.stored(0), sql_type, run)
 }
 
 /// Begins a scan, with a program if there is one already.
@@ -275,6 +249,10 @@ async fn begin<'p>(
         None => None,
     };
     let mut program = program;
+    if let Some(program) = program.as_mut().filter(|program| implied && !program.filter.is_empty())
+    {
+        Arc::make_mut(program).filter.clear();
+    }
     let narrowed = run.narrowed.remove(&std::ptr::from_ref(scan));
     if let (Some(program), Some(sets)) = (&mut program, narrowed) {
         Arc::make_mut(program).members.extend(sets);
@@ -702,27 +680,6 @@ pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {
         }
     }
     columns
-}
-
-/// Puts fetched values where their columns stand in the row.
-pub(crate) fn fill(scan: &TableScan, values: Values, row: &mut [Datum], run: &Run<'_>) {
-    let mut values = values.into_iter();
-    for (at, value) in scan.wanted.iter().zip(values.by_ref()) {
-        let sql_type = &scan.definition.columns[*at].sql_type;
-        row[scan.offset + at] = datum_of(value, sql_type, run);
-    }
-    if let (Some(place), Some(Value::UInt(key))) = (scan.hidden, values.next()) {
-        row[place] = Datum::UInt(key);
-    }
-}
-
-/// A stored value as the session sees it: timestamps in its time zone.
-pub(crate) fn datum_of(value: Value, sql_type: &SqlType, run: &Run<'_>) -> Datum {
-    if let (TypeKind::Timestamp, Value::UInt(micros @ 1..)) = (&sql_type.kind, &value) {
-        let micros = i64::try_from(*micros).unwrap_or(i64::MAX);
-        return Datum::DateTime(run.context.facts.time_zone.local(micros));
-    }
-    storage::from_owned(value, sql_type)
 }
 
 /// Looks rows up by the keys that each row of the input gives, a batch at a time.

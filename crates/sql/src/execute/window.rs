@@ -9,7 +9,8 @@
 use sql_expression::{Level, SqlError, WindowEvaluation, compare_values, peers};
 use sqltype::Datum;
 
-use crate::execute::cursor::{open, sorted};
+use crate::execute::cursor::open;
+use crate::execute::cursor::sort::sorted;
 use crate::execute::run::{Row, Run};
 use crate::plan::operator::SortBy;
 use crate::plan::window::{WindowStep, Windows};

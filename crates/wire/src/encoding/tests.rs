@@ -15,7 +15,8 @@ use generator::Generator;
 use super::*;
 use crate::{
     Continue, ControlMessage, CoordinatorMessage, LegId, Operation, OperationKind,
-    ParticipantMessage, REPLICAS_MAX, ScanBatch, ScanId, ScanMessage, ScanStatus, StagedWrite,
+    ParticipantMessage, REPLICAS_MAX, ScanBatch, ScanId, ScanMessage, ScanRows, ScanStatus,
+    StagedWrite,
 };
 
 mod generator;
@@ -92,7 +93,7 @@ fn blocks(made: &mut BTreeSet<(&'static str, &'static str)>) -> Vec<u8> {
     let batch = ScanBatch {
         scan: ScanId { session, number: ScanNumber(1) },
         partition: PartitionId { table: TableId(1), index: PartitionIndex(0) },
-        rows: Vec::new(),
+        rows: ScanRows::default(),
         status: ScanStatus::Finished,
         blocks: vec![Block::new(2, columns.into())],
         examined: 1_000,

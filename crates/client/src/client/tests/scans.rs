@@ -1,6 +1,6 @@
 //! Scans: routing, pruning, flow, merging, what is opened again.
 
-use model::{Address, Epoch, ErrorCode, PartitionId, Value};
+use model::{Address, Epoch, ErrorCode, PartitionId, Value, ValueRef};
 use wire::{
     ClientRequest, Envelope, LockMode, Message, ScanBatch, ScanId, ScanMessage, ScanOrder,
     ScanRequest, ScanRow, ScanSource, ScanStatus,
@@ -51,8 +51,8 @@ impl Sim {
 
     fn rows(&mut self) -> (Vec<i64>, bool) {
         let ClientResult::ScanRows { rows, finished, .. } = self.event() else { panic!() };
-        let values = rows.iter().map(|row| match row[2] {
-            Value::Int(v) => v,
+        let values = rows.iter().map(|row| match row.get(2) {
+            ValueRef::Int(v) => v,
             _ => panic!("{row:?}"),
         });
         (values.collect(), finished)

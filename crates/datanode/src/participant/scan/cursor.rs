@@ -89,6 +89,11 @@ pub(super) struct Walk<'a> {
     /// The row given last, and the one before it.
     at: Position,
     before: Position,
+    /// Nobody wants to know the keys of rows, nor the row before the last: where the walk stands is
+    /// found out from its last row.
+    is_plain: bool,
+    last: Option<&'a [u8]>,
+    index: Option<IndexId>,
 }
 
 impl<'a> Walk<'a> {
@@ -115,6 +120,10 @@ impl<'a> Walk<'a> {
                 (*direction, Committed::Index(scan))
             }
         };
+        let index = match range {
+            Range::Heap => None,
+            Range::Index { index, .. } => Some(*index),
+        };
         let own = match view {
             View::Own(leg, seen_to) => own_rows(partition, range, leg, seen_to, position),
             View::Committed | View::Snapshot(_) => Vec::new(),
@@ -130,11 +139,49 @@ impl<'a> Walk<'a> {
             own: own.into_iter().peekable(),
             at: position.clone(),
             before: position.clone(),
+            is_plain: false,
+            last: None,
+            index,
         }
     }
 
+    /// Of rows that the transaction itself cannot have changed: without keys, and without the way
+    /// back to before the last row.
+    pub(super) fn plain(mut self) -> Self {
+        self.is_plain = !matches!(self.view, View::Own(..));
+        self
+    }
+
     /// The next row and its place; [`Walk::key`] is its index key.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(RowId, &'a [u8])> {
+        if self.is_plain {
+            let (row_id, row) = self.next_plain()?;
+            self.at.row_id = Some(row_id);
+            self.last = Some(row);
+            return Some((row_id, row));
+        }
+        self.next_of_own()
+    }
+
+    #[inline]
+    fn next_plain(&mut self) -> Option<(RowId, &'a [u8])> {
+        let partition = self.partition;
+        match &mut self.committed {
+            Committed::Index(scan) => {
+                let row_id = scan.next_row()?;
+                Some((row_id, partition.row(row_id).expect("a scanned row is there")))
+            }
+            Committed::SnapshotIndex(scan) => {
+                let (_, row_id, row) = scan.next()?;
+                Some((row_id, row))
+            }
+            Committed::Heap { .. } | Committed::SnapshotHeap { .. } => self.next_committed(),
+        }
+    }
+
+    /// The next row with its key, or the next one that the transaction has made itself.
+    fn next_of_own(&mut self) -> Option<(RowId, &'a [u8])> {
         if !self.looked_ahead {
             self.look_ahead();
         }
@@ -191,13 +238,18 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Index key of the row given last; empty in heap scans.
+    /// Index key of the row given last; empty in heap scans, and in plain walks.
     pub(super) fn key(&self) -> &[u8] {
         &self.at.key
     }
 
     /// Where a later walk goes on after the row given last.
-    pub(super) fn after_last(self) -> Position {
+    pub(super) fn after_last(mut self) -> Position {
+        if let (Some(row), Some(index)) = (self.last, self.index) {
+            let table = self.partition.table();
+            let index = table.ordered_index(index).expect("an index that is scanned");
+            self.at.key = table.key_of_row(&index.columns, row).0.into_vec();
+        }
         self.at
     }
 

@@ -99,7 +99,7 @@ impl World {
         let mut batch = self.open(request).expect("a first batch");
         let mut rows = vec![];
         loop {
-            rows.extend(batch.rows.iter().map(|scanned| values_of(&scanned.row)));
+            rows.extend(batch.rows.rows().map(values_of));
             match batch.status {
                 ScanStatus::Finished => return Ok(rows),
                 ScanStatus::Failed(refusal) => return Err(refusal.code),
@@ -182,7 +182,7 @@ fn keys_travel_only_where_somebody_merges_by_them() {
         let request = by_index(u64::from(keys) + 1, ScanOrder::Ascending);
         let batch = world.open(ScanRequest { keys, ..request }).expect("all rows");
         assert_eq!(batch.rows.len(), 2);
-        assert!(batch.rows.iter().all(|row| row.key.is_empty() != keys), "{:?}", batch.rows);
+        assert!(batch.rows.iter().all(|(key, _)| key.is_empty() != keys), "{:?}", batch.rows);
     }
 }
 
@@ -204,7 +204,7 @@ fn locking_scans_wait_skip_or_refuse() {
     assert!(world.next(3).is_none());
     world.commit(txn(2));
     let batch = world.batch().expect("the wait is over");
-    assert_eq!(values_of(&batch.rows[0].row), (1, 11), "as it is after the wait");
+    assert_eq!(values_of(batch.rows.row(0)), (1, 11), "as it is after the wait");
     assert_eq!(world.next(3).unwrap().rows.len(), 2);
     // Another transaction meets the locks of the scan.
     let answers = world.execute(txn(6), vec![read(4, LockMode::Shared, WaitPolicy::Refuse)]);
@@ -422,7 +422,7 @@ fn a_settled_scan_waits_for_what_others_have_put_into_its_range() {
     assert!(world.batch().is_none());
     world.commit(txn(3));
     let batch = world.batch().expect("nobody is in its way any more");
-    let rows: Vec<(i64, i64)> = batch.rows.iter().map(|row| values_of(&row.row)).collect();
+    let rows: Vec<(i64, i64)> = batch.rows.rows().map(values_of).collect();
     assert_eq!((rows, batch.status), (vec![(2, 30), (5, 30)], ScanStatus::More));
     assert_eq!(world.next(1).unwrap().status, ScanStatus::Finished);
     world.abort(txn(4));

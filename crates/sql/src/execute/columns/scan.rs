@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use client::ScannedRows;
 use sql_expression::{ProgramBuilder, kind_of};
 use sqltype::Datum;
 use vector::{Block, Program, Vector};
@@ -12,7 +13,7 @@ use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::{ColumnBatch, Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::Run;
-use crate::execute::scan::{Found, TableCursor, fill};
+use crate::execute::scan::{Found, TableCursor, fill_scanned};
 use crate::plan::operator::TableScan;
 
 /// A scan at work, but for its conditions with subqueries.
@@ -74,16 +75,16 @@ impl<'p> ScanCursor<'p> {
         };
         let found = cursor.next_found(run).await?;
         self.cursor = Some(cursor);
-        let Some(Found { values, checks, blocks, .. }) = found else { return Ok(None) };
+        let Some(Found { rows, checks, blocks, .. }) = found else { return Ok(None) };
         self.blocks.extend(blocks);
-        self.stored(run, values, checks).await.map(Some)
+        self.stored(run, rows, checks).await.map(Some)
     }
 
     /// Rows that have come as they are stored.
     async fn stored(
         &self,
         run: &mut Run<'_>,
-        found: Vec<Vec<model::Value>>,
+        found: ScannedRows,
         checks: bool,
     ) -> Result<ColumnBatch, Stop> {
         let scan = self.scan;
@@ -94,18 +95,18 @@ impl<'p> ScanCursor<'p> {
             .map(|column| column.as_ref().map(|column| Vector::new(kind_of(&column.sql_type))))
             .collect();
         let mut rows = 0;
-        for values in found {
+        for values in found.iter() {
             if checks {
                 let mut row = vec![Datum::Null; scan.width];
-                fill(scan, values.clone(), &mut row, run);
+                fill_scanned(scan, values, &mut row, run);
                 if !run.all_hold(&scan.conditions, &row).await? {
                     continue;
                 }
             }
             rows += 1;
-            for (place, value) in places.iter().zip(&values) {
+            for (at, place) in places.iter().enumerate() {
                 if let Some(column) = &mut columns[*place] {
-                    column.push_stored(value.as_ref());
+                    column.push_stored(values.get(at));
                 }
             }
         }
