@@ -48,8 +48,9 @@ pub struct Traffic {
     pub messages: u64,
     /// Messages between workers of a node.
     pub between_workers: u64,
-    /// Messages between nodes, and their bytes as they would travel, without frames.
+    /// Messages between nodes.
     pub between_nodes: u64,
+    /// Bytes of these as they would travel, without frames.
     pub bytes: u64,
 }
 

@@ -8,8 +8,10 @@
 //! # Not here
 //! What the counts mean for clusters that are larger than a table of them (`docs/scaling.md`).
 
+use stdx::Duration;
+
 use crate::client::{Client, Command, Expected, Parameter, Statement};
-use crate::cluster::{Cluster, Shape};
+use crate::cluster::{Cluster, Shape, Traffic};
 use crate::paths::{ROWS, fill, key_of, long_text};
 
 /// What is counted.
@@ -39,6 +41,8 @@ pub const OPERATIONS: [Operation; 5] = [
 /// Operations that are counted, after some that are not.
 const COUNTED: u32 = 200;
 const WARM_UP: u32 = 20;
+/// How long a cluster without work is counted.
+const IDLE_SECONDS: u32 = 20;
 
 /// What an operation takes on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +51,9 @@ pub struct Each {
     pub messages: f64,
     /// Messages between workers of a node.
     pub between_workers: f64,
-    /// Messages between nodes, and their bytes.
+    /// Messages between nodes.
     pub between_nodes: f64,
+    /// Bytes of these.
     pub bytes: f64,
 }
 
@@ -110,8 +115,19 @@ pub fn counted(operation: Operation, shape: Shape) -> Each {
     run(&mut client, operation, statement, 0..WARM_UP);
     client.cluster().count_traffic();
     run(&mut client, operation, statement, WARM_UP..WARM_UP + COUNTED);
-    let traffic = client.cluster().traffic();
-    let each = |count: u64| count as f64 / f64::from(COUNTED);
+    each(client.cluster().traffic(), COUNTED)
+}
+
+/// What a cluster of a shape without any work takes in a second.
+pub fn idle(shape: Shape) -> Each {
+    let mut client = Client::new(Cluster::start(shape));
+    client.cluster().count_traffic();
+    client.cluster().run_for(Duration::from_secs(IDLE_SECONDS.into()));
+    each(client.cluster().traffic(), IDLE_SECONDS)
+}
+
+fn each(traffic: Traffic, times: u32) -> Each {
+    let each = |count: u64| count as f64 / f64::from(times);
     Each {
         messages: each(traffic.messages),
         between_workers: each(traffic.between_workers),

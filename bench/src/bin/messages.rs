@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool answers on standard output")]
 
 use bench::cluster::Shape;
-use bench::scaling::{OPERATIONS, counted};
+use bench::scaling::{Each, OPERATIONS, counted, idle};
 use mimalloc::MiMalloc;
 
 /// The server's.
@@ -20,18 +20,22 @@ fn main() {
          between nodes | bytes between nodes |"
     );
     println!("|---|---|---|---|---|---|---|---|");
+    let shapes =
+        SHAPES.map(|(data_nodes, replicas, workers)| Shape { data_nodes, replicas, workers });
     for operation in OPERATIONS {
-        for (data_nodes, replicas, workers) in SHAPES {
-            let shape = Shape { data_nodes, replicas, workers };
-            let each = counted(operation, shape);
-            println!(
-                "| {} | {data_nodes} | {replicas} | {workers} | {:.1} | {:.1} | {:.1} | {:.0} |",
-                operation.name(),
-                each.messages,
-                each.between_workers,
-                each.between_nodes,
-                each.bytes
-            );
+        for shape in shapes {
+            line(operation.name(), shape, &counted(operation, shape));
         }
     }
+    for shape in shapes {
+        line("a second without work", shape, &idle(shape));
+    }
+}
+
+fn line(name: &str, shape: Shape, each: &Each) {
+    let Shape { data_nodes, replicas, workers } = shape;
+    println!(
+        "| {name} | {data_nodes} | {replicas} | {workers} | {:.1} | {:.1} | {:.1} | {:.0} |",
+        each.messages, each.between_workers, each.between_nodes, each.bytes
+    );
 }

@@ -37,7 +37,7 @@ use actor::{Actor, Ctx, Mutation, Shared, Timer, fault_point, probe};
 use model::{
     ActorKind, Address, ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal,
 };
-use wire::{Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanStatus};
+use wire::{Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanStatus};
 
 use crate::client::{Client, ClientOptions};
 use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
@@ -289,5 +289,5 @@ fn send(ctx: &mut Ctx<'_>, to: Address, batch: ScanBatch) {
 
 fn failure((scan, partition): Key, refusal: Refusal) -> ScanBatch {
     let status = ScanStatus::Failed(refusal);
-    ScanBatch { scan, partition, rows: vec![], status, blocks: vec![], examined: 0 }
+    ScanBatch { scan, partition, rows: ScanRows::default(), status, blocks: vec![], examined: 0 }
 }

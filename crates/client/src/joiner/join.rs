@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use model::{Address, ClusterState, Epoch, ErrorCode, Refusal, Value};
 use vector::{Bad, Block, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys, Yield};
-use wire::{Projection, ScanBatch, ScanRequest, ScanStatus};
+use wire::{Projection, ScanBatch, ScanRequest, ScanRows, ScanStatus};
 
 use super::Key;
 use crate::event::Token;
@@ -270,7 +270,7 @@ impl Join {
         self.ready_bytes = self.ready.iter().map(Block::memory_bytes).sum();
         self.asked = false;
         let examined = std::mem::take(&mut self.examined);
-        let rows = Vec::new();
+        let rows = ScanRows::default();
         let batch = ScanBatch { scan, partition, rows, status, blocks, examined };
         Next::Send { to: self.reply_to, batch }
     }

@@ -13,7 +13,7 @@ use vector::{
 };
 use wire::{
     Chain, ClientReply, LockMode, Message, ParticipantMessage, Projection, ReadRequest, ScanBatch,
-    ScanId, ScanMessage, ScanRequest, ScanSource, ScanStatus, WaitPolicy,
+    ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource, ScanStatus, WaitPolicy,
 };
 
 use super::Joiner;
@@ -117,7 +117,8 @@ impl Sim {
     fn scanned(&mut self, rows: &[(i64, i64)], status: ScanStatus) {
         let blocks = if rows.is_empty() { vec![] } else { vec![block(rows)] };
         let (scan, partition) = (scan(), partition());
-        let batch = ScanBatch { scan, partition, rows: vec![], status, blocks, examined: 10 };
+        let batch =
+            ScanBatch { scan, partition, rows: ScanRows::default(), status, blocks, examined: 10 };
         self.deliver(self.participant(), Message::Scan(ScanMessage::Batch(Box::new(batch))));
     }
 

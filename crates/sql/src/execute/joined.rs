@@ -216,7 +216,7 @@ impl<'p> JoinedScan<'p> {
 }
 
 /// Conditions that can be evaluated at once; those that wait for something keep the join here.
-fn ready<'f>(conditions: &'f [Formula]) -> Result<Vec<&'f Formula>, Obstacle> {
+fn ready(conditions: &[Formula]) -> Result<Vec<&Formula>, Obstacle> {
     match conditions.iter().all(Formula::is_ready) {
         true => Ok(conditions.iter().collect()),
         false => because("a condition waits for a subquery or a function"),

@@ -168,9 +168,9 @@ impl Rehearsal {
                 self.note(run, operator, Manner::DataNodes);
                 return self.note(run, &aggregate.input, Manner::DataNodes);
             }
-            Ok(Pushed::Joined(joined, ..)) => {
+            Ok(Pushed::Joined(made)) => {
                 self.note(run, operator, Manner::DataNodes);
-                return self.note_joined(run, &aggregate.input, &joined);
+                return self.note_joined(run, &aggregate.input, &made.0);
             }
             Err(obstacle) => obstacle,
         };

@@ -86,8 +86,8 @@ pub(super) async fn grouped(
 
 /// Groups that data nodes make: of the rows of a scan, or of such rows joined with others.
 pub(crate) enum Pushed<'p> {
-    Scanned(&'p TableScan, GroupProgram),
-    Joined(Box<JoinedScan<'p>>, JoinPlan, GroupProgram),
+    Scanned(&'p TableScan, Box<GroupProgram>),
+    Joined(Box<(JoinedScan<'p>, JoinPlan, GroupProgram)>),
 }
 
 /// The groups of an operator as data nodes make them; or why they do not.
@@ -96,13 +96,14 @@ pub(crate) fn pushed<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Result<Push
         return Err(Obstacle::because("nines_pushdown is OFF"));
     }
     if let Operator::Scan(scan) = &aggregate.input {
-        return pushdown::groups(run, aggregate, scan).map(|made| Pushed::Scanned(scan, made));
+        let made = pushdown::groups(run, aggregate, scan)?;
+        return Ok(Pushed::Scanned(scan, Box::new(made)));
     }
     let here = || Obstacle::because("its rows are made in the SQL node");
     let wanted = wanted_of(aggregate).ok_or_else(here)?;
     let joined = JoinedScan::new(run, &aggregate.input, &wanted).ok_or_else(here)??;
     let (plan, groups) = joined.groups(run, aggregate)?;
-    Ok(Pushed::Joined(Box::new(joined), plan, groups))
+    Ok(Pushed::Joined(Box::new((joined, plan, groups))))
 }
 
 /// The places of the row that groups and aggregates use, if that can be told.
@@ -123,13 +124,14 @@ pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<
 pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
     let mut groups = Groups::new(aggregate);
     let made = pushed(run, aggregate).ok();
-    if let Some(Pushed::Joined(joined, plan, pushed)) = made {
+    if let Some(Pushed::Joined(made)) = made {
+        let (joined, plan, pushed) = *made;
         if let Some(table) = groups.add_joined(run, &joined, plan, pushed).await? {
             return groups.finish_with(run, Some(table)).await;
         }
         groups = Groups::new(aggregate);
     } else if let Some(Pushed::Scanned(scan, pushed)) = made
-        && let Some(mut table) = Table::new(pushed)
+        && let Some(mut table) = Table::new(*pushed)
     {
         let program = table.pushed.program.clone();
         let mut cursor = TableCursor::with_program(run, scan, program).await?;
