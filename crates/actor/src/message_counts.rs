@@ -1,9 +1,20 @@
 //! How often each message was sent and handled by a worker.
 
 /// Counts by the short names of messages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MessageCounts {
     counts: Vec<MessageCount>,
+    /// Where in `counts` a name was found last, by where its text lies: a guess, to be checked.
+    places: [u8; PLACES],
+}
+
+/// A power of two, several times as many as there are names.
+const PLACES: usize = 256;
+
+impl Default for MessageCounts {
+    fn default() -> Self {
+        Self { counts: Vec::new(), places: [0; PLACES] }
+    }
 }
 
 /// The counts of one name.
@@ -35,22 +46,27 @@ impl MessageCounts {
         all
     }
 
-    /// The counts of a name. Frequent names move to the front, where they are found at once.
+    /// The counts of a name.
+    #[inline]
     fn count(&mut self, name: &'static str) -> &mut MessageCount {
-        let at = self.counts.iter().position(|count| std::ptr::eq(count.name, name));
+        let place = name.as_ptr().addr() % PLACES;
+        let guess = usize::from(self.places[place]);
+        let fits = self.counts.get(guess).is_some_and(|count| std::ptr::eq(count.name, name));
+        let at = if fits { guess } else { self.find(place, name) };
+        &mut self.counts[at]
+    }
+
+    #[cold]
+    fn find(&mut self, place: usize, name: &'static str) -> usize {
         // The compiler may have made several copies of one name.
-        let at = at.or_else(|| self.counts.iter().position(|count| count.name == name));
+        let at = self.counts.iter().position(|count| count.name == name);
         let at = at.unwrap_or_else(|| {
             self.counts.push(MessageCount { name, sent: 0, handled: 0 });
             self.counts.len() - 1
         });
-        let ahead = at.saturating_sub(1);
-        let total = |count: &MessageCount| count.sent + count.handled;
-        if total(&self.counts[at]) > total(&self.counts[ahead]) {
-            self.counts.swap(at, ahead);
-            return &mut self.counts[ahead];
-        }
-        &mut self.counts[at]
+        // Beyond what a place can say it is looked for each time.
+        self.places[place] = u8::try_from(at).unwrap_or_default();
+        at
     }
 }
 

@@ -1,7 +1,5 @@
 //! Timers: a closed enum, at most one pending per value.
 
-use std::collections::BTreeMap;
-
 use model::ActorKind;
 use stdx::Instant;
 
@@ -30,43 +28,109 @@ pub enum Timer {
     BuilderTick,
 }
 
-/// The pending timers of a worker, earliest first.
+/// The pending timers of a worker: a dozen, looked through one by one when one changes. What is
+/// asked with every message, whether one is due, is known without looking.
 #[derive(Debug, Default)]
 pub struct TimerQueue {
-    by_time: BTreeMap<(Instant, u64), (ActorKind, Timer)>,
-    by_timer: BTreeMap<(ActorKind, Timer), (Instant, u64)>,
+    pending: Vec<Pending>,
+    /// When the earliest is due, and its number.
+    first: Option<(Instant, u64)>,
     sequence: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// When it is due, and its number: of those due at the same time the one set first is first.
+    due: (Instant, u64),
+    of: (ActorKind, Timer),
 }
 
 impl TimerQueue {
     /// Sets a timer, replacing the same one if it is pending.
     pub fn set(&mut self, actor: ActorKind, timer: Timer, at: Instant) {
-        self.stop(actor, timer);
         self.sequence += 1;
-        self.by_time.insert((at, self.sequence), (actor, timer));
-        self.by_timer.insert((actor, timer), (at, self.sequence));
+        let (due, of) = ((at, self.sequence), (actor, timer));
+        match self.pending.iter_mut().find(|pending| pending.of == of) {
+            Some(pending) => {
+                let was_first = self.first == Some(pending.due);
+                pending.due = due;
+                if was_first {
+                    return self.find_first();
+                }
+            }
+            None => self.pending.push(Pending { due, of }),
+        }
+        if self.first.is_none_or(|first| due < first) {
+            self.first = Some(due);
+        }
     }
 
     /// Stops a timer; nothing happens when it is not pending.
     pub fn stop(&mut self, actor: ActorKind, timer: Timer) {
-        if let Some(key) = self.by_timer.remove(&(actor, timer)) {
-            self.by_time.remove(&key);
+        if let Some(at) = self.pending.iter().position(|pending| pending.of == (actor, timer)) {
+            let stopped = self.pending.swap_remove(at);
+            if self.first == Some(stopped.due) {
+                self.find_first();
+            }
         }
     }
 
     /// When the earliest timer is due.
+    #[inline]
     pub fn next(&self) -> Option<Instant> {
-        self.by_time.keys().next().map(|(at, _)| *at)
+        self.first.map(|(at, _)| at)
     }
 
     /// Takes the earliest timer that is due at `now`.
+    #[inline]
     pub fn pop_due(&mut self, now: Instant) -> Option<(ActorKind, Timer)> {
-        let (&key, &(actor, timer)) = self.by_time.iter().next()?;
-        if key.0 > now {
-            return None;
+        let first = self.first.filter(|(at, _)| *at <= now)?;
+        let at = self.pending.iter().position(|pending| pending.due == first);
+        let Pending { of, .. } = self.pending.swap_remove(at.expect("the first one is pending"));
+        self.find_first();
+        Some(of)
+    }
+
+    fn find_first(&mut self) {
+        self.first = self.pending.iter().map(|pending| pending.due).min();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn timers_come_in_order_and_once() {
+        let mut timers = TimerQueue::default();
+        let of = |number| (ActorKind::Client, Timer::Application(number));
+        for (number, due) in [(1, 30), (2, 10), (3, 10), (4, 20), (5, 15)] {
+            timers.set(of(number).0, of(number).1, at(due));
         }
-        self.by_time.remove(&key);
-        self.by_timer.remove(&(actor, timer));
-        Some((actor, timer))
+        // One later, one earlier, one not at all.
+        timers.set(of(2).0, of(2).1, at(40));
+        timers.set(of(1).0, of(1).1, at(5));
+        timers.stop(of(5).0, of(5).1);
+        timers.stop(of(6).0, of(6).1);
+        assert_eq!(timers.next(), Some(at(5)));
+        assert_eq!(timers.pop_due(at(4)), None);
+        let due = std::iter::from_fn(|| timers.pop_due(at(39)));
+        assert_eq!(due.collect::<Vec<_>>(), [of(1), of(3), of(4)]);
+        assert_eq!((timers.next(), timers.pop_due(at(40))), (Some(at(40)), Some(of(2))));
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn of_two_that_are_due_together_the_one_set_first_is_first() {
+        let mut timers = TimerQueue::default();
+        timers.set(ActorKind::Control, Timer::Election, at(7));
+        timers.set(ActorKind::Control, Timer::ControlTick, at(7));
+        timers.set(ActorKind::Control, Timer::Election, at(7));
+        let due = std::iter::from_fn(|| timers.pop_due(at(7)).map(|(_, timer)| timer));
+        assert_eq!(due.collect::<Vec<_>>(), [Timer::ControlTick, Timer::Election]);
     }
 }
