@@ -33,7 +33,8 @@ pub fn measure(report: &mut Report) {
 
 fn measure_one(report: &mut Report, name: &str, message: Message) {
     let (from, to) = (address(1, ActorKind::Coordinator), address(2, ActorKind::Participant));
-    let envelope = Envelope { from, incarnation: LIFE, to, reached: ControlIndex(230), message };
+    let (reached, message) = (ControlIndex(230), Box::new(message));
+    let envelope = Envelope { from, incarnation: LIFE, to, reached, message };
     let mut out = Writer::new(PROTOCOL_VERSION);
     envelope.encode(&mut out).expect("it may leave the process");
     let bytes = out.bytes().to_vec();

@@ -132,7 +132,13 @@ impl Replicas {
     fn send(&mut self, to: Address, message: Message) {
         let reached = self.nodes[0].shared.cluster.index;
         let incarnation = Incarnation(1);
-        self.queue.push_back(Envelope { from: CLIENT, incarnation, to, reached, message });
+        self.queue.push_back(Envelope {
+            from: CLIENT,
+            incarnation,
+            to,
+            reached,
+            message: Box::new(message),
+        });
         self.pump();
     }
 
@@ -140,6 +146,7 @@ impl Replicas {
     fn pump(&mut self) {
         while let Some(envelope) = self.queue.pop_front() {
             let Envelope { from, to, message, .. } = envelope;
+            let message = *message;
             if to.node == CLIENT.node {
                 if let Message::Reply(reply) = message {
                     self.replies.push(reply);

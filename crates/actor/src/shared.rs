@@ -284,7 +284,7 @@ impl<'a> Ctx<'a> {
             incarnation: self.shared.incarnation,
             to,
             reached: self.shared.cluster.index,
-            message,
+            message: Box::new(message),
         };
         self.shared.messages.sent(envelope.message.name());
         self.shared.outbox.push_back(envelope);

@@ -116,6 +116,7 @@ pub struct Client {
     free_sessions: Vec<u32>,
     calls: BTreeMap<Token, Call>,
     agenda: BTreeSet<(Instant, Token)>,
+    /// When the timer fires.
     armed: Option<Instant>,
     tokens: u64,
     /// When a node was heard last.
@@ -403,19 +404,19 @@ impl Client {
         }
     }
 
-    /// Sets the timer to the earliest thing to do.
+    /// Has the timer fire by the time of the earliest thing to do. One that is set already and
+    /// fires before that stays: most requests are answered long before their time, and a timer that
+    /// finds nothing to do once in a while costs less than setting and stopping it for each.
     fn arm(&mut self, ctx: &mut Ctx<'_>) {
         let call = self.agenda.first().map(|(due, _)| *due);
         let follow = Some(self.follower.due()).filter(|_| self.options.follow);
         let next = call.into_iter().chain(follow).min();
         let next = next.filter(|due| *due < Instant::FAR_FUTURE);
-        if next == self.armed {
-            return;
-        }
-        self.armed = next;
-        match next {
-            Some(due) => ctx.set_timer(Timer::ClientTick, due.since(ctx.now())),
-            None => ctx.stop_timer(Timer::ClientTick),
+        if let Some(due) = next
+            && self.armed.is_none_or(|armed| due < armed)
+        {
+            self.armed = Some(due);
+            ctx.set_timer(Timer::ClientTick, due.since(ctx.now()));
         }
     }
 

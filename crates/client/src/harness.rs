@@ -121,7 +121,7 @@ impl World {
         let mut sent = self.sent();
         assert_eq!(sent.len(), 1, "{sent:?}");
         let envelope = sent.remove(0);
-        (envelope.to, envelope.message)
+        (envelope.to, *envelope.message)
     }
 
     /// Changes the cluster's state; returns the one before.

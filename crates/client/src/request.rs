@@ -61,6 +61,18 @@ pub enum OperationAction {
     },
 }
 
+impl OperationAction {
+    /// The primary key it names; none when it brings the row.
+    pub(crate) fn key(&self) -> Option<&[Value]> {
+        match self {
+            Self::Read { key, .. } | Self::Update { key, .. } | Self::Delete { key, .. } => {
+                Some(key)
+            }
+            Self::Insert { .. } | Self::Upsert { .. } => None,
+        }
+    }
+}
+
 impl ClientOperation {
     /// Reads all columns without a lock: the committed row, or the transaction's own change.
     pub fn read(table: TableId, key: Vec<Value>) -> Self {

@@ -192,7 +192,7 @@ impl Worker {
     /// Takes in a message from another worker, or the report that a link is down. It is handled by
     /// a later [`Worker::step`].
     pub fn deliver(&mut self, envelope: Envelope) {
-        if let Message::LinkDown { node, incarnation, closed } = envelope.message {
+        if let Message::LinkDown { node, incarnation, closed } = *envelope.message {
             *self.closing.entry((node, incarnation)).or_default() += 1;
             self.inbox.drop_from(node, incarnation);
             // Nothing was exchanged with a life that this worker does not know as a member yet.
@@ -202,7 +202,7 @@ impl Worker {
             if both_hold_rows && !closed {
                 self.severed.insert((node, incarnation));
             }
-        } else if !matches!(envelope.message, Message::Control(_))
+        } else if !matches!(*envelope.message, Message::Control(_))
             && self.severed.contains(&(envelope.from.node, envelope.incarnation))
         {
             return;
@@ -338,7 +338,7 @@ impl Worker {
     /// state yet has nothing to wait for.
     fn must_wait(&self, envelope: &Envelope) -> bool {
         let free = matches!(
-            envelope.message,
+            *envelope.message,
             Message::Control(_) | Message::State(_) | Message::LinkDown { .. }
         );
         let follows = self.actors.client.is_none() || self.shared.cluster.index.0 > 0;
@@ -348,7 +348,7 @@ impl Worker {
     /// Whether the message is for this worker's actors and its sender may send it.
     fn is_welcome(&self, envelope: &Envelope) -> bool {
         let Envelope { from, incarnation, to, message, .. } = envelope;
-        match message {
+        match &**message {
             Message::State(_) | Message::LinkDown { .. } => return true,
             Message::Control(_) => return inbox::fits(to.actor, message),
             _ => {}
@@ -363,6 +363,7 @@ impl Worker {
 
     fn handle(&mut self, envelope: Envelope) {
         let Envelope { from, to, message, .. } = envelope;
+        let message = *message;
         let name = message.name();
         let record = Recorded::Message { from, to: to.actor, name };
         self.shared.recorder.record(self.shared.now, record);
@@ -447,7 +448,7 @@ impl Worker {
                 self.inbox.push(envelope);
                 continue;
             }
-            let control = matches!(envelope.message, Message::Control(_));
+            let control = matches!(*envelope.message, Message::Control(_));
             let member = self.shared.cluster.members.get(&to.node);
             let life = member.filter(|_| !control).map(|member| member.incarnation);
             let gone = |peer: &(NodeId, Incarnation)| {

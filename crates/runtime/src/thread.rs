@@ -354,7 +354,7 @@ impl Thread {
             let (worker, actor) = (shared.worker, ActorKind::Control);
             let me = Address { node: hosted.node, worker, actor };
             let (incarnation, reached) = (shared.incarnation, shared.cluster.index);
-            let message = Message::Control(Box::new(ControlMessage::LeaveRequest));
+            let message = Box::new(Message::Control(Box::new(ControlMessage::LeaveRequest)));
             hosted.worker.deliver(Envelope { from: me, incarnation, to: me, reached, message });
         }
     }
@@ -534,7 +534,7 @@ impl Thread {
                 incarnation,
                 to: control(hosted.node),
                 reached: hosted.worker.shared().cluster.index,
-                message: Message::LinkDown { node, incarnation, closed },
+                message: Box::new(Message::LinkDown { node, incarnation, closed }),
             });
         }
     }

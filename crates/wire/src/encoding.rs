@@ -109,7 +109,7 @@ impl Envelope {
         if matches!(message, Message::State(_)) && to.actor != ActorKind::Client {
             return Err(input.fail_at(Problem::Local, at).within("Message::State"));
         }
-        let (from, to) = (from.on(link.from), to.on(link.to));
+        let (from, to, message) = (from.on(link.from), to.on(link.to), Box::new(message));
         Ok(Self { from, incarnation: link.incarnation, to, reached, message })
     }
 }

@@ -56,8 +56,8 @@ pub struct Envelope {
     /// The control log index the sender had reached. A receiver that is behind keeps the message
     /// until it has caught up, so that what the sender knew is known.
     pub reached: ControlIndex,
-    /// The content.
-    pub message: Message,
+    /// The content: apart, so that what queues and routes move is small.
+    pub message: Box<Message>,
 }
 
 /// How soon a worker takes a message among those waiting.

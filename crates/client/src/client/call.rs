@@ -51,8 +51,8 @@ pub(super) enum Wake {
 /// What a call is about.
 #[derive(Debug)]
 pub(super) enum Work {
-    Transaction(TransactionCall),
-    Read(ReadCall),
+    Transaction(Box<TransactionCall>),
+    Read(Box<ReadCall>),
     Scan(Box<ScanCall>),
     Schema(SchemaCall),
     Snapshot(SnapshotCall),

@@ -34,7 +34,11 @@ pub(super) fn key_of(table: &Table, values: &[Value]) -> Result<(PartitionId, Ke
         return Err(bad(table, "the primary key has another number of columns"));
     }
     let key = table.primary_key_of(values);
-    let index = table.partition_of_key(values);
+    let index = key.as_ref().and_then(|key| match table.distribution_key == table.primary_key {
+        // Encoded once.
+        true => Some(table.partition_of_hash(key.distribution_hash())),
+        false => table.partition_of_key(values),
+    });
     match (key, index) {
         (Some(key), Some(index)) if key.bytes().len() <= KEY_SIZE_MAX => {
             Ok((PartitionId { table: table.id, index }, key))
@@ -80,7 +84,7 @@ pub(super) fn batch(
     let mut encoded = Vec::with_capacity(operations.len());
     let mut decoders = Vec::with_capacity(operations.len());
     let mut number = last.0;
-    for operation in operations {
+    for (at, operation) in operations.iter().enumerate() {
         number += 1;
         if number > OPERATION_NUMBER_MAX {
             return Err(Refusal::new(ErrorCode::OperationLimit, "operation numbers"));
@@ -89,7 +93,11 @@ pub(super) fn batch(
         if operation.version.is_some_and(|version| version != table.version) {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
-        let (partition, kind, decoder) = action(table, &operation.action)?;
+        let before = at.checked_sub(1).and_then(|at| {
+            let ClientOperation { table, action, .. } = &operations[at];
+            Some(Before { table: *table, key: action.key()?, encoded: encoded.last()? })
+        });
+        let (partition, kind, decoder) = encode_action(table, &operation.action, before.as_ref())?;
         let number = OperationNumber(number);
         encoded.push(Operation { number, partition, table_version: table.version, kind });
         decoders.push(decoder);
@@ -97,13 +105,46 @@ pub(super) fn batch(
     Ok((encoded, decoders))
 }
 
+/// Where to find the row that the operation before was about: a row is often read and then changed,
+/// and its key need not be encoded twice.
+struct Before<'o> {
+    table: TableId,
+    key: &'o [Value],
+    encoded: &'o Operation,
+}
+
+/// As [`key_of`], if need be.
+fn key_again(
+    table: &Table,
+    values: &[Value],
+    before: Option<&Before<'_>>,
+) -> Result<(PartitionId, Key), Refusal> {
+    // Zero and minus zero are equal, and encoded each in its own way.
+    let exact = |before: &&Before<'_>| {
+        before.table == table.id
+            && before.key == values
+            && !values.iter().any(|value| matches!(value, Value::Float(_)))
+    };
+    match before.filter(exact) {
+        Some(Before { encoded, .. }) => match encoded.kind.key() {
+            Some(key) => Ok((encoded.partition, key.clone())),
+            None => key_of(table, values),
+        },
+        None => key_of(table, values),
+    }
+}
+
 type Action = (PartitionId, OperationKind, Option<RowDecoder>);
 
-fn action(table: &Arc<Table>, action: &OperationAction) -> Result<Action, Refusal> {
+fn encode_action(
+    table: &Arc<Table>,
+    action: &OperationAction,
+    before: Option<&Before<'_>>,
+) -> Result<Action, Refusal> {
     match action {
         OperationAction::Read { key, lock, wait, projection } => {
             let decoder = RowDecoder::new(table, projection)?;
-            let (partition, key) = key_of(table, key)?;
+            let (partition, key) = key_again(table, key, before)?;
             let (lock, wait, projection) = (*lock, *wait, projection.clone());
             Ok((partition, OperationKind::Read { key, lock, wait, projection }, Some(decoder)))
         }
@@ -116,7 +157,7 @@ fn action(table: &Arc<Table>, action: &OperationAction) -> Result<Action, Refusa
             Ok((partition, OperationKind::Upsert { row }, None))
         }
         OperationAction::Update { key, condition, assignments } => {
-            let (partition, key) = key_of(table, key)?;
+            let (partition, key) = key_again(table, key, before)?;
             check_expression(table, condition.as_ref())?;
             for (column, expression) in assignments {
                 if usize::from(column.0) >= table.columns.len() {
@@ -128,7 +169,7 @@ fn action(table: &Arc<Table>, action: &OperationAction) -> Result<Action, Refusa
             Ok((partition, OperationKind::Update { key, condition, assignments }, None))
         }
         OperationAction::Delete { key, condition } => {
-            let (partition, key) = key_of(table, key)?;
+            let (partition, key) = key_again(table, key, before)?;
             check_expression(table, condition.as_ref())?;
             let condition = condition.clone();
             Ok((partition, OperationKind::Delete { key, condition }, None))
@@ -191,7 +232,8 @@ pub(super) fn check_filter(table: &Table, filter: Option<&Expression>) -> Result
 }
 
 /// Whether columns, possibly repeated, can make a row.
-fn fits_a_row(columns: &[Column]) -> bool {
+fn fits_a_row<'c>(columns: impl ExactSizeIterator<Item = &'c Column>) -> bool {
+    let count = columns.len();
     let size = |column: &Column| match column.column_type {
         ColumnType::Int(width) | ColumnType::UInt(width) => usize::from(width),
         ColumnType::Float => 8,
@@ -200,8 +242,8 @@ fn fits_a_row(columns: &[Column]) -> bool {
         ColumnType::Variable(_) | ColumnType::Text { .. } => 2,
     };
     // One NULL bit each, rounded up to a byte, and the layout's number.
-    let fixed: usize = columns.iter().map(|column| size(column) + 1).sum();
-    columns.len() <= COLUMNS_MAX && fixed < usize::from(u16::MAX)
+    let fixed: usize = columns.map(|column| size(column) + 1).sum();
+    count <= COLUMNS_MAX && fixed < usize::from(u16::MAX)
 }
 
 /// Turns answered rows of one table and projection into values.
@@ -225,14 +267,14 @@ impl RowDecoder {
             Projection::All => Shape::All,
             Projection::Nothing => Shape::Nothing,
             Projection::Columns(columns) => {
-                let definitions: Option<Vec<Column>> =
-                    columns.iter().map(|c| table.columns.get(usize::from(c.0)).cloned()).collect();
-                let definitions =
-                    definitions.ok_or_else(|| bad(table, "projection of an unknown column"))?;
-                if !fits_a_row(&definitions) {
+                if columns.iter().any(|column| usize::from(column.0) >= table.columns.len()) {
+                    return Err(bad(table, "projection of an unknown column"));
+                }
+                let definitions = columns.iter().map(|c| &table.columns[usize::from(c.0)]);
+                if !fits_a_row(definitions.clone()) {
                     return Err(bad(table, "the projection repeats too many columns"));
                 }
-                Shape::Columns(RowLayout::new(0, &definitions))
+                Shape::Columns(RowLayout::of(0, definitions))
             }
         };
         Ok(Self { table: table.clone(), shape })

@@ -3,7 +3,6 @@
 //! A read by a unique key takes two rounds: the index entry, then the row. The row must still
 //! have the key, as it can have changed in between; if not, the entry is read again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actor::{Ctx, probe};
@@ -11,6 +10,7 @@ use model::{
     Address, ClusterState, Epoch, ErrorCode, IndexId, IndexState, PartitionId, Refusal, Row,
     SessionId, Table, UniqueIndexDef, Value,
 };
+use stdx::Few;
 use wire::{KeyRead, Message, ParticipantMessage, Projection, ReadRequest};
 
 use super::Client;
@@ -27,8 +27,8 @@ const RECHECKS_MAX: u32 = 4;
 #[derive(Debug)]
 pub(super) struct ReadCall {
     snapshot: Option<Epoch>,
-    keys: Vec<KeyState>,
-    parts: Vec<Part>,
+    keys: Few<KeyState>,
+    parts: Few<Part>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct Part {
     address: Address,
     life: Life,
     /// Positions of the keys, with what reads their answers.
-    keys: Vec<(usize, Plan)>,
+    keys: Few<(usize, Plan)>,
     answered: bool,
 }
 
@@ -116,7 +116,7 @@ impl Client {
         } else {
             let new = |read| KeyState { read, entry: None, rechecks: 0, answer: None };
             let keys = reads.into_iter().map(new).collect();
-            let work = Work::Read(ReadCall { snapshot, keys, parts: Vec::new() });
+            let work = Work::Read(Box::new(ReadCall { snapshot, keys, parts: Few::new() }));
             self.send_reads(ctx, token, Call::new(session, work));
         }
         self.arm(ctx);
@@ -128,7 +128,8 @@ impl Client {
         let session = call.session;
         let request = call.request(token);
         let preference = session.0.wrapping_add(call.retries);
-        let mut messages: BTreeMap<Address, (Part, Vec<KeyRead>)> = BTreeMap::new();
+        // Most often there is one; there are never more than workers in the cluster.
+        let mut messages: Few<(Part, Vec<KeyRead>)> = Few::new();
         let snapshot = work(&mut call).snapshot;
         for (at, key) in work(&mut call).keys.iter().enumerate() {
             if key.answer.is_some() {
@@ -143,17 +144,23 @@ impl Client {
                 Ok(planned) => planned,
                 Err(refusal) => return self.read_refused(ctx, token, call, refusal),
             };
-            let new = || (Part { address, life, keys: vec![], answered: false }, vec![]);
-            let (part, reads) = messages.entry(address).or_insert_with(new);
-            part.keys.push((at, plan));
-            reads.push(read);
+            match messages.iter_mut().find(|(part, _)| part.address == address) {
+                Some((part, reads)) => {
+                    part.keys.push((at, plan));
+                    reads.push(read);
+                }
+                None => {
+                    let part = Part { address, life, keys: Few::one((at, plan)), answered: false };
+                    messages.push((part, vec![read]));
+                }
+            }
         }
         let id = self.session_mut(session).id;
-        let mut parts = Vec::with_capacity(messages.len());
-        for (address, (part, reads)) in messages {
+        let mut parts = Few::new();
+        for (part, reads) in messages {
             let message = ReadRequest { session: id, request, snapshot, reads };
             let message = ParticipantMessage::Read(Box::new(message));
-            ctx.send(address, Message::Participant(message));
+            ctx.send(part.address, Message::Participant(message));
             parts.push(part);
         }
         if parts.is_empty() {
@@ -191,11 +198,11 @@ impl Client {
         if work.parts.iter().any(|part| !part.answered) {
             return self.put_back(token, call);
         }
-        work.parts.clear();
+        work.parts = Few::new();
         let unsteady = work.keys.iter().any(|key| key.rechecks > RECHECKS_MAX);
         if unsteady {
             probe!(ctx, "client: row behind a unique entry kept changing");
-            for key in &mut work.keys {
+            for key in work.keys.iter_mut() {
                 key.rechecks = 0;
             }
             let refusal = Refusal::new(ErrorCode::LockTimeout, "the row kept changing");
@@ -219,7 +226,7 @@ impl Client {
         }
         probe!(ctx, "client: read tried again");
         // Keys that are answered stay so; answers still on their way are asked for again.
-        work(&mut call).parts.clear();
+        work(&mut call).parts = Few::new();
         self.put_retry(ctx, token, call);
     }
 

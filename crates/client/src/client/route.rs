@@ -8,7 +8,7 @@ use model::{
     Refusal, WorkerId,
 };
 use stdx::{Duration, Instant};
-use wire::CoordinatorRef;
+use wire::{CoordinatorRef, REPLICAS_MAX};
 
 use super::Client;
 
@@ -137,24 +137,29 @@ impl Client {
         preference: u32,
     ) -> Option<(Address, Life)> {
         let cluster = ctx.cluster();
-        let mut readers: Vec<(Address, Life)> = cluster
-            .readers(partition)
-            .filter_map(|address| Some((address, life_of(cluster, address.node)?)))
-            .filter(|(_, life)| !self.avoided.dead(*life))
-            .collect();
-        let welcome = |(_, life): &(Address, Life)| self.avoided.welcome(*life, ctx.now());
-        if readers.iter().any(welcome) {
-            readers.retain(welcome);
+        // Those that are welcome before others, and of these the one on this node, or else the
+        // nearby ones. Done for each read: nothing is allocated for it.
+        let mut best = [None; REPLICAS_MAX];
+        let (mut rank, mut count) = ((false, 0), 0);
+        for address in cluster.readers(partition) {
+            let Some(life) = life_of(cluster, address.node) else { continue };
+            if self.avoided.dead(life) {
+                continue;
+            }
+            let welcome = self.avoided.welcome(life, ctx.now());
+            let close = match address.node == ctx.node() {
+                true => 2,
+                false => u8::from(ctx.config().nearby.contains(&address.node)),
+            };
+            if (welcome, close) > rank {
+                (rank, count) = ((welcome, close), 0);
+            }
+            if (welcome, close) == rank {
+                best[count] = Some((address, life));
+                count += 1;
+            }
         }
-        let own = |(address, _): &(Address, Life)| address.node == ctx.node();
-        let nearby = |(address, _): &(Address, Life)| ctx.config().nearby.contains(&address.node);
-        if readers.iter().any(own) {
-            readers.retain(own);
-        } else if readers.iter().any(nearby) {
-            readers.retain(nearby);
-        }
-        let at = preference as usize % readers.len().max(1);
-        readers.get(at).copied()
+        best[preference as usize % count.max(1)].filter(|_| count > 0)
     }
 }
 

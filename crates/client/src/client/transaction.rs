@@ -213,7 +213,8 @@ impl Client {
 
     fn transaction_call(&mut self, session: SessionNumber, token: Token, request: Request) -> Call {
         self.session_mut(session).call = Some(token);
-        Call::new(session, Work::Transaction(TransactionCall { request, question: None }))
+        let work = TransactionCall { request, question: None };
+        Call::new(session, Work::Transaction(Box::new(work)))
     }
 
     fn open_transaction(&self, session: SessionNumber) -> Option<(TransactionId, CoordinatorRef)> {
@@ -513,10 +514,8 @@ impl Client {
     /// How the transaction ended cannot be learnt.
     pub(super) fn gave_up(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
         probe!(ctx, "client: outcome stays unknown");
-        let Work::Transaction(TransactionCall { question: Some(question), .. }) = &call.work else {
-            panic!("{token:?} asks for an outcome")
-        };
-        let unsettled = question.unsettled;
+        let question = work_of(&call).question.as_ref();
+        let unsettled = question.expect("it asks for an outcome").unsettled;
         self.end_transaction(ctx, call.session);
         self.finish(token, call.session, ClientResult::OutcomeUnknown(unsettled));
     }

@@ -129,7 +129,7 @@ impl Sim {
 
     /// The lookups that were sent; all are of this very node.
     fn lookups(&mut self) -> Vec<(Address, ReadRequest)> {
-        let read = |envelope: wire::Envelope| match envelope.message {
+        let read = |envelope: wire::Envelope| match *envelope.message {
             Message::Participant(ParticipantMessage::Read(request)) => (envelope.to, *request),
             other => panic!("{other:?}"),
         };
@@ -227,9 +227,9 @@ fn failures_end_it_and_nothing_stays() {
     let result = Err(refusal.clone());
     sim.deliver(to, Message::Reply(ClientReply::Read { session, request, result }));
     let sent = sim.world.sent();
-    assert!(matches!(&sent[0].message, Message::Scan(ScanMessage::Batch(batch))
+    assert!(matches!(&*sent[0].message, Message::Scan(ScanMessage::Batch(batch))
         if batch.status == ScanStatus::Failed(refusal.clone())));
-    assert!(matches!(sent[1].message, Message::Scan(ScanMessage::Close { .. })));
+    assert!(matches!(*sent[1].message, Message::Scan(ScanMessage::Close { .. })));
     // Of the client, while a lookup is under way.
     let mut sim = Sim::new();
     sim.scanned(&[(1, 7)], ScanStatus::More);
@@ -250,7 +250,7 @@ fn plans_that_do_not_fit_their_tables_are_refused() {
         sim.deliver(sim.participant(), Message::Scan(request(join)));
         let sent = sim.world.sent();
         let last = sent.last().expect("an answer");
-        assert!(matches!(&last.message, Message::Scan(ScanMessage::Batch(batch))
+        assert!(matches!(&*last.message, Message::Scan(ScanMessage::Batch(batch))
             if matches!(&batch.status, ScanStatus::Failed(r) if r.code == ErrorCode::NotPushed)));
     }
     // A table that changes while rows are looked up.
@@ -264,6 +264,6 @@ fn plans_that_do_not_fit_their_tables_are_refused() {
     sim.joiner.cluster_changed(&mut sim.world.ctx(), &before);
     sim.answer(lookup);
     let sent = sim.world.sent();
-    assert!(matches!(&sent[0].message, Message::Scan(ScanMessage::Batch(batch))
+    assert!(matches!(&*sent[0].message, Message::Scan(ScanMessage::Batch(batch))
         if matches!(&batch.status, ScanStatus::Failed(r) if r.code == ErrorCode::SchemaChanged)));
 }

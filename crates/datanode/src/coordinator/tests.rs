@@ -117,7 +117,7 @@ impl World {
     }
 
     fn sent(&mut self) -> Vec<(Address, Message)> {
-        self.shared.outbox.drain(..).map(|e| (e.to, e.message)).collect()
+        self.shared.outbox.drain(..).map(|e| (e.to, *e.message)).collect()
     }
 
     /// Removes a member, listing its coordinators for takeover.

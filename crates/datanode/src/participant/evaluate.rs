@@ -83,6 +83,10 @@ pub(super) fn check_condition(
 /// Whether a projection from a client names columns of `table`, each once.
 pub(super) fn check_projection(table: &Table, projection: &Projection) -> Result<(), Refusal> {
     let Projection::Columns(columns) = projection else { return Ok(()) };
+    if let [column] = columns[..] {
+        let known = usize::from(column.0) < table.columns.len();
+        return if known { Ok(()) } else { Err(bad("no such column")) };
+    }
     let mut seen = vec![false; table.columns.len()];
     for column in columns {
         let seen = seen.get_mut(usize::from(column.0)).ok_or_else(|| bad("no such column"))?;

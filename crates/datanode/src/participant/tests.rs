@@ -219,12 +219,12 @@ impl World {
         for envelope in shared.outbox.drain(..) {
             if envelope.to.actor == ActorKind::Participant {
                 let link = (envelope.from, envelope.to);
-                self.links.entry(link).or_default().push_back(envelope.message);
+                self.links.entry(link).or_default().push_back(*envelope.message);
                 continue;
             }
             if let Message::Coordinator(CoordinatorMessage::Prepared {
                 transaction, results, ..
-            }) = &envelope.message
+            }) = &*envelope.message
             {
                 for prepared in results {
                     let answer = prepared.result.clone().map_err(|refusal| refusal.code);
@@ -232,7 +232,7 @@ impl World {
                     assert!(earlier.is_none(), "operation {} answered twice", prepared.number);
                 }
             }
-            self.others.push((envelope.to, envelope.message));
+            self.others.push((envelope.to, *envelope.message));
         }
     }
 

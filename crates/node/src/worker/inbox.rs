@@ -65,7 +65,7 @@ impl Inbox {
     /// Forgets what came over a link that is down; control messages judge for themselves.
     pub(super) fn drop_from(&mut self, node: NodeId, incarnation: Incarnation) {
         let keep = |Waiting { envelope, .. }: &Waiting| {
-            let free = matches!(envelope.message, Message::Control(_) | Message::LinkDown { .. });
+            let free = matches!(*envelope.message, Message::Control(_) | Message::LinkDown { .. });
             free || envelope.from.node != node || envelope.incarnation != incarnation
         };
         self.high.retain(keep);
@@ -149,7 +149,7 @@ mod tests {
             incarnation: Incarnation(1),
             to: address,
             reached: ControlIndex(reached),
-            message: Message::Continue(Continue::Scans),
+            message: Box::new(Message::Continue(Continue::Scans)),
         }
     }
 
@@ -162,11 +162,11 @@ mod tests {
             incarnation: Incarnation(1),
             to: of(to, 49),
             reached: ControlIndex(1),
-            message: Message::Inspect(Box::new(InspectMessage::Answer {
+            message: Box::new(Message::Inspect(Box::new(InspectMessage::Answer {
                 session,
                 request: 1,
                 rows: Vec::new(),
-            })),
+            }))),
         };
         assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
         assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));

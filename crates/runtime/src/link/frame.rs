@@ -150,7 +150,7 @@ mod tests {
             incarnation: Incarnation(33),
             to: at(1),
             reached: ControlIndex(7),
-            message: Message::Participant(message),
+            message: Box::new(Message::Participant(message)),
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let mut messages = Vec::new();
         let (rest, _) = take(bytes, PROTOCOL_VERSION, &LINK, &mut messages)?;
         assert!(rest.is_empty());
-        let attempt = |envelope: Envelope| match envelope.message {
+        let attempt = |envelope: Envelope| match *envelope.message {
             Message::Participant(ParticipantMessage::Complete { attempt, .. }) => attempt,
             other => panic!("{other:?}"),
         };

@@ -41,7 +41,7 @@ impl Turns {
 
 /// Who asks for figures, and under which number.
 pub(super) fn question(envelope: &Envelope) -> Option<(SessionId, u64)> {
-    let Message::Inspect(message) = &envelope.message else { return None };
+    let Message::Inspect(message) = &*envelope.message else { return None };
     match **message {
         InspectMessage::Ask { session, request, what: Inspection::Figures } => {
             Some((session, request))
@@ -67,7 +67,7 @@ impl Thread {
         let shared = worker.shared();
         let (incarnation, reached) = (shared.incarnation, shared.cluster.index);
         let answer = InspectMessage::Answer { session, request, rows: rows(figures) };
-        let message = Message::Inspect(Box::new(answer));
+        let message = Box::new(Message::Inspect(Box::new(answer)));
         let (from, to) = (asked.to, asked.from);
         let envelope = Envelope { from, incarnation, to, reached, message };
         self.send(Outgoing { envelope, life: None });

@@ -67,7 +67,7 @@ impl World {
             incarnation,
             to: address,
             reached,
-            message: Message::Control(Box::new(ControlMessage::LeaveRequest)),
+            message: Box::new(Message::Control(Box::new(ControlMessage::LeaveRequest))),
         });
         self.plan_turn(node, WorkerId(0));
     }

@@ -210,7 +210,7 @@ impl World {
                 incarnation: peer.1,
                 to: address(node),
                 reached,
-                message: message.clone(),
+                message: Box::new(message.clone()),
             });
             (self.now.as_nanos(), node, peer, "LinkDown").hash(&mut self.hash);
             self.plan_turn(node, worker);

@@ -40,7 +40,13 @@ fn decoded(bytes: &[u8]) -> Result<Envelope, DecodeError> {
 fn envelope(message: Message) -> Envelope {
     let place = |node, worker, actor| Address { node, worker: WorkerId(worker), actor };
     let (from, to) = (place(LINK.from, 1, ActorKind::Client), place(LINK.to, 2, ActorKind::Client));
-    Envelope { from, incarnation: LINK.incarnation, to, reached: ControlIndex(77), message }
+    Envelope {
+        from,
+        incarnation: LINK.incarnation,
+        to,
+        reached: ControlIndex(77),
+        message: Box::new(message),
+    }
 }
 
 fn format() -> Format {
@@ -273,7 +279,7 @@ fn several_envelopes_follow_each_other() {
     let mut input = Reader::new(PROTOCOL_VERSION, out.bytes());
     for number in 0..3 {
         let Message::Participant(ParticipantMessage::Complete { attempt, .. }) =
-            Envelope::decode(&mut input, &LINK).unwrap().message
+            *Envelope::decode(&mut input, &LINK).unwrap().message
         else {
             panic!("another message");
         };

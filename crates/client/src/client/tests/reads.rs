@@ -19,7 +19,7 @@ impl Sim {
     }
 
     fn reads_sent(&mut self) -> Vec<Asked> {
-        let to_read = |envelope: wire::Envelope| match envelope.message {
+        let to_read = |envelope: wire::Envelope| match *envelope.message {
             Message::Participant(ParticipantMessage::Read(request)) => (envelope.to, *request),
             other => panic!("{other:?}"),
         };

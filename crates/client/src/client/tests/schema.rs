@@ -22,7 +22,7 @@ impl Sim {
     fn asked(&mut self) -> Asked {
         for _ in 0..20 {
             for envelope in self.world.sent() {
-                if let Message::Control(message) = envelope.message
+                if let Message::Control(message) = *envelope.message
                     && let ControlMessage::Schema { session, number, .. } = *message
                 {
                     return Asked { to: envelope.to, session, number };

@@ -205,11 +205,11 @@ impl World {
             let Some(envelope) = host.shared.outbox.pop_front() else {
                 break;
             };
-            if let (Message::State(state), true) = (&envelope.message, envelope.to.node == node) {
+            if let (Message::State(state), true) = (&*envelope.message, envelope.to.node == node) {
                 let state = state.clone();
                 self.take_state(node, envelope.to.worker, state);
             } else if let Message::Participant(ParticipantMessage::Restore { through }) =
-                envelope.message
+                *envelope.message
             {
                 let worker = envelope.to.worker;
                 self.restored.insert(node, through);
@@ -221,7 +221,7 @@ impl World {
                 self.local(node, worker, ControlMessage::WorkerRestored { worker });
             } else if let Message::Coordinator(CoordinatorMessage::Quiesce {
                 number, span, ..
-            }) = envelope.message
+            }) = *envelope.message
             {
                 let worker = envelope.to.worker;
                 if span > Duration::ZERO && !self.busy {
@@ -319,7 +319,7 @@ impl World {
             incarnation,
             to: control_of(to),
             reached: ControlIndex(0),
-            message: Message::Control(Box::new(message)),
+            message: Box::new(Message::Control(Box::new(message))),
         };
         self.post(envelope, incarnation);
     }
@@ -478,7 +478,7 @@ impl World {
             Event::Deliver(envelope, life) if envelope.to.node == CLIENT => {
                 let alive = self.hosts.get(&envelope.from.node);
                 if alive.is_some_and(|host| host.shared.incarnation == life) {
-                    self.inbox.push_back(envelope.message);
+                    self.inbox.push_back(*envelope.message);
                 }
             }
             Event::Deliver(envelope, life) => {
@@ -487,7 +487,7 @@ impl World {
                     let until = self.hosts[&node].frozen_until;
                     self.schedule(until, Event::Deliver(envelope, life));
                 } else if self.hosts.contains_key(&node) {
-                    let (from, message) = (envelope.from, envelope.message);
+                    let (from, message) = (envelope.from, *envelope.message);
                     self.turn(node, |control, ctx| control.handle(ctx, from, message));
                 }
             }

@@ -50,7 +50,7 @@ impl Ends {
             incarnation: Incarnation(1),
             to: address(node),
             reached: ControlIndex(1),
-            message: Message::Epoch(message),
+            message: Box::new(Message::Epoch(message)),
         };
         self.ends.send(Outgoing { envelope, life: None }, NOW);
         self.ends.flush(&self.poller, NOW);
