@@ -84,10 +84,9 @@ impl Command {
     pub fn parse(payload: &[u8], query_attributes: bool) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let code = reader.u8()?;
-        let rest = reader.0.to_vec();
         Ok(match code {
             1 => Self::Quit,
-            2 => Self::InitDb(rest),
+            2 => Self::InitDb(reader.0.to_vec()),
             3 => Self::Query(query(&mut reader, query_attributes)?),
             4 => {
                 let table = reader.until_zero().to_vec();
@@ -99,8 +98,8 @@ impl Command {
             10 => Self::ProcessInfo,
             12 => Self::ProcessKill(reader.u32()?),
             14 => Self::Ping,
-            17 => Self::ChangeUser(rest),
-            22 => Self::Prepare(rest),
+            17 => Self::ChangeUser(reader.0.to_vec()),
+            22 => Self::Prepare(reader.0.to_vec()),
             23 => {
                 let (statement, flags, _iterations) = (reader.u32()?, reader.u8()?, reader.u32()?);
                 Self::Execute { statement, flags, payload: reader.0.to_vec() }

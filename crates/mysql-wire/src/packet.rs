@@ -117,6 +117,18 @@ impl Channel {
         }
     }
 
+    /// Appends packets that were written before, with the numbers that are next now. Each of them
+    /// is a payload of its own, shorter than 16 MB.
+    pub fn write_again(&mut self, output: &mut Vec<u8>, packets: &[u8]) {
+        let mut at = output.len();
+        output.extend_from_slice(packets);
+        while let Some([a, b, c, number]) = output.get_mut(at..at + HEADER) {
+            *number = self.sequence;
+            self.sequence = self.sequence.wrapping_add(1);
+            at += HEADER + u32::from_le_bytes([*a, *b, *c, 0]) as usize;
+        }
+    }
+
     fn header(&mut self, header: &mut [u8], size: usize) {
         header[..3].copy_from_slice(&(size as u32).to_le_bytes()[..3]);
         header[3] = self.sequence;

@@ -24,6 +24,23 @@ fn packets_come_out_as_they_went_in_however_they_were_cut() {
 }
 
 #[test]
+fn packets_that_are_written_again_have_the_numbers_that_are_next() {
+    let parts: [&[u8]; 3] = [b"a count", b"", b"a column"];
+    let mut kept = Vec::new();
+    let mut first = Channel::new(0);
+    parts.iter().for_each(|part| first.write(&mut kept, |out| out.extend_from_slice(part)));
+    let (mut server, mut bytes) = (Channel::new(0), Vec::new());
+    server.write(&mut bytes, |out| out.push(1));
+    server.write_again(&mut bytes, &kept);
+    server.write(&mut bytes, |out| out.push(2));
+    // A channel that reads refuses packets out of order.
+    let mut client = Channel::new(1024);
+    client.feed(&bytes);
+    let all = std::iter::from_fn(|| client.next_packet().unwrap());
+    assert_eq!(all.collect::<Vec<_>>(), [b"\x01", parts[0], parts[1], parts[2], b"\x02"]);
+}
+
+#[test]
 fn long_payloads_are_several_packets() {
     for size in [0xFF_FFFE, 0xFF_FFFF, 0x100_0000, 2 * 0xFF_FFFF, 2 * 0xFF_FFFF + 1] {
         let mut bytes = Vec::new();

@@ -39,7 +39,7 @@ pub struct Process {
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Statements executed, by command name as in `Com_select`.
-    pub commands: BTreeMap<&'static str, u64>,
+    pub commands: Commands,
     /// Statements and protocol commands.
     pub questions: u64,
     /// Connection attempts.
@@ -58,6 +58,36 @@ pub struct Counters {
     pub connections_peak: u32,
     /// Statements that ran longer than `long_query_time`.
     pub slow_queries: u64,
+}
+
+/// Counts by names of commands, which are few.
+#[derive(Clone, Debug, Default)]
+pub struct Commands(Vec<(&'static str, u64)>);
+
+impl Commands {
+    /// One more of these.
+    pub fn count(&mut self, name: &'static str) {
+        // The same name most often lies at the same place: no text is compared then.
+        let same = |of: &&'static str| std::ptr::eq(*of, name);
+        let at = self.0.iter().position(|(of, _)| same(of));
+        let at = at.or_else(|| self.0.iter().position(|(of, _)| *of == name));
+        match at {
+            Some(at) => self.0[at].1 += 1,
+            None => self.0.push((name, 1)),
+        }
+    }
+
+    /// How many there were of a name.
+    pub fn of(&self, name: &str) -> u64 {
+        self.0.iter().find(|(of, _)| *of == name).map_or(0, |(_, count)| *count)
+    }
+
+    /// All counts, by name.
+    pub fn by_name(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.0.clone();
+        all.sort_unstable();
+        all
+    }
 }
 
 /// What the registry holds.

@@ -181,7 +181,7 @@ fn begin(session: &mut Session, statement: &Statement) {
     let traffic = session.kernel.untold_traffic();
     let mut registry = session.shared.directory.lock();
     registry.counters.traffic.add(traffic);
-    *registry.counters.commands.entry(command_name(statement)).or_default() += 1;
+    registry.counters.commands.count(command_name(statement));
 }
 
 /// Whether a statement runs a query and nothing else.

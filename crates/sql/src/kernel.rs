@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! [`Kernel`], the handle through which the tasks of a connection reach the cluster; the exchange
-//! of asks and answers between those tasks and the actor that embeds the [`Client`].
+//! of asks and answers between those tasks and the actor that embeds the client library.
 //! # Guarantees
 //! A task runs when an answer for it is there, or it has been interrupted, and at no other time:
 //! nothing here knows a thread or a clock, so a run stays decided by its seed. An ask is answered
@@ -10,16 +10,18 @@
 //! # Not here
 //! Retries and routing (`client`), errors in the dialect's words (`error`).
 
+mod desk;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
 use client::{
-    Client, ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint,
-    ScanSpec, ScannedRows, SessionNumber, Token, Traffic,
+    ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint, ScanSpec,
+    ScannedRows, Traffic,
 };
 use model::{
     ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
@@ -29,6 +31,7 @@ use vector::Block;
 use wire::Inspection;
 
 use crate::large::write;
+pub(crate) use desk::{Desk, Passed};
 
 /// Names an ask of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +97,8 @@ pub enum Interrupt {
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     pub(crate) asks: VecDeque<(Ticket, Lane, Ask)>,
-    answers: BTreeMap<Ticket, VecDeque<ClientResult>>,
+    /// By the asks that wait for them: one, or a few.
+    answers: Vec<(Ticket, Arrived)>,
     tickets: u64,
     pub(crate) cluster: Arc<ClusterState>,
     pub(crate) now: Instant,
@@ -115,6 +119,26 @@ pub(crate) struct Exchange {
     lock_wait: Option<Duration>,
     /// Names of large values are drawn from it.
     draws: Option<Prng>,
+}
+
+/// Answers that have come and were not taken yet: most asks have one and no more.
+#[derive(Debug, Default)]
+struct Arrived {
+    first: Option<ClientResult>,
+    more: VecDeque<ClientResult>,
+}
+
+impl Arrived {
+    fn push(&mut self, result: ClientResult) {
+        match self.first.is_none() && self.more.is_empty() {
+            true => self.first = Some(result),
+            false => self.more.push_back(result),
+        }
+    }
+
+    fn pop(&mut self) -> Option<ClientResult> {
+        self.first.take().or_else(|| self.more.pop_front())
+    }
 }
 
 /// What a connection has committed.
@@ -157,9 +181,18 @@ impl Exchange {
 
     /// Hands a task its answer. Ignored when the task has gone on without it.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: ClientResult) {
-        if let Some(queue) = self.answers.get_mut(&ticket) {
-            queue.push_back(result);
+        if let Some(arrived) = self.arrived(ticket) {
+            arrived.push(result);
         }
+    }
+
+    fn arrived(&mut self, ticket: Ticket) -> Option<&mut Arrived> {
+        self.answers.iter_mut().find(|(of, _)| *of == ticket).map(|(_, arrived)| arrived)
+    }
+
+    /// The next answer that a task waits for, if it has come.
+    fn take_answer(&mut self, ticket: Ticket) -> Option<ClientResult> {
+        self.arrived(ticket).expect("listed until dropped").pop()
     }
 
     /// Tells the statement under way to end.
@@ -576,7 +609,7 @@ impl Waiting {
     fn new(kernel: &Kernel, ask: Ask) -> Self {
         let mut exchange = kernel.exchange.borrow_mut();
         let ticket = exchange.ask(kernel.lane, ask);
-        exchange.answers.insert(ticket, VecDeque::new());
+        exchange.answers.push((ticket, Arrived::default()));
         Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket }
     }
 
@@ -590,8 +623,7 @@ impl Waiting {
                 given_up = exchange.interrupt;
                 exchange.ask(kernel.lane, Ask::Cancel);
             }
-            let queue = exchange.answers.get_mut(&self.ticket).expect("listed until dropped");
-            queue.pop_front().map_or(Poll::Pending, Poll::Ready)
+            exchange.take_answer(self.ticket).map_or(Poll::Pending, Poll::Ready)
         })
         .await;
         self.exchange.borrow_mut().note(self.lane, &result);
@@ -608,8 +640,7 @@ impl Waiting {
             if let Some(why) = exchange.interrupt.filter(|_| interruptible) {
                 return Poll::Ready(Err(Failure::Interrupted(why)));
             }
-            let queue = exchange.answers.get_mut(&self.ticket).expect("listed until dropped");
-            match queue.pop_front() {
+            match exchange.take_answer(self.ticket) {
                 Some(result) => {
                     exchange.note(self.lane, &result);
                     Poll::Ready(Ok(result))
@@ -623,7 +654,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.exchange.borrow_mut().answers.remove(&self.ticket);
+        self.exchange.borrow_mut().answers.retain(|(of, _)| *of != self.ticket);
     }
 }
 
@@ -681,107 +712,4 @@ impl Drop for Scan {
             self.waiting.exchange.borrow_mut().ask(self.waiting.lane, ask);
         }
     }
-}
-
-/// What a connection has asked the client for: tickets by token, and its two sessions.
-#[derive(Debug, Default)]
-pub(crate) struct Desk {
-    sessions: BTreeMap<Lane, SessionNumber>,
-    tokens: BTreeMap<Ticket, Token>,
-}
-
-impl Desk {
-    /// The sessions in use, to be closed with the connection.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionNumber> + '_ {
-        self.sessions.values().copied()
-    }
-
-    /// The session of the user's transaction, if it has asked for something.
-    pub(crate) fn user_session(&self) -> Option<SessionNumber> {
-        self.sessions.get(&Lane::User).copied()
-    }
-
-    /// Passes an ask on; the user's transaction waits `lock_wait` for each lock. Gives the token
-    /// under which the answer comes, if one does; a refusal to open a session, or a pause, is for
-    /// the caller to answer.
-    pub(crate) fn pass(
-        &mut self,
-        ctx: &mut actor::Ctx<'_>,
-        client: &mut Client,
-        (ticket, lane, ask): (Ticket, Lane, Ask),
-        lock_wait: Option<Duration>,
-    ) -> Passed {
-        if matches!(ask, Ask::Abandon) {
-            return self.sessions.remove(&lane).map_or(Passed::Done, Passed::Abandoned);
-        }
-        let session = match self.sessions.get(&lane) {
-            Some(session) => *session,
-            None => match client.open_session(ctx) {
-                Ok(session) => *self.sessions.entry(lane).or_insert(session),
-                Err(refusal) => return Passed::Answered(ClientResult::Failed(refusal)),
-            },
-        };
-        if let Some(longest) = lock_wait.filter(|_| lane == Lane::User) {
-            client.limit_lock_waits(session, longest);
-        }
-        let token = match ask {
-            Ask::Sleep(span) => return Passed::Sleeps(span),
-            Ask::Abandon => unreachable!("matched above"),
-            Ask::ScanNext(scan) => {
-                if let Some(token) = self.tokens.get(&scan) {
-                    client.scan_next(ctx, *token);
-                }
-                return Passed::Done;
-            }
-            Ask::ScanClose(scan) => {
-                if let Some(token) = self.tokens.remove(&scan) {
-                    client.scan_close(ctx, token);
-                }
-                return Passed::Done;
-            }
-            Ask::CloseSnapshot(epoch) => {
-                client.close_snapshot(ctx, session, epoch);
-                return Passed::Done;
-            }
-            Ask::Cancel => {
-                client.cancel(ctx, session);
-                return Passed::Done;
-            }
-            Ask::Execute { operations, commit } => client.execute(ctx, session, operations, commit),
-            Ask::Commit => client.commit(ctx, session),
-            Ask::Abort => client.abort(ctx, session),
-            Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),
-            Ask::Read { reads, snapshot } => client.read(ctx, session, reads, snapshot),
-            Ask::OpenSnapshot => client.open_snapshot(ctx, session),
-            Ask::AwaitDurable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
-            Ask::Schema(change) => client.change_schema(ctx, session, change),
-            Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
-            Ask::Scan(spec) => {
-                let token = client.scan(ctx, session, *spec);
-                self.tokens.insert(ticket, token);
-                token
-            }
-        };
-        Passed::Asked(token)
-    }
-
-    /// A scan has ended: its ticket names nothing any more.
-    pub(crate) fn ended(&mut self, ticket: Ticket) {
-        self.tokens.remove(&ticket);
-    }
-}
-
-/// What became of an ask.
-#[derive(Debug)]
-pub(crate) enum Passed {
-    /// The client will answer under this token.
-    Asked(Token),
-    /// It needs no answer.
-    Done,
-    /// It is answered already.
-    Answered(ClientResult),
-    /// It is to be answered after this pause.
-    Sleeps(Duration),
-    /// This session is to be closed; its answers will not come.
-    Abandoned(SessionNumber),
 }

@@ -65,8 +65,8 @@ pub(crate) fn tell_registry(registry: &Registry, figures: &mut Figures) {
     figures.add(Metric::SqlDataRows, &["received"], counters.traffic.rows);
     figures.add(Metric::SqlDataRows, &["examined"], counters.traffic.examined);
     figures.add(Metric::SqlDataMessages, &[], counters.traffic.messages);
-    for (kind, count) in &counters.commands {
-        figures.add(Metric::SqlStatements, &[kind], *count);
+    for (kind, count) in counters.commands.by_name() {
+        figures.add(Metric::SqlStatements, &[kind], count);
     }
 }
 

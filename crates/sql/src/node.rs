@@ -91,8 +91,8 @@ struct Connection {
     link: Rc<RefCell<LinkState>>,
     exchange: Rc<RefCell<Exchange>>,
     desk: Desk,
-    /// The deadline that is among the alarms.
-    deadline: Option<Instant>,
+    /// When it is looked at whether a deadline of it has come: at the earliest or before.
+    alarm: Option<Instant>,
 }
 
 impl SqlNode {
@@ -147,7 +147,7 @@ impl SqlNode {
             connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
         let task = Box::pin(task);
         let desk = Desk::default();
-        let connection = Connection { number, task, link, exchange, desk, deadline: None };
+        let connection = Connection { number, task, link, exchange, desk, alarm: None };
         self.connections.insert(id, connection);
         self.by_number.insert(number, id);
     }
@@ -231,8 +231,8 @@ impl SqlNode {
         registry.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
         registry.locks.retain(|_, (owner, _)| *owner != connection.number);
         drop(registry);
-        if let Some(deadline) = connection.deadline {
-            self.alarms.remove(&(deadline, id, None));
+        if let Some(alarm) = connection.alarm {
+            self.alarms.remove(&(alarm, id, None));
         }
         for session in connection.desk.sessions() {
             self.client.close_session(ctx, session);
@@ -261,20 +261,17 @@ impl SqlNode {
         }
     }
 
-    /// Keeps a connection's deadline among the alarms.
+    /// Keeps an alarm for a connection's deadline. One that rings before it stays: deadlines come
+    /// and go with every command, and few of them are ever reached.
     fn watch_deadline(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (peer, statement) =
-            (connection.link.borrow().deadline, connection.exchange.borrow().deadline);
-        let deadline = peer.into_iter().chain(statement).min();
-        if deadline != connection.deadline {
-            if let Some(old) = connection.deadline {
-                self.alarms.remove(&(old, id, None));
+        if let Some(deadline) = connection.deadline()
+            && connection.alarm.is_none_or(|alarm| deadline < alarm)
+        {
+            if let Some(later) = connection.alarm.replace(deadline) {
+                self.alarms.remove(&(later, id, None));
             }
-            if let Some(new) = deadline {
-                self.alarms.insert((new, id, None));
-            }
-            connection.deadline = deadline;
+            self.alarms.insert((deadline, id, None));
         }
     }
 
@@ -294,28 +291,38 @@ impl SqlNode {
                 Some(ticket) => {
                     connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
                 }
-                None => connection.deadline = None,
+                None => {
+                    connection.alarm = None;
+                    if connection.deadline().is_none_or(|deadline| deadline > ctx.now()) {
+                        self.watch_deadline(id);
+                        continue;
+                    }
+                }
             }
             self.run(ctx, id);
         }
     }
 
-    /// Sets the timer to the earliest alarm.
+    /// Has the timer fire by the time of the earliest alarm.
     fn arm(&mut self, ctx: &mut Ctx<'_>) {
         self.pass_kills(ctx);
         let next = self.alarms.first().map(|(due, _, _)| *due);
-        if next == self.armed {
-            return;
-        }
-        self.armed = next;
-        match next {
-            Some(due) => ctx.set_timer(ALARM, due.since(ctx.now())),
-            None => ctx.stop_timer(ALARM),
+        if let Some(due) = next
+            && self.armed.is_none_or(|armed| due < armed)
+        {
+            self.armed = Some(due);
+            ctx.set_timer(ALARM, due.since(ctx.now()));
         }
     }
 }
 
 impl Connection {
+    /// When its task waits no longer: for its peer, or for the end of its statement.
+    fn deadline(&self) -> Option<Instant> {
+        let (peer, statement) = (self.link.borrow().deadline, self.exchange.borrow().deadline);
+        peer.into_iter().chain(statement).min()
+    }
+
     /// Shows the task the world of this turn.
     fn show(&mut self, ctx: &Ctx<'_>, client: &Client) {
         let mut exchange = self.exchange.borrow_mut();

@@ -99,6 +99,29 @@ pub(crate) enum Given<'r> {
     Datum(Datum),
 }
 
+/// The columns of a result that is sent again and again, and their packets as they were sent last.
+#[derive(Debug)]
+pub(crate) struct KeptColumns {
+    columns: Vec<ResultColumn>,
+    types: Rc<[SqlType]>,
+    packets: RefCell<Packets>,
+}
+
+/// Packets, and what they depend on: the character set of results, and whether EOF ends them.
+#[derive(Debug, Default)]
+struct Packets {
+    of: Option<(CollationId, bool)>,
+    bytes: Vec<u8>,
+}
+
+impl KeptColumns {
+    /// Of these columns; no packets yet.
+    pub(crate) fn new(columns: Vec<ResultColumn>) -> Self {
+        let types = columns.iter().map(|column| column.sql_type.clone()).collect();
+        Self { columns, types, packets: RefCell::default() }
+    }
+}
+
 /// Encodes the rows of one statement.
 #[derive(Debug)]
 pub(crate) struct ResultWriter {
@@ -106,7 +129,7 @@ pub(crate) struct ResultWriter {
     channel: Rc<RefCell<Channel>>,
     capabilities: u32,
     encoding: Encoding,
-    types: Vec<SqlType>,
+    types: Option<Rc<[SqlType]>>,
     started: bool,
     scratch: String,
     /// `character_set_results`: what text columns are said to be in.
@@ -126,7 +149,7 @@ impl ResultWriter {
             channel,
             capabilities,
             encoding,
-            types: Vec::new(),
+            types: None,
             started: false,
             scratch: String::new(),
             collation,
@@ -146,16 +169,32 @@ impl ResultWriter {
     /// Begins a result with these columns.
     pub(crate) fn columns(&mut self, columns: &[ResultColumn]) {
         self.started = true;
-        self.types.clear();
-        self.types.extend(columns.iter().map(|column| column.sql_type.clone()));
+        self.types = Some(columns.iter().map(|column| column.sql_type.clone()).collect());
+        let eof = self.ends_columns();
         let mut channel = self.channel.borrow_mut();
-        self.link.with_output(|out| {
-            channel.write(out, |out| answer::lenenc(out, columns.len() as u64));
-            write_definitions(&mut channel, out, columns, self.collation);
-            if self.capabilities & capability::DEPRECATE_EOF == 0 {
-                channel.write(out, |out| answer::eof(out, 0, 0));
-            }
-        });
+        self.link.with_output(|out| write_head(&mut channel, out, columns, self.collation, eof));
+    }
+
+    /// The same for columns that are kept: their packets are made once.
+    pub(crate) fn kept_columns(&mut self, kept: &KeptColumns) {
+        self.started = true;
+        self.types = Some(kept.types.clone());
+        let eof = self.ends_columns();
+        let mut packets = kept.packets.borrow_mut();
+        if packets.of != Some((self.collation, eof)) {
+            packets.of = Some((self.collation, eof));
+            packets.bytes.clear();
+            // Numbers are given when they are sent.
+            let mut channel = Channel::new(0);
+            write_head(&mut channel, &mut packets.bytes, &kept.columns, self.collation, eof);
+        }
+        let mut channel = self.channel.borrow_mut();
+        self.link.with_output(|out| channel.write_again(out, &packets.bytes));
+    }
+
+    /// Whether the client waits for an EOF between columns and rows.
+    fn ends_columns(&self) -> bool {
+        self.capabilities & capability::DEPRECATE_EOF == 0
     }
 
     /// Writes a row; as many values as columns.
@@ -165,11 +204,12 @@ impl ResultWriter {
         let row = match self.collation.charset() {
             Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary => row,
             charset => {
-                converted = in_charset(row, &self.types, charset);
+                converted = in_charset(row, self.types.as_deref().unwrap_or_default(), charset);
                 &converted[..]
             }
         };
-        let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
+        let types = self.types.as_deref().unwrap_or_default();
+        let (scratch, encoding) = (&mut self.scratch, self.encoding);
         self.link.with_output(|out| {
             channel.write(out, |out| match encoding {
                 Encoding::Text => {
@@ -199,7 +239,8 @@ impl ResultWriter {
     /// [converted](Self::converts).
     pub(crate) fn row_of<'r>(&mut self, value: impl Fn(usize) -> Given<'r>) {
         let mut channel = self.channel.borrow_mut();
-        let (types, scratch, encoding) = (&self.types, &mut self.scratch, self.encoding);
+        let types = self.types.as_deref().unwrap_or_default();
+        let (scratch, encoding) = (&mut self.scratch, self.encoding);
         self.link.with_output(|out| {
             channel.write(out, |out| {
                 let bits = match encoding {
@@ -239,6 +280,21 @@ fn in_charset(row: &[Datum], types: &[SqlType], charset: Charset) -> Vec<Datum> 
         other => other.clone(),
     };
     row.iter().zip(types).map(convert).collect()
+}
+
+/// Writes what comes before the rows: the number of columns, the columns, with `eof` their end.
+fn write_head(
+    channel: &mut Channel,
+    out: &mut Vec<u8>,
+    columns: &[ResultColumn],
+    results: CollationId,
+    eof: bool,
+) {
+    channel.write(out, |out| answer::lenenc(out, columns.len() as u64));
+    write_definitions(channel, out, columns, results);
+    if eof {
+        channel.write(out, |out| answer::eof(out, 0, 0));
+    }
 }
 
 /// Writes column definitions, a packet each.

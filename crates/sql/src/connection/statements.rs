@@ -184,12 +184,9 @@ impl Connection {
             (prepared.parameter_count(), self.wire.has(capability::QUERY_ATTRIBUTES));
         let parsed =
             parse_execute(payload, count, flags, &mut entry.types, &long_data, attributes)?;
-        let types = entry.types.clone();
-        let parameters: Vec<Datum> = parsed
-            .into_iter()
-            .enumerate()
-            .map(|(at, parameter)| self.session.parameter(parameter, types.get(at)))
-            .collect();
+        let (session, types) = (&self.session, &entry.types);
+        let value = |(at, parameter)| session.parameter(parameter, types.get(at));
+        let parameters: Vec<Datum> = parsed.into_iter().enumerate().map(value).collect();
         let mut out = self.writer(Encoding::Binary);
         self.session.show_statement(prepared.text());
         let result = prepared.run(&mut self.session, &parameters, &mut out).await;

@@ -8,24 +8,27 @@
 
 pub(crate) mod change;
 
+use client::{ClientRead, ReadKey};
 use model::Value;
 use sql_expression::{Expression, Node, SqlError};
 use sqltype::Datum;
+use wire::Projection;
 
-use crate::access::{Reader, Values};
+use crate::access::{ReadMode, Reader, Values};
 use crate::execute::key::{KeyValue, key_value};
-use crate::execute::run::Run;
-use crate::execute::scan::{datum_of, reader_of};
+use crate::execute::scan::{local_datum, read_mode};
 use crate::kernel::Failure;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
-use crate::result::{Outcome, ResultColumn, ResultWriter};
+use crate::result::{KeptColumns, Outcome, ResultWriter};
 use crate::session::Session;
 
 /// SELECT of columns of one row by primary key.
 #[derive(Debug)]
 pub(crate) struct PointSelect {
-    columns: Vec<ResultColumn>,
+    columns: KeptColumns,
     scan: TableScan,
+    /// What is read of the row.
+    projection: Projection,
     /// For each column of the result which of the fetched ones it is.
     picked: Vec<usize>,
 }
@@ -63,7 +66,9 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         usable: 0,
         hidden: None,
     };
-    Some(PointSelect { columns: plan.columns.clone(), scan, picked: picked? })
+    let projection = scan.projection();
+    let columns = KeptColumns::new(plan.columns.clone());
+    Some(PointSelect { columns, scan, projection, picked: picked? })
 }
 
 /// Whether the conditions say nothing but `key = value`, with values that are known at once.
@@ -86,13 +91,9 @@ impl PointSelect {
             StoredKey::NoRow => return Ok(Some(self.nothing(session, out))),
             StoredKey::Unusable => return Ok(None),
         };
-        let mut run = Run::new(session, &[]);
-        let mut found = match reader_of(&mut run, &self.scan).await {
-            Ok(reader) => row_of(&reader, key).await.map_err(SqlError::from),
-            Err(error) => Err(error),
-        };
-        let row: Option<Vec<Datum>> = found.as_mut().ok().and_then(|found| {
-            let mut values = found.take()?;
+        let found = self.read(session, key).await?;
+        let time_zone = &session.variables.time_zone;
+        let row: Option<Vec<Datum>> = found.map(|mut values| {
             let pick = |(number, at): (usize, &usize)| {
                 let sql_type = &definition.columns[self.scan.wanted[*at]].sql_type;
                 // The last use of a value takes it: it may be a large one.
@@ -100,13 +101,11 @@ impl PointSelect {
                     true => values[*at].clone(),
                     false => std::mem::replace(&mut values[*at], Value::Null),
                 };
-                datum_of(value, sql_type, &run)
+                local_datum(value, sql_type, time_zone)
             };
-            Some(self.picked.iter().enumerate().map(pick).collect())
+            self.picked.iter().enumerate().map(pick).collect()
         });
-        run.finish();
-        found?;
-        out.columns(&self.columns);
+        out.kept_columns(&self.columns);
         session.found_rows = row.is_some().into();
         if let Some(row) = row {
             out.row(&row);
@@ -114,8 +113,29 @@ impl PointSelect {
         Ok(Some(Outcome::Rows))
     }
 
+    /// The row with a key: straight from a replica, but for what the transaction has changed and
+    /// for values that lie elsewhere.
+    async fn read(&self, session: &mut Session, key: Values) -> Result<Option<Values>, SqlError> {
+        let mode = read_mode(session, &self.scan).await?;
+        let table = &self.scan.definition.table;
+        let snapshot = match mode {
+            ReadMode::Committed => Some(None),
+            ReadMode::Snapshot(at) => Some(Some(at)),
+            ReadMode::Own | ReadMode::Locking(..) => None,
+        };
+        let projection = self.projection.clone();
+        if let (Some(snapshot), None) = (snapshot, &table.large) {
+            let read = ClientRead { table: table.id, key: ReadKey::Primary(key), projection };
+            return Ok(session.kernel.read(vec![read], snapshot).await?.pop().flatten());
+        }
+        let (kernel, table) = (session.kernel.clone(), table.clone());
+        let reader = Reader { kernel, table, mode, projection };
+        // Apart, as most reads need no room for it.
+        Ok(Box::pin(row_of(&reader, key)).await?)
+    }
+
     fn nothing(&self, session: &mut Session, out: &mut ResultWriter) -> Outcome {
-        out.columns(&self.columns);
+        out.kept_columns(&self.columns);
         session.found_rows = 0;
         Outcome::Rows
     }

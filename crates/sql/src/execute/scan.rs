@@ -18,7 +18,6 @@ use model::{IndexId, Value};
 use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind};
 use vector::{Block, Program};
-use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
@@ -29,8 +28,9 @@ use crate::execute::pushdown;
 use crate::execute::run::{Row, Run};
 use crate::kernel::Scan;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
+use crate::session::Session;
 
-pub(crate) use stored::{datum_of, datum_of_ref, fill, fill_scanned, given_datum};
+pub(crate) use stored::{datum_of, datum_of_ref, fill, fill_scanned, given_datum, local_datum};
 
 /// Keys looked up at a time.
 const LOOKUPS: usize = 128;
@@ -325,25 +325,24 @@ pub(crate) async fn limits(
 
 /// Which read the transaction needs of this table.
 pub(crate) async fn reader_of(run: &mut Run<'_>, scan: &TableScan) -> Result<Reader, SqlError> {
-    let mode = read_mode(run, scan).await?;
-    let columns = scan.kernel_columns();
-    let projection = match columns.is_empty() {
-        true => Projection::Nothing,
-        false => Projection::Columns(columns),
-    };
-    let table = scan.definition.table.clone();
+    let mode = read_mode(run.session, scan).await?;
+    let (table, projection) = (scan.definition.table.clone(), scan.projection());
     Ok(Reader { kernel: run.session.kernel.clone(), table, mode, projection })
 }
 
-async fn read_mode(run: &mut Run<'_>, scan: &TableScan) -> Result<ReadMode, SqlError> {
+/// How the transaction has to read this table.
+pub(crate) async fn read_mode(
+    session: &mut Session,
+    scan: &TableScan,
+) -> Result<ReadMode, SqlError> {
     let id = scan.definition.table.id;
     if let Some((lock, wait)) = scan.lock {
         return Ok(ReadMode::Locking(lock, wait));
     }
-    if let Some(epoch) = run.session.read_snapshot(&[id]).await? {
+    if let Some(epoch) = session.read_snapshot(&[id]).await? {
         return Ok(ReadMode::Snapshot(epoch));
     }
-    Ok(match run.session.transaction.written.contains(&id) {
+    Ok(match session.transaction.written.contains(&id) {
         true => ReadMode::Own,
         false => ReadMode::Committed,
     })

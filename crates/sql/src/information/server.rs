@@ -204,7 +204,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> = COMMANDS
         .iter()
         .map(|command| {
-            let count = counters.commands.get(*command).copied().unwrap_or_default();
+            let count = counters.commands.of(command);
             (format!("Com_{command}"), count.to_string())
         })
         .collect();

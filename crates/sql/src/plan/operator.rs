@@ -10,7 +10,7 @@ use std::rc::Rc;
 use model::{ColumnId, IndexId};
 use sql_expression::{AggregateCall, Expression, Needs, ResultType, SubqueryId};
 use sqltype::SqlType;
-use wire::{LockMode, WaitPolicy};
+use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
@@ -234,6 +234,15 @@ impl TableScan {
         let mut columns = wanted.chain(hidden).collect();
         add_needed(&self.definition.table, &mut columns);
         columns
+    }
+
+    /// The same as it is asked for.
+    pub(crate) fn projection(&self) -> Projection {
+        let columns = self.kernel_columns();
+        match columns.is_empty() {
+            true => Projection::Nothing,
+            false => Projection::Columns(columns),
+        }
     }
 }
 

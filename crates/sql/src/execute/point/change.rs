@@ -316,7 +316,17 @@ pub(crate) fn is_integer(sql_type: &SqlType) -> bool {
 
 fn updated(run: &Run<'_>, matched: u64, changed: u64) -> Outcome {
     let warnings = run.context.warnings.count;
-    let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
+    let mut info = String::with_capacity(48);
+    for (what, count) in
+        [("Rows matched: ", matched), ("  Changed: ", changed), ("  Warnings: ", warnings)]
+    {
+        info.push_str(what);
+        // Formatting takes hundreds of instructions, and here it is most often one digit.
+        match u8::try_from(count) {
+            Ok(digit @ 0..=9) => info.push(char::from(b'0' + digit)),
+            _ => info.push_str(&count.to_string()),
+        }
+    }
     let affected = if run.session.count_matched { matched } else { changed };
     Outcome::Done { affected, last_insert_id: 0, info }
 }

@@ -8,7 +8,7 @@
 use client::ScannedRow;
 use model::{Value, ValueRef};
 use sql_expression::{Form, SqlError};
-use sqltype::{Datum, SqlType, TypeKind, storage};
+use sqltype::{Datum, SqlType, TimeZone, TypeKind, storage};
 use vector::{Block, ScalarRef};
 
 use super::{Found, Mixed};
@@ -104,21 +104,27 @@ pub(crate) fn fill_scanned(
 
 /// A stored value as the session sees it: timestamps in its time zone.
 pub(crate) fn datum_of(value: Value, sql_type: &SqlType, run: &Run<'_>) -> Datum {
-    local_time(value.as_ref(), sql_type, run)
+    local_datum(value, sql_type, &run.context.facts.time_zone)
+}
+
+/// As [`datum_of`], for who knows the session's time zone and has no execution.
+pub(crate) fn local_datum(value: Value, sql_type: &SqlType, time_zone: &TimeZone) -> Datum {
+    local_time(value.as_ref(), sql_type, time_zone)
         .unwrap_or_else(|| storage::from_owned(value, sql_type))
 }
 
 /// As [`datum_of`], of a value that lies in a row.
 pub(crate) fn datum_of_ref(value: ValueRef<'_>, sql_type: &SqlType, run: &Run<'_>) -> Datum {
-    local_time(value, sql_type, run).unwrap_or_else(|| storage::from_value(value, sql_type))
+    let time_zone = &run.context.facts.time_zone;
+    local_time(value, sql_type, time_zone).unwrap_or_else(|| storage::from_value(value, sql_type))
 }
 
 /// A TIMESTAMP that is a moment, in the session's time zone.
-fn local_time(value: ValueRef<'_>, sql_type: &SqlType, run: &Run<'_>) -> Option<Datum> {
+fn local_time(value: ValueRef<'_>, sql_type: &SqlType, time_zone: &TimeZone) -> Option<Datum> {
     let ValueRef::UInt(micros @ 1..) = value else { return None };
     if sql_type.kind != TypeKind::Timestamp {
         return None;
     }
     let micros = i64::try_from(micros).unwrap_or(i64::MAX);
-    Some(Datum::DateTime(run.context.facts.time_zone.local(micros)))
+    Some(Datum::DateTime(time_zone.local(micros)))
 }
