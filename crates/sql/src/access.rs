@@ -100,14 +100,6 @@ impl Reader {
         }
     }
 
-    /// The epoch as of which rows are read, if it is not the newest.
-    pub(crate) fn snapshot(&self) -> Option<Epoch> {
-        match self.mode {
-            ReadMode::Snapshot(at) => Some(at),
-            ReadMode::Committed | ReadMode::Own | ReadMode::Locking(..) => None,
-        }
-    }
-
     /// Scans a range of an index, or the heap. With a program there is no limit and no lock.
     pub(crate) fn scan(
         &self,

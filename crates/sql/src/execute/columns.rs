@@ -132,7 +132,9 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
             let worth = run.session.variables.column_rows;
             rows.unwrap_or(0) >= worth && reads_blocks(operator)
         }
-        Operator::Lookup { input, .. } => in_data_nodes::is_chain(operator) || is_worth(run, input),
+        Operator::Lookup { input, .. } => {
+            in_data_nodes::is_chain(run, operator) || is_worth(run, input)
+        }
         Operator::Filter { input, .. } | Operator::Project { input, .. } => is_worth(run, input),
         Operator::Aggregate(aggregate) => is_worth(run, &aggregate.input),
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {

@@ -16,17 +16,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScanSpec};
-use model::{ColumnId, ErrorCode, IndexId, Table, Value};
+use model::{ColumnId, ErrorCode, IndexId, Table, TableId, Value};
 use sql_expression::{Expression, Obstacle, ProgramBuilder, ProgramColumn, SqlError, kind_of};
 use sqltype::SqlType;
 use stdx::Duration;
 use vector::{Block, Input, JoinPlan, KeyPart, LOOKUPS_MAX, Lookup, Matching, Program};
+use wire::Projection;
 
 use crate::execute::columns::{Shape, places_of};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::{Run, with_parameters};
-use crate::execute::scan::{Located, locate, reader_of};
+use crate::execute::scan::{Located, locate};
 use crate::kernel::{Failure, Scan};
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{AccessPath, Aggregate, Formula, JoinSpec, Operator, TableScan};
@@ -38,8 +39,9 @@ const OLDER_TIME: Duration = Duration::from_secs(30);
 
 /// A scan with the lookups over it, as data nodes run them.
 pub(crate) struct JoinedScan<'p> {
-    root: &'p Operator,
     pub(crate) scan: &'p TableScan,
+    /// All tables that are read.
+    tables: Vec<TableId>,
     program: Arc<Program>,
     lookups: Vec<Lookup>,
     /// What stands at the places of the block's row, with its place in the joined row.
@@ -78,9 +80,19 @@ fn chain_of(operator: &Operator) -> Option<Chain<'_>> {
     }
 }
 
-/// Whether an operator is a scan with lookups by whole keys, which data nodes may make.
-pub(crate) fn is_chain(operator: &Operator) -> bool {
-    chain_of(operator).is_some_and(|c| c.lookups.iter().all(|(scan, _)| key_of(scan).is_some()))
+/// Whether an operator is a scan with lookups by whole keys, for so many rows that data nodes may
+/// make them.
+pub(crate) fn is_chain(run: &Run<'_>, operator: &Operator) -> bool {
+    chain_of(operator).is_some_and(|chain| {
+        let keyed = chain.lookups.iter().all(|(scan, _)| key_of(scan).is_some());
+        keyed && are_many(run, &chain)
+    })
+}
+
+/// Whether rows are looked up for as many as it is worth it.
+fn are_many(run: &Run<'_>, chain: &Chain<'_>) -> bool {
+    let rows = Estimates { session: run.session }.of(chain.root).rows;
+    rows >= run.session.variables.pushed_join_rows as f64
 }
 
 /// Why something is not joined by data nodes.
@@ -107,10 +119,13 @@ impl<'p> JoinedScan<'p> {
         if !run.session.variables.pushdown {
             return because("nines_pushdown is OFF");
         }
-        let Chain { root, scan, ref lookups, filter } = *chain;
+        let Chain { scan, ref lookups, filter, .. } = *chain;
         let now = run.session.kernel.now();
         if run.session.shared.met_older.get().is_some_and(|at| now.since(at) < OLDER_TIME) {
             return because("a data node is of an older version");
+        }
+        if !are_many(run, chain) {
+            return because("rows are looked up for few (nines_pushed_join_rows)");
         }
         if lookups.len() > LOOKUPS_MAX {
             return because("more than 32 tables are joined");
@@ -118,8 +133,10 @@ impl<'p> JoinedScan<'p> {
         if let Some(why) = pushdown::bound(scan) {
             return because(why);
         }
+        let mut tables = Vec::with_capacity(lookups.len() + 1);
         for of in lookups.iter().map(|(of, _)| *of).chain([scan]) {
             check_table(run, of)?;
+            tables.push(of.definition.table.id);
         }
         let context = &run.context;
         let own = pushdown::columns(scan);
@@ -156,11 +173,11 @@ impl<'p> JoinedScan<'p> {
         }
         let mut made = Vec::with_capacity(lookups.len());
         for (of, join) in lookups {
-            made.push(lookup(run, of, join, (&all, &needed), &mut columns)?);
+            made.push(lookup(run, (of, join), (&all, &needed, &others), &mut columns)?);
         }
         let program = builder.finish().ok_or(Obstacle::because("the program is too large"))?;
         let program = Arc::new(program);
-        Ok(Self { root, scan, program, lookups: made, columns, filter, others })
+        Ok(Self { scan, tables, program, lookups: made, columns, filter, others })
     }
 
     /// The plan that gives the columns at these places, as far as they are there; with these.
@@ -169,12 +186,8 @@ impl<'p> JoinedScan<'p> {
         run: &Run<'_>,
         places: &BTreeSet<usize>,
     ) -> Result<(JoinPlan, Shape), Obstacle> {
-        let rows = Estimates { session: run.session }.of(self.root).rows;
-        if rows < run.session.variables.pushed_join_rows as f64 {
-            return because("rows are looked up for few (nines_pushed_join_rows)");
-        }
         let too_large = || Obstacle::because("the program is too large");
-        let mut builder = self.result(run);
+        let mut builder = self.result(run)?;
         let mut given: Shape = vec![None; self.columns.len()];
         for place in places {
             if let Some(Some(column)) = self.columns.get(*place) {
@@ -201,17 +214,16 @@ impl<'p> JoinedScan<'p> {
         if !self.others.is_empty() {
             return because("conditions are left to the SQL node");
         }
-        let builder = self.result(run).explaining(run.is_watched());
+        let builder = self.result(run)?.explaining(run.is_watched());
         let groups = pushdown::groups_by(&run.context, aggregate, &self.columns, builder)?;
         let result = Program::clone(&groups.program);
         Ok((JoinPlan { lookups: self.lookups.clone(), result }, groups))
     }
 
-    fn result<'r>(&'r self, run: &'r Run<'_>) -> ProgramBuilder<'r> {
+    fn result<'r>(&'r self, run: &'r Run<'_>) -> Result<ProgramBuilder<'r>, Obstacle> {
         let mut builder = ProgramBuilder::new(&self.columns, &run.context);
         let left = untranslated(&run.context, self.filter.iter().copied(), &mut builder);
-        assert!(left.is_empty(), "they have a translation");
-        builder
+        if left.is_empty() { Ok(builder) } else { because("a condition has no translation") }
     }
 }
 
@@ -283,9 +295,8 @@ fn add_column(columns: &mut Shape, place: usize, all: &Shape) {
 /// A lookup of a plan, whose columns are added to those of the joined row.
 fn lookup(
     run: &Run<'_>,
-    scan: &TableScan,
-    join: &JoinSpec,
-    (all, needed): (&Shape, &BTreeSet<usize>),
+    (scan, join): (&TableScan, &JoinSpec),
+    (all, needed, others): (&Shape, &BTreeSet<usize>, &[&Formula]),
     columns: &mut Shape,
 ) -> Result<Lookup, Obstacle> {
     let table = &scan.definition.table;
@@ -315,7 +326,11 @@ fn lookup(
     }
     let mut builder = ProgramBuilder::new(columns, &run.context);
     let conditions = scan.conditions.iter().chain(&join.conditions);
-    let _left_to_the_sql_node = untranslated(&run.context, conditions, &mut builder);
+    let left = untranslated(&run.context, conditions, &mut builder);
+    // What is not checked here is among the others.
+    if !left.iter().all(|left| others.iter().any(|other| std::ptr::eq(*other, *left))) {
+        return because("a condition has no translation");
+    }
     let too_large = Obstacle::because("the program is too large");
     let conditions = builder.finish().ok_or(too_large)?;
     let matching = if join.outer { Matching::Left } else { Matching::Inner };
@@ -405,17 +420,22 @@ impl JoinedRead {
             }
         };
         let plan = Arc::new(plan);
-        let reader = reader_of(run, scan).await.map_err(Stopped::Failed)?;
+        let snapshot = run.session.read_snapshot(&joined.tables).await.map_err(Stopped::Failed)?;
+        let projection = match scan.kernel_columns() {
+            columns if columns.is_empty() => Projection::Nothing,
+            columns => Projection::Columns(columns),
+        };
         let spec = |(range, partition_key)| ScanSpec {
             range,
             partition_key,
-            projection: reader.projection.clone(),
-            snapshot: reader.snapshot(),
+            projection: projection.clone(),
+            snapshot,
             program: Some(program.clone()),
             join: Some(plan.clone()),
             ..ScanSpec::heap(table.id)
         };
-        let open = ranges.into_iter().map(|range| reader.kernel.scan(spec(range))).collect();
+        let kernel = &run.session.kernel;
+        let open = ranges.into_iter().map(|range| kernel.scan(spec(range))).collect();
         Ok(Self { open })
     }
 
