@@ -216,7 +216,9 @@ fn read_folder(root: &Path, relative: &str, files: &mut Vec<SourceFile>) -> io::
         let path = if relative.is_empty() { name.clone() } else { format!("{relative}/{name}") };
         let kind = entry.file_type()?;
         let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
-        if kind.is_dir() && name != "target" && !name.starts_with('.') {
+        // What the build and the benches write is not part of the tree.
+        let is_output = matches!(path.as_str(), "target" | "compare");
+        if kind.is_dir() && !is_output && !name.starts_with('.') {
             read_folder(root, &path, files)?;
         } else if kind.is_file() && matches!(extension, Some("rs" | "md" | "toml" | "lock")) {
             let text = fs::read_to_string(entry.path())

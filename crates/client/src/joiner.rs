@@ -45,7 +45,7 @@ use crate::request::ClientRead;
 use join::{Join, Next};
 
 /// Keys that are looked up in one request.
-const LOOKUPS_MAX: usize = 128;
+const KEYS_MAX: usize = 128;
 
 /// One joined scan of one partition.
 type Key = (ScanId, PartitionId);
@@ -108,7 +108,7 @@ impl Joiner {
             Ok(join) => {
                 self.joins.insert(key, join);
                 request.reply_to = ctx.me();
-                ctx.send(participant(ctx), Message::Scan(ScanMessage::Open(request)));
+                tell(ctx, ScanMessage::Open(request));
             }
             Err(refusal) => send(ctx, reply_to, failure(key, refusal)),
         }
@@ -119,8 +119,7 @@ impl Joiner {
         let Some(join) = self.joins.remove(&key) else { return };
         self.lookups.retain(|_, of| *of != key);
         if !join.is_scanned() {
-            let message = ScanMessage::Close { scan: key.0, partition: key.1 };
-            ctx.send(participant(ctx), Message::Scan(message));
+            tell(ctx, ScanMessage::Close { scan: key.0, partition: key.1 });
         }
     }
 
@@ -137,8 +136,7 @@ impl Joiner {
         let Some(join) = self.joins.get_mut(&key) else {
             probe!(ctx, "joiner: batch of a join that is over");
             if batch.status == ScanStatus::More {
-                let message = ScanMessage::Close { scan: key.0, partition: key.1 };
-                ctx.send(participant(ctx), Message::Scan(message));
+                tell(ctx, ScanMessage::Close { scan: key.0, partition: key.1 });
             }
             return;
         };
@@ -155,8 +153,7 @@ impl Joiner {
             match join.next(key) {
                 Next::Wait => return,
                 Next::Scan => {
-                    let message = ScanMessage::Next { scan: key.0, partition: key.1 };
-                    return ctx.send(participant(ctx), Message::Scan(message));
+                    return tell(ctx, ScanMessage::Next { scan: key.0, partition: key.1 });
                 }
                 Next::LookUp { reads, snapshot } => {
                     fault_point!(ctx, "joiner: before a lookup");
@@ -191,7 +188,7 @@ impl Joiner {
             }
         };
         let snapshot = snapshot.filter(|_| !ctx.mutated(Mutation::LookupsReadNewest));
-        let most = LOOKUPS_MAX.min(ctx.config().batch_max as usize).max(1);
+        let most = KEYS_MAX.min(ctx.config().batch_max as usize).max(1);
         while !reads.is_empty() {
             let rest = reads.split_off(reads.len().min(most));
             let token = self.client.read(ctx, session, reads, snapshot);
@@ -278,9 +275,10 @@ impl Actor for Joiner {
     }
 }
 
-/// The participant of this worker.
-fn participant(ctx: &Ctx<'_>) -> Address {
-    Address { actor: ActorKind::Participant, ..ctx.me() }
+/// Sends the participant of this worker a message.
+fn tell(ctx: &mut Ctx<'_>, message: ScanMessage) {
+    let participant = Address { actor: ActorKind::Participant, ..ctx.me() };
+    ctx.send(participant, Message::Scan(message));
 }
 
 fn send(ctx: &mut Ctx<'_>, to: Address, batch: ScanBatch) {

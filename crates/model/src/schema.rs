@@ -83,6 +83,23 @@ impl ColumnType {
             ColumnType::Variable(_) | ColumnType::Text { .. } => None,
         }
     }
+
+    /// Bytes of a value in the fixed part of a row: the value, or the offset of its end.
+    pub fn size_in_fixed_part(self) -> usize {
+        self.fixed_size().unwrap_or(2)
+    }
+
+    /// Bytes of a value in an encoded key, at most; see [`key`](crate::key).
+    pub fn key_size_max(self) -> usize {
+        match self {
+            ColumnType::Int(_) | ColumnType::UInt(_) | ColumnType::Float | ColumnType::Fixed(_) => {
+                self.size_in_fixed_part()
+            }
+            // Each zero byte is escaped to two, and two end the value.
+            ColumnType::Variable(max) => 2 * usize::from(max) + 2,
+            ColumnType::Text { max_bytes, .. } => usize::from(max_bytes) + 2,
+        }
+    }
 }
 
 /// A column of a table.

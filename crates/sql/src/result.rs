@@ -9,6 +9,7 @@
 //! # Not here
 //! Back-pressure beyond asking for it ([`ResultWriter::drain`]).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -96,7 +97,7 @@ pub(crate) enum Given<'r> {
     /// A text as the client gets it.
     Text(&'r [u8]),
     /// Any value.
-    Datum(Datum),
+    Datum(Cow<'r, Datum>),
 }
 
 /// The columns of a result that is sent again and again, and their packets as they were sent last.
@@ -199,35 +200,12 @@ impl ResultWriter {
 
     /// Writes a row; as many values as columns.
     pub(crate) fn row(&mut self, row: &[Datum]) {
-        let mut channel = self.channel.borrow_mut();
-        let converted;
-        let row = match self.collation.charset() {
-            Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary => row,
-            charset => {
-                converted = in_charset(row, self.types.as_deref().unwrap_or_default(), charset);
-                &converted[..]
-            }
-        };
+        if !self.converts() {
+            return self.row_of(|at| Given::Datum(Cow::Borrowed(&row[at])));
+        }
         let types = self.types.as_deref().unwrap_or_default();
-        let (scratch, encoding) = (&mut self.scratch, self.encoding);
-        self.link.with_output(|out| {
-            channel.write(out, |out| match encoding {
-                Encoding::Text => {
-                    for (datum, sql_type) in row.iter().zip(types) {
-                        push_text(out, datum, sql_type, scratch);
-                    }
-                }
-                Encoding::Binary => {
-                    let bits = answer::binary_row(out, types.len());
-                    for (at, (datum, sql_type)) in row.iter().zip(types).enumerate() {
-                        match datum {
-                            Datum::Null => answer::binary_null(out, bits, at),
-                            _ => push_binary(out, datum, sql_type, scratch),
-                        }
-                    }
-                }
-            });
-        });
+        let row = in_charset(row, types, self.collation.charset());
+        self.row_of(|at| Given::Datum(Cow::Borrowed(&row[at])));
     }
 
     /// Whether texts go out in another character set than the one they are kept in.
@@ -248,17 +226,17 @@ impl ResultWriter {
                     Encoding::Binary => answer::binary_row(out, types.len()),
                 };
                 for (at, sql_type) in types.iter().enumerate() {
-                    match (value(at), encoding) {
-                        (Given::Text(text), _) => answer::lenenc_bytes(out, text),
-                        (Given::Datum(Datum::Null), Encoding::Binary) => {
-                            answer::binary_null(out, bits, at);
+                    let datum = match value(at) {
+                        Given::Text(text) => {
+                            answer::lenenc_bytes(out, text);
+                            continue;
                         }
-                        (Given::Datum(datum), Encoding::Binary) => {
-                            push_binary(out, &datum, sql_type, scratch);
-                        }
-                        (Given::Datum(datum), Encoding::Text) => {
-                            push_text(out, &datum, sql_type, scratch);
-                        }
+                        Given::Datum(datum) => datum,
+                    };
+                    match (encoding, &*datum) {
+                        (Encoding::Text, datum) => push_text(out, datum, sql_type, scratch),
+                        (Encoding::Binary, Datum::Null) => answer::binary_null(out, bits, at),
+                        (Encoding::Binary, datum) => push_binary(out, datum, sql_type, scratch),
                     }
                 }
             });

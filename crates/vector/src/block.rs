@@ -65,6 +65,14 @@ impl Block {
         self.gather(&places)
     }
 
+    /// All rows in blocks of so many rows, and about so many bytes, at most; a row at least.
+    pub fn pieces(&self, rows_max: usize, bytes_max: usize) -> impl Iterator<Item = Block> {
+        let rows = self.rows();
+        let bytes_of_row = self.memory_bytes() / rows.max(1) + 1;
+        let step = (bytes_max / bytes_of_row).min(rows_max).max(1);
+        (0..rows).step_by(step).map(move |from| self.slice(from, rows.min(from + step)))
+    }
+
     /// The rows at these places, as a block.
     pub fn gather(&self, places: &[u32]) -> Block {
         let columns = self.columns.iter().map(|column| column.gather(places)).collect();

@@ -34,7 +34,7 @@ pub use key_set::KeySet;
 pub use lookup::{
     JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX, Lookup, LookupJoin, LookupKeys, Matching,
 };
-pub use machine::{Machine, Output};
+pub use machine::{GROUPS_BYTES_MAX, Machine, Output};
 pub use program::{
     Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,
 };

@@ -224,7 +224,8 @@ impl LookupJoin {
             let value = |(part, column_type): (&KeyPart, &ColumnType)| match part {
                 KeyPart::Constant(value) => value.clone(),
                 KeyPart::Place(place) => {
-                    rows.columns[usize::from(*place)].get(at).stored(fixed_size(*column_type))
+                    let size = column_type.fixed_size().unwrap_or(0);
+                    rows.columns[usize::from(*place)].get(at).stored(size)
                 }
             };
             let number = keys.len() as u32;
@@ -403,14 +404,9 @@ fn may_be_stored(value: ScalarRef<'_>, column_type: ColumnType) -> bool {
     }
 }
 
-fn fixed_size(column_type: ColumnType) -> usize {
-    match column_type {
-        ColumnType::Fixed(size) => size.into(),
-        _ => 0,
-    }
-}
-
-/// Adds bytes that name a value among those of one column.
+/// Adds bytes that name a value among those of one column, as it is stored: two zeros of a float
+/// or two texts that compare as equal are two keys to be looked up, other than in `push_key` of
+/// groups.
 fn push_name(value: ScalarRef<'_>, name: &mut Vec<u8>) {
     match value {
         ScalarRef::Null => {}

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{ColumnType, Row, RowLayout, Table, ValueRef};
+use model::{Row, RowLayout, Table, ValueRef};
 
 use crate::BATCH_ROWS;
 use crate::block::Block;
@@ -16,7 +16,7 @@ use crate::top::Best;
 use crate::vector::{Kind, Vector};
 
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
-const GROUPS_BYTES_MAX: usize = 1 << 20;
+pub const GROUPS_BYTES_MAX: usize = 1 << 20;
 /// Groups that are kept, for each row that is computed with at a time; likewise.
 const GROUPS_PER_ROW: usize = 8;
 /// Bytes of rows that are gathered before a block of them is given out.
@@ -69,10 +69,7 @@ impl Machine {
         let column = |input: &Input| &table.columns[usize::from(input.column.0)];
         let columns: Vec<model::Column> =
             program.inputs.iter().map(|input| column(input).clone()).collect();
-        let size = |column: &model::Column| match column.column_type {
-            ColumnType::Fixed(size) => usize::from(size),
-            _ => 0,
-        };
+        let size = |column: &model::Column| column.column_type.fixed_size().unwrap_or(0);
         let inputs = program.inputs.iter().map(|input| Vector::new(input.kind)).collect();
         let (block, groups) = match &program.yields {
             Yield::Rows(nodes) => {
@@ -322,12 +319,8 @@ impl Machine {
 
     /// Gives a block out, some rows at a time.
     fn give_blocks(&mut self, block: &Block) {
-        let rows = block.rows();
-        let per_row = block.memory_bytes() / rows.max(1) + 1;
-        let step = (BLOCK_BYTES / per_row).clamp(1, self.batch_rows);
-        for from in (0..rows).step_by(step) {
-            self.outputs.push_back(Output::Block(block.slice(from, rows.min(from + step))));
-        }
+        let pieces = block.pieces(self.batch_rows, BLOCK_BYTES);
+        self.outputs.extend(pieces.map(Output::Block));
     }
 }
 

@@ -29,6 +29,11 @@ fn table() -> Table {
         column("day", ColumnType::UInt(4), true),
         column("ratio", ColumnType::Float, true),
     ];
+    table_of(columns)
+}
+
+/// A table of these columns, the first of which is its primary key.
+pub(crate) fn table_of(columns: Vec<Column>) -> Table {
     Table {
         id: TableId(1),
         name: "d.t".into(),

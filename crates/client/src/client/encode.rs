@@ -7,8 +7,8 @@ use std::sync::Arc;
 use model::row::RowError;
 use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef};
 use model::{
-    ClusterState, Column, ColumnId, ColumnType, ErrorCode, Expression, Key, OperationNumber,
-    PartitionId, Refusal, Row, RowLayout, Table, TableId, Value, ValueRef,
+    ClusterState, Column, ColumnId, ErrorCode, Expression, Key, OperationNumber, PartitionId,
+    Refusal, Row, RowLayout, Table, TableId, Value, ValueRef,
 };
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
@@ -234,15 +234,8 @@ pub(super) fn check_filter(table: &Table, filter: Option<&Expression>) -> Result
 /// Whether columns, possibly repeated, can make a row.
 fn fits_a_row<'c>(columns: impl ExactSizeIterator<Item = &'c Column>) -> bool {
     let count = columns.len();
-    let size = |column: &Column| match column.column_type {
-        ColumnType::Int(width) | ColumnType::UInt(width) => usize::from(width),
-        ColumnType::Float => 8,
-        ColumnType::Fixed(size) => usize::from(size),
-        // The end offset.
-        ColumnType::Variable(_) | ColumnType::Text { .. } => 2,
-    };
     // One NULL bit each, rounded up to a byte, and the layout's number.
-    let fixed: usize = columns.map(|column| size(column) + 1).sum();
+    let fixed: usize = columns.map(|column| column.column_type.size_in_fixed_part() + 1).sum();
     count <= COLUMNS_MAX && fixed < usize::from(u16::MAX)
 }
 

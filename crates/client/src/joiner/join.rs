@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use model::{Address, ClusterState, Epoch, ErrorCode, Refusal, Value};
-use vector::{Bad, Block, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys, Yield};
+use vector::{
+    Bad, Block, GROUPS_BYTES_MAX, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys, Yield,
+};
 use wire::{Projection, ScanBatch, ScanRequest, ScanRows, ScanStatus};
 
 use super::Key;
@@ -12,8 +14,6 @@ use crate::request::{ClientRead, ReadKey};
 
 /// Bytes of blocks after which a batch is sent.
 const BATCH_BYTES: usize = 64 << 10;
-/// Bytes of groups after which they are given out and begun anew.
-const GROUPS_BYTES_MAX: usize = 1 << 20;
 
 /// A joined scan of a partition.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Work {
 #[derive(Debug)]
 struct UnderWay {
     keys: LookupKeys,
-    /// What has been found, by the first of the keys of a request.
+    /// What has been found, by request; these are in the order of the keys.
     found: BTreeMap<Token, Option<Vec<Option<Vec<Value>>>>>,
 }
 
@@ -198,10 +198,7 @@ impl Join {
                 Scan::Finished => {
                     self.give_groups();
                     return match self.asked {
-                        true if self.ready_bytes < BATCH_BYTES => {
-                            self.send(key, ScanStatus::Finished)
-                        }
-                        true => self.send(key, ScanStatus::More),
+                        true => self.send(key, ScanStatus::Finished),
                         false => Next::Wait,
                     };
                 }
@@ -247,19 +244,16 @@ impl Join {
 
     /// Makes a block ready, in pieces that fit a batch.
     fn give(&mut self, block: Block) {
-        let (rows, bytes) = (block.rows(), block.memory_bytes());
+        let bytes = block.memory_bytes();
         self.ready_bytes += bytes;
-        if bytes <= BATCH_BYTES {
-            return self.ready.push_back(block);
-        }
-        let step = (BATCH_BYTES / (bytes / rows.max(1) + 1)).max(1);
-        for from in (0..rows).step_by(step) {
-            self.ready.push_back(block.slice(from, rows.min(from + step)));
+        match bytes <= BATCH_BYTES {
+            true => self.ready.push_back(block),
+            false => self.ready.extend(block.pieces(usize::MAX, BATCH_BYTES)),
         }
     }
 
-    /// A batch of what is ready.
-    fn send(&mut self, (scan, partition): Key, status: ScanStatus) -> Next {
+    /// A batch of what is ready. It has this status if nothing is left.
+    fn send(&mut self, (scan, partition): Key, if_last: ScanStatus) -> Next {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
         while bytes < BATCH_BYTES
             && let Some(block) = self.ready.pop_front()
@@ -268,6 +262,7 @@ impl Join {
             blocks.push(block);
         }
         self.ready_bytes = self.ready.iter().map(Block::memory_bytes).sum();
+        let status = if self.ready.is_empty() { if_last } else { ScanStatus::More };
         self.asked = false;
         let examined = std::mem::take(&mut self.examined);
         let rows = ScanRows::default();

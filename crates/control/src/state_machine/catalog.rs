@@ -449,20 +449,15 @@ fn check_columns(columns: &[Column]) -> Result<(), ErrorCode> {
     let mut variable = 0;
     for column in columns {
         check_name(&column.name)?;
-        size += match column.column_type {
-            ColumnType::Int(1 | 2 | 4 | 8) | ColumnType::UInt(1 | 2 | 4 | 8) => {
-                key_size(column.column_type)
-            }
+        match column.column_type {
+            ColumnType::Int(1 | 2 | 4 | 8) | ColumnType::UInt(1 | 2 | 4 | 8) => {}
             ColumnType::Int(_) | ColumnType::UInt(_) | ColumnType::Fixed(0) => {
                 return Err(ErrorCode::BadDefinition);
             }
-            ColumnType::Float => 8,
-            ColumnType::Fixed(size) => usize::from(size),
-            ColumnType::Variable(_) | ColumnType::Text { .. } => {
-                variable += 1;
-                2
-            }
-        };
+            ColumnType::Float | ColumnType::Fixed(_) => {}
+            ColumnType::Variable(_) | ColumnType::Text { .. } => variable += 1,
+        }
+        size += column.column_type.size_in_fixed_part();
         // The key encoder knows which values a type takes; NULL stands for "no default".
         let default = column.default.as_ref();
         if KeyEncoder::new().push(column.column_type, true, default).is_none() {
@@ -486,24 +481,12 @@ fn check_key(
         if key[..at].contains(position) || (column.nullable && !nullable_allowed) {
             return Err(ErrorCode::BadDefinition);
         }
-        size += key_size(column.column_type) + usize::from(column.nullable);
+        size += column.column_type.key_size_max() + usize::from(column.nullable);
     }
     if key.is_empty() || size > KEY_SIZE_MAX {
         return Err(ErrorCode::BadDefinition);
     }
     Ok(key.iter().map(|c| ColumnId(*c)).collect())
-}
-
-/// The most bytes a value of this type takes in an encoded key, see `model::key`.
-fn key_size(column_type: ColumnType) -> usize {
-    match column_type {
-        ColumnType::Int(width) | ColumnType::UInt(width) => usize::from(width),
-        ColumnType::Float => 8,
-        ColumnType::Fixed(size) => usize::from(size),
-        // Each zero byte is escaped to two, and two end the value.
-        ColumnType::Variable(max) => 2 * usize::from(max) + 2,
-        ColumnType::Text { max_bytes, .. } => usize::from(max_bytes) + 2,
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::session::{Ended, Session};
 const TABLE: &str = "sim.bank";
 const BALANCE: ColumnId = ColumnId(1);
 /// The collation that numbers have.
-const BINARY: u16 = 63;
+pub(super) const BINARY: u16 = 63;
 /// What each account begins with.
 pub(crate) const OPENING_BALANCE: i64 = 1_000;
 

@@ -14,6 +14,7 @@ use vector::{
 };
 use wire::{LockMode, Projection};
 
+use super::bank::BINARY;
 use super::{Load, column, create_table, fill, insist, int, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
@@ -117,7 +118,7 @@ async fn look_ahead(
         conditions: program(vec![], Yield::Rows(vec![])),
         matching: Matching::Inner,
     };
-    let count = Aggregate { function: AggregateFunction::Count, node: None, collation: 63 };
+    let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
     let yields = match counts {
         true => Yield::Groups { keys: vec![], aggregates: vec![count] },
         false => Yield::Rows((0..steps + 2).collect()),

@@ -294,7 +294,10 @@ fn check_row_size(columns: &[ColumnDefinition]) -> Result<(), SqlError> {
     if declared + nullable.div_ceil(8) > ROW_SIZE_MAX {
         return Err(error::row_too_large(ROW_SIZE_MAX));
     }
-    let stored: usize = columns.iter().map(|column| stored_size(&column.sql_type)).sum();
+    let stored = |column: &ColumnDefinition| {
+        sqltype::storage::storage_type(&column.sql_type).size_in_fixed_part()
+    };
+    let stored: usize = columns.iter().map(stored).sum();
     match 16 + stored + nullable.div_ceil(8) > model::schema::ROW_SIZE_MAX {
         true => Err(error::row_too_large(model::schema::ROW_SIZE_MAX)),
         false => Ok(()),
@@ -340,16 +343,6 @@ fn packed_size(sql_type: &SqlType) -> usize {
             25..=32 => 4,
             _ => 8,
         },
-    }
-}
-
-/// The bytes that every row of the kernel has for a column.
-fn stored_size(sql_type: &SqlType) -> usize {
-    match sqltype::storage::storage_type(sql_type) {
-        model::ColumnType::Int(size) | model::ColumnType::UInt(size) => usize::from(size),
-        model::ColumnType::Float => 8,
-        model::ColumnType::Fixed(size) => usize::from(size),
-        model::ColumnType::Variable(_) | model::ColumnType::Text { .. } => 2,
     }
 }
 

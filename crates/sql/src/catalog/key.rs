@@ -346,22 +346,11 @@ pub(crate) fn check_held(
     }
 }
 
-/// The most bytes of a value in an encoded key.
-pub(crate) fn encoded_size(column_type: model::ColumnType) -> usize {
-    match column_type {
-        model::ColumnType::Int(size) | model::ColumnType::UInt(size) => usize::from(size),
-        model::ColumnType::Float => 8,
-        model::ColumnType::Fixed(size) => usize::from(size),
-        model::ColumnType::Variable(most) => 2 * usize::from(most) + 2,
-        model::ColumnType::Text { max_bytes, .. } => usize::from(max_bytes) + 2,
-    }
-}
-
 /// The most bytes of an encoded key over these columns; see `model::key`.
 pub(crate) fn kernel_size(columns: &[ColumnDefinition], parts: &[KeyPart]) -> usize {
     let size = |part: &KeyPart| {
         let column = &columns[part.column];
-        let size = encoded_size(sqltype::storage::storage_type(&column.sql_type));
+        let size = sqltype::storage::storage_type(&column.sql_type).key_size_max();
         size + usize::from(column.nullable)
     };
     parts.iter().map(size).sum()

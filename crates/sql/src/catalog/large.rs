@@ -11,7 +11,7 @@ use model::schema::{KEY_SIZE_MAX, ROW_SIZE_MAX};
 use model::{Column, ColumnId, ColumnType, LargeForm, RowLayout, Table, Value};
 use sqltype::{SqlType, TypeKind};
 
-use super::{ColumnDefinition, key};
+use super::ColumnDefinition;
 use crate::large::{REFERENCES, references_size};
 
 /// Most bytes of a large value that lie in its row. A longer one costs a reader one more request,
@@ -47,7 +47,7 @@ pub(crate) fn define(
         .collect();
     let of_key = |position: &u16| columns.get(usize::from(*position));
     let key: usize =
-        distribution_key.iter().filter_map(of_key).map(|c| key::encoded_size(c.column_type)).sum();
+        distribution_key.iter().filter_map(of_key).map(|c| c.column_type.key_size_max()).sum();
     if positions.is_empty() || key + 8 + 4 > KEY_SIZE_MAX {
         return None;
     }
@@ -88,8 +88,7 @@ pub(crate) fn extend(
             large.references
         }
         None => {
-            let of_key =
-                |c: &ColumnId| key::encoded_size(table.columns[usize::from(c.0)].column_type);
+            let of_key = |c: &ColumnId| table.columns[usize::from(c.0)].column_type.key_size_max();
             if table.distribution_key.iter().map(of_key).sum::<usize>() + 8 + 4 > KEY_SIZE_MAX {
                 return None;
             }

@@ -9,6 +9,7 @@
 //! # Not here
 //! Scans (`scan`), packets (`result`), the order of rows that are not direct (`cursor::sort`).
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
@@ -243,7 +244,7 @@ impl<'p> Direct<'p> {
         let Column { at, sql_type, is_text } = self.columns[column];
         match row.get(at) {
             ValueRef::Bytes(text) if is_text => Given::Text(text),
-            value => Given::Datum(datum_of_ref(value, sql_type, run)),
+            value => Given::Datum(Cow::Owned(datum_of_ref(value, sql_type, run))),
         }
     }
 }

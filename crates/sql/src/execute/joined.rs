@@ -21,7 +21,6 @@ use sql_expression::{Expression, Obstacle, ProgramBuilder, ProgramColumn, SqlErr
 use sqltype::SqlType;
 use stdx::Duration;
 use vector::{Block, Input, JoinPlan, KeyPart, LOOKUPS_MAX, Lookup, Matching, Program};
-use wire::Projection;
 
 use crate::execute::columns::{Shape, places_of};
 use crate::execute::key::{KeyValue, key_value};
@@ -100,6 +99,10 @@ fn because<T>(why: &'static str) -> Result<T, Obstacle> {
     Err(Obstacle::because(why))
 }
 
+fn too_large() -> Obstacle {
+    Obstacle::because("the program is too large")
+}
+
 impl<'p> JoinedScan<'p> {
     /// The scan with lookups that an operator is. Of the block's row these places are wanted.
     /// Nothing if the operator is none; an obstacle if data nodes cannot make it.
@@ -167,7 +170,7 @@ impl<'p> JoinedScan<'p> {
         let mut columns: Shape = vec![None; scan.width];
         for place in scan.wanted.iter().map(|at| scan.offset + at) {
             if needed.contains(&place) {
-                builder.give_column(place).ok_or(Obstacle::because("the program is too large"))?;
+                builder.give_column(place).ok_or_else(too_large)?;
                 add_column(&mut columns, place, &all);
             }
         }
@@ -175,8 +178,7 @@ impl<'p> JoinedScan<'p> {
         for (of, join) in lookups {
             made.push(lookup(run, (of, join), (&all, &needed, &others), &mut columns)?);
         }
-        let program = builder.finish().ok_or(Obstacle::because("the program is too large"))?;
-        let program = Arc::new(program);
+        let program = Arc::new(builder.finish().ok_or_else(too_large)?);
         Ok(Self { scan, tables, program, lookups: made, columns, filter, others })
     }
 
@@ -186,7 +188,6 @@ impl<'p> JoinedScan<'p> {
         run: &Run<'_>,
         places: &BTreeSet<usize>,
     ) -> Result<(JoinPlan, Shape), Obstacle> {
-        let too_large = || Obstacle::because("the program is too large");
         let mut builder = self.result(run)?;
         let mut given: Shape = vec![None; self.columns.len()];
         for place in places {
@@ -331,8 +332,7 @@ fn lookup(
     if !left.iter().all(|left| others.iter().any(|other| std::ptr::eq(*other, *left))) {
         return because("a condition has no translation");
     }
-    let too_large = Obstacle::because("the program is too large");
-    let conditions = builder.finish().ok_or(too_large)?;
+    let conditions = builder.finish().ok_or_else(too_large)?;
     let matching = if join.outer { Matching::Left } else { Matching::Inner };
     let (table, version) = (table.id, table.version);
     Ok(Lookup { table, version, index, key, columns: read, conditions, matching })
@@ -421,10 +421,7 @@ impl JoinedRead {
         };
         let plan = Arc::new(plan);
         let snapshot = run.session.read_snapshot(&joined.tables).await.map_err(Stopped::Failed)?;
-        let projection = match scan.kernel_columns() {
-            columns if columns.is_empty() => Projection::Nothing,
-            columns => Projection::Columns(columns),
-        };
+        let projection = scan.projection();
         let spec = |(range, partition_key)| ScanSpec {
             range,
             partition_key,

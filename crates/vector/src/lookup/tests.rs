@@ -1,12 +1,11 @@
 //! Lookups for a handful of rows, played by hand; and plans that make no sense.
 
 use collation::CollationId;
-use model::{
-    Column, ColumnId, Comparison, Description, IndexState, RowLayout, Table, UniqueIndexDef,
-};
+use model::{Column, ColumnId, Comparison, IndexState, Table, UniqueIndexDef};
 
 use super::*;
 use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
+use crate::tests::table_of;
 use crate::vector::Scalar;
 
 const BINARY: u16 = 63;
@@ -21,28 +20,14 @@ fn table() -> Table {
     };
     let text = ColumnType::Text { max_bytes: 4, collation: CollationId::UTF8MB4_0900_AI_CI };
     let columns = vec![column("id", ColumnType::Int(1)), column("name", text)];
-    Table {
-        id: TableId(1),
-        name: "d.t".into(),
-        version: 3,
-        hidden_behind: None,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        columns,
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 1,
-        ordered_indexes: vec![],
-        unique_indexes: vec![UniqueIndexDef {
-            id: IndexId(5),
-            name: "u".into(),
-            columns: vec![ColumnId(1), ColumnId(0)],
-            table: TableId(2),
-            state: IndexState::Online,
-        }],
-        large: None,
-        writes_blocked: false,
-        description: Description::default(),
-    }
+    let unique = UniqueIndexDef {
+        id: IndexId(5),
+        name: "u".into(),
+        columns: vec![ColumnId(1), ColumnId(0)],
+        table: TableId(2),
+        state: IndexState::Online,
+    };
+    Table { version: 3, unique_indexes: vec![unique], ..table_of(columns) }
 }
 
 fn input(place: u16, kind: Kind) -> Input {

@@ -15,7 +15,7 @@ use model::{
     Value,
 };
 
-use super::{hidden_table, key_size, publish, take_id};
+use super::{hidden_table, publish, take_id};
 
 /// Whether columns of a table can be made large. Those from `first` on are new: no row has a value
 /// in them that was stored otherwise.
@@ -59,7 +59,8 @@ pub(super) fn add(state: &mut ClusterState, table: &mut Table, form: &LargeForm)
 
 /// The most bytes of a key of the table of parts: the distribution key, two numbers.
 fn parts_key_size(base: &Table) -> usize {
-    let of_base = |column: &ColumnId| key_size(base.columns[usize::from(column.0)].column_type);
+    let of_base =
+        |column: &ColumnId| base.columns[usize::from(column.0)].column_type.key_size_max();
     base.distribution_key.iter().map(of_base).sum::<usize>() + 8 + 4
 }
 

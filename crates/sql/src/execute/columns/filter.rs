@@ -77,6 +77,19 @@ impl Conditions {
         }
         Ok(Some(kept))
     }
+
+    /// The rows for which they hold.
+    pub(super) async fn keep(
+        &self,
+        run: &mut Run<'_>,
+        batch: ColumnBatch,
+        shape: &Shape,
+    ) -> Result<ColumnBatch, SqlError> {
+        Ok(match self.select(run, &batch, shape).await? {
+            Some(places) => batch.gather(&places, shape),
+            None => batch,
+        })
+    }
 }
 
 impl<'p> FilterCursor<'p> {
@@ -101,10 +114,6 @@ impl<'p> FilterCursor<'p> {
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         let Some(batch) = self.input.next(run).await? else { return Ok(None) };
-        let shape = self.input.shape();
-        Ok(Some(match self.conditions.select(run, &batch, shape).await? {
-            Some(places) => batch.gather(&places, shape),
-            None => batch,
-        }))
+        Ok(Some(self.conditions.keep(run, batch, self.input.shape()).await?))
     }
 }

@@ -56,10 +56,7 @@ impl<'p> JoinedCursor<'p> {
         let mut given = block.into_columns().into_iter().map(Rc::new);
         let columns = self.shape.iter().map(|column| column.as_ref().and_then(|_| given.next()));
         let batch = ColumnBatch::new(rows, columns.collect());
-        Ok(Some(match self.others.select(run, &batch, &self.shape).await? {
-            Some(places) => batch.gather(&places, &self.shape),
-            None => batch,
-        }))
+        Ok(Some(self.others.keep(run, batch, &self.shape).await?))
     }
 }
 

@@ -64,10 +64,7 @@ impl<'p> ScanCursor<'p> {
                 columns[*place] = Some(Rc::new(vector));
             }
             let batch = ColumnBatch::new(rows, columns);
-            return Ok(Some(match self.others.select(run, &batch, &self.shape).await? {
-                Some(places) => batch.gather(&places, &self.shape),
-                None => batch,
-            }));
+            return Ok(Some(self.others.keep(run, batch, &self.shape).await?));
         }
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
