@@ -4,6 +4,7 @@ A `Server` is one or more processes that end with it, in a directory of its own,
 """
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -16,11 +17,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120
 
 
+# Given to servers that may not listen there yet.
+given_ports = set()
+
+
 def free_port():
-    """A TCP port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port of the loopback address that nobody listens on, and that was not given before."""
+    while True:
+        # Below those that the kernel gives to connections, which servers that are being started make.
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            if port not in given_ports and probe.connect_ex(("127.0.0.1", port)) != 0:
+                given_ports.add(port)
+                return port
 
 
 def cpu_of(pid):
@@ -65,6 +74,8 @@ class Server:
     def __init__(self, name, directory):
         self.name, self.directory = name, Path(directory)
         self.socket = self.directory / "sock"
+        # Of TCP, on the loopback address; not every server listens there.
+        self.port = free_port()
         self.processes = []
         self.directory.mkdir(parents=True, exist_ok=True)
 
@@ -87,7 +98,7 @@ class Server:
 
     def sql(self, statement, database=""):
         """What the client prints, or None if it fails."""
-        client = ["mysql", "--no-defaults", "--user=root", f"--socket={self.socket}", "--batch", "--local-infile=1"]
+        client = ["mysql", "--no-defaults", "--user=root", f"--socket={self.socket}", "--batch", "--local-infile=1", "--connect-timeout=10"]
         done = subprocess.run([*client, "-e", statement, *([database] if database else [])], capture_output=True, text=True)
         self.complaint = done.stderr.strip()
         return done.stdout if done.returncode == 0 else None
@@ -119,7 +130,7 @@ class NinesDev(Server):
 
     def __init__(self, name, directory, binary, memory="1G"):
         super().__init__(name, directory)
-        self.launch([binary, "dev", "--port=0", f"--socket={self.socket}", f"--data-memory={memory}"])
+        self.launch([binary, "dev", f"--port={self.port}", f"--socket={self.socket}", f"--data-memory={memory}"])
         self.wait()
 
 
@@ -129,12 +140,12 @@ class NinesProcesses(Server):
     def __init__(self, name, directory, binary, memory="1G"):
         super().__init__(name, directory)
         self.http = free_port()
-        for command in cluster_commands(binary, self.directory, self.socket, memory, self.http):
+        for command in cluster_commands(binary, self.directory, self.socket, memory, self.http, self.port):
             self.launch(command)
         self.wait()
 
 
-def cluster_commands(binary, directory, path, memory, http):
+def cluster_commands(binary, directory, path, memory, http, sql_port):
     """Writes the configuration of a cluster of separate processes; the commands that start them."""
     management, data = free_port(), [free_port(), free_port()]
     lines = [
@@ -150,7 +161,7 @@ def cluster_commands(binary, directory, path, memory, http):
     return [
         [binary, "management", "-f", str(config), "--node-id=49"],
         *([binary, "data", "-c", connect, f"--node-id={node}"] for node in (1, 2)),
-        [binary, "sql", "-c", connect, "--node-id=151", f"--port={free_port()}", f"--socket={path}"],
+        [binary, "sql", "-c", connect, "--node-id=151", f"--port={sql_port}", f"--socket={path}"],
     ]
 
 
@@ -173,7 +184,9 @@ class MariaDB(Server):
 
     def __init__(self, name, directory, memory="1G"):
         super().__init__(name, directory)
-        self.launch(mariadb_command(self.directory, self.socket, memory, ["--skip-networking", "--skip-log-bin"]))
+        self.launch(mariadb_command(self.directory, self.socket, memory, [
+            "--skip-log-bin", f"--port={self.port}", "--bind-address=127.0.0.1",
+        ]))
         self.wait()
 
 
@@ -189,9 +202,10 @@ class Galera(Server):
             home = self.directory / f"node{node}"
             home.mkdir()
             path = self.socket if node == 0 else home / "sock"
+            port = self.port if node == 0 else free_port()
             peers = "" if node == 0 else f"127.0.0.1:{ports[0]}"
             self.launch(mariadb_command(home, path, memory, [
-                "--skip-networking=0", f"--port={free_port()}", "--bind-address=127.0.0.1", "--wsrep-on=ON", f"--wsrep-provider={self.PROVIDER}",
+                "--skip-networking=0", f"--port={port}", "--bind-address=127.0.0.1", "--wsrep-on=ON", f"--wsrep-provider={self.PROVIDER}",
                 "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", f"--wsrep-cluster-address=gcomm://{peers}",
                 "--wsrep-node-address=127.0.0.1", f"--wsrep-node-name=n{node}", "--wsrep-sst-method=rsync",
                 f"--wsrep-sst-receive-address=127.0.0.1:{free_port()}",

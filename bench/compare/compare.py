@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Nines beside its peers on this machine: the same load on each, in turns, several rounds.
 
-    cargo build --release -p nines -p bench
-    cargo xtask bench compare                       # or: python3 bench/compare/compare.py
+    cargo xtask bench compare                       # builds what it needs; or by hand: python3 bench/compare/compare.py
 
-Systems: `nines` (two replicas, one process), `processes` (two replicas, four processes), `mariadb` (InnoDB, one copy),
-`galera` (two nodes of it), `redis` and `echo`, a server that does nothing: floors. All are asked over Unix sockets by
-clients on the same machine; logs are flushed once a second at most. What counts is server CPU per operation, user and
+Systems: `nines` (two replicas, one process), `large` (the same with eight times the rows), `processes` (two replicas, four
+processes), `mariadb` (InnoDB, one copy), `galera` (two nodes of it), `redis` and `echo`, a server that does nothing: floors.
+All are asked over Unix sockets, by YCSB over TCP, by clients on the same machine; logs are flushed once a second at most. What counts is server CPU per operation, user and
 system apart, of all processes of a system, from /proc: on a shared machine it is the stable figure. Medians of the rounds.
 """
 
@@ -28,23 +27,28 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
 
+import budgets  # noqa: E402
 import plot  # noqa: E402
 import servers  # noqa: E402
+import tpcc  # noqa: E402
+from ycsb import core as ycsb  # noqa: E402
 
 OLTP = [
     "oltp_point_select", "oltp_read_only", "oltp_update_non_index", "oltp_update_index", "oltp_read_write", "oltp_write_only",
     "select_random_points", "select_random_ranges", "oltp_insert", "oltp_delete",
 ]
-YCSB = [f"ycsb_{mix}" for mix in "ABCDEF"]
+YCSB = [f"ycsb_{mix}" for mix in ycsb.MIXES]
 VALUES = {"values_1k": 1 << 10, "values_64k": 64 << 10}
 BULK = ["bulk_insert", "load_data", "one_commit", "many_commits"]
-WORKLOADS = [*OLTP, "update64", *YCSB, *VALUES, *BULK]
-SYSTEMS = ["nines", "processes", "mariadb", "galera", "redis", "echo"]
+WORKLOADS = [*OLTP, "update64", *YCSB, "tpcc", *VALUES, *BULK]
+SYSTEMS = ["nines", "large", "processes", "mariadb", "galera", "redis", "echo"]
+# Rows of `large` for each of the others'.
+LARGER = 8
 REDIS = {"oltp_point_select": ["-t", "get"], "update64": ["-t", "set", "-d", "64"]}
 # Rows of a bulk load, by how much a server does at a time: ticks of 10 ms are what processor time is counted in.
 BULK_ROWS = {"bulk_insert": 100_000, "load_data": 100_000, "one_commit": 10_000, "many_commits": 10_000}
 
-# An operation is an event of the script, for a bulk load a row. Rates per second, times in milliseconds and microseconds.
+# An operation is an event of the script, one of YCSB's, a New-Order and what goes with it, a row of a bulk load. Rates per second, times in milliseconds and microseconds.
 Result = namedtuple("Result", "rate p50 p95 p99 user system client")
 
 
@@ -55,7 +59,7 @@ class Failed(Exception):
 def start(name, options, base):
     """Starts a system."""
     directory = Path(base) / name
-    if name == "nines":
+    if name in ("nines", "large"):
         return servers.NinesDev(name, directory, options.nines, options.memory)
     if name == "processes":
         return servers.NinesProcesses(name, directory, options.nines, options.memory)
@@ -82,43 +86,77 @@ def sysbench(server, options, script, action, threads=1, seconds=1, more=()):
     return done.stdout
 
 
-def arguments(options, workload):
+def rows_of(server, options):
+    """Rows of each of sysbench's tables."""
+    return options.rows * (LARGER if server.name == "large" else 1)
+
+
+def arguments(server, options, workload):
     """The script of a workload, and its options."""
     if workload in VALUES:
         return "values", [f"--table-size={max(options.rows // 100, 10)}", f"--bytes={VALUES[workload]}"]
-    if workload in YCSB:
-        return "ycsb", [f"--table-size={options.rows}", f"--mix={workload[-1]}"]
-    return workload, [f"--tables={options.tables}", f"--table-size={options.rows}", "--db-ps-mode=auto"]
+    return workload, [f"--tables={options.tables}", f"--table-size={rows_of(server, options)}", "--db-ps-mode=auto"]
 
 
-def timed(server, operations, work):
-    """Runs `work`, which does so many operations or says how many."""
+def timed(server, work):
+    """Runs `work`, which says how many operations it did and what their percentiles were."""
     before, mine, began = server.cpu(), resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = work()
+    count, times = work()
     seconds = time.monotonic() - began
     after, ours = server.cpu(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    count, text = (operations, "") if operations else done
+    if count == 0:
+        raise Failed("no operation has ended")
     client = ours.ru_utime + ours.ru_stime - mine.ru_utime - mine.ru_stime
-    buckets = [(float(value), int(many)) for value, many in re.findall(r"^ *([0-9.]+) \|\**\s+(\d+)$", text, re.M)]
-    times = servers.percentiles(buckets, [0.5, 0.95, 0.99]) if buckets else [None] * 3
     micro = [(b - a) / count * 1e6 for a, b in zip(before, after)]
     return Result(count / seconds, *times, *micro, client / count * 1e6)
 
 
 def run_sysbench(server, options, workload, threads):
     """A workload that is a script."""
-    script, more = arguments(options, workload)
+    script, more = arguments(server, options, workload)
 
     def work(seconds=options.seconds):
         text = sysbench(server, options, script, "run", threads, seconds, more)
-        count = int(re.search(r"^\s+transactions:\s+(\d+)", text, re.M)[1])
-        if count == 0:
-            raise Failed("no operation has ended")
-        return count, text
+        buckets = [(float(value), int(many)) for value, many in re.findall(r"^ *([0-9.]+) \|\**\s+(\d+)$", text, re.M)]
+        return int(re.search(r"^\s+transactions:\s+(\d+)", text, re.M)[1]), servers.percentiles(buckets, [0.5, 0.95, 0.99])
 
     # Caches and tables of statements fill before anything is measured.
     work(1)
-    return timed(server, None, work)
+    return timed(server, work)
+
+
+def run_ycsb(server, options, workload, threads):
+    """A core workload of YCSB."""
+
+    def work(seconds=options.seconds):
+        count, times, wrong = ycsb.run(options.ycsb, server, workload[-1], threads, seconds)
+        if wrong:
+            raise Failed(wrong[:200])
+        return count, times
+
+    if not hasattr(server, "ycsb_rows") and (wrong := ycsb.fill(options.ycsb, server, options.rows)):
+        raise Failed(wrong[:200])
+    return timed(server, work)
+
+
+def run_tpcc(server, options, threads):
+    """TPC-C's mix, and afterwards its consistency."""
+
+    def work(seconds=options.seconds):
+        count, times, wrong = tpcc.run(options.tpcc, server, threads, seconds)
+        if wrong:
+            raise Failed(wrong[:200])
+        return count, times
+
+    if not hasattr(server, "has_tpcc"):
+        if wrong := tpcc.fill(options.tpcc, server):
+            raise Failed(wrong[:200])
+        server.has_tpcc = True
+    work(1)
+    result = timed(server, work)
+    if wrong := tpcc.check(options.tpcc, server):
+        raise Failed(wrong[:200])
+    return result
 
 
 def run_redis(server, options, workload, threads):
@@ -130,10 +168,9 @@ def run_redis(server, options, workload, threads):
         return text.splitlines()[-1].replace('"', "").split(",")
 
     rate = float(work(20_000)[1])
-    count, line = max(int(rate * options.seconds), 1_000), []
-    result = timed(server, count, lambda: line.extend(work(count)))
+    count = max(int(rate * options.seconds), 1_000)
     # test, rps, average, min, p50, p95, p99, max
-    return result._replace(p50=float(line[4]), p95=float(line[5]), p99=float(line[6]))
+    return timed(server, lambda: (count, [float(field) for field in work(count)[4:7]]))
 
 
 def run_bulk(server, options, workload):
@@ -162,8 +199,9 @@ def run_bulk(server, options, workload):
             done = subprocess.run(command, stdin=statements, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(done.stderr.strip()[:200])
+        return count, [None] * 3
 
-    result = timed(server, count, work)
+    result = timed(server, work)
     if (server.sql("SELECT COUNT(*) FROM bulk", "sbtest") or "").split()[-1:] != [str(count)]:
         raise Failed("rows are missing")
     return result
@@ -181,11 +219,8 @@ def fill(server, options):
     if server.sql("CREATE DATABASE sbtest") is None:
         raise SystemExit(f"{server.name}: {server.complaint}")
     before = server.memory()
-    sysbench(server, options, "oltp_read_write", "prepare", options.tables, more=arguments(options, "oltp_read_write")[1])
-    grown = (server.memory() - before) / (options.tables * options.rows)
-    if any(workload in YCSB for workload in options.workloads):
-        sysbench(server, options, "ycsb", "prepare", more=[f"--table-size={options.rows}"])
-    return grown
+    sysbench(server, options, "oltp_read_write", "prepare", options.tables, more=arguments(server, options, "oltp_read_write")[1])
+    return (server.memory() - before) / (options.tables * rows_of(server, options))
 
 
 def measure(server, options, workload, threads):
@@ -194,17 +229,30 @@ def measure(server, options, workload, threads):
         return run_redis(server, options, workload, threads)
     if workload in BULK:
         return run_bulk(server, options, workload)
+    if workload in YCSB:
+        return run_ycsb(server, options, workload, threads)
+    if workload == "tpcc":
+        return run_tpcc(server, options, threads)
     if workload in VALUES and server.name != "echo":
         if server.sql("DROP TABLE IF EXISTS large_values", "sbtest") is None:
             raise Failed(server.complaint)
-        script, more = arguments(options, workload)
+        script, more = arguments(server, options, workload)
         sysbench(server, options, script, "prepare", more=more)
     return run_sysbench(server, options, workload, threads)
 
 
 def can(system, workload):
     """Whether the workload means something to the system."""
-    return not (system == "redis" and workload not in REDIS or system == "echo" and workload in BULK)
+    answers_rows = system not in ("echo", "redis")
+    of_tables = workload in [*BULK, *YCSB, "tpcc"]
+    if system == "large":
+        return workload in OLTP
+    return answers_rows or (workload in REDIS if system == "redis" else not of_tables)
+
+
+def clients_of(workload, options):
+    """With how many clients a workload is run."""
+    return [1] if workload in BULK else tpcc.CLIENTS if workload == "tpcc" else options.clients
 
 
 def compare(all_servers, options):
@@ -212,7 +260,7 @@ def compare(all_servers, options):
     results, refused = {}, {}
     for turn in range(options.rounds):
         for workload in options.workloads:
-            for threads in [1] if workload in BULK else options.clients:
+            for threads in clients_of(workload, options):
                 for server in all_servers:
                     key = (workload, threads, server.name)
                     if not can(server.name, workload) or key in refused:
@@ -280,6 +328,8 @@ def options_of(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nines", default=str(target / "nines"), help="the server's binary")
     parser.add_argument("--echo", default=str(target / "echo"), help="the binary of the server that does nothing")
+    parser.add_argument("--tpcc", default=str(target / "tpcc"), help="the binary of TPC-C's driver")
+    parser.add_argument("--ycsb", default="", help="the folder of YCSB's jars and of our binding's classes")
     parser.add_argument("--quick", action="store_true", help="some minutes: few workloads, 1 and 8 clients, one short round")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS, metavar="SYSTEM", help=", ".join(SYSTEMS))
@@ -287,7 +337,7 @@ def options_of(argv):
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, help="of each measurement")
     parser.add_argument("--tables", type=int, default=2)
-    parser.add_argument("--rows", type=int, help="rows of each table; 500000 to 2000000 tell whether costs stay flat")
+    parser.add_argument("--rows", type=int, help="rows of each table")
     parser.add_argument("--memory", default="2G", help="for data: of each data node, of InnoDB's buffer pool")
     parser.add_argument("--out", type=Path, default=Path("compare"), help="folder of the table and the plot")
     options = parser.parse_args(argv)
@@ -310,6 +360,8 @@ def needs(options):
         programs.update({"redis-server": "redis-server", "redis-benchmark": "redis-tools"})
     if "galera" in peers:
         programs["rsync"] = "rsync"
+    if set(options.workloads) & set(YCSB):
+        programs["java"] = "default-jre-headless"
     missing = {package for program, package in programs.items() if not shutil.which(program)}
     if "galera" in peers and not Path(servers.Galera.PROVIDER).exists():
         missing.add("galera-4")
@@ -321,9 +373,13 @@ def main():
     if missing := needs(options):
         sys.exit("programs are missing; install them with\n  "
                  f"sudo apt-get install --no-install-recommends {' '.join(missing)}")
-    for binary in [options.nines] * bool({"nines", "processes"} & set(options.systems)) + [options.echo] * ("echo" in options.systems):
+    binaries = {options.nines: {"nines", "large", "processes"} & set(options.systems), options.echo: "echo" in options.systems,
+                options.tpcc: "tpcc" in options.workloads}
+    for binary in [binary for binary, wanted in binaries.items() if wanted]:
         if not shutil.which(binary):
-            sys.exit(f"{binary} is missing: cargo build --release -p nines -p bench")
+            sys.exit(f"{binary} is missing: cargo build --release -p nines -p bench -p tpcc")
+    if set(options.workloads) & set(YCSB) and not Path(options.ycsb, "classes").is_dir():
+        sys.exit("--ycsb must name the folder that `cargo xtask bench compare` has made")
     machine, running = facts(options), []
     with tempfile.TemporaryDirectory(prefix="nines-compare-") as base:
         try:
@@ -336,7 +392,7 @@ def main():
             for server in running:
                 server.stop()
     options.out.mkdir(parents=True, exist_ok=True)
-    text = f"{machine}\n\n{table(results, refused, memory, options)}\n"
+    text = f"{machine}\n\n{table(results, refused, memory, options)}\n\n{budgets.table(results, memory)}\n"
     (options.out / "compare.md").write_text(text)
     (options.out / "compare.svg").write_text(plot.bars(results, options.workloads, SYSTEMS, machine))
     print(text)

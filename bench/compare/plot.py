@@ -3,7 +3,7 @@
 from xml.sax.saxutils import escape
 
 COLOURS = {
-    "nines": "#0b7285", "processes": "#66b2c0", "mariadb": "#c92a2a", "galera": "#e8853d", "redis": "#868e96", "echo": "#ced4da",
+    "nines": "#0b7285", "large": "#3b8ea5", "processes": "#66b2c0", "mariadb": "#c92a2a", "galera": "#e8853d", "redis": "#868e96", "echo": "#ced4da",
 }
 WIDTH, LABEL, BAR, GAP = 760, 250, 12, 14
 

@@ -197,7 +197,7 @@ class Nines(Server):
         self.http = servers.free_port()
         self.separate = processes
         if processes:
-            for command in servers.cluster_commands(binary, directory, self.socket, memory, self.http):
+            for command in servers.cluster_commands(binary, directory, self.socket, memory, self.http, servers.free_port()):
                 self.launch(command)
         else:
             self.launch([

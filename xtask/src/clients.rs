@@ -10,6 +10,8 @@
 //! # Failure
 //! What cannot be installed is named, with the command that does it.
 
+mod jars;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +47,7 @@ const NEEDS: [Need; 16] = [
 ];
 
 /// What `cargo xtask bench compare` starts and runs.
-const PEERS: [Need; 8] = [
+const PEERS: [Need; 10] = [
     Need { found: || in_path("sysbench"), package: "sysbench" },
     Need { found: || in_path("mysql"), package: "mariadb-client" },
     Need { found: || in_path("mariadb-install-db"), package: "mariadb-server" },
@@ -54,11 +56,9 @@ const PEERS: [Need; 8] = [
     Need { found: || in_path("redis-server"), package: "redis-server" },
     Need { found: || in_path("redis-benchmark"), package: "redis-tools" },
     Need { found: || in_path("python3"), package: "python3" },
+    Need { found: || in_path("curl"), package: "curl" },
+    Need { found: || in_path("java") && in_path("javac"), package: "default-jdk-headless" },
 ];
-
-const JAR_URL: &str = "https://repo1.maven.org/maven2/com/mysql/mysql-connector-j/9.1.0/\
-                       mysql-connector-j-9.1.0.jar";
-const JAR_SHA256: &str = "8776e2ebc46072c9a47ea59d98298c4273bd9f16a7b26b5dfa4744535aa26c62";
 
 /// Where the drivers are: the tests compute the same when they are run by hand.
 pub(crate) fn folder(root: &Path, get: impl Fn(&str) -> Option<String>) -> PathBuf {
@@ -77,14 +77,17 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     drivers_of_python(&sources, &folder.join("python"))?;
     driver_of_node(&sources.join("node"), &folder.join("node"))?;
     driver_of_go(&sources.join("go"), &folder.join("go"))?;
-    driver_of_java(&folder.join("java"))?;
+    jars::driver(&folder.join("java"))?;
     println!("clients are installed; drivers are in {}", folder.display());
     Ok(())
 }
 
-/// Installs the servers that Nines is compared with, and what asks them.
-pub(crate) fn install_peers() -> Result<(), String> {
-    packages(&PEERS, "the comparison with other servers")
+/// Installs the servers that Nines is compared with, and what asks them; the folder of YCSB.
+pub(crate) fn install_peers(root: &Path) -> Result<PathBuf, String> {
+    packages(&PEERS, "the comparison with other servers")?;
+    let ycsb = folder(root, |key| env::var(key).ok()).join("ycsb");
+    jars::ycsb(&root.join("bench/compare/ycsb/MySqlBinding.java"), &ycsb)?;
+    Ok(ycsb)
 }
 
 /// Installs what is missing of `needs`; `who` needs it.
@@ -185,22 +188,6 @@ fn driver_of_go(sources: &Path, folder: &Path) -> Result<(), String> {
         let mut go = command("go", &["build", "-mod=readonly", "-o"]);
         go.arg(folder.join("connector")).arg(".").current_dir(sources);
         run(go)
-    })
-}
-
-fn driver_of_java(folder: &Path) -> Result<(), String> {
-    once(folder, &[], JAR_SHA256, || {
-        let jar = folder.join("mysql-connector-j.jar");
-        let mut curl = command("curl", &["--fail", "--silent", "--show-error", "--location"]);
-        curl.args(["--retry", "3", "--output"]).arg(&jar).arg(JAR_URL);
-        run(curl)?;
-        let mut sum = Command::new("sha256sum");
-        sum.arg(&jar);
-        let found = output(sum);
-        if found.starts_with(JAR_SHA256) {
-            return Ok(());
-        }
-        Err(format!("{JAR_URL} is not what it was: its SHA-256 is not {JAR_SHA256}"))
     })
 }
 

@@ -15,19 +15,24 @@ const SCRIPT: &str = "bench/compare/compare.py";
 
 /// Installs the peers, builds the server, measures.
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
-    clients::install_peers()?;
+    let ycsb = clients::install_peers(&workspace.root)?;
     let given = |name: &str| args.iter().any(|arg| arg.split('=').next() == Some(name));
-    if !given("--nines") || !given("--echo") {
-        let build = ["build", "--release", "-p", "nines", "-p", "bench"];
+    let programs = ["nines", "echo", "tpcc"];
+    if !programs.iter().all(|program| given(&format!("--{program}"))) {
+        let build = ["build", "--release", "-p", "nines", "-p", "bench", "-p", "tpcc"];
         passed(&workspace.root, Command::new(cargo()).args(build))?;
     }
     let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
     let mut script = Command::new("python3");
     script.arg(SCRIPT).args(args);
-    for (option, program) in [("--nines", "nines"), ("--echo", "echo")] {
-        if !given(option) {
+    for program in programs {
+        let option = format!("--{program}");
+        if !given(&option) {
             script.arg(option).arg(release.join("release").join(program));
         }
+    }
+    if !given("--ycsb") {
+        script.arg("--ycsb").arg(ycsb);
     }
     passed(&workspace.root, &mut script)?;
     Ok(ExitCode::SUCCESS)
