@@ -117,6 +117,10 @@ pub struct ScanRequest {
     /// come of one that does not know of joins.
     #[codec(since = 7)]
     pub join: Option<Arc<JoinPlan>>,
+    /// Rows of a batch, at most, when fewer are wanted than the participant would send: of many
+    /// partitions that are merged to some rows each brings a part of them.
+    #[codec(since = 8)]
+    pub batch_rows: Option<u32>,
 }
 
 /// One row of a scan; [`ScanRows`] are many.

@@ -53,6 +53,7 @@ struct Opened {
     source: ScanSource,
     decoder: Arc<RowDecoder>,
     transaction: Option<(TransactionId, CoordinatorRef)>,
+    batch_rows: Option<u32>,
 }
 
 impl ScanCall {
@@ -491,14 +492,24 @@ fn plan(
 ) -> Result<(Opened, VecDeque<PartitionId>), Refusal> {
     let table = encode::table_of(cluster, spec.table)?;
     encode::check_filter(table, spec.filter.as_ref())?;
+    let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
+    let ordered = matches!(spec.range, ScanRange::Index { order: Some(_), .. });
     let opened = Opened {
         table_version: table.version,
         source: encode::scan_source(table, &spec.range)?,
         decoder: Arc::new(RowDecoder::new(table, &spec.projection)?),
         transaction: None,
+        batch_rows: spec.limit.filter(|_| ordered).map(|limit| share(limit, partitions.len())),
     };
-    let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
     Ok((opened, partitions.into()))
+}
+
+/// Rows of a batch when so many are wanted of so many partitions, merged by their order: a part for
+/// each and some more, as rows are not spread evenly. Whoever brings too few is asked again.
+fn share(limit: u64, partitions: usize) -> u32 {
+    let even = limit.div_ceil(partitions.max(1) as u64);
+    let more = if partitions > 1 { 2 * even.isqrt() + 1 } else { 0 };
+    u32::try_from(even + more).unwrap_or(u32::MAX)
 }
 
 /// What a batch is counted as.
@@ -535,6 +546,7 @@ fn request(
         chain: wire::Chain::EMPTY,
         program: spec.program.clone(),
         join: spec.join.clone(),
+        batch_rows: opened.batch_rows,
     }
 }
 
@@ -559,5 +571,16 @@ fn open_again(cluster: &ClusterState, spec: &ScanSpec, code: ErrorCode) -> bool 
         },
         ErrorCode::ScanAborted | ErrorCode::ScanLimit => true,
         code => begin_elsewhere(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn a_share_is_a_part_of_the_rows_and_some_more() {
+        assert_eq!([share(50, 1), share(50, 4), share(50, 64), share(1, 4)], [50, 20, 4, 4]);
+        assert_eq!([share(0, 4), share(7, 0), share(u64::MAX, 1)], [1, 7, u32::MAX]);
     }
 }

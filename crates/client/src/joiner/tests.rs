@@ -79,6 +79,7 @@ fn request(join: Option<JoinPlan>) -> ScanMessage {
         chain: Chain::EMPTY,
         program: Some(Arc::new(program(&[0, 2]))),
         join: join.map(Arc::new),
+        batch_rows: None,
     }))
 }
 

@@ -545,6 +545,7 @@ impl Scan {
     }
 
     fn is_full(&self, batch_rows: u32) -> bool {
+        let batch_rows = self.request.batch_rows.map_or(batch_rows, |rows| rows.min(batch_rows));
         self.rows.len() >= batch_rows.max(1) as usize || self.row_bytes >= BATCH_BYTES_MAX
     }
 

@@ -173,6 +173,17 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
         }
         assert_eq!(rows.len() as i64, 2 * ROWS, "{} by its ordered index", definition.name);
         assert!(rows.is_sorted_by_key(|row| super::int(&row[1])), "in the order of the index");
+        let first = ScanSpec {
+            limit: Some(ROWS as u64),
+            ..ScanSpec::index(table, index.id, ScanOrder::Descending)
+        };
+        let first = session.scan(first).await?;
+        if session.generation() != generation {
+            return Ok(());
+        }
+        let of = |row: &Vec<Value>| super::int(&row[1]);
+        let last = rows.iter().rev().map(of).take(ROWS as usize);
+        assert!(first.iter().map(of).eq(last), "the first rows of {}", definition.name);
     }
     if let Some(index) = definition.unique_indexes.first()
         && index.state == IndexState::Online

@@ -514,7 +514,8 @@ fn is_open(end: &IndexBound) -> bool {
 struct Ends {
     low: IndexBound,
     high: IndexBound,
-    /// Rows in between, and no others, are what the range of the path says.
+    /// Rows in between, and no others, are what the range of the path says. What is compared with
+    /// the beginning of a column's sort key alone is not.
     exact: bool,
 }
 
@@ -543,10 +544,10 @@ fn locate_range(
     let fixed = equal.len();
     let mut low = IndexBound::including(equal);
     let mut high = low.clone();
-    let mut exact = fixed == range.equal.len();
-    if !exact {
-        return Ok(Some(Ends { low, high, exact }));
+    if fixed < range.equal.len() {
+        return Ok(Some(Ends { low, high, exact: false }));
     }
+    let mut exact = (0..fixed).all(|at| cut_of(column_of(at)).is_none());
     for (end, given) in [(&mut low, &range.low), (&mut high, &range.high)] {
         let Some((expression, inclusive)) = given else { continue };
         if expression.eval(row, &mut run.context)?.is_null() {
@@ -558,7 +559,9 @@ fn locate_range(
             KeyValue::Exact(value) => {
                 end.values.push(value);
                 // What is greater may have the same beginning.
-                end.inclusive = *inclusive || cut_of(column).is_some();
+                let is_cut = cut_of(column).is_some();
+                end.inclusive = *inclusive || is_cut;
+                exact &= !is_cut;
             }
             KeyValue::NoMatch | KeyValue::Unusable => exact = false,
         }

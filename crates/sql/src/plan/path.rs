@@ -85,10 +85,10 @@ pub(crate) struct Target<'a> {
 /// The best path for rows that meet `conditions`.
 pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
     let mut facts: Vec<(usize, Fact)> = Vec::new();
-    let mut all_said = true;
+    let mut as_stored = true;
     for condition in conditions {
         let of_condition = facts_of(target, condition);
-        all_said &= !of_condition.is_empty();
+        as_stored &= compares_as_stored(target, condition, &of_condition);
         facts.extend(of_condition);
     }
     let mut best = Priced::new(AccessPath::Full, ROWS_UNKNOWN);
@@ -105,8 +105,7 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         }
     }
     best.usable = usable;
-    best.covered = all_said
-        && are_integers(conditions)
+    best.covered = as_stored
         && match &best.path {
             AccessPath::Ranges { columns, ranges, .. } if ranges.len() == 1 => {
                 covers(columns, &ranges[0], &facts)
@@ -116,14 +115,29 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
     best
 }
 
-/// Whether conditions compare whole numbers, and nothing else: what is between two keys is then
-/// what compares so, without any doubt.
-fn are_integers(conditions: &[Expression]) -> bool {
-    conditions.iter().all(|condition| match &condition.node {
-        Node::Compare(compare) => compare.comparison == Comparison::Int,
-        Node::Between(between) => between.comparisons == [Comparison::Int; 2],
+/// Whether a condition compares one column, and in the order that an index of it has: what is
+/// between two keys is then what compares so, without any doubt. `facts` are all it says.
+fn compares_as_stored(
+    target: &Target<'_>,
+    condition: &Expression,
+    facts: &[(usize, Fact)],
+) -> bool {
+    let [(column, _), ..] = facts else { return false };
+    let kind = &target.definition.columns[*column].sql_type.kind;
+    let like_index = |comparison: &Comparison| match comparison {
+        Comparison::Int => true,
+        Comparison::Decimal => kind.is_integer() || *kind == TypeKind::Decimal,
+        // The facts are of a column with this collation.
+        Comparison::Text(_) => kind.is_text(),
+        Comparison::DateTime => matches!(kind, TypeKind::Date | TypeKind::DateTime),
+        // Two zeros are equal and have two keys.
+        Comparison::Double | Comparison::Time | Comparison::Json => false,
+    };
+    match &condition.node {
+        Node::Compare(compare) => facts.len() == 1 && like_index(&compare.comparison),
+        Node::Between(between) => between.comparisons.iter().all(like_index),
         _ => false,
-    })
+    }
 }
 
 /// Whether the facts are those of the range, each once. Every condition has given one or two.

@@ -181,6 +181,8 @@ fn a_limit_ends_the_scan_and_closes_its_streams() {
     let mut sim = Sim::new();
     let (_, opened) = sim.scan(ScanSpec { limit: Some(3), ..ScanSpec::heap(BASE) });
     assert!(opened.iter().all(|open| open.request.limit == Some(3)));
+    // Streams that are not merged are not held back for one another.
+    assert!(opened.iter().all(|open| open.request.batch_rows.is_none()));
     sim.batch(&opened[0], &[1, 2, 3], ScanStatus::More);
     assert_eq!(sim.rows(), (vec![1, 2, 3], true));
     assert_eq!(sim.closed().len(), 4);

@@ -30,6 +30,7 @@ fn heap(number: u64) -> ScanRequest {
         limit: None,
         program: None,
         join: None,
+        batch_rows: None,
         chain: Chain::EMPTY,
     }
 }
@@ -143,6 +144,19 @@ fn heap_and_index_scans_return_every_row_in_batches() {
         world.scan(ScanRequest { source, ..heap(5) }).unwrap().iter().map(|r| r.1).collect();
     assert_eq!(in_range, [96, 96, 96, 97, 97, 97]);
     assert_eq!(world.open_scans(), 0);
+}
+
+#[test]
+fn a_batch_has_as_many_rows_as_are_asked_for_and_no_more_than_are_sent() {
+    let mut world = World::with(1, |config| config.scan_batch_rows = 5);
+    world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
+    for (asked, sent) in [(Some(3), 3), (Some(7), 5), (Some(0), 1), (None, 5)] {
+        let request = ScanRequest { batch_rows: asked, ..by_index(1, ScanOrder::Ascending) };
+        assert_eq!(world.open(request.clone()).expect("a first batch").rows.len(), sent);
+        assert_eq!(world.next(1).expect("a second").rows.len(), sent, "{asked:?}");
+        world.scan_message(ScanMessage::Close { scan: scan_id(1), partition: P });
+        assert_eq!(world.scan(request).unwrap().len(), 20);
+    }
 }
 
 #[test]
