@@ -30,8 +30,9 @@ pub struct Path {
 }
 
 /// All paths, by name. Statements are those of sysbench's scripts.
-pub const PATHS: [Path; 13] = [
+pub const PATHS: [Path; 15] = [
     Path { name: "insert_prepared", operations: 400, run: insert_prepared },
+    Path { name: "lock_update_transaction", operations: 200, run: lock_update_transaction },
     Path { name: "native_read", operations: 2_000, run: native_read },
     Path { name: "native_update", operations: 1_000, run: native_update },
     Path { name: "range_distinct", operations: 100, run: range_distinct },
@@ -41,6 +42,7 @@ pub const PATHS: [Path; 13] = [
     Path { name: "read_write_transaction", operations: 40, run: read_write_transaction },
     Path { name: "select_prepared", operations: 1_000, run: select_prepared },
     Path { name: "select_text", operations: 1_000, run: select_text },
+    Path { name: "update_decimal_text", operations: 400, run: update_decimal_text },
     Path { name: "update_index_prepared", operations: 400, run: update_index_prepared },
     Path { name: "update_prepared", operations: 400, run: update_prepared },
     Path { name: "update_text", operations: 400, run: update_text },
@@ -147,6 +149,20 @@ fn update_prepared(operations: u32) {
         let (id, c) = (key_of(operation, ROWS), long_text(ROWS + operation));
         let parameters = [Parameter::Text(&c), Parameter::Int(id)];
         Command::execute(update, &parameters, Expected::Changed(1))
+    });
+}
+
+/// As TPC-C's Payment changes a balance: the SQL node computes with decimals.
+fn update_decimal_text(operations: u32) {
+    let mut client = client();
+    client
+        .run("CREATE TABLE account (id INT NOT NULL PRIMARY KEY, balance DECIMAL(12,2) NOT NULL)");
+    let rows: Vec<String> = (1..=ROWS).map(|id| format!("({id}, 10.5)")).collect();
+    client.run(&format!("INSERT INTO account VALUES {}", rows.join(", ")));
+    count(&mut client, operations, |operation| {
+        let (id, cents) = (key_of(operation, ROWS), operation % 90 + 10);
+        let text = format!("UPDATE account SET balance = balance - 7.{cents} WHERE id={id}");
+        Command::text(&text, Expected::Changed(1))
     });
 }
 
@@ -268,6 +284,28 @@ fn read_write_transaction(operations: u32) {
     }
     for number in 5..5 + operations {
         statements.commands(number).iter().for_each(|command| client.ask_counted(command));
+    }
+}
+
+/// What an application does that reads a row to change it: four statements.
+fn lock_update_transaction(operations: u32) {
+    let mut client = client();
+    let select = client.prepare("SELECT c, pad FROM sbtest1 WHERE id=? FOR UPDATE");
+    let update = client.prepare("UPDATE sbtest1 SET pad=? WHERE id=?");
+    for number in 0..WARM_UP + operations {
+        let (id, pad) = (Parameter::Int(key_of(number, ROWS)), pad_text(ROWS + number));
+        let commands = [
+            Command::text("BEGIN", Expected::Changed(0)),
+            Command::execute(select, &[id], Expected::Rows(1)),
+            Command::execute(update, &[Parameter::Text(&pad), id], Expected::Changed(1)),
+            Command::text("COMMIT", Expected::Changed(0)),
+        ];
+        for command in &commands {
+            match number < WARM_UP {
+                true => client.ask(command),
+                false => client.ask_counted(command),
+            }
+        }
     }
 }
 

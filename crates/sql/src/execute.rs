@@ -86,7 +86,7 @@ pub(crate) fn plan_query(
 ) -> Result<(Rc<QueryPlan>, Option<Plan>), SqlError> {
     let mut planner = Planner::new(session, parameters);
     let plan = Rc::new(planner.query(query)?);
-    let kept = match planner.once || query.into.is_some() || session.takes_locks(query) {
+    let kept = match planner.once || query.into.is_some() {
         true => None,
         false => {
             let kind = match point::select(&plan) {

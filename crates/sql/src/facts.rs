@@ -157,11 +157,6 @@ impl Session {
         self.diagnostics.push(Level::Warning, error, kept);
     }
 
-    /// Whether a query locks rows: its plan depends on whether a transaction is open.
-    pub(crate) fn takes_locks(&self, query: &ast::Query) -> bool {
-        !query.locking.is_empty()
-    }
-
     /// The type of a value that comes from outside: a parameter, a user variable.
     pub(crate) fn type_of(&self, value: &Datum) -> ResultType {
         let sql_type = match value {

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     variables: u64,
     /// The parameters it was made for.
     parameters: Vec<ParameterKind>,
+    /// What it was made for, if that matters.
+    autocommits: Option<bool>,
 }
 
 /// What was planned.
@@ -184,6 +186,7 @@ impl Plan {
             database: session.database.clone(),
             variables: session.variables.version,
             parameters,
+            autocommits: planner.autocommits,
         }
     }
 
@@ -193,8 +196,8 @@ impl Plan {
         statement: &ast::Statement,
         parameters: &[Datum],
     ) -> Result<(Self, bool), SqlError> {
-        let mut planner = Planner::new(session, parameters);
-        let mut kinds = parameter::kinds(parameters);
+        let mut planner = Planner::of_change(session, parameters);
+        let mut kinds = parameter::kinds_of_change(parameters);
         let kind = match statement {
             ast::Statement::Update(update) => match PointUpdate::plan(&mut planner, update)? {
                 Some(plan) => {
@@ -239,6 +242,7 @@ impl Plan {
                 })
             });
         !hidden
+            && self.autocommits.is_none_or(|autocommits| autocommits == session.autocommits())
             && self.variables == session.variables.version
             && self.sizes.iter().zip(&self.tables).all(alike)
             && self.database == session.database
@@ -267,6 +271,8 @@ pub(crate) struct Planner<'s> {
     depth: usize,
     /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
+    /// Whether statements commit, if locks were planned: they are for transactions alone.
+    autocommits: Option<bool>,
     /// Of the subquery that is planned next all that counts is whether it has a row.
     exists: bool,
 }
@@ -287,8 +293,21 @@ impl<'s> Planner<'s> {
             views: Views::default(),
             depth: 0,
             once: false,
+            autocommits: None,
             exists: false,
         }
+    }
+
+    /// For a change.
+    fn of_change(session: &'s Session, parameters: &[Datum]) -> Self {
+        let type_of = |value| parameter::type_in_change(session, value);
+        let types = parameters.iter().map(type_of).collect();
+        Self { parameters: types, ..Self::new(session, parameters) }
+    }
+
+    /// Whether statements commit, which the plan then depends on.
+    fn autocommits(&mut self) -> bool {
+        *self.autocommits.insert(self.session.autocommits())
     }
 
     /// Plans a query that stands for itself.

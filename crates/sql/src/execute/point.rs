@@ -39,7 +39,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
     let Operator::Scan(scan) = &**input else { return None };
     let AccessPath::Primary { keys } = &scan.path else { return None };
     let exact = is_exact(scan, &keys.first().filter(|_| keys.len() == 1)?[..]);
-    if !exact || scan.lock.is_some() || plan.counts_found_rows {
+    if !exact || plan.counts_found_rows {
         return None;
     }
     let picked: Option<Vec<usize>> = expressions
@@ -58,7 +58,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         wanted: scan.wanted.clone(),
         path: scan.path.clone(),
         conditions: Vec::new(),
-        lock: None,
+        lock: scan.lock,
         limit: None,
         ordered: None,
         covered: false,
@@ -113,8 +113,8 @@ impl PointSelect {
         Ok(Some(Outcome::Rows))
     }
 
-    /// The row with a key: straight from a replica, but for what the transaction has changed and
-    /// for values that lie elsewhere.
+    /// The row with a key: straight from a replica, but for what the transaction has changed or
+    /// locks, and for values that lie elsewhere.
     async fn read(&self, session: &mut Session, key: Values) -> Result<Option<Values>, SqlError> {
         let mode = read_mode(session, &self.scan).await?;
         let table = &self.scan.definition.table;

@@ -53,7 +53,7 @@ pub(super) fn block(
         }
         None => (Vec::new(), None, Vec::new(), Vec::new()),
     };
-    from::lock(&mut tables, &query.locking, planner.session.autocommits())?;
+    from::lock(planner, &mut tables, &query.locking)?;
     let mode = planner.facts().sql_mode;
     let calc = select.options.calc_found_rows;
     let mut binder = Binder::new(&scope, planner);

@@ -511,11 +511,12 @@ pub(crate) fn split(expression: Expression, into: &mut Vec<Expression>) {
 
 /// The locks that FOR UPDATE and FOR SHARE put on tables of the block.
 pub(crate) fn lock(
+    planner: &mut Planner<'_>,
     tables: &mut [FromTable],
     locking: &[ast::Locking],
-    autocommit: bool,
 ) -> Result<(), SqlError> {
     for lock in locking {
+        let autocommit = planner.autocommits();
         let wait = match lock.wait {
             ast::LockWait::Wait => WaitPolicy::Wait,
             ast::LockWait::NoWait => WaitPolicy::Refuse,

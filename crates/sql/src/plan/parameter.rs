@@ -17,13 +17,26 @@ use crate::session::Session;
 
 /// Shorter texts have one type.
 const TEXT_LENGTH: u32 = 16_383;
+/// In changes decimals of fewer digits have the type of those with as many: what is computed with
+/// them is the same, and there is no result to be described.
+const DIGITS: u32 = 18;
 
 /// What of a parameter's value a plan depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParameterKind {
     kind: Discriminant<Datum>,
-    /// Digits, fractions, or the form of a text; none when the plan depends on the kind alone.
-    form: Option<u32>,
+    form: Form,
+}
+
+/// What besides its kind a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    /// Nothing.
+    Any,
+    /// Digits, fractions, or the form of a text.
+    Own(u32),
+    /// That it is a decimal of so many digits behind the point, and not of too many in all.
+    Scale(u8),
 }
 
 /// The forms of texts that mean the same as a number or a moment.
@@ -46,14 +59,36 @@ pub(crate) enum Compared {
 
 /// The kinds of these parameters.
 pub(crate) fn kinds(parameters: &[Datum]) -> Vec<ParameterKind> {
-    let kind = |value: &Datum| ParameterKind { kind: discriminant(value), form: Some(form(value)) };
+    let kind =
+        |value: &Datum| ParameterKind { kind: discriminant(value), form: Form::Own(form(value)) };
     parameters.iter().map(kind).collect()
+}
+
+/// The kinds of the parameters of a change.
+pub(crate) fn kinds_of_change(parameters: &[Datum]) -> Vec<ParameterKind> {
+    let mut kinds = kinds(parameters);
+    for (kind, value) in kinds.iter_mut().zip(parameters) {
+        if let Datum::Decimal(number) = value
+            && number.precision() <= DIGITS
+        {
+            kind.form = Form::Scale(number.scale());
+        }
+    }
+    kinds
 }
 
 /// Whether parameters are of these kinds.
 pub(crate) fn fit(kinds: &[ParameterKind], parameters: &[Datum]) -> bool {
     let fits = |(kind, value): (&ParameterKind, &Datum)| {
-        kind.kind == discriminant(value) && kind.form.is_none_or(|own| own == form(value))
+        kind.kind == discriminant(value)
+            && match (&kind.form, value) {
+                (Form::Any, _) => true,
+                (Form::Own(own), _) => *own == form(value),
+                (Form::Scale(scale), Datum::Decimal(number)) => {
+                    number.scale() == *scale && number.precision() <= DIGITS
+                }
+                (Form::Scale(_), _) => false,
+            }
     };
     kinds.len() == parameters.len() && kinds.iter().zip(parameters).all(fits)
 }
@@ -67,7 +102,7 @@ pub(crate) fn loosen<'e>(
         if let Node::Parameter(number) = expression.node
             && let Some(kind) = kinds.get_mut(number as usize)
         {
-            kind.form = None;
+            kind.form = Form::Any;
         }
     }
 }
@@ -110,6 +145,17 @@ pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
     {
         let collation = result.sql_type.collation;
         result.sql_type = SqlType { collation, ..SqlType::text(TEXT_LENGTH) };
+    }
+    result
+}
+
+/// The type of a parameter while a change is planned.
+pub(crate) fn type_in_change(session: &Session, value: &Datum) -> ResultType {
+    let mut result = type_of(session, value);
+    if let Datum::Decimal(number) = value
+        && number.precision() <= DIGITS
+    {
+        result.sql_type = SqlType::decimal(DIGITS, number.scale());
     }
     result
 }

@@ -2,7 +2,10 @@
 
 use sqltype::{Datum, Decimal};
 
+use sql_parser::ast;
+
 use crate::catalog::harness::Harness;
+use crate::execute;
 use crate::plan::{Plan, PlanKind};
 
 fn harness() -> Harness {
@@ -81,6 +84,9 @@ fn a_kept_plan_is_for_its_kinds_of_parameters() {
         (update, one(), Datum::Null, false),
         (update, decimal("1.5"), decimal("2.5"), true),
         (update, decimal("1.5"), decimal("2.55"), false),
+        (update, decimal("1.5"), decimal("12345.5"), true),
+        (update, decimal("1.5"), decimal("123456789012345678.5"), false),
+        (update, decimal("1.5"), Datum::text("1.5"), false),
         (insert, decimal("1.5"), decimal("22.55"), true),
         (insert, decimal("1.5"), one(), false),
         (find, date("x"), date("longer"), true),
@@ -95,6 +101,34 @@ fn a_kept_plan_is_for_its_kinds_of_parameters() {
         assert_eq!(is_current, fits, "{sql} {first:?} {other:?}");
         assert!(!plan.is_current(&harness.session, &[]));
     }
+}
+
+#[test]
+fn a_kept_plan_that_locks_is_for_transactions_or_for_single_statements() {
+    let mut harness = harness();
+    let of = |harness: &Harness, sql: &str| {
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        execute::plan_query(&harness.session, query, &[one()]).unwrap().1.expect("a kept plan")
+    };
+    for (sql, depends) in [
+        ("SELECT k FROM t WHERE id = ? FOR UPDATE", true),
+        ("SELECT k FROM t WHERE k > ? FOR SHARE", true),
+        ("SELECT k FROM t WHERE id = ? AND k IN (SELECT k FROM t FOR UPDATE)", true),
+        ("SELECT k FROM t WHERE id = ?", false),
+    ] {
+        let single = of(&harness, sql);
+        assert!(single.is_current(&harness.session, &[one()]), "{sql}");
+        harness.session.variables.autocommit = false;
+        assert_eq!(!single.is_current(&harness.session, &[one()]), depends, "{sql}");
+        let inside = of(&harness, sql);
+        assert!(inside.is_current(&harness.session, &[one()]), "{sql}");
+        harness.session.variables.autocommit = true;
+        assert_eq!(!inside.is_current(&harness.session, &[one()]), depends, "{sql}");
+    }
+    let point = of(&harness, "SELECT k FROM t WHERE id = ? FOR UPDATE");
+    assert!(matches!(point.kind, PlanKind::Point(_)));
 }
 
 #[test]

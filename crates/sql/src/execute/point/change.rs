@@ -3,9 +3,9 @@
 //! # Owns
 //! [`PointUpdate`], [`PointDelete`]: planned once, run with any parameters of the same kinds.
 //! # Guarantees
-//! The row is locked, changed and, outside a transaction, committed by one request. A value that
-//! the data node computes is integer arithmetic whose range it checks; every other value is known
-//! before the request.
+//! The row is locked, changed and, outside a transaction, committed by one request, when all values
+//! are known before it or are integer arithmetic, whose range the data node checks. Other values
+//! are computed here from the locked row: a second request changes it.
 //! # Not here
 //! Columns of unique indexes: whose value is twice has to be said, so the general way looks first.
 //! Columns of foreign keys, and rows that others may refer to.
@@ -60,6 +60,16 @@ struct Assigned {
     value: Expression,
     /// The value is computed from the row.
     uses_row: bool,
+}
+
+/// What is assigned before the row is known.
+enum Values {
+    /// All of it, as the data node is told.
+    Known(Vec<(ColumnId, KernelExpression)>),
+    /// The row has to be read first.
+    OfRow,
+    /// The general way knows what to make of it.
+    Unusable,
 }
 
 /// The scan of one row by its primary key that a filter stands for.
@@ -149,23 +159,14 @@ impl PointUpdate {
             StoredKey::NoRow => return Ok(Some(updated(run, 0, 0))),
             StoredKey::Unusable => return Ok(None),
         };
-        let Some(values) = self.values(run)? else { return Ok(None) };
-        let table = self.scan.definition.table.id;
-        run.session.wrote(table);
-        let of_read = |at: &usize| self.scan.definition.columns[*at].column;
-        let projection = Projection::Columns(self.read.iter().map(of_read).collect());
-        let version = self.scan.definition.table.version;
-        let read = ClientOperation {
-            table,
-            version: Some(version),
-            action: OperationAction::Read {
-                key: key.clone(),
-                lock: LockMode::Exclusive,
-                wait: WaitPolicy::Wait,
-                projection,
-            },
+        let values = match self.values(run)? {
+            Values::Known(values) => values,
+            Values::OfRow => return self.change_locked(run, key).await,
+            Values::Unusable => return Ok(None),
         };
-        let write = ClientOperation::update(table, key, values.clone()).of_version(version);
+        run.session.wrote(self.scan.definition.table.id);
+        let read = self.read(&key);
+        let write = self.write(key, values.clone());
         let commit = run.session.autocommits();
         let answers = match run.session.kernel.execute_all(vec![read, write], commit).await {
             Ok(answers) => answers,
@@ -179,35 +180,100 @@ impl PointUpdate {
         Ok(Some(updated(run, 1, changed.into())))
     }
 
-    /// What is assigned, as the data node is told; `None` when it could not compute it.
-    fn values(
+    /// Locks the row, computes what is assigned from it, and changes it.
+    async fn change_locked(
         &self,
         run: &mut Run<'_>,
-    ) -> Result<Option<Vec<(ColumnId, KernelExpression)>>, SqlError> {
-        let mut values = Vec::with_capacity(self.assigned.len());
-        for Assigned { at, value, uses_row } in &self.assigned {
-            let column = &self.scan.definition.columns[*at];
-            let value = if *uses_row {
-                let known = run.with_parameters(value);
-                // Only the column's own arithmetic: its range is checked where it is stored.
-                match to_kernel_value(&known, &column.sql_type, &self.columns) {
-                    Some(kernel) => kernel,
-                    None => return Ok(None),
-                }
-            } else {
-                let datum = value.eval(&[], &mut run.context)?;
-                let datum = self.maker.store_value(run, *at, datum, value)?;
-                if datum.is_null() && !column.nullable {
-                    if !run.context.strict {
-                        return Ok(None);
-                    }
-                    return Err(SqlError::of::<1048>(&[&column.name]));
-                }
-                KernelExpression::Constant(kernel_value(run, &datum, &column.sql_type))
-            };
-            values.push((column.column, value));
+        key: Vec<Value>,
+    ) -> Result<Option<Outcome>, SqlError> {
+        run.session.wrote(self.scan.definition.table.id);
+        let answers = match run.session.kernel.execute_all(vec![self.read(&key)], false).await {
+            Ok(answers) => answers,
+            Err(rejected) => return self.refused(run, rejected),
+        };
+        let Some(OperationAnswer::Row(old)) = answers.first() else { return Ok(None) };
+        let row = self.row_of(run, old);
+        let (mut values, mut changed) = (Vec::with_capacity(self.assigned.len()), false);
+        for (assigned, old) in self.assigned.iter().zip(old) {
+            let Some(value) = self.stored(run, assigned, &row)? else { return Ok(None) };
+            changed |= value != *old;
+            let column = self.scan.definition.columns[assigned.at].column;
+            values.push((column, KernelExpression::Constant(value)));
         }
-        Ok(Some(values))
+        if changed {
+            let (write, commit) = (self.write(key, values), run.session.autocommits());
+            if let Err(rejected) = run.session.kernel.execute_all(vec![write], commit).await {
+                return self.refused(run, rejected);
+            }
+        }
+        Ok(Some(updated(run, 1, changed.into())))
+    }
+
+    /// Reads the columns that are needed, and locks the row.
+    fn read(&self, key: &[Value]) -> ClientOperation {
+        let of_read = |at: &usize| self.scan.definition.columns[*at].column;
+        let table = &self.scan.definition.table;
+        let action = OperationAction::Read {
+            key: key.to_vec(),
+            lock: LockMode::Exclusive,
+            wait: WaitPolicy::Wait,
+            projection: Projection::Columns(self.read.iter().map(of_read).collect()),
+        };
+        ClientOperation { table: table.id, version: Some(table.version), action }
+    }
+
+    /// Changes the row.
+    fn write(&self, key: Vec<Value>, values: Vec<(ColumnId, KernelExpression)>) -> ClientOperation {
+        let table = &self.scan.definition.table;
+        ClientOperation::update(table.id, key, values).of_version(table.version)
+    }
+
+    /// What is assigned, as far as it is known before the row.
+    fn values(&self, run: &mut Run<'_>) -> Result<Values, SqlError> {
+        let columns = &self.scan.definition.columns;
+        let computed = |assigned: &Assigned| match assigned.uses_row {
+            false => Some(None),
+            true => {
+                let known = run.with_parameters(&assigned.value);
+                // Only the column's own arithmetic: its range is checked where it is stored.
+                to_kernel_value(&known, &columns[assigned.at].sql_type, &self.columns).map(Some)
+            }
+        };
+        let Some(computed) = self.assigned.iter().map(computed).collect::<Option<Vec<_>>>() else {
+            return Ok(Values::OfRow);
+        };
+        let mut values = Vec::with_capacity(computed.len());
+        for (assigned, computed) in self.assigned.iter().zip(computed) {
+            let value = match computed {
+                Some(computed) => computed,
+                None => match self.stored(run, assigned, &[])? {
+                    Some(value) => KernelExpression::Constant(value),
+                    None => return Ok(Values::Unusable),
+                },
+            };
+            values.push((columns[assigned.at].column, value));
+        }
+        Ok(Values::Known(values))
+    }
+
+    /// What an assignment gives for a row; nothing where a NULL would become something else.
+    fn stored(
+        &self,
+        run: &mut Run<'_>,
+        assigned: &Assigned,
+        row: &[Datum],
+    ) -> Result<Option<Value>, SqlError> {
+        let Assigned { at, value, .. } = assigned;
+        let column = &self.scan.definition.columns[*at];
+        let datum = value.eval(row, &mut run.context)?;
+        let datum = self.maker.store_value(run, *at, datum, value)?;
+        if datum.is_null() && !column.nullable {
+            if !run.context.strict {
+                return Ok(None);
+            }
+            return Err(SqlError::of::<1048>(&[&column.name]));
+        }
+        Ok(Some(kernel_value(run, &datum, &column.sql_type)))
     }
 
     /// Whether what was assigned is another value than what was there.
