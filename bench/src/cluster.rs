@@ -274,6 +274,7 @@ fn worker(
         host_offset: 0,
         tls_offered: false,
         address: ServerAddress::default(),
+        clock: None,
     };
     Worker::client_node(place, Box::new(SqlNode::new(options)))
 }

@@ -166,6 +166,7 @@ scripts! {
     lateral
     literals
     lock_waits
+    memory
     recursion
     settings
     snapshots

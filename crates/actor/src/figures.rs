@@ -256,6 +256,14 @@ metrics! {
          (examined)."),
     (SqlDataMessages, Counter, None, "nines_sql_data_messages", ["node"],
         "Messages with rows from data nodes."),
+    (SqlQueryMemoryUsed, Gauge, Bytes, "nines_sql_query_memory_used_bytes", ["node"],
+        "What statements keep in memory of the budget of the SQL node."),
+    (SqlQueryMemoryPeak, Gauge, Bytes, "nines_sql_query_memory_peak_bytes", ["node"],
+        "The most of it that was kept at a time."),
+    (SqlQueryMemoryLimit, Gauge, Bytes, "nines_sql_query_memory_limit_bytes", ["node"],
+        "The budget: QueryMemory, or what SET GLOBAL global_connection_memory_limit said."),
+    (SqlQueryMemoryRefused, Counter, None, "nines_sql_query_memory_refused", ["node"],
+        "How often a statement was refused more memory, by the budget or a limit of its own."),
 }
 
 impl Metric {

@@ -7,14 +7,21 @@ use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
 
 use crate::machine;
 
+/// Less than this is no budget.
+pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
+
 /// Makes the SQL node's actors. All of a process share a registry and the ranges of AUTO_INCREMENT.
-/// `durable` is the level that sessions begin with.
+/// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
+/// it follows the machine.
 pub(crate) fn sql_node(
     address: ServerAddress,
     tls_offered: bool,
     durable: bool,
+    query_memory: Option<u64>,
 ) -> ApplicationFactory {
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
+    let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
+    registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let host_offset = machine::utc_offset();
     if durable {
         let name = "nines_durability".to_string();
@@ -29,6 +36,7 @@ pub(crate) fn sql_node(
             host_offset,
             tls_offered,
             address: address.clone(),
+            clock: Some(machine::elapsed),
         }))
     })
 }

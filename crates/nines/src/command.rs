@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use model::NodeId;
 use runtime::DiskEngine;
 
+use crate::application::QUERY_MEMORY_MIN;
 use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
@@ -150,6 +151,10 @@ fn dev() -> Command {
         .arg(
             option("data-memory", "SIZE", "Memory of each data node, as in 512M or 2G")
                 .value_parser(size),
+        )
+        .arg(
+            option("query-memory", "SIZE", "Memory for statements [default: a quarter of all]")
+                .value_parser(query_size),
         )
 }
 
@@ -365,6 +370,7 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
         replicas,
         workers: matches.get_one::<u8>("workers").copied(),
         data_memory: matches.get_one::<u64>("data-memory").copied(),
+        query_memory: matches.get_one::<u64>("query-memory").copied(),
         shape_given: matches.contains_id("data-nodes") || matches.contains_id("replicas"),
         durable,
         disk_engine: match matches.get_one::<String>("io").map(String::as_str) {
@@ -421,6 +427,14 @@ fn size(text: &str) -> Result<u64, String> {
     let size = bytes(text)?;
     if size < DATA_MEMORY_MIN {
         return Err("a data node needs at least 16M".into());
+    }
+    Ok(size)
+}
+
+fn query_size(text: &str) -> Result<u64, String> {
+    let size = bytes(text)?;
+    if size < QUERY_MEMORY_MIN {
+        return Err("statements need at least 16M together".into());
     }
     Ok(size)
 }

@@ -38,6 +38,8 @@ pub(crate) struct DevOptions {
     pub(crate) workers: Option<u8>,
     /// Bytes per data node.
     pub(crate) data_memory: Option<u64>,
+    /// Bytes that statements may keep.
+    pub(crate) query_memory: Option<u64>,
     /// Sessions begin with commits that wait for the disk.
     pub(crate) durable: bool,
     pub(crate) disk_engine: DiskEngine,
@@ -80,7 +82,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     });
     let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
     let Place { directory, listeners, tls, .. } = place;
-    let application = application::sql_node(address, tls.is_some(), options.durable);
+    let application =
+        application::sql_node(address, tls.is_some(), options.durable, options.query_memory);
     let endpoint = Endpoint::new(nodes(shape));
     let http_port = options.http_port;
     let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;

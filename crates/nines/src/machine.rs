@@ -4,7 +4,8 @@ mod cpus;
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sqltype::{DateTime, TimeZone};
 
@@ -22,6 +23,13 @@ fn total_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find(|line| line.starts_with("MemTotal:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes << 10)
+}
+
+/// The time since this was asked first.
+pub(crate) fn elapsed() -> stdx::Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let elapsed = FIRST.get_or_init(Instant::now).elapsed();
+    stdx::Duration::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The name of the host.

@@ -198,6 +198,9 @@ fn is_binary_string(result: &ResultType) -> bool {
     result.is_text() && result.sql_type.collation == CollationId::BINARY && !result.bits
 }
 
+/// About what a value of DISTINCT takes beside its bytes.
+const SEEN_BYTES: usize = 64;
+
 impl Accumulator {
     /// The state before any row.
     pub fn new(call: &AggregateCall) -> Self {
@@ -212,7 +215,7 @@ impl Accumulator {
         Some(Self { state, seen: None })
     }
 
-    /// Takes a row.
+    /// Takes a row. What it keeps of it is added to `context.kept_bytes`.
     pub fn update(
         &mut self,
         call: &AggregateCall,
@@ -261,6 +264,8 @@ impl Accumulator {
             for key in &call.order_by {
                 values.push(key.expression.eval(row, context)?);
             }
+            let of_values: u64 = values.iter().map(state::size_of_value).sum();
+            context.kept_bytes += (SEEN_BYTES + place.key().len()) as u64 + of_values;
             place.insert(values);
         }
         Ok(())

@@ -257,7 +257,10 @@ impl<'b, 's> Binder<'b, 's> {
     }
 
     fn folding_context(&self) -> EvalContext {
-        EvalContext::new(self.settings.facts.clone(), self.settings.now, 0)
+        let mut context = EvalContext::new(self.settings.facts.clone(), self.settings.now, 0);
+        // A large value is not kept with a plan.
+        context.large_bytes_max = 0;
+        context
     }
 
     /// The common collation of operands for the operation of this name.

@@ -126,6 +126,14 @@ pub struct EvalContext {
     pub(crate) patterns: PatternCache,
     subqueries: BTreeMap<SubqueryId, Rc<RowSet>>,
     deferred: BTreeMap<u32, Datum>,
+    /// Bytes of texts that functions have been given and have made.
+    pub(crate) work: u64,
+    /// Bytes that aggregates have come to keep since somebody set it to zero.
+    pub kept_bytes: u64,
+    /// Bytes of large values that are made on the way to the value of one expression.
+    large_bytes: u64,
+    /// How much that may be, and all user variables together.
+    pub large_bytes_max: u64,
     /// The last UUID(): its time never goes back.
     pub(crate) uuid_time: u64,
     pub(crate) uuid_short: u64,
@@ -217,6 +225,10 @@ impl EvalContext {
             patterns: PatternCache::default(),
             subqueries: BTreeMap::new(),
             deferred: BTreeMap::new(),
+            work: 0,
+            kept_bytes: 0,
+            large_bytes: 0,
+            large_bytes_max: u64::MAX,
             uuid_time: 0,
             uuid_short: 0,
         }
@@ -290,6 +302,62 @@ impl EvalContext {
         Ok(Datum::Null)
     }
 
+    /// Where the large values of an expression begin.
+    pub(crate) fn large_bytes(&self) -> u64 {
+        self.large_bytes
+    }
+
+    /// Takes note of the value of a call: what its arguments took is given up, down to what there
+    /// was before.
+    #[inline]
+    pub(crate) fn made(&mut self, before: u64, value: &Datum) -> Result<(), SqlError> {
+        self.large_bytes = before;
+        let (Datum::Bytes(bytes) | Datum::Json(bytes)) = value else { return Ok(()) };
+        let size = bytes.len() as u64;
+        self.work += size;
+        if bytes.len() >= LARGE {
+            self.check_large(size)?;
+            self.large_bytes += size;
+        }
+        Ok(())
+    }
+
+    /// Refuses to make a value of so many bytes beside those that are under way.
+    pub(crate) fn check_large(&self, size: u64) -> Result<(), SqlError> {
+        if size < LARGE as u64 || self.large_bytes.saturating_add(size) <= self.large_bytes_max {
+            return Ok(());
+        }
+        Err(over_memory(self.large_bytes_max, "the values of an expression"))
+    }
+
+    /// Refuses a value for a user variable that is too much for memory with those of the others.
+    pub(crate) fn check_variable(&self, name: &str, value: &Datum) -> Result<(), SqlError> {
+        let size_of = |value: &Datum| match value {
+            Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        let new = size_of(value);
+        if new < LARGE as u64 {
+            return Ok(());
+        }
+        let others = self.user_variables.iter().filter(|(other, _)| *other != name);
+        let others: u64 = others.map(|(_, other)| size_of(&other.value)).sum();
+        match others.saturating_add(new) <= self.large_bytes_max {
+            true => Ok(()),
+            false => Err(over_memory(self.large_bytes_max, "user variables")),
+        }
+    }
+
+    /// Bytes of texts that functions have been given and have made since this was asked last.
+    pub fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Begins with the value of another expression: nothing large is under way.
+    pub fn begin_value(&mut self) {
+        self.large_bytes = 0;
+    }
+
     /// A random number from 0 up to 1.
     pub(crate) fn random(&mut self) -> f64 {
         (self.prng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -302,6 +370,16 @@ fn is_error_when_strict(code: u16) -> bool {
         code,
         1048 | 1260 | 1261 | 1264 | 1265 | 1292 | 1364 | 1365 | 1366 | 1406 | 1411 | 1441 | 3020
     )
+}
+
+/// Values shorter than this are not counted.
+pub const LARGE: usize = 64 << 10;
+
+/// 3170 for large values.
+fn over_memory(limit: u64, what: &str) -> SqlError {
+    let remedy = "Have the statement make smaller values, or raise connection_memory_limit or \
+                  global_connection_memory_limit.";
+    SqlError::of::<3170>(&[&limit, &what, &remedy])
 }
 
 impl UserVariable {

@@ -111,9 +111,13 @@ impl Expression {
                 }
             }
             Node::Call(call) => {
+                let before = context.large_bytes();
                 let mut frame = Frame { call, result: &self.result, row, context };
                 match (call.function.evaluate)(&mut frame) {
-                    Ok(value) => value,
+                    Ok(value) => {
+                        context.made(before, &value)?;
+                        value
+                    }
                     Err(Stop::Null) => Datum::Null,
                     Err(Stop::Error(error)) => return Err(error),
                 }
@@ -196,6 +200,7 @@ fn assign(
         }
         other => other.clone(),
     };
+    context.check_variable(name, &kept)?;
     let collation = value.result.collating(context.facts.collation).collation;
     let variable = UserVariable { value: kept, collation };
     context.user_variables.insert(name.to_owned(), variable);

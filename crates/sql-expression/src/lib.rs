@@ -37,7 +37,7 @@ pub use binder::{
     BindSettings, Binder, BoundSubquery, ComparedParameter, Environment, OrderBy, Output,
 };
 pub use comparison::Comparison;
-pub use context::{EvalContext, Level, SessionFacts, UserVariable, Warnings};
+pub use context::{EvalContext, LARGE, Level, SessionFacts, UserVariable, Warnings};
 pub use error::{ERRORS, ErrorText, SqlError};
 pub use expression::{
     Arithmetic, Between, BinaryOp, Branch, Call, Case, ColumnName, Compare, Constancy, Deferred,

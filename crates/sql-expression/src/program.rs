@@ -20,8 +20,8 @@ use sql_parser::ast::{AggregateFunction, Truth};
 use sqltype::storage;
 use sqltype::{Datum, SqlType, TypeKind};
 use vector::{
-    Aggregate, DatePart, GroupKey, Input, Node as Step, NodeNumber, Program, Scalar, Top, TopKey,
-    Whole, Yield,
+    Aggregate, DatePart, GroupKey, Input, NODES_MAX, Node as Step, NodeNumber, PARTS_MAX, Program,
+    Scalar, Top, TopKey, Whole, Yield,
 };
 
 use crate::aggregate::AggregateCall;
@@ -57,6 +57,8 @@ pub struct ProgramBuilder<'c> {
     columns: &'c [Option<ProgramColumn>],
     context: &'c EvalContext,
     program: Program,
+    /// How many parts its nodes have.
+    parts: usize,
     /// It is to say why something has no translation.
     explains: bool,
     obstacle: Option<Obstacle>,
@@ -75,7 +77,7 @@ impl<'c> ProgramBuilder<'c> {
         let (inputs, members) = (inputs.collect(), Vec::new());
         let program =
             Program { inputs, references: None, nodes, filter, yields, members, top: None };
-        Self { columns, context, program, explains: false, obstacle: None }
+        Self { columns, context, program, parts: 0, explains: false, obstacle: None }
     }
 
     /// Has it remember why something has no translation, which costs a text for each time.
@@ -115,7 +117,13 @@ impl<'c> ProgramBuilder<'c> {
     /// Adds a condition that rows must meet; false if it has no translation.
     pub fn filter(&mut self, condition: &Expression) -> bool {
         self.obstacle = None;
-        let Some(node) = self.truth(condition) else { return false };
+        let before = (self.program.nodes.len(), self.parts);
+        let Some(node) = self.truth(condition) else {
+            // What a part of it has added is room for others.
+            self.program.nodes.truncate(before.0);
+            self.parts = before.1;
+            return false;
+        };
         self.program.filter.push(node);
         true
     }
@@ -285,7 +293,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// The program; nothing if it is larger than data nodes take.
     pub fn finish(self) -> Option<Program> {
-        (self.program.nodes.len() <= vector::program::NODES_MAX).then_some(self.program)
+        (self.program.nodes.len() <= NODES_MAX).then_some(self.program)
     }
 
     fn aggregate(
@@ -302,11 +310,16 @@ impl<'c> ProgramBuilder<'c> {
     /// The number of a node, which is added if there is none like it.
     fn add(&mut self, step: Step) -> Option<NodeNumber> {
         let known = self.program.nodes.iter().position(|node| *node == step);
-        let at = known.unwrap_or_else(|| {
-            self.program.nodes.push(step);
-            self.program.nodes.len() - 1
-        });
-        NodeNumber::try_from(at).ok()
+        if let Some(at) = known {
+            return NodeNumber::try_from(at).ok();
+        }
+        // Data nodes refuse more.
+        self.parts += step.part_count();
+        if self.program.nodes.len() >= NODES_MAX || self.parts > PARTS_MAX {
+            return None;
+        }
+        self.program.nodes.push(step);
+        NodeNumber::try_from(self.program.nodes.len() - 1).ok()
     }
 
     fn column(&mut self, place: usize) -> Option<Value> {
@@ -751,3 +764,6 @@ impl<'c> ProgramBuilder<'c> {
         Some(Step::In { operand, list: scalars, with_null, collation: collation.0 })
     }
 }
+
+#[cfg(test)]
+mod tests;

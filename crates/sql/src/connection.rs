@@ -299,7 +299,8 @@ impl Connection {
             }
             Command::SendLongData { statement, parameter, data } => {
                 let most = self.session.variables.max_allowed_packet as usize;
-                self.statements.long_data(statement, parameter, &data, most);
+                let account = &self.session.memory;
+                self.statements.long_data(account, (statement, parameter), &data, most);
             }
             Command::CloseStatement(statement) => self.statements.close(statement),
             Command::ResetStatement(statement) => {

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::Instant;
 
+use crate::memory::QueryMemory;
+
 /// A connection as SHOW PROCESSLIST lists it.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -107,14 +109,22 @@ pub struct Registry {
     pub started: Instant,
 }
 
-/// A handle to the registry of the process.
+/// A handle to the registry of the process, and to the memory of its statements.
 #[derive(Clone, Debug, Default)]
-pub struct Directory(Arc<Mutex<Registry>>);
+pub struct Directory {
+    registry: Arc<Mutex<Registry>>,
+    memory: QueryMemory,
+}
 
 impl Directory {
+    /// The memory that all statements may keep.
+    pub fn memory(&self) -> &QueryMemory {
+        &self.memory
+    }
+
     /// The registry, locked. Not to be held across an await.
     pub fn lock(&self) -> MutexGuard<'_, Registry> {
         // A worker that panicked takes the process down; what it left is counts and texts.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -174,6 +174,9 @@ fn begin(session: &mut Session, statement: &Statement) {
     let most = session.variables.max_execution_time;
     let limited = most > 0 && is_query(statement);
     session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
+    session
+        .memory
+        .begin(session.variables.connection_memory_limit, session.variables.operator_memory);
     session.kernel.limit_lock_waits(Duration::from_secs(session.variables.row_lock_wait));
     if !is_diagnostic(statement) {
         session.diagnostics.clear();

@@ -147,6 +147,9 @@ async fn write_rows(
             if written < limit {
                 out.row(&row);
                 written += 1;
+                if out.is_full() {
+                    out.drain().await;
+                }
             }
         }
         out.drain().await;
@@ -187,7 +190,7 @@ async fn into_variables(
     let rows = run.rows_of(plan, Some(2)).await;
     run.finish();
     snapshot::release(session, held);
-    let mut rows = rows?;
+    let (mut rows, _held) = rows?;
     if rows.len() > 1 {
         return Err(SqlError::of::<1172>(&[]));
     }

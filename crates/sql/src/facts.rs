@@ -23,7 +23,9 @@ use stdx::{Duration, Prng};
 use crate::connection::{Greeting, datum_of};
 use crate::directory::Process;
 use crate::kernel::Kernel;
+use crate::memory::Account;
 use crate::node::SqlOptions;
+use crate::pace::Pace;
 use crate::session::{Diagnostics, Level, Session, SessionTransaction, Shared};
 use crate::temporary::Temporaries;
 use crate::variables::{self, SessionVariables, VERSION};
@@ -40,6 +42,7 @@ impl Shared {
             address: options.address.clone(),
             plans: Default::default(),
             statistics: Default::default(),
+            pace: Pace::new(options.clock),
             leftovers: Default::default(),
             met_older: Default::default(),
             measures: Default::default(),
@@ -53,6 +56,7 @@ impl Session {
         kernel.forget_past();
         kernel.seed(greeting.seed);
         let variables = SessionVariables::new(&shared.directory.lock().globals);
+        let memory = Account::new(shared.directory.memory());
         Self {
             kernel,
             shared,
@@ -62,6 +66,7 @@ impl Session {
             variables,
             user_variables: BTreeMap::new(),
             transaction: SessionTransaction::default(),
+            memory,
             diagnostics: Diagnostics::default(),
             last_insert_id: 0,
             row_count: 0,
@@ -126,6 +131,7 @@ impl Session {
         context.last_insert_id = self.last_insert_id;
         context.row_count = self.row_count;
         context.found_rows = self.found_rows;
+        context.large_bytes_max = self.memory.available();
         context
     }
 

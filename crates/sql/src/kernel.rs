@@ -113,6 +113,8 @@ pub(crate) struct Exchange {
     traffic_before: Traffic,
     traffic_told: Traffic,
     interrupt: Option<Interrupt>,
+    /// The client sends no more.
+    pub(crate) client_gone: bool,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
     /// How long the user's transaction waits for each lock.
@@ -528,9 +530,14 @@ impl Kernel {
         self.result(Ask::Sleep(span)).await.map(|_| ())
     }
 
-    /// Lets others have the worker: to be awaited now and then by long computations.
+    /// Lets others have the worker: to be awaited now and then by long computations. They go on in
+    /// the next turn of the thread, when it has looked who else wants something; unless their
+    /// client has closed its side, and nobody waits for what they compute.
     pub async fn breathe(&self) -> Result<(), Failure> {
-        self.sleep(Duration::ZERO).await
+        if self.exchange.borrow().client_gone {
+            return Err(Failure::Interrupted(Interrupt::Killed));
+        }
+        self.sleep(Duration::from_nanos(1)).await
     }
 }
 

@@ -31,7 +31,9 @@ mod kernel;
 mod large;
 mod link;
 mod measures;
+mod memory;
 mod node;
+mod pace;
 mod plan;
 mod prepared;
 mod result;
@@ -44,6 +46,8 @@ mod transaction;
 mod variables;
 
 pub use directory::{Counters, Directory, Process, Registry};
+pub use memory::QueryMemory;
 pub use node::{ServerAddress, SqlNode, SqlOptions};
+pub use pace::Clock;
 pub use sequences::Sequences;
 pub use variables::VERSION;

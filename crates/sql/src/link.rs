@@ -136,6 +136,11 @@ impl Link {
         write(&mut self.state.borrow_mut().output)
     }
 
+    /// Whether the peer should take some of the output before there is more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state.borrow().is_full()
+    }
+
     /// Waits until the peer has taken enough of the output. An end of the connection ends the wait
     /// too: the task is dropped, or finds it when it reads.
     pub(crate) async fn drain(&self) {

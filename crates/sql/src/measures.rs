@@ -11,6 +11,7 @@ use actor::{Figures, Latency, Metric};
 use stdx::Duration;
 
 use crate::directory::Registry;
+use crate::memory::QueryMemory;
 
 /// Error numbers that are told apart; the others are counted together.
 const CODES_MAX: usize = 100;
@@ -68,6 +69,14 @@ pub(crate) fn tell_registry(registry: &Registry, figures: &mut Figures) {
     for (kind, count) in counters.commands.by_name() {
         figures.add(Metric::SqlStatements, &[kind], count);
     }
+}
+
+/// Adds what statements keep in memory.
+pub(crate) fn tell_memory(memory: &QueryMemory, figures: &mut Figures) {
+    figures.add(Metric::SqlQueryMemoryUsed, &[], memory.used());
+    figures.add(Metric::SqlQueryMemoryPeak, &[], memory.peak());
+    figures.add(Metric::SqlQueryMemoryLimit, &[], memory.limit());
+    figures.add(Metric::SqlQueryMemoryRefused, &[], memory.refused());
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ use crate::connection::{self, Greeting};
 use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
-use crate::measures::tell_registry;
+use crate::measures::{tell_memory, tell_registry};
+use crate::pace::Clock;
 use crate::sequences::Sequences;
 use crate::session::Shared;
 
@@ -52,6 +53,8 @@ pub struct SqlOptions {
     pub tls_offered: bool,
     /// What `@@port`, `@@socket`, `@@hostname` say.
     pub address: ServerAddress,
+    /// By which long computations let others have the worker; none to count their work instead.
+    pub clock: Option<Clock>,
 }
 
 /// Where the server listens, for variables and status.
@@ -157,6 +160,7 @@ impl SqlNode {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
+            self.shared.pace.begin();
             let mut context = Context::from_waker(Waker::noop());
             let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
             let output_moved = connection.pass_output(ctx, id);
@@ -404,7 +408,10 @@ impl Actor for SqlNode {
             match event {
                 ConnectionEvent::Opened(_) => unreachable!("matched above"),
                 ConnectionEvent::Received(bytes) => link.received.extend_from_slice(bytes),
-                ConnectionEvent::InputEnded => link.input_ended = true,
+                ConnectionEvent::InputEnded => {
+                    link.input_ended = true;
+                    connection.exchange.borrow_mut().client_gone = true;
+                }
                 ConnectionEvent::Writable => link.congested = false,
                 ConnectionEvent::Secured { protocol, cipher } => {
                     link.secured = Some((protocol, cipher));
@@ -425,6 +432,7 @@ impl Actor for SqlNode {
         self.shared.measures.borrow().tell(figures);
         if worker.worker == WorkerId(0) {
             tell_registry(&self.shared.directory.lock(), figures);
+            tell_memory(self.shared.directory.memory(), figures);
         }
     }
 

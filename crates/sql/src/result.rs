@@ -243,6 +243,11 @@ impl ResultWriter {
         });
     }
 
+    /// Whether the client should take some of the rows before there are more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.link.is_full()
+    }
+
     /// Waits until the client has taken enough of the rows.
     pub(crate) async fn drain(&self) {
         self.link.drain().await;

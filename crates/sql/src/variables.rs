@@ -88,6 +88,8 @@ pub(crate) struct SessionVariables {
     pub column_rows: u64,
     /// `nines_pushed_join_rows`: data nodes look rows up for about so many rows of a scan or more.
     pub pushed_join_rows: u64,
+    /// `connection_memory_limit`: bytes that the statements of the session may keep.
+    pub connection_memory_limit: u64,
     /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
     pub operator_memory: u64,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
@@ -182,6 +184,7 @@ impl SessionVariables {
             analytic_snapshot: true,
             column_rows: 1_000,
             pushed_join_rows: 100,
+            connection_memory_limit: u64::MAX,
             operator_memory: 1 << 30,
             pushdown: true,
             require_pushdown: false,
@@ -353,6 +356,7 @@ impl SessionVariables {
             "nines_analytic_snapshot" => self.analytic_snapshot = on,
             "nines_column_rows" => self.column_rows = number,
             "nines_pushed_join_rows" => self.pushed_join_rows = number,
+            "connection_memory_limit" => self.connection_memory_limit = number,
             "nines_operator_memory" => self.operator_memory = number,
             "nines_pushdown" => self.pushdown = on,
             "nines_require_pushdown" => self.require_pushdown = on,

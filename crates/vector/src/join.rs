@@ -28,6 +28,27 @@ pub struct JoinTable {
     keys: Keys,
 }
 
+/// How far the rows that look for others are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbePlace {
+    /// The row that is next.
+    pub row: usize,
+    /// One more than the number of the first row of the table that it has not met; 0 if it has met
+    /// none yet.
+    rest: u32,
+}
+
+/// Pairs that have been found.
+#[derive(Default)]
+struct Pairs {
+    probing: Vec<u32>,
+    found: Vec<u32>,
+    /// How much more may be looked at.
+    left: usize,
+    /// Where a row goes on: as in [`ProbePlace`].
+    rest: u32,
+}
+
 /// The keys of rows.
 #[derive(Debug)]
 enum Keys {
@@ -111,23 +132,25 @@ impl JoinTable {
         self.heads[place] = at as u32 + 1;
     }
 
-    /// The pairs of rows with these keys, from `from` to before `rows`, and the rows of the table
-    /// with the same ones: the numbers of both, ordered by the first. Ends behind a row when there
-    /// are `pairs_max` pairs; the number of the next row. The keys are of the kinds of the table's.
+    /// The pairs of rows with these keys, from a place to before `rows`, and the rows of the table
+    /// with the same ones: the numbers of both, ordered by the first. Ends after `pairs_max` rows
+    /// and pairs; the place of what comes next. The keys are of the kinds of the table's.
     pub fn probe(
         &self,
         keys: &[KeyColumn],
-        (from, rows): (usize, usize),
+        (from, rows): (ProbePlace, usize),
         pairs_max: usize,
-    ) -> (Vec<u32>, Vec<u32>, usize) {
-        let mut pairs = (Vec::new(), Vec::new());
+    ) -> (Vec<u32>, Vec<u32>, ProbePlace) {
+        assert!(pairs_max > 1, "a row is one, what it meets another");
+        let mut pairs = Pairs { left: pairs_max, rest: from.rest, ..Pairs::default() };
         let number = numbers(keys);
         let mut key = Vec::new();
-        for at in from..rows {
-            if pairs.0.len() >= pairs_max {
-                return (pairs.0, pairs.1, at);
+        for at in from.row..rows {
+            if pairs.left == 0 {
+                return (pairs.probing, pairs.found, ProbePlace { row: at, rest: pairs.rest });
             }
             if has_null(keys, at) {
+                pairs.left -= 1;
                 continue;
             }
             match (&self.keys, &number) {
@@ -143,23 +166,30 @@ impl JoinTable {
                 }
                 _ => unreachable!("keys of other kinds"),
             }
+            if pairs.rest != 0 {
+                return (pairs.probing, pairs.found, ProbePlace { row: at, rest: pairs.rest });
+            }
         }
-        (pairs.0, pairs.1, rows)
+        (pairs.probing, pairs.found, ProbePlace { row: rows, rest: 0 })
     }
 
+    /// Adds the pairs of a row, or as many as are wanted.
     #[inline]
-    fn find(
-        &self,
-        hash: u64,
-        is_same: impl Fn(usize) -> bool,
-        at: usize,
-        pairs: &mut (Vec<u32>, Vec<u32>),
-    ) {
-        let mut row = self.heads[hash as usize & (self.heads.len() - 1)] as usize;
+    fn find(&self, hash: u64, is_same: impl Fn(usize) -> bool, at: usize, pairs: &mut Pairs) {
+        let mut row = match std::mem::take(&mut pairs.rest) {
+            0 => self.heads[hash as usize & (self.heads.len() - 1)] as usize,
+            rest => rest as usize,
+        };
+        pairs.left = pairs.left.saturating_sub(1);
         while row != 0 {
+            if pairs.left == 0 {
+                pairs.rest = row as u32;
+                return;
+            }
+            pairs.left -= 1;
             if is_same(row - 1) {
-                pairs.0.push(at as u32);
-                pairs.1.push(row as u32 - 1);
+                pairs.probing.push(at as u32);
+                pairs.found.push(row as u32 - 1);
             }
             row = self.next[row - 1] as usize;
         }
@@ -194,15 +224,28 @@ mod tests {
         let probe = [Int(7), Null, Int(5), Int(-1)];
         let probe = [column(&probe, crate::Kind::Int)];
         let table = JoinTable::new(&table, 5);
-        assert_eq!(table.probe(&probe, (0, 4), 100), (vec![0, 0, 3], vec![0, 3, 4], 4));
-        assert_eq!(table.probe(&probe, (0, 4), 1), (vec![0, 0], vec![0, 3], 1));
-        assert_eq!(table.probe(&probe, (1, 4), 1), (vec![3], vec![4], 4));
+        let from = ProbePlace::default();
+        let all = table.probe(&probe, (from, 4), 100);
+        assert_eq!(all, (vec![0, 0, 3], vec![0, 3, 4], ProbePlace { row: 4, rest: 0 }));
+        for pairs_max in 2..9 {
+            let (mut place, mut pairs, mut steps) = (from, (Vec::new(), Vec::new()), 0);
+            while place.row < 4 {
+                let (a, b, next) = table.probe(&probe, (place, 4), pairs_max);
+                assert!(a.len() < pairs_max && next != place, "{pairs_max} {place:?}");
+                pairs.0.extend(a);
+                pairs.1.extend(b);
+                (place, steps) = (next, steps + 1);
+            }
+            assert_eq!((&pairs.0, &pairs.1), (&all.0, &all.1), "{pairs_max}");
+            assert!(steps > 1 || pairs_max > 6, "{steps} of {pairs_max}");
+        }
     }
 
     #[test]
     fn without_keys_every_row_meets_every_row() {
-        let pairs = JoinTable::new(&[], 2).probe(&[], (0, 2), 100);
-        assert_eq!(pairs, (vec![0, 0, 1, 1], vec![0, 1, 0, 1], 2));
+        let end = ProbePlace { row: 2, rest: 0 };
+        let pairs = JoinTable::new(&[], 2).probe(&[], (ProbePlace::default(), 2), 100);
+        assert_eq!(pairs, (vec![0, 0, 1, 1], vec![0, 1, 0, 1], end));
     }
 
     #[test]
@@ -217,7 +260,7 @@ mod tests {
             column(&[Bytes(b"A"), Bytes(b"B"), Null], crate::Kind::Bytes),
             column(&[Decimal(1), Decimal(1), Decimal(1)], crate::Kind::Decimal),
         ];
-        let pairs = JoinTable::new(&table, 4).probe(&probe, (0, 3), 100);
-        assert_eq!(pairs, (vec![0, 1], vec![0, 2], 3));
+        let pairs = JoinTable::new(&table, 4).probe(&probe, (ProbePlace::default(), 3), 100);
+        assert_eq!(pairs, (vec![0, 1], vec![0, 2], ProbePlace { row: 3, rest: 0 }));
     }
 }

@@ -29,14 +29,15 @@ mod vector;
 pub use block::Block;
 pub use computer::{Computer, GroupTable};
 pub use evaluate::Inexact;
-pub use join::{JoinTable, KeyColumn};
+pub use join::{JoinTable, KeyColumn, ProbePlace};
 pub use key_set::KeySet;
 pub use lookup::{
     JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX, Lookup, LookupJoin, LookupKeys, Matching,
 };
 pub use machine::{GROUPS_BYTES_MAX, Machine, Output};
 pub use program::{
-    Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, Node, NodeNumber, Program, Yield,
+    Aggregate, AggregateFunction, Bad, DatePart, GroupKey, Input, NODES_MAX, Node, NodeNumber,
+    PARTS_MAX, Program, Yield,
 };
 pub use top::{TOP_ROWS_MAX, Top, TopKey};
 pub use vector::{Decimals, Kind, Scalar, ScalarRef, Texts, Values, Vector, Whole};

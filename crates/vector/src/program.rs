@@ -11,7 +11,7 @@ use crate::vector::{Kind, Scalar};
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 512;
 /// Most parts of AND, OR, CASE and IN together.
-const PARTS_MAX: usize = 65_536;
+pub const PARTS_MAX: usize = 65_536;
 /// Longest constant text.
 const CONSTANT_SIZE_MAX: usize = 4_096;
 
@@ -345,7 +345,8 @@ impl Node {
         }
     }
 
-    fn part_count(&self) -> usize {
+    /// How many parts it has: branches, elements of a list.
+    pub fn part_count(&self) -> usize {
         match self {
             Node::And(parts) | Node::Or(parts) => parts.len(),
             Node::In { list, .. } => list.len(),

@@ -116,6 +116,12 @@ impl Node {
         self.settings.number("DataMemory")
     }
 
+    /// The memory for statements of an SQL node that was configured; none where it follows the
+    /// machine.
+    pub fn query_memory(&self) -> Option<u64> {
+        self.settings.number("QueryMemory")
+    }
+
     /// Whether it may listen on other addresses than loopback without certificates.
     pub fn allow_insecure(&self) -> bool {
         self.settings.flag("AllowInsecure").unwrap_or(false)

@@ -30,6 +30,12 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
         none("names are looked up when a link is made, and again until there is an address");
     "whether a start goes on when a host name has no address"
 
+    "QueryMemory";
+    CLIENT, follows(Unit::Bytes, "a quarter of the host's memory", 16 * M, 16 * T), Node, HONOURED;
+    "memory that all statements of an SQL node together may keep for sorts, joins, groups and rows \
+     of subqueries; who wants more gets error 3170. SET GLOBAL global_connection_memory_limit \
+     changes it at once, until the node is restarted"
+
     "ConnectionMap";
     CLIENT, text(""), Node, none("every client is connected to every data node");
     "data nodes that a client is connected to"

@@ -41,7 +41,8 @@ fn nothing_is_mandatory() {
 fn options_in_both_forms() {
     let options = options(
         "nines dev --port=3307 --bind 127.0.0.1,::1 --bind=10.0.0.1 --dir /tmp/x --workers 3 \
-         --data-memory 512M --tls-cert c --tls-key k --durability disk --io threads --replicas 1 \
+         --data-memory 512M --query-memory 32M --tls-cert c --tls-key k --durability disk \
+         --io threads --replicas 1 \
          --tune redo-segment=1M --tune=save-interval=50",
     );
     assert_eq!(options.tuning, [Tuning::RedoSegment(1 << 20), Tuning::SaveInterval(50)]);
@@ -50,6 +51,7 @@ fn options_in_both_forms() {
     assert_eq!((options.place.port, options.workers), (3307, Some(3)));
     assert_eq!(options.place.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
     assert_eq!(options.data_memory, Some(512 << 20));
+    assert_eq!(options.query_memory, Some(32 << 20));
     assert_eq!(options.place.tls, Some(("c".into(), "k".into())));
 }
 
@@ -79,6 +81,7 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --port", "--port"),
         ("nines dev --no-such-option", "--no-such-option"),
         ("nines dev --data-memory=1", "--data-memory"),
+        ("nines dev --query-memory=1M", "--query-memory"),
         ("nines dev --data-memory=1X", "--data-memory"),
         ("nines dev --data-memory=99999999T", "--data-memory"),
         ("nines dev --tls-cert=c", "--tls-key"),

@@ -39,8 +39,12 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let endpoint = Endpoint::new(vec![(node, Role::Client)]);
     let serves_http = endpoint.serve_node(own)?;
     let connect = place.how_to_connect(&options.place.bind);
-    let application =
-        application::sql_node(place.server_address(), place.tls.is_some(), options.durable);
+    let application = application::sql_node(
+        place.server_address(),
+        place.tls.is_some(),
+        options.durable,
+        own.query_memory(),
+    );
     let cluster = Cluster::start(Setup {
         config: Arc::new(config.kernel(node, threads, 0)),
         threads,

@@ -66,6 +66,15 @@ pub(super) struct Piece {
     keys: Vec<Datum>,
 }
 
+/// About how many bytes a value takes that is kept.
+pub(super) fn size_of_value(value: &Datum) -> u64 {
+    let outside = match value {
+        Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.len(),
+        _ => 0,
+    };
+    (size_of::<Datum>() + outside) as u64
+}
+
 impl State {
     pub(super) fn new(call: &AggregateCall) -> Self {
         use AggregateFunction as A;
@@ -146,6 +155,8 @@ impl State {
                     None => true,
                 };
                 if better {
+                    let before = extreme.as_ref().map_or(0, size_of_value);
+                    context.kept_bytes += size_of_value(value).saturating_sub(before);
                     *extreme = Some(value.clone());
                 }
             }
@@ -177,12 +188,15 @@ impl State {
                 let is_full = pieces.size > context.facts.group_concat_max_len;
                 if !(is_full && call.order_by.is_empty()) {
                     pieces.size += text.len() as u64;
+                    let of_keys: u64 = keys.iter().map(size_of_value).sum();
+                    context.kept_bytes += (size_of::<Piece>() + text.len()) as u64 + of_keys;
                     pieces.list.push(Piece { text, keys });
                 }
                 Ok(())
             }
             Self::Array(items) => {
                 let item = to_json(&values[0], &call.values[0].result)?;
+                context.kept_bytes += size_of::<Json>() as u64 + size_of_value(&values[0]);
                 items.get_or_insert_default().push(item);
                 Ok(())
             }
@@ -193,6 +207,8 @@ impl State {
                 let name = convert::to_text(&values[0], call.values[0].sql_type());
                 let name = String::from_utf8_lossy(&name).into_owned();
                 let value = to_json(&values[1], &call.values[1].result)?;
+                let of_value = size_of_value(&values[1]) + name.len() as u64;
+                context.kept_bytes += size_of::<(String, Json)>() as u64 + of_value;
                 members.get_or_insert_default().push((name, value));
                 Ok(())
             }

@@ -117,11 +117,13 @@ impl<'a> Frame<'a, '_> {
     pub(crate) fn text(&mut self, at: usize) -> Result<Cow<'a, [u8]>, Stop> {
         let value = self.some(at)?;
         let sql_type = self.type_of(at);
-        Ok(match value {
+        let text = match value {
             Cow::Borrowed(value) => convert::to_text(value, sql_type),
             Cow::Owned(Datum::Bytes(bytes)) => Cow::Owned(bytes.into_vec()),
             Cow::Owned(value) => Cow::Owned(convert::to_text(&value, sql_type).into_owned()),
-        })
+        };
+        self.context.work += text.len() as u64;
+        Ok(text)
     }
 
     /// An argument as the bytes its character set has for it.
@@ -190,7 +192,7 @@ impl<'a> Frame<'a, '_> {
     pub(crate) fn check_size(&mut self, size: u64) -> Result<(), Stop> {
         let limit = self.context.facts.max_allowed_packet;
         if size <= limit {
-            return Ok(());
+            return Ok(self.context.check_large(size)?);
         }
         let warning = SqlError::of::<1301>(&[&self.call.function.name, &limit]);
         self.context.warn(warning)?;

@@ -62,6 +62,7 @@ impl Harness {
             host_offset: 0,
             tls_offered: false,
             address: ServerAddress { port: 3306, ..ServerAddress::default() },
+            clock: None,
         };
         let greeting = Greeting {
             number: 7,

@@ -10,6 +10,7 @@ use sqltype::{Datum, SqlType, Time};
 
 use super::{Connection, End};
 use crate::dispatch;
+use crate::memory::{Account, Held};
 use crate::prepared::Prepared;
 use crate::result::{Encoding, ResultColumn, ResultWriter, write_definitions};
 
@@ -26,12 +27,20 @@ struct Entry {
     types: Vec<ParameterType>,
     /// Parameters that come in pieces; an error to be told at the next execution.
     long_data: Vec<Option<Vec<u8>>>,
+    /// What these take.
+    held: Option<Held>,
     refused: Option<SqlError>,
 }
 
 impl Statements {
     /// COM_STMT_SEND_LONG_DATA: has no answer, so an error waits for the execution.
-    pub(super) fn long_data(&mut self, number: u32, parameter: u16, data: &[u8], most: usize) {
+    pub(super) fn long_data(
+        &mut self,
+        account: &Account,
+        (number, parameter): (u32, u16),
+        data: &[u8],
+        most: usize,
+    ) {
         let Some(entry) = self.by_number.get_mut(&number) else { return };
         let count = entry.prepared.parameter_count();
         let at = usize::from(parameter);
@@ -48,7 +57,11 @@ impl Statements {
             entry.refused = Some(SqlError::new(4016, "HY000", text));
             return;
         }
-        collected.extend_from_slice(data);
+        let held = entry.held.get_or_insert_with(|| account.hold("parameters that are sent"));
+        match held.add(data.len()) {
+            Ok(()) => collected.extend_from_slice(data),
+            Err(error) => entry.refused = Some(error),
+        }
     }
 
     pub(super) fn close(&mut self, number: u32) {
@@ -59,6 +72,7 @@ impl Statements {
         let entry = self.by_number.get_mut(&number);
         let entry = entry.ok_or_else(|| unknown(number, "mysqld_stmt_reset"))?;
         entry.long_data.clear();
+        entry.held = None;
         entry.refused = None;
         Ok(())
     }
@@ -139,7 +153,8 @@ impl Connection {
         };
         self.statements.last = self.statements.last.wrapping_add(1).max(1);
         let number = self.statements.last;
-        let entry = Entry { prepared, types: Vec::new(), long_data: Vec::new(), refused: None };
+        let (types, long_data) = (Vec::new(), Vec::new());
+        let entry = Entry { prepared, types, long_data, held: None, refused: None };
         self.statements.by_number.insert(number, entry);
         let status = self.status(false);
         let warnings = self.warnings();
@@ -176,6 +191,8 @@ impl Connection {
         };
         let prepared = entry.prepared.clone();
         let long_data = mem::take(&mut entry.long_data);
+        // The values of the statement, until it has ended.
+        let _held = entry.held.take();
         if let Some(refused) = entry.refused.take() {
             self.answer(Err(refused), false);
             return Ok(());

@@ -1,5 +1,7 @@
 //! Conversations with clients that know exactly what they send.
 
+mod memory;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -43,6 +45,7 @@ fn world() -> Rc<Shared> {
         host_offset: 0,
         tls_offered: true,
         address: ServerAddress::default(),
+        clock: None,
     };
     Rc::new(Shared::new(&options))
 }

@@ -46,7 +46,7 @@ use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 /// Rows that are collected before what is joined to them is asked for.
 const COLLECTED_MAX: usize = 200_000;
 /// Pairs of rows that are looked at at a time.
-const PAIRS_MAX: usize = 16_384;
+const PAIRS_MAX: usize = 4_096;
 
 /// What stands at the places of a block's row: none where nothing does that is needed.
 pub(crate) type Shape = Vec<Option<ProgramColumn>>;

@@ -8,28 +8,38 @@
 
 pub(crate) mod group;
 pub(crate) mod join;
+mod set;
 pub(crate) mod sort;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::slice;
 use std::sync::Arc;
 
-use sql_expression::{SqlError, group_key};
+use sql_expression::{LARGE, SqlError, group_key};
 use sqltype::{Datum, SqlType};
 use vector::Program;
 
-use crate::execute::columns::{self, ColumnCursor, Stop};
+use crate::execute::columns::{self, ColumnBatch, ColumnCursor, Stop};
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
-use crate::execute::run::{Boxed, Row, Run, memory_of};
+use crate::execute::run::{Boxed, KEY_BYTES, Row, Run, memory_of};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::window::windowed;
+use crate::memory::Held;
 use crate::plan::operator::{
     AccessPath, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, TableScan, VirtualScan,
 };
 
 /// Rows given at a time by operators that have collected them all.
 const BATCH: usize = 256;
+/// Rows made of columns at a time.
+const COLUMN_ROWS: usize = 1_024;
+/// Bytes of values that are made for a batch of rows, about.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Rows that are kept, and what they take.
+pub(crate) type Kept = (Vec<Row>, Held);
 
 /// An operator at work.
 pub(crate) struct Cursor<'p> {
@@ -40,18 +50,21 @@ pub(crate) struct Cursor<'p> {
 
 /// How it works.
 pub(crate) enum Work<'p> {
-    /// Rows that are there.
-    Rows(VecDeque<Row>),
+    /// Rows that are there, and what they take.
+    Rows(VecDeque<Row>, Held),
     /// Rows that some work at the beginning gives.
     Collect(&'p Operator),
     Table(Box<TableCursor<'p>>),
     Lookup {
         input: Box<Cursor<'p>>,
         operator: &'p Operator,
+        /// What the rows given last take.
+        held: Option<Held>,
     },
     Lateral {
         input: Box<Cursor<'p>>,
         operator: &'p Operator,
+        held: Option<Held>,
     },
     Join(Box<join::JoinCursor<'p>>),
     /// What may be done on columns: decided with the first rows.
@@ -60,6 +73,8 @@ pub(crate) enum Work<'p> {
     Columns {
         cursor: Box<ColumnCursor<'p>>,
         untried: Option<&'p Operator>,
+        /// The batch at hand, and how many of its rows have been given.
+        rest: Option<(ColumnBatch, usize)>,
     },
     Filter {
         input: Box<Cursor<'p>>,
@@ -70,10 +85,13 @@ pub(crate) enum Work<'p> {
         expressions: &'p [Formula],
         /// Columns that only move, if that is all.
         moved: Option<Vec<usize>>,
+        /// Rows of the input that are not looked at yet.
+        rest: VecDeque<Row>,
     },
     Distinct {
         input: Box<Cursor<'p>>,
         seen: BTreeSet<Vec<u8>>,
+        held: Option<Held>,
         types: &'p [SqlType],
     },
     Limit {
@@ -100,17 +118,20 @@ fn work_of(operator: &Operator) -> Work<'_> {
         }
         Operator::Scan(_) => work_on_rows(operator),
         Operator::Lookup { .. } => Work::Open(operator),
-        Operator::Lateral { input, .. } => Work::Lateral { input: Box::new(open(input)), operator },
+        Operator::Lateral { input, .. } => {
+            Work::Lateral { input: Box::new(open(input)), operator, held: None }
+        }
         Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
             Work::Open(operator)
         }
         Operator::Project { input, expressions } => {
             let moved = columns_once(expressions.iter());
-            Work::Project { input: Box::new(open(input)), expressions, moved }
+            let rest = VecDeque::new();
+            Work::Project { input: Box::new(open(input)), expressions, moved, rest }
         }
         Operator::Distinct { input, types } => {
             let input = Box::new(open(input));
-            Work::Distinct { input, seen: BTreeSet::new(), types }
+            Work::Distinct { input, seen: BTreeSet::new(), held: None, types }
         }
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
@@ -146,7 +167,9 @@ fn work_of(operator: &Operator) -> Work<'_> {
 /// A scan, a join or a filter, row by row.
 pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
     match operator {
-        Operator::Lookup { input, .. } => Work::Lookup { input: Box::new(open(input)), operator },
+        Operator::Lookup { input, .. } => {
+            Work::Lookup { input: Box::new(open(input)), operator, held: None }
+        }
         Operator::Scan(scan) => Work::Table(Box::new(TableCursor::New(scan))),
         Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => {
             Work::Join(Box::new(join::JoinCursor::new(open(left), operator)))
@@ -180,52 +203,53 @@ impl Work<'_> {
     /// Some rows, perhaps none; nothing at the end.
     async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         match self {
-            Self::Rows(rows) => {
+            Self::Rows(rows, held) => {
                 if rows.is_empty() {
                     return Ok(None);
                 }
-                Ok(Some(rows.drain(..rows.len().min(BATCH)).collect()))
+                let count = rows.len().min(BATCH);
+                held.give_up(count, rows.len());
+                Ok(Some(rows.drain(..count).collect()))
             }
             Self::Collect(operator) => {
-                let rows = collect(run, operator).await?;
-                *self = Self::Rows(rows.into());
+                let (rows, held) = collect(run, operator).await?;
+                *self = Self::Rows(rows.into(), held);
                 Ok(Some(Vec::new()))
             }
             Self::Table(table) => table.next(run).await,
             Self::Open(_) | Self::Columns { .. } => self.step_columns(run).await,
-            Self::Lookup { input, operator } => {
+            Self::Lookup { input, operator, held } => {
                 let Operator::Lookup { scan, join, .. } = operator else { return Ok(None) };
+                *held = None;
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let found = look_up(run, scan, &rows).await?;
+                let (found, of_found) = look_up(run, scan, &rows).await?;
+                *held = of_found;
                 join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
             }
-            Self::Lateral { input, operator } => {
+            Self::Lateral { input, operator, held } => {
                 let Operator::Lateral { scan, join, .. } = operator else { return Ok(None) };
+                *held = None;
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let found = recursion::lateral_rows(run, scan, &rows).await?;
+                let (found, of_found) = recursion::lateral_rows(run, scan, &rows).await?;
+                *held = Some(of_found);
                 join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
             }
             Self::Join(join) => join.next(run).await,
-            Self::Filter { input, conditions } => {
-                let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let mut kept = Vec::with_capacity(rows.len());
-                for row in rows {
-                    if run.all_hold(conditions, &row).await? {
-                        kept.push(row);
+            Self::Filter { input, conditions } => filtered(run, input, conditions).await,
+            Self::Project { input, expressions, moved, rest } => {
+                if rest.is_empty() {
+                    let Some(rows) = input.next(run).await? else { return Ok(None) };
+                    if let Some(moved) = moved {
+                        return projected(run, rows, moved).await.map(Some);
                     }
+                    *rest = rows.into();
                 }
-                Ok(Some(kept))
+                computed(run, rest, expressions).await.map(Some)
             }
-            Self::Project { input, expressions, moved } => {
+            Self::Distinct { input, seen, held, types } => {
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
-                projected(run, rows, expressions, moved.as_deref()).await.map(Some)
-            }
-            Self::Distinct { input, seen, types } => {
-                let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let width = types.len();
-                let key = |row: &Row| group_key(&row[..width.min(row.len())], types.iter());
-                let fresh = |row: &Row| seen.insert(key(row));
-                Ok(Some(rows.into_iter().filter(fresh).collect()))
+                let held = held.get_or_insert_with(|| run.hold("the rows of DISTINCT"));
+                unseen(rows, seen, held, types).map(Some)
             }
             Self::Limit { input, operator, left } => limited(run, input, operator, left).await,
             Self::UnionAll { first, rest } => {
@@ -250,24 +274,36 @@ impl Work<'_> {
 impl Work<'_> {
     /// A step of what is done on columns, or may be.
     async fn step_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
-        let (cursor, untried) = match self {
+        let (cursor, untried, rest) = match self {
             Self::Open(operator) => {
                 let operator = *operator;
                 *self = match columns::begin(run, operator, None) {
                     Some(cursor) => {
-                        Self::Columns { cursor: Box::new(cursor), untried: Some(operator) }
+                        let (cursor, untried) = (Box::new(cursor), Some(operator));
+                        Self::Columns { cursor, untried, rest: None }
                     }
                     None => work_on_rows(operator),
                 };
                 return Ok(Some(Vec::new()));
             }
-            Self::Columns { cursor, untried } => (cursor, untried),
+            Self::Columns { cursor, untried, rest } => (cursor, untried, rest),
             _ => return Ok(None),
         };
+        if let Some((batch, given)) = rest.take() {
+            // Groups are one batch, however many there are.
+            let end = batch.rows().min(given + COLUMN_ROWS);
+            let rows = batch.some_rows(given..end, cursor.shape(), run);
+            if end < batch.rows() {
+                *rest = Some((batch, end));
+            }
+            run.worked(rows.len()).await?;
+            return Ok(Some(rows));
+        }
         match (cursor.next(run).await, *untried) {
             (Ok(batch), _) => {
                 *untried = None;
-                Ok(batch.map(|batch| batch.into_rows(cursor.shape(), run)))
+                *rest = batch.map(|batch| (batch, 0));
+                Ok(rest.is_some().then(Vec::new))
             }
             (Err(Stop::Unsuitable), Some(operator)) => {
                 *self = work_on_rows(operator);
@@ -278,26 +314,75 @@ impl Work<'_> {
     }
 }
 
-/// Rows in another shape. Columns that only move, if that is all, need no evaluation.
-pub(crate) async fn projected(
+/// The next rows of which conditions are true.
+async fn filtered(
+    run: &mut Run<'_>,
+    input: &mut Cursor<'_>,
+    conditions: &[Formula],
+) -> Result<Option<Vec<Row>>, SqlError> {
+    let Some(rows) = input.next(run).await? else { return Ok(None) };
+    let mut kept = Vec::with_capacity(rows.len());
+    for row in rows {
+        if run.all_hold(conditions, &row).await? {
+            kept.push(row);
+        }
+        run.worked_a_row().await?;
+    }
+    Ok(Some(kept))
+}
+
+/// The rows that have not been seen before.
+fn unseen(
+    rows: Vec<Row>,
+    seen: &mut BTreeSet<Vec<u8>>,
+    held: &mut Held,
+    types: &[SqlType],
+) -> Result<Vec<Row>, SqlError> {
+    let mut fresh = Vec::new();
+    for row in rows {
+        let key = group_key(&row[..types.len().min(row.len())], types.iter());
+        let bytes = KEY_BYTES + key.len();
+        if seen.insert(key) {
+            held.add(bytes)?;
+            fresh.push(row);
+        }
+    }
+    Ok(fresh)
+}
+
+/// Rows in another shape, of whose columns some only move.
+async fn projected(
     run: &mut Run<'_>,
     mut rows: Vec<Row>,
-    expressions: &[Formula],
-    moved: Option<&[usize]>,
+    places: &[usize],
 ) -> Result<Vec<Row>, SqlError> {
     let mut moving = Vec::new();
     for row in &mut rows {
-        match moved {
-            Some(places) => {
-                let take = |place: &usize| std::mem::replace(&mut row[*place], Datum::Null);
-                moving.extend(places.iter().map(take));
-                row.clear();
-                row.append(&mut moving);
-            }
-            None => *row = evaluate(run, expressions, row).await?,
-        }
+        let take = |place: &usize| std::mem::replace(&mut row[*place], Datum::Null);
+        moving.extend(places.iter().map(take));
+        row.clear();
+        row.append(&mut moving);
     }
     run.worked(rows.len()).await?;
+    Ok(rows)
+}
+
+/// The next of some rows in another shape: all, or so many as large values allow.
+pub(crate) async fn computed(
+    run: &mut Run<'_>,
+    rest: &mut VecDeque<Row>,
+    expressions: &[Formula],
+) -> Result<Vec<Row>, SqlError> {
+    let before = run.large_bytes;
+    let mut rows = Vec::with_capacity(rest.len());
+    while let Some(mut row) = rest.pop_front() {
+        row = evaluate(run, expressions, &row).await?;
+        rows.push(row);
+        run.worked_a_row().await?;
+        if run.large_bytes - before > BATCH_BYTES {
+            break;
+        }
+    }
     Ok(rows)
 }
 
@@ -318,8 +403,17 @@ pub(crate) async fn evaluate(
     row: &[Datum],
 ) -> Result<Row, SqlError> {
     let mut values = Vec::with_capacity(expressions.len());
+    // A row alone may be too much.
+    let mut held: Option<Held> = None;
     for formula in expressions {
-        values.push(run.value(formula, row).await?);
+        let value = run.value(formula, row).await?;
+        if let Datum::Bytes(bytes) | Datum::Json(bytes) = &value
+            && bytes.len() >= LARGE
+        {
+            run.large_bytes = run.large_bytes.wrapping_add(bytes.len());
+            held.get_or_insert_with(|| run.hold("the values of a row")).add(bytes.len())?;
+        }
+        values.push(value);
     }
     Ok(values)
 }
@@ -355,38 +449,50 @@ async fn limited(
     Ok(Some(rows))
 }
 
-/// All rows of an operator.
-pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
+/// All rows of an operator, and what they take.
+pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
     drain_cursor(run, open(operator)).await
 }
 
-async fn drain_cursor(run: &mut Run<'_>, mut cursor: Cursor<'_>) -> Result<Vec<Row>, SqlError> {
-    let (mut all, mut bytes) = (Vec::new(), 0);
+async fn drain_cursor(run: &mut Run<'_>, mut cursor: Cursor<'_>) -> Result<Kept, SqlError> {
+    let (mut all, mut held) = (Vec::new(), run.hold("the rows of an operator"));
     while let Some(mut rows) = cursor.next(run).await? {
-        bytes += memory_of(&rows);
-        run.check_memory(bytes, "the rows of an operator")?;
+        held.add(memory_of(&rows))?;
         all.append(&mut rows);
     }
-    Ok(all)
+    Ok((all, held))
+}
+
+/// Holds rows that are there already, for something that errors name so.
+fn kept(run: &Run<'_>, rows: Vec<Row>, what: &'static str) -> Result<Kept, SqlError> {
+    let mut held = run.hold(what);
+    held.set(memory_of(&rows))?;
+    Ok((rows, held))
 }
 
 /// The rows of an operator that has to see all of its input first.
-async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, SqlError> {
+async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
     match operator {
-        Operator::Nothing { width } => Ok(vec![vec![Datum::Null; *width]]),
+        Operator::Nothing { width } => {
+            Ok((vec![vec![Datum::Null; *width]], run.hold("a row of nothing")))
+        }
         Operator::Rows(rows) => {
+            let mut held = run.hold("the rows of VALUES");
             let mut all = Vec::with_capacity(rows.len());
             for expressions in rows {
-                all.push(evaluate(run, expressions, &[]).await?);
+                let row = evaluate(run, expressions, &[]).await?;
+                held.add(memory_of(slice::from_ref(&row)))?;
+                all.push(row);
             }
-            Ok(all)
+            Ok((all, held))
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::JsonTable(table) => json_table::rows(run, table).await,
         Operator::Derived(scan) => derived_rows(run, scan).await,
         Operator::Recursive(recursion) => recursion::recursive_rows(run, recursion).await,
         Operator::WorkTable { number } => {
-            Ok(run.work_tables.get(number).map_or_else(Vec::new, |rows| rows.to_vec()))
+            let rows = run.work_tables.get(number).map_or_else(Vec::new, |rows| rows.to_vec());
+            kept(run, rows, "the rows of a recursive table")
         }
         Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
         Operator::Window(windows) => windowed(run, windows).await,
@@ -397,7 +503,7 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
                 let first = first.and_then(|rows| rows.into_iter().next());
                 row.push(first.map_or(Datum::Null, |mut first| first.swap_remove(*place)));
             }
-            Ok(vec![row])
+            kept(run, vec![row], "the ends of indexes")
         }
         Operator::Sort { input, keys, limit } => {
             let most = match limit {
@@ -407,32 +513,33 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Vec<Row>, Sql
                 }
                 None => None,
             };
-            let rows = match first_rows(run, input, keys, most) {
+            let cursor = match first_rows(run, input, keys, most) {
                 Some((scan, program)) => {
                     let cursor = TableCursor::with_program(run, scan, program).await?;
                     let work = Work::Table(Box::new(cursor));
-                    drain_cursor(run, Cursor { operator: input, work, begun: false }).await?
+                    Cursor { operator: input, work, begun: false }
                 }
                 None => match sort::distinct(input, keys) {
                     Some((distinct, types)) => {
                         return sort::sorted_once(run, distinct, types, keys, most).await;
                     }
-                    None => drain(run, input).await?,
+                    None => open(input),
                 },
             };
-            sort::sorted(run, rows, keys, most).await
+            sort::sorted_rows(run, cursor, keys, most).await
         }
-        Operator::Set { first, rest, types } => combined(run, first, rest, types).await,
+        Operator::Set { first, rest, types } => set::combined(run, first, rest, types).await,
         other => drain(run, other).await,
     }
 }
 
-async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Vec<Row>, SqlError> {
+async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Kept, SqlError> {
     let rows = scan.table.rows(run.session).await?;
+    let rows = kept(run, rows, "the rows of a system table")?;
     placed(run, rows, scan.offset, scan.width, &scan.conditions).await
 }
 
-async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Vec<Row>, SqlError> {
+async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Kept, SqlError> {
     let rows = recursion::rows_of_derived(run, scan).await?;
     placed(run, rows, scan.offset, scan.width, &scan.conditions).await
 }
@@ -440,13 +547,15 @@ async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Vec<Row>,
 /// Puts rows at their place in the block's row, those for which the conditions hold.
 async fn placed(
     run: &mut Run<'_>,
-    rows: Vec<Row>,
+    (rows, mut held): Kept,
     offset: usize,
     width: usize,
     conditions: &[Formula],
-) -> Result<Vec<Row>, SqlError> {
+) -> Result<Kept, SqlError> {
+    held.add(rows.len() * width * size_of::<Datum>())?;
     let mut all = Vec::with_capacity(rows.len());
     for values in rows {
+        run.worked_a_row().await?;
         let mut row = vec![Datum::Null; width];
         for (place, value) in row[offset..].iter_mut().zip(values) {
             *place = value;
@@ -455,8 +564,8 @@ async fn placed(
             all.push(row);
         }
     }
-    run.worked(all.len()).await?;
-    Ok(all)
+    held.set(memory_of(&all))?;
+    Ok((all, held))
 }
 
 /// The scan of which data nodes need not send all rows, as few come first, and its program.
@@ -471,64 +580,4 @@ pub(crate) fn first_rows<'p>(
         && matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. });
     let program = pushes.then(|| pushdown::first_rows(&run.context, scan, keys, most));
     Some((scan, program.flatten()?))
-}
-
-async fn combined(
-    run: &mut Run<'_>,
-    first: &Operator,
-    rest: &[(SetKind, Operator)],
-    types: &[SqlType],
-) -> Result<Vec<Row>, SqlError> {
-    let mut rows = drain(run, first).await?;
-    for (kind, operator) in rest {
-        let other = drain(run, operator).await?;
-        rows = match kind {
-            SetKind::UnionAll => rows.into_iter().chain(other).collect(),
-            SetKind::Union => once(rows.into_iter().chain(other), types),
-            SetKind::Except | SetKind::ExceptAll => {
-                let mut counts = counted(&other, types);
-                let all = *kind == SetKind::ExceptAll;
-                let kept =
-                    rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
-                        Some(count) if all && *count > 0 => {
-                            *count -= 1;
-                            false
-                        }
-                        Some(_) => all,
-                        None => true,
-                    });
-                let kept: Vec<Row> = kept.collect();
-                if all { kept } else { once(kept.into_iter(), types) }
-            }
-            SetKind::Intersect | SetKind::IntersectAll => {
-                let mut counts = counted(&other, types);
-                let all = *kind == SetKind::IntersectAll;
-                let kept =
-                    rows.into_iter().filter(|row| match counts.get_mut(&group_key(row, types)) {
-                        Some(count) if *count > 0 => {
-                            *count -= usize::from(all);
-                            true
-                        }
-                        _ => false,
-                    });
-                let kept: Vec<Row> = kept.collect();
-                if all { kept } else { once(kept.into_iter(), types) }
-            }
-        };
-        run.worked(rows.len()).await?;
-    }
-    Ok(rows)
-}
-
-fn counted(rows: &[Row], types: &[SqlType]) -> BTreeMap<Vec<u8>, usize> {
-    let mut counts = BTreeMap::new();
-    for row in rows {
-        *counts.entry(group_key(row, types)).or_insert(0) += 1;
-    }
-    counts
-}
-
-fn once(rows: impl Iterator<Item = Row>, types: &[SqlType]) -> Vec<Row> {
-    let mut seen = BTreeSet::new();
-    rows.filter(|row| seen.insert(group_key(row, types))).collect()
 }

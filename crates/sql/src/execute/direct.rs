@@ -19,10 +19,11 @@ use model::ValueRef;
 use sql_expression::SqlError;
 use sqltype::SqlType;
 
-use crate::execute::cursor::sort::{Once, SORTED_WITH_DOUBLES, sorted};
-use crate::execute::cursor::{columns_once, projected};
+use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, merged, sorted};
+use crate::execute::cursor::{columns_once, computed};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::{Found, TableCursor, datum_of_ref};
+use crate::memory::Held;
 use crate::plan::operator::{Formula, Operator, QueryPlan, SortBy, TableScan};
 use crate::result::{Given, ResultWriter};
 
@@ -64,6 +65,9 @@ struct Key {
     collation: CollationId,
     descending: bool,
 }
+
+/// An order, what has been found, what finds more, and what the former takes.
+type Others<'o, 'p> = (&'o Order<'o>, VecDeque<Found<'p>>, TableCursor<'p>, Held);
 
 impl<'p> Direct<'p> {
     /// The query, if it is such a one.
@@ -141,11 +145,10 @@ impl<'p> Direct<'p> {
                 }
                 run.worked((before - left) as usize).await?;
             } else {
-                let rows = cursor.rows_of(run, found).await?;
-                let rows = projected(run, rows, self.expressions, None).await?;
-                for row in rows.iter().take(most) {
-                    out.row(row);
-                    left -= 1;
+                let mut rest: VecDeque<Row> = cursor.rows_of(run, found).await?.into();
+                while left > 0 && !rest.is_empty() {
+                    let rows = computed(run, &mut rest, self.expressions).await?;
+                    left -= write_some(&rows, left, out).await;
                 }
             }
             out.drain().await;
@@ -161,24 +164,25 @@ impl<'p> Direct<'p> {
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
         let mut cursor = TableCursor::New(self.scan);
-        let (mut held, mut count, mut bytes) = (Vec::new(), 0, 0);
+        let (mut parts, mut count, mut held) = (Vec::new(), 0, run.hold(SORTED));
         while let Some(found) = cursor.next_found(run).await? {
             let many = order.once.is_some() && count > SORTED_WITH_DOUBLES;
             if many || !is_stored(&found) {
                 let stored = |rows| Found { rows, checks: false, blocks: vec![], scan: self.scan };
-                let mut all: VecDeque<Found<'_>> = held.into_iter().map(stored).collect();
+                let mut all: VecDeque<Found<'_>> = parts.into_iter().map(stored).collect();
                 all.push_back(found);
-                return self.write_others(run, (order, all, cursor), limit, out).await;
+                return self.write_others(run, (order, all, cursor, held), limit, out).await;
             }
             count += found.rows.len();
-            bytes +=
-                found.rows.size() + found.rows.len() * size_of::<(u64, usize, ScannedRow<'_>)>();
-            run.check_memory(bytes, "the rows of an operator")?;
-            held.push(found.rows);
+            held.add(memory_of_stored(&found.rows))?;
+            parts.push(found.rows);
         }
-        run.worked(count).await?;
-        let rows: Vec<ScannedRow<'_>> = held.iter().flat_map(ScannedRows::iter).collect();
-        let places = order.sorted(&rows);
+        let mut rows: Vec<ScannedRow<'_>> = Vec::with_capacity(count);
+        for part in &parts {
+            rows.extend(part.iter());
+            run.worked(part.len()).await?;
+        }
+        let places = order.sorted(run, &rows, &mut held).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX).min(places.len());
         for places in places[..most].chunks(BATCH) {
             if !out.is_started() {
@@ -187,6 +191,7 @@ impl<'p> Direct<'p> {
             for (_, place) in places {
                 out.row_of(|column| self.given(run, column, rows[*place]));
             }
+            run.worked(places.len()).await?;
             out.drain().await;
         }
         Ok(most as u64)
@@ -196,46 +201,52 @@ impl<'p> Direct<'p> {
     async fn write_others(
         &self,
         run: &mut Run<'_>,
-        (order, mut found, mut cursor): (&Order<'_>, VecDeque<Found<'p>>, TableCursor<'p>),
+        (order, mut found, mut cursor, mut of_found): Others<'_, 'p>,
         limit: u64,
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
-        let mut once = order.once.map(Once::new);
-        let (mut all, mut bytes): (Vec<Row>, usize) = (Vec::new(), 0);
+        let mut once = order.once.map(|types| Once::new(run, types));
+        let (mut all, mut held): (Vec<Row>, Held) = (Vec::new(), run.hold(SORTED));
         loop {
+            let waiting = found.len();
             let next = match found.pop_front() {
                 Some(next) => Some(next),
                 None => cursor.next_found(run).await?,
             };
             let Some(next) = next else { break };
-            let mut rows = cursor.rows_of(run, next).await?;
-            if order.of_result {
-                rows = projected(run, rows, self.expressions, None).await?;
+            of_found.give_up(1, waiting);
+            let mut rest: VecDeque<Row> = cursor.rows_of(run, next).await?.into();
+            while !rest.is_empty() {
+                let mut rows = match order.of_result {
+                    true => computed(run, &mut rest, self.expressions).await?,
+                    false => std::mem::take(&mut rest).into(),
+                };
+                if let Some(once) = &mut once {
+                    once.add(run, rows).await?;
+                    continue;
+                }
+                held.add(memory_of(&rows))?;
+                all.append(&mut rows);
             }
-            if let Some(once) = &mut once {
-                once.add(run, rows)?;
-                continue;
-            }
-            bytes += memory_of(&rows);
-            run.check_memory(bytes, "the rows of an operator")?;
-            all.append(&mut rows);
         }
-        let mut rows = match once {
+        let (rows, mut held) = match once {
             Some(once) => once.finish(run, order.by, None).await?,
-            None => sorted(run, all, order.by, None).await?,
+            None => sorted(run, (all, held), order.by, None).await?,
         };
-        if !order.of_result {
-            rows = projected(run, rows, self.expressions, None).await?;
+        if !rows.is_empty() && !out.is_started() {
+            out.columns(&self.plan.columns);
         }
-        let most = usize::try_from(limit).unwrap_or(usize::MAX).min(rows.len());
-        for rows in rows[..most].chunks(BATCH) {
-            if !out.is_started() {
-                out.columns(&self.plan.columns);
-            }
-            rows.iter().for_each(|row| out.row(row));
-            out.drain().await;
+        if order.of_result {
+            return Ok(write_some(&rows, limit, out).await);
         }
-        Ok(most as u64)
+        let (mut left, mut rest) = (limit, VecDeque::from(rows));
+        while left > 0 && !rest.is_empty() {
+            let waiting = rest.len();
+            let rows = computed(run, &mut rest, self.expressions).await?;
+            held.give_up(rows.len(), waiting);
+            left -= write_some(&rows, left, out).await;
+        }
+        Ok(limit - left)
     }
 
     /// The value of a column of the result.
@@ -247,6 +258,23 @@ impl<'p> Direct<'p> {
             value => Given::Datum(Cow::Owned(datum_of_ref(value, sql_type, run))),
         }
     }
+}
+
+/// What rows take that are kept as they came, with what is needed to sort them.
+fn memory_of_stored(rows: &ScannedRows) -> usize {
+    rows.size() + rows.len() * size_of::<(u64, usize, ScannedRow<'_>)>()
+}
+
+/// Writes rows, at most `left`; how many.
+async fn write_some(rows: &[Row], left: u64, out: &mut ResultWriter) -> u64 {
+    let most = usize::try_from(left).unwrap_or(usize::MAX).min(rows.len());
+    for row in &rows[..most] {
+        out.row(row);
+        if out.is_full() {
+            out.drain().await;
+        }
+    }
+    most as u64
 }
 
 /// Whether rows can be given as they are.
@@ -292,22 +320,28 @@ impl<'p> Order<'p> {
 
     /// The places of rows in their order, those of equal ones as they are; with what tells most of
     /// them apart.
-    fn sorted(&self, rows: &[ScannedRow<'_>]) -> Vec<(u64, usize)> {
+    async fn sorted(
+        &self,
+        run: &mut Run<'_>,
+        rows: &[ScannedRow<'_>],
+        held: &mut Held,
+    ) -> Result<Vec<(u64, usize)>, SqlError> {
         let first = |(at, row): (usize, &ScannedRow<'_>)| {
             (self.keys.first().map_or(0, |key| key.prefix(row.get(key.at))), at)
         };
-        let mut places: Vec<(u64, usize)> = rows.iter().enumerate().map(first).collect();
-        places.sort_unstable_by(|a, b| {
+        let places: Vec<(u64, usize)> = rows.iter().enumerate().map(first).collect();
+        let compare = |a: &(u64, usize), b: &(u64, usize)| {
             let by_value = || self.compare(&rows[a.1], &rows[b.1]);
             a.0.cmp(&b.0).then_with(by_value).then(a.1.cmp(&b.1))
-        });
+        };
+        let mut places = merged(run, places, &compare, held).await?;
         if self.once.is_some() {
             let same = |a: &(u64, usize), b: &(u64, usize)| {
                 a.0 == b.0 && self.compare(&rows[a.1], &rows[b.1]).is_eq()
             };
             places.dedup_by(|a, b| same(a, b));
         }
-        places
+        Ok(places)
     }
 
     fn compare(&self, a: &ScannedRow<'_>, b: &ScannedRow<'_>) -> Ordering {

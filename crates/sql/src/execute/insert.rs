@@ -9,6 +9,7 @@
 mod duplicate;
 
 use std::rc::Rc;
+use std::slice;
 
 use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
@@ -19,11 +20,12 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::TableDefinition;
+use crate::execute::cursor::Kept;
 use crate::execute::reference;
 use crate::execute::reference::batch::{Batch, refused};
 use crate::execute::reference::children::{self, Cascade};
 use crate::execute::row::{RowMaker, kernel_value};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::datum_of;
 use crate::kernel::Failure;
 use crate::large::read::complete_locked;
@@ -191,7 +193,9 @@ struct New {
 }
 
 async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlError> {
-    let mut rows = rows_of(run, plan).await?;
+    let (mut rows, mut held) = rows_of(run, plan).await?;
+    // Beside them stand their values as the kernel has them.
+    held.add(usize::try_from(held.bytes()).unwrap_or(usize::MAX))?;
     let first_generated = generate(run, plan, &mut rows).await?;
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
@@ -240,10 +244,10 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
 
 /// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
 /// columns that want a value are NULL.
-async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlError> {
+async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError> {
     let maker = &plan.maker;
     let width = maker.definition.columns.len();
-    let mut rows = Vec::new();
+    let (mut rows, mut held) = (Vec::new(), run.hold("the rows of an INSERT"));
     match &plan.source {
         Source::Values(all) => {
             for (number, values) in all.iter().enumerate() {
@@ -259,13 +263,16 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                     given[*at] = true;
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
+                held.add(memory_of(slice::from_ref(&row)))?;
                 rows.push(row);
+                run.worked(1).await?;
             }
         }
         Source::Query(query) => {
             let mut given = vec![false; width];
             plan.columns.iter().for_each(|at| given[*at] = true);
-            for (number, values) in run.rows_of(query, None).await?.into_iter().enumerate() {
+            let (found, _of_found) = run.rows_of(query, None).await?;
+            for (number, values) in found.into_iter().enumerate() {
                 run.context.row_number = number as u64 + 1;
                 let mut row = vec![Datum::Null; width];
                 let mut values = values.into_iter();
@@ -277,11 +284,13 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Vec<Row>, SqlEr
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
                 row.extend(values);
+                held.add(memory_of(slice::from_ref(&row)))?;
                 rows.push(row);
+                run.worked(1).await?;
             }
         }
     }
-    Ok(rows)
+    Ok((rows, held))
 }
 
 /// Whether a value given for a column is its value. Generated columns take none: in strict mode

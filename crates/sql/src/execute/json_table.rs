@@ -10,23 +10,29 @@ use sql_expression::{SqlError, json_argument};
 use sqltype::Datum;
 use sqltype::json::Json;
 
+use crate::execute::cursor::Kept;
 use crate::execute::run::{Row, Run, memory_of};
+use crate::memory::Held;
 use crate::plan::json_table::{
     JsonColumn, JsonColumnKind, JsonTable, Level, Misfit, Response, converted,
 };
 
+/// What errors say that too much of is kept.
+const ROWS: &str = "the rows of JSON_TABLE";
+
 /// The rows of a call.
-pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Vec<Row>, SqlError> {
+pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Kept, SqlError> {
     let value = run.scalar(&table.document).await?;
     let of = &table.document.expression.result;
     let Some(document) = json_argument(&value, &of.sql_type, 1, "json_table")? else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), run.hold(ROWS)));
     };
-    let mut maker = Maker { run, row: vec![Datum::Null; table.width], rows: Vec::new(), bytes: 0 };
+    let held = run.hold(ROWS);
+    let mut maker = Maker { run, row: vec![Datum::Null; table.width], rows: Vec::new(), held };
     maker.level(&table.rows, &document)?;
-    let rows = maker.rows;
+    let Maker { rows, held, .. } = maker;
     run.worked(rows.len()).await?;
-    Ok(rows)
+    Ok((rows, held))
 }
 
 /// Rows in the making.
@@ -35,7 +41,7 @@ struct Maker<'m, 's> {
     /// The row at hand: columns of levels that are not looked at are NULL.
     row: Row,
     rows: Vec<Row>,
-    bytes: usize,
+    held: Held,
 }
 
 impl Maker<'_, '_> {
@@ -60,8 +66,7 @@ impl Maker<'_, '_> {
     }
 
     fn push(&mut self) -> Result<(), SqlError> {
-        self.bytes += memory_of(std::slice::from_ref(&self.row));
-        self.run.check_memory(self.bytes, "the rows of JSON_TABLE")?;
+        self.held.add(memory_of(std::slice::from_ref(&self.row)))?;
         self.rows.push(self.row.clone());
         Ok(())
     }

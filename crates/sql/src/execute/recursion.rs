@@ -2,7 +2,8 @@
 //! LATERAL.
 //!
 //! # Limits
-//! `cte_max_recursion_depth` rounds, then error 3636. All rows are in memory.
+//! `cte_max_recursion_depth` rounds, then error 3636. All rows are in memory; too many are error
+//! 3170.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -10,18 +11,22 @@ use std::rc::Rc;
 use sql_expression::{SqlError, group_key};
 use sqltype::{Converter, Datum, Place, Problems, SqlType, StoreMode};
 
-use crate::execute::cursor::drain;
+use crate::execute::cursor::{Kept, drain};
 use crate::execute::row::of_problem;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
 use crate::execute::scan::limits;
+use crate::memory::Held;
 use crate::plan::common_table::Recursion;
 use crate::plan::operator::DerivedScan;
+
+/// What errors say that too much of is kept.
+const ROWS: &str = "the rows of a recursive table";
 
 /// The rows of a recursive table.
 pub(crate) async fn recursive_rows(
     run: &mut Run<'_>,
     recursion: &Recursion,
-) -> Result<Vec<Row>, SqlError> {
+) -> Result<Kept, SqlError> {
     let most = run.session.variables.cte_max_recursion_depth;
     let (count, offset) = match &recursion.bounds {
         Some(bounds) => limits(run, bounds).await?,
@@ -32,11 +37,25 @@ pub(crate) async fn recursive_rows(
     });
     let types: Vec<&SqlType> = recursion.columns.iter().map(|(_, sql_type)| sql_type).collect();
     let mut seen = BTreeSet::new();
-    let mut fresh =
-        |row: &Row| !recursion.distinct || seen.insert(group_key(row, types.iter().copied()));
-    let mut all = drain(run, &recursion.first).await?;
-    all.retain(&mut fresh);
+    let mut of_seen = run.hold(ROWS);
+    let mut fresh = |row: &Row| -> Result<bool, SqlError> {
+        if !recursion.distinct {
+            return Ok(true);
+        }
+        let key = group_key(row, types.iter().copied());
+        let bytes = KEY_BYTES + key.len();
+        let is_new = seen.insert(key);
+        if is_new {
+            of_seen.add(bytes)?;
+        }
+        Ok(is_new)
+    };
+    let (first, mut held) = drain(run, &recursion.first).await?;
+    let mut all = only(first, &mut fresh)?;
+    held.set(memory_of(&all))?;
     let mut newest = all.clone();
+    let mut of_newest = run.hold(ROWS);
+    of_newest.set(memory_of(&newest))?;
     let mut round = 0;
     while !newest.is_empty() && all.len() < enough {
         round += 1;
@@ -49,21 +68,40 @@ pub(crate) async fn recursive_rows(
             Some(before) => run.work_tables.insert(recursion.number, before),
             None => run.work_tables.remove(&recursion.number),
         };
-        newest = next?;
-        newest.retain(&mut fresh);
+        let (next, of_next) = next?;
+        (newest, of_newest) = (only(next, &mut fresh)?, of_next);
         run.worked(newest.len() + 1).await?;
+        held.add(memory_of(&newest))?;
         all.extend_from_slice(&newest);
     }
+    drop(of_newest);
     all.truncate(enough);
     all.drain(..usize::try_from(offset).unwrap_or(usize::MAX).min(all.len()));
-    Ok(all)
+    Ok((all, held))
+}
+
+/// The rows that are wanted.
+fn only(
+    rows: Vec<Row>,
+    mut wanted: impl FnMut(&Row) -> Result<bool, SqlError>,
+) -> Result<Vec<Row>, SqlError> {
+    let mut kept = Vec::with_capacity(rows.len());
+    for row in rows {
+        if wanted(&row)? {
+            kept.push(row);
+        }
+    }
+    Ok(kept)
 }
 
 /// What the parts make of the newest rows.
-async fn next_round(run: &mut Run<'_>, recursion: &Recursion) -> Result<Vec<Row>, SqlError> {
-    let mut rows = Vec::new();
+async fn next_round(run: &mut Run<'_>, recursion: &Recursion) -> Result<Kept, SqlError> {
+    let (mut rows, mut held) = (Vec::new(), run.hold(ROWS));
     for (part, types) in &recursion.parts {
-        for mut row in drain(run, part).await? {
+        let (of_part, taken) = drain(run, part).await?;
+        held.take_over(taken);
+        for mut row in of_part {
+            run.worked(1).await?;
             for ((value, of), (name, to)) in row.iter_mut().zip(types).zip(&recursion.columns) {
                 let given = std::mem::replace(value, Datum::Null);
                 *value = stored(run, given, of, (name, to))?;
@@ -71,7 +109,7 @@ async fn next_round(run: &mut Run<'_>, recursion: &Recursion) -> Result<Vec<Row>
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok((rows, held))
 }
 
 /// A value as one of the column, whose type the first part has fixed: what does not fit is an error
@@ -108,13 +146,14 @@ pub(crate) async fn lateral_rows(
     run: &mut Run<'_>,
     scan: &DerivedScan,
     rows: &[Row],
-) -> Result<Vec<Vec<Row>>, SqlError> {
+) -> Result<(Vec<Vec<Row>>, Held), SqlError> {
+    let mut held = run.hold("the rows of a LATERAL table");
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
         run.context.push_outer(row.clone());
         let found = run.rows_of(&scan.plan, None).await;
         run.context.pop_outer();
-        let found = found?;
+        let (found, _) = found?;
         run.worked(found.len() + 1).await?;
         let placed = |values: Row| {
             let mut joined = row.clone();
@@ -123,16 +162,18 @@ pub(crate) async fn lateral_rows(
             }
             joined
         };
-        all.push(found.into_iter().map(placed).collect());
+        let found: Vec<Row> = found.into_iter().map(placed).collect();
+        held.add(memory_of(&found))?;
+        all.push(found);
     }
-    Ok(all)
+    Ok((all, held))
 }
 
 /// The rows of a query in FROM. One that was defined further out sees the rows of the blocks there.
 pub(crate) async fn rows_of_derived(
     run: &mut Run<'_>,
     scan: &DerivedScan,
-) -> Result<Vec<Row>, SqlError> {
+) -> Result<Kept, SqlError> {
     let kept = run.context.outer.len().saturating_sub(scan.out);
     let inner = run.context.outer.split_off(kept);
     let rows = run.rows_of(&scan.plan, None).await;

@@ -132,7 +132,7 @@ impl Rehearsal {
             self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
         }
         match work {
-            Work::Table(_) | Work::Rows(_) | Work::Open(_) | Work::Columns { .. } => {}
+            Work::Table(_) | Work::Rows(..) | Work::Open(_) | Work::Columns { .. } => {}
             Work::Lookup { input, .. }
             | Work::Lateral { input, .. }
             | Work::Filter { input, .. }

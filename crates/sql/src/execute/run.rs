@@ -23,6 +23,7 @@ use vector::KeySet;
 
 use crate::execute::cursor::{self, join::key_of};
 use crate::execute::observe::Observer;
+use crate::memory::Held;
 use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, QueryPlan, Subplan, TableScan};
 use crate::session::Session;
@@ -46,15 +47,25 @@ pub(crate) fn memory_of(rows: &[Row]) -> usize {
 /// A future in a recursion.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + 'a>>;
 
-/// Rows between two breaths of a long computation.
-const BREATH: u64 = 2_000;
+/// Rows of a long computation between two looks at the clock.
+const LOOK: u64 = 64;
+/// Bytes that a function works on in the time of a row.
+const WORK_BYTES: u64 = 1_024;
+
+/// Rows by their key.
+type RowsByKey = BTreeMap<Vec<u8>, Vec<Row>>;
+
+/// About what a key takes in a map beside its bytes.
+pub(crate) const KEY_BYTES: usize = 64;
 
 /// The rows of a correlated subquery, as far as they are known for all rows at once.
 #[derive(Debug, Default)]
 struct ByKey {
     /// How often it was run row by row.
     runs: u32,
-    rows: Option<BTreeMap<Vec<u8>, Vec<Row>>>,
+    rows: Option<RowsByKey>,
+    /// What these rows take.
+    held: Option<Held>,
     of_nothing: Option<Vec<Row>>,
 }
 
@@ -65,12 +76,16 @@ pub(crate) struct Run<'s> {
     subplans: BTreeMap<SubqueryId, Subplan>,
     /// Of correlated subqueries, by key.
     keyed: BTreeMap<SubqueryId, ByKey>,
+    /// What the rows of other subqueries take.
+    of_subqueries: BTreeMap<SubqueryId, Held>,
     /// The newest rows of recursive tables, by number.
     pub(crate) work_tables: BTreeMap<u32, Rc<Vec<Row>>>,
     /// What scans are to look for, the next time each is begun.
     pub(crate) narrowed: BTreeMap<*const TableScan, Vec<KeySet>>,
     /// Rows computed since the last breath.
     work: u64,
+    /// Bytes of large values that rows have been made of.
+    pub(crate) large_bytes: usize,
     /// Rows an operator had before LIMIT, for SQL_CALC_FOUND_ROWS.
     pub(crate) unlimited_rows: Option<u64>,
     /// Looks on, for EXPLAIN.
@@ -87,9 +102,11 @@ impl<'s> Run<'s> {
             context,
             subplans: BTreeMap::new(),
             keyed: BTreeMap::new(),
+            of_subqueries: BTreeMap::new(),
             work_tables: BTreeMap::new(),
             narrowed: BTreeMap::new(),
             work: 0,
+            large_bytes: 0,
             unlimited_rows: None,
             observer: None,
         }
@@ -121,21 +138,26 @@ impl<'s> Run<'s> {
     /// Counts work, and lets others have the worker when it was much.
     pub(crate) async fn worked(&mut self, rows: usize) -> Result<(), SqlError> {
         self.work += rows as u64;
-        if self.work >= BREATH {
-            self.work = 0;
+        if self.work < LOOK {
+            return Ok(());
+        }
+        let work = std::mem::take(&mut self.work);
+        if self.session.shared.pace.is_over(work) {
             self.session.kernel.breathe().await?;
+            self.session.shared.pace.resume();
         }
         Ok(())
     }
 
-    /// Refuses to keep more memory for the rows of one operator than the session allows.
-    pub(crate) fn check_memory(&self, bytes: usize, what: &str) -> Result<(), SqlError> {
-        let most = self.session.variables.operator_memory;
-        if bytes as u64 <= most {
-            return Ok(());
-        }
-        let remedy = "Have the query keep fewer rows, or raise nines_operator_memory.";
-        Err(SqlError::of::<3170>(&[&most, &what, &remedy]))
+    /// Counts the row that was evaluated last as work, for more if it took long texts.
+    pub(crate) async fn worked_a_row(&mut self) -> Result<(), SqlError> {
+        let more = self.context.take_work() / WORK_BYTES;
+        self.worked(1 + usize::try_from(more).unwrap_or(usize::MAX)).await
+    }
+
+    /// Memory for something that errors name so; none yet.
+    pub(crate) fn hold(&self, what: &'static str) -> Held {
+        self.session.memory.hold(what)
     }
 
     /// Evaluates a formula over a row.
@@ -147,6 +169,7 @@ impl<'s> Run<'s> {
         if !formula.is_ready() {
             self.prepare(&formula.expression, row).await?;
         }
+        self.context.begin_value();
         formula.expression.eval(row, &mut self.context)
     }
 
@@ -226,7 +249,9 @@ impl<'s> Run<'s> {
         self.context.push_outer(if correlated { row.to_vec() } else { Vec::new() });
         let rows = self.rows_of(&subplan.plan, subplan.enough).await;
         self.context.pop_outer();
-        self.context.set_subquery(id, RowSet::new(rows?));
+        let (rows, held) = rows?;
+        self.context.set_subquery(id, RowSet::new(rows));
+        self.of_subqueries.insert(id, held);
         Ok(())
     }
 
@@ -246,7 +271,8 @@ impl<'s> Run<'s> {
                 self.keyed.insert(id, by_key);
                 return Ok(None);
             }
-            by_key.rows = Some(self.all_by_key(keyed).await?);
+            let (rows, held) = self.all_by_key(keyed).await?;
+            (by_key.rows, by_key.held) = (Some(rows), Some(held));
         }
         let found = match key_of(self, &keyed.keys, row, true).await? {
             Some(key) => by_key.rows.as_ref().and_then(|rows| rows.get(&key)),
@@ -270,7 +296,7 @@ impl<'s> Run<'s> {
                 self.context.push_outer(row.to_vec());
                 let of_nothing = self.rows_of(&subplan.plan, None).await;
                 self.context.pop_outer();
-                by_key.of_nothing = Some(of_nothing?);
+                by_key.of_nothing = Some(of_nothing?.0);
             }
             rows = by_key.of_nothing.clone().unwrap_or_default();
         }
@@ -298,23 +324,23 @@ impl<'s> Run<'s> {
     }
 
     /// All rows of a correlated subquery, by key.
-    fn all_by_key<'a>(&'a mut self, keyed: &'a Keyed) -> Boxed<'a, BTreeMap<Vec<u8>, Vec<Row>>> {
+    fn all_by_key<'a>(&'a mut self, keyed: &'a Keyed) -> Boxed<'a, (RowsByKey, Held)> {
         Box::pin(async move {
             self.add_subplans(&keyed.plan.subqueries);
             let mut cursor = cursor::open(&keyed.plan.root);
-            let mut by_key: BTreeMap<Vec<u8>, Vec<Row>> = BTreeMap::new();
-            let mut bytes = 0;
+            let mut by_key = RowsByKey::new();
+            let mut held = self.hold("the rows of a subquery");
             while let Some(batch) = cursor.next(self).await? {
                 self.worked(batch.len()).await?;
-                bytes += memory_of(&batch);
-                self.check_memory(bytes, "the rows of a subquery")?;
+                held.add(memory_of(&batch))?;
                 for row in batch {
                     if let Some(key) = key_of(self, &keyed.keys, &row, false).await? {
+                        held.add(KEY_BYTES + key.len())?;
                         by_key.entry(key).or_default().push(row);
                     }
                 }
             }
-            Ok(by_key)
+            Ok((by_key, held))
         })
     }
 
@@ -323,24 +349,24 @@ impl<'s> Run<'s> {
         &'a mut self,
         plan: &'a Rc<QueryPlan>,
         enough: Option<usize>,
-    ) -> Boxed<'a, Vec<Row>> {
+    ) -> Boxed<'a, (Vec<Row>, Held)> {
         Box::pin(async move {
             self.add_subplans(&plan.subqueries);
             for subplan in &plan.subqueries {
                 // What an earlier outer row has left is of no use for this one.
                 self.context.forget_subquery(subplan.id);
+                self.of_subqueries.remove(&subplan.id);
             }
             let mut cursor = cursor::open(&plan.root);
-            let (mut rows, mut bytes) = (Vec::new(), 0);
+            let (mut rows, mut held) = (Vec::new(), self.hold("the rows of a subquery"));
             while let Some(mut batch) = cursor.next(self).await? {
-                bytes += memory_of(&batch);
-                self.check_memory(bytes, "the rows of a subquery")?;
+                held.add(memory_of(&batch))?;
                 rows.append(&mut batch);
                 if enough.is_some_and(|enough| rows.len() >= enough) {
                     break;
                 }
             }
-            Ok(rows)
+            Ok((rows, held))
         })
     }
 

@@ -10,6 +10,7 @@
 mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::slice;
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScannedRows};
@@ -25,8 +26,9 @@ use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::large::Outside;
 use crate::execute::pushdown;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{Row, Run, memory_of};
 use crate::kernel::Scan;
+use crate::memory::Held;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
 use crate::session::Session;
 
@@ -689,7 +691,7 @@ pub(crate) async fn look_up(
     run: &mut Run<'_>,
     scan: &TableScan,
     rows: &[Row],
-) -> Result<Vec<Vec<Row>>, SqlError> {
+) -> Result<(Vec<Vec<Row>>, Option<Held>), SqlError> {
     let mut found: Vec<Vec<Row>> = vec![Vec::new(); rows.len()];
     let (mut keys, mut owners) = (Vec::new(), Vec::new());
     let mut ranges = Vec::new();
@@ -707,8 +709,9 @@ pub(crate) async fn look_up(
         }
     }
     if keys.is_empty() && ranges.is_empty() {
-        return Ok(found);
+        return Ok((found, None));
     }
+    let mut held = run.hold("the rows that a join has looked up");
     let reader = reader_of(run, scan).await?;
     if !keys.is_empty() {
         let values = match &scan.path {
@@ -721,6 +724,7 @@ pub(crate) async fn look_up(
             if let Some(values) = completed.values {
                 let mut row = rows[at].clone();
                 fill(scan, values, &mut row, run);
+                held.add(memory_of(slice::from_ref(&row)))?;
                 found[at].push(row);
             }
         }
@@ -734,16 +738,20 @@ pub(crate) async fn look_up(
             .map(|(at, range)| (at, reader.scan(range, None, None, None)))
             .collect();
         if open.is_empty() {
-            return Ok(found);
+            return Ok((found, Some(held)));
         }
-        for (at, scanning) in open {
-            for completed in reader.complete(scanning.collect().await?).await? {
-                let Some(values) = completed.values else { continue };
-                let mut row = rows[at].clone();
-                fill(scan, values, &mut row, run);
-                found[at].push(row);
+        for (at, mut scanning) in open {
+            while let Some(part) = scanning.next().await? {
+                let count = part.len();
+                for completed in reader.complete(part).await? {
+                    let Some(values) = completed.values else { continue };
+                    let mut row = rows[at].clone();
+                    fill(scan, values, &mut row, run);
+                    held.add(memory_of(slice::from_ref(&row)))?;
+                    found[at].push(row);
+                }
+                run.worked(count).await?;
             }
-            run.worked(found[at].len()).await?;
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
 use crate::execute::row::{RowMaker, now};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{KEY_BYTES, Row, Run};
 use crate::plan::Planner;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
@@ -336,7 +336,7 @@ async fn change(
     makers: &[Option<RowMaker>],
     assignments: &[Assignment],
 ) -> Result<(u64, u64), SqlError> {
-    let rows = cursor::drain(run, &found.root).await?;
+    let (rows, mut held) = cursor::drain(run, &found.root).await?;
     let (mut matched, mut changed) = (0, 0);
     let single = found.tables.len() == 1;
     for (at, (table, maker)) in found.tables.iter().zip(makers).enumerate() {
@@ -361,8 +361,12 @@ async fn change(
             let key = maker.primary_key(&old);
             let encoded = definition.table.primary_key_of(&key);
             // A row that several rows of another table match is changed once.
-            if !single && encoded.is_some_and(|key| !seen.insert(key.0.to_vec())) {
-                continue;
+            if !single && let Some(key) = encoded {
+                let bytes = KEY_BYTES + key.0.len();
+                if !seen.insert(key.0.to_vec()) {
+                    continue;
+                }
+                held.add(bytes)?;
             }
             matched += 1;
             run.context.row_number = matched;
@@ -377,6 +381,7 @@ async fn change(
                 let value = maker.store(run, *column, value, formula.expression.sql_type())?;
                 whole[table.offset + column] = value;
             }
+            run.worked(1).await?;
             let new = part(table, &whole).to_vec();
             let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
             if maker.ignore && !maker.links.is_empty() {
@@ -542,7 +547,9 @@ fn hidden_keys(
 }
 
 async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, SqlError> {
-    let rows = cursor::drain(run, &found.root).await?;
+    let (rows, mut held) = cursor::drain(run, &found.root).await?;
+    // Beside them stand what the kernel knows of them: keys, or whole rows.
+    held.add(usize::try_from(held.bytes()).unwrap_or(usize::MAX))?;
     let is_ordered = matches!(found.root, Operator::Sort { .. } | Operator::Limit { .. });
     let mut removal = Removal { ignore, removed: 0, cascade: Cascade::default() };
     for table in &found.tables {

@@ -6,12 +6,14 @@
 //! # Limits
 //! All rows are in memory, as those of a sort.
 
+use std::slice;
+
 use sql_expression::{Level, SqlError, WindowEvaluation, compare_values, peers};
 use sqltype::Datum;
 
-use crate::execute::cursor::open;
 use crate::execute::cursor::sort::sorted;
-use crate::execute::run::{Row, Run};
+use crate::execute::cursor::{Kept, open};
+use crate::execute::run::{Row, Run, memory_of};
 use crate::plan::operator::SortBy;
 use crate::plan::window::{WindowStep, Windows};
 
@@ -19,9 +21,9 @@ use crate::plan::window::{WindowStep, Windows};
 const ROWS: usize = 1_024;
 
 /// The rows of the input with the results of all functions.
-pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Vec<Row>, SqlError> {
+pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Kept, SqlError> {
     note_ignored_frames(run, windows);
-    let mut rows = Vec::new();
+    let (mut rows, mut held) = (Vec::new(), run.hold("the rows of window functions"));
     let mut cursor = open(&windows.input);
     while let Some(batch) = cursor.next(run).await? {
         for mut row in batch {
@@ -31,13 +33,18 @@ pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Vec
                 let value = run.value(formula, &row).await?;
                 row.push(value);
             }
+            held.add(memory_of(slice::from_ref(&row)))?;
             rows.push(row);
+            run.worked_a_row().await?;
         }
     }
     for step in &windows.steps {
         if let Some(keys) = step.sort.as_ref().filter(|keys| !keys.is_empty()) {
-            rows = sorted(run, rows, keys, None).await?;
+            (rows, held) = sorted(run, (rows, held), keys, None).await?;
         }
+        // Of each row where its peers begin, and a result.
+        let before = usize::try_from(held.bytes()).unwrap_or(usize::MAX);
+        held.add(rows.len() * (size_of::<usize>() + size_of::<Datum>()))?;
         let mut rest = rows.as_mut_slice();
         while !rest.is_empty() {
             let size = partition(rest, &step.partition);
@@ -45,11 +52,13 @@ pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Vec
             partition_results(run, step, one).await?;
             rest = others;
         }
+        held.set(before)?;
     }
     for row in &mut rows {
         row.truncate(windows.width + windows.results);
     }
-    Ok(rows)
+    held.set(memory_of(&rows))?;
+    Ok((rows, held))
 }
 
 /// How many rows the first partition has.

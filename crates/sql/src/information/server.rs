@@ -215,6 +215,16 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Bytes_received", counters.bytes_received.to_string());
     add("Bytes_sent", counters.bytes_sent.to_string());
     add("Connections", counters.connections.to_string());
+    let memory = session.shared.directory.memory();
+    add("Global_connection_memory", memory.used().to_string());
+    add("Nines_query_memory_limit", memory.limit().to_string());
+    let (used, peak) = match global {
+        true => (memory.used(), memory.peak()),
+        false => (session.memory.used(), session.memory.peak()),
+    };
+    add("Nines_query_memory_used", used.to_string());
+    add("Nines_query_memory_peak", peak.to_string());
+    add("Nines_query_memory_refused", memory.refused().to_string());
     add("Max_used_connections", counters.connections_peak.to_string());
     let mut traffic = session.kernel.traffic();
     if global {

@@ -24,6 +24,7 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
     let value = match name {
         "basedir" => "/usr/".to_owned(),
         "datadir" => address.directory.clone(),
+        "global_connection_memory_limit" => session.shared.directory.memory().limit().to_string(),
         "hostname" => address.hostname.clone(),
         "pid_file" => match address.directory.as_str() {
             "" => String::new(),

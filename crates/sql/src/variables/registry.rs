@@ -170,6 +170,7 @@ variables! {
     completion_type, BOTH, DYNAMIC, Choice(&["NO_CHAIN", "CHAIN", "RELEASE"]), "NO_CHAIN";
     concurrent_insert, GLOBAL, DYNAMIC, Choice(&["NEVER", "AUTO", "ALWAYS"]), "AUTO";
     connect_timeout, GLOBAL, DYNAMIC, Integer(2, 31_536_000), "10";
+    connection_memory_limit, BOTH, DYNAMIC, Integer(2_097_152, u64::MAX), "18446744073709551615";
     core_file, GLOBAL, FIXED, Switch, "OFF";
     create_admin_listener_thread, GLOBAL, FIXED, Switch, "OFF";
     cte_max_recursion_depth, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "1000";
@@ -211,6 +212,7 @@ variables! {
     general_log, GLOBAL, DYNAMIC, Switch, "OFF";
     general_log_file, GLOBAL, DYNAMIC, Text, "";
     generated_random_password_length, BOTH, DYNAMIC, Integer(5, 255), "20";
+    global_connection_memory_limit, GLOBAL, DYNAMIC, Integer(16_777_216, u64::MAX);
     group_concat_max_len, BOTH, DYNAMIC, Integer(4, u64::MAX), "1024";
     group_replication_consistency, BOTH, DYNAMIC,
         Choice(&["EVENTUAL", "BEFORE_ON_PRIMARY_FAILOVER", "BEFORE", "AFTER", "BEFORE_AND_AFTER"]),

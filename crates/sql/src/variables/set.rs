@@ -132,6 +132,9 @@ fn check_scope(variable: &Variable, target: &VariableTarget) -> Result<bool, Sql
 const IS_FIXED_IN_SESSIONS: [&str; 3] =
     ["max_allowed_packet", "max_user_connections", "net_buffer_length"];
 
+/// The variable that is the budget of all statements.
+const QUERY_MEMORY: &str = "global_connection_memory_limit";
+
 /// The text a variable is to have.
 async fn text_of(
     session: &mut Session,
@@ -231,6 +234,11 @@ async fn assign(
             execute::value(session, &expr, parameters).await?;
         }
         Assignment::Session(variable, text) => assign_session(session, variable, text).await?,
+        Assignment::Global(variable, text) if variable.name == QUERY_MEMORY => {
+            let memory = session.shared.directory.memory();
+            let given = text.and_then(|text| text.parse().ok());
+            memory.set_limit(given.unwrap_or(memory.configured()));
+        }
         Assignment::Global(variable, text) => {
             let mut registry = session.shared.directory.lock();
             registry.globals_version += 1;

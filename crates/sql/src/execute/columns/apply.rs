@@ -14,7 +14,7 @@ use sql_expression::{
     kind_of,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Inexact, JoinTable, KeySet, ScalarRef, Values, Vector};
+use vector::{Inexact, JoinTable, KeySet, ProbePlace, ScalarRef, Values, Vector};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
@@ -24,6 +24,7 @@ use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, places_of_conditions,
 };
 use crate::execute::run::Run;
+use crate::memory::Held;
 use crate::plan::keyed::Keyed;
 use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan};
 
@@ -42,6 +43,8 @@ pub(crate) struct ApplyCursor<'p> {
     formulas: Vec<&'p Formula>,
     /// What has been collected and not been checked.
     taken: VecDeque<ColumnBatch>,
+    /// What that takes.
+    held: Option<Held>,
     conditions: Option<Vec<Condition<'p>>>,
 }
 
@@ -70,6 +73,8 @@ struct Extra {
     rows: ColumnBatch,
     /// What must be true of a pair: the row, and behind it a row of the subquery.
     residual: Option<(Conditions, Shape)>,
+    /// What the rows and their table take.
+    _held: Held,
 }
 
 enum ExtraKind {
@@ -106,7 +111,7 @@ impl<'p> ApplyCursor<'p> {
         operator: &'p Operator,
         formulas: Vec<&'p Formula>,
     ) -> Self {
-        Self { input, operator, formulas, taken: VecDeque::new(), conditions: None }
+        Self { input, operator, formulas, taken: VecDeque::new(), held: None, conditions: None }
     }
 
     pub(super) fn shape(&self) -> &Shape {
@@ -116,6 +121,9 @@ impl<'p> ApplyCursor<'p> {
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if self.conditions.is_none() {
             self.begin(run).await?;
+        }
+        if let Some(held) = &mut self.held {
+            held.give_up(1, self.taken.len());
         }
         let batch = match self.taken.pop_front() {
             Some(batch) => Some(batch),
@@ -154,13 +162,13 @@ impl<'p> ApplyCursor<'p> {
             }
             conditions.push(Condition::new(formula, applied));
         }
-        let (mut count, mut bytes, mut is_all) = (0, 0, false);
+        let (mut count, mut is_all) = (0, false);
+        let held = self.held.insert(run.hold(KEPT));
         while !later.is_empty() && count < COLLECTED_MAX && !is_all {
             match self.input.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
-                    bytes += batch.memory_bytes();
-                    run.check_memory(bytes, KEPT)?;
+                    held.add(batch.memory_bytes())?;
                     self.taken.push_back(batch);
                 }
                 None => is_all = true,
@@ -315,8 +323,11 @@ fn listed(
     let rows = ColumnBatch::new(values.len(), vec![Some(Rc::new(values))]);
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
     let table = JoinTable::new(&of_rows, rows.rows());
+    let mut held = run.hold(KEPT);
+    held.set(rows.memory_bytes() + table.memory_bytes())?;
     let kind = ExtraKind::In { has_null };
-    Ok(Some((Extra { kind, keys, table, rows, residual: None }, SqlType::big_int())))
+    let extra = Extra { kind, keys, table, rows, residual: None, _held: held };
+    Ok(Some((extra, SqlType::big_int())))
 }
 
 /// A subquery that equalities tie to the row, run for all rows there are.
@@ -354,17 +365,18 @@ async fn keyed(
         }
     }
     run.add_subplans(&keyed.plan.subqueries);
-    let mut rows = ColumnBatch::empty(&inner);
+    let (mut rows, mut held) = (ColumnBatch::empty(&inner), run.hold(KEPT));
     loop {
         match source.next(run).await {
             Ok(None) => break,
-            Ok(Some(batch)) => rows.append(&batch, run, KEPT)?,
+            Ok(Some(batch)) => rows.append(&batch, &mut held)?,
             Err(Stop::Unsuitable) => return Ok(None),
             Err(stop) => return Err(stop),
         }
     }
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
     let table = JoinTable::new(&of_rows, rows.rows());
+    held.add(table.memory_bytes())?;
     let residual = match keyed.residual.is_empty() {
         true => None,
         false => {
@@ -393,7 +405,7 @@ async fn keyed(
             (kind, sql_type)
         }
     };
-    Ok(Some((Extra { kind, keys, table, rows, residual }, sql_type)))
+    Ok(Some((Extra { kind, keys, table, rows, residual, _held: held }, sql_type)))
 }
 
 /// What aggregates of nothing are: the same for every row, so for one of NULLs too.
@@ -405,7 +417,8 @@ async fn of_nothing(
     run.context.push_outer(vec![Datum::Null; width]);
     let rows = run.rows_of(plan, None).await;
     run.context.pop_outer();
-    Ok(rows?.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
+    let (rows, _) = rows?;
+    Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
 }
 
 /// What must be true of a row of the subquery, over the enclosing row with it behind.
@@ -482,10 +495,10 @@ impl Extra {
         let keys = self.keys.of_left(batch)?;
         let count = batch.rows();
         let mut found: Vec<Option<u32>> = vec![None; count];
-        let mut next = 0;
-        while next < count {
+        let mut next = ProbePlace::default();
+        while next.row < count {
             let (of_batch, of_rows, after) = self.table.probe(&keys, (next, count), PAIRS_MAX);
-            run.worked((after - next + of_batch.len()) / 8).await?;
+            run.worked((after.row - next.row + of_batch.len()) / 8 + 1).await?;
             next = after;
             let (mut of_batch, mut of_rows) = (of_batch.as_slice(), of_rows.as_slice());
             while !of_batch.is_empty() {

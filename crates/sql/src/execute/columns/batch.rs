@@ -1,15 +1,20 @@
 //! Some rows in columns.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use sql_expression::{ProgramColumn, SqlError};
 use sqltype::Datum;
-use vector::{Texts, Values, Vector};
+use vector::{Block, Texts, Values, Vector};
 
 use crate::execute::columns::Shape;
 use crate::execute::run::{Row, Run};
 use crate::execute::scan::given_datum;
+use crate::memory::Held;
 
+/// What errors say that too much of is kept.
+const BLOCKS: &str = "the rows of a scan";
 /// Bytes of texts that pairs of rows are made with at a time: a long text may stand in many.
 const PAIRED_BYTES_MAX: usize = 64 << 20;
 
@@ -38,6 +43,38 @@ pub(crate) fn fitting(sides: [Side<'_>; 2]) -> usize {
         }
     }
     count
+}
+
+/// Blocks that have come and are not looked at yet.
+#[derive(Default)]
+pub(super) struct Blocks {
+    waiting: VecDeque<Block>,
+    /// What they take.
+    held: Option<Held>,
+}
+
+impl Blocks {
+    /// Puts blocks behind those that wait.
+    ///
+    /// # Errors
+    /// 3170 if they would take more memory than may be held.
+    pub(super) fn put(&mut self, run: &Run<'_>, blocks: Vec<Block>) -> Result<(), SqlError> {
+        let bytes = blocks.iter().map(Block::memory_bytes).sum();
+        self.waiting.extend(blocks);
+        self.held.get_or_insert_with(|| run.hold(BLOCKS)).add(bytes)
+    }
+
+    /// The next one.
+    pub(super) fn take(&mut self) -> Option<Block> {
+        if let Some(held) = &mut self.held {
+            held.give_up(1, self.waiting.len());
+        }
+        self.waiting.pop_front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
 }
 
 /// Rows of a block in columns, which stand at their places.
@@ -131,14 +168,9 @@ impl ColumnBatch {
     /// Adds the rows of a batch of the same shape.
     ///
     /// # Errors
-    /// 3170 if it would take more memory than the session allows, for `what`.
-    pub(crate) fn append(
-        &mut self,
-        other: &Self,
-        run: &Run<'_>,
-        what: &str,
-    ) -> Result<(), SqlError> {
-        run.check_memory(self.memory_bytes() + other.memory_bytes(), what)?;
+    /// 3170 if it would take more memory than may be held.
+    pub(crate) fn append(&mut self, other: &Self, held: &mut Held) -> Result<(), SqlError> {
+        held.add(other.memory_bytes())?;
         self.rows += other.rows;
         for (column, others) in self.columns.iter_mut().zip(&other.columns) {
             if let (Some(column), Some(others)) = (column, others) {
@@ -164,8 +196,8 @@ impl ColumnBatch {
         row
     }
 
-    /// All rows.
-    pub(crate) fn into_rows(self, shape: &Shape, run: &Run<'_>) -> Vec<Row> {
-        (0..self.rows).map(|at| self.row(at, shape, run)).collect()
+    /// Some rows.
+    pub(crate) fn some_rows(&self, rows: Range<usize>, shape: &Shape, run: &Run<'_>) -> Vec<Row> {
+        rows.map(|at| self.row(at, shape, run)).collect()
     }
 }

@@ -12,6 +12,7 @@ use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::group::{Gathered, gather};
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
+use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator};
 
 /// Groups at work.
@@ -20,13 +21,15 @@ pub(crate) struct GroupCursor<'p> {
     /// Puts rows into columns, where groups have come as rows.
     source: SourceCursor<'p>,
     done: bool,
+    /// What the groups take that have been given.
+    held: Option<Held>,
 }
 
 impl<'p> GroupCursor<'p> {
     pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
         let Operator::Aggregate(aggregate) = operator else { return None };
         let source = SourceCursor::new(operator, wanted)?;
-        Some(Self { aggregate, source, done: false })
+        Some(Self { aggregate, source, done: false, held: None })
     }
 
     pub(super) fn shape(&self) -> &Shape {
@@ -35,15 +38,20 @@ impl<'p> GroupCursor<'p> {
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if std::mem::replace(&mut self.done, true) {
+            self.held = None;
             return Ok(None);
         }
         match gather(run, self.aggregate).await? {
-            Gathered::Rows(rows) => self.source.batch(&rows).map(Some),
-            Gathered::Block(pushed, block) => self.batch(run, &pushed, block).map(Some),
+            Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await.map(Some),
+            Gathered::Block(pushed, block, held) => {
+                let batch = self.batch(run, &pushed, block).await?;
+                self.held = Some(held);
+                Ok(Some(batch))
+            }
         }
     }
 
-    fn batch(
+    async fn batch(
         &self,
         run: &mut Run<'_>,
         pushed: &GroupProgram,
@@ -64,7 +72,7 @@ impl<'p> GroupCursor<'p> {
             }
             let column = match self.as_it_is(pushed, &block, at, call) {
                 Some(column) => column,
-                None => finished(run, aggregate, (pushed, &block), at)?,
+                None => finished(run, aggregate, (pushed, &block), at).await?,
             };
             columns[place] = Some(Rc::new(column));
         }
@@ -105,7 +113,7 @@ impl<'p> GroupCursor<'p> {
 }
 
 /// The column of an aggregate, finished one by one.
-fn finished(
+async fn finished(
     run: &mut Run<'_>,
     aggregate: &Aggregate,
     (pushed, block): (&GroupProgram, &Block),
@@ -120,6 +128,7 @@ fn finished(
             accumulator.ok_or_else(|| SqlError::internal("a group of another shape"))?;
         let value = accumulator.finish(call, &mut run.context)?;
         push(&mut vector, &value, sql_type).ok_or(Stop::Unsuitable)?;
+        run.worked(1).await?;
     }
     Ok(vector)
 }

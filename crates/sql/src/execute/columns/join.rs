@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use vector::{JoinTable, KeyColumn, KeySet};
+use vector::{JoinTable, KeyColumn, KeySet, ProbePlace};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
@@ -16,6 +16,7 @@ use crate::execute::columns::{
     places_of_conditions,
 };
 use crate::execute::run::Run;
+use crate::memory::Held;
 use crate::plan::operator::{HashKey, JoinSpec, Operator};
 
 /// What the error says that a join keeps too much of.
@@ -55,14 +56,16 @@ struct Passing {
     /// For an outer join: which rows of the left side have a match, of those that are kept or of
     /// the batch that passes.
     matched: Vec<bool>,
+    /// What is kept takes so much.
+    _held: Held,
 }
 
 /// A batch that passes by.
 struct Batch {
     rows: ColumnBatch,
     keys: Vec<KeyColumn>,
-    /// The first row that has not met the table.
-    next: usize,
+    /// How far its rows have met the table.
+    next: ProbePlace,
     /// Pairs that have been found and not made: rows of the batch, and rows that are kept.
     pairs: (VecDeque<u32>, VecDeque<u32>),
 }
@@ -123,13 +126,13 @@ impl<'p> JoinCursor<'p> {
     /// Collects one side.
     async fn begin(&mut self, run: &mut Run<'_>) -> Result<State, Stop> {
         let mut taken = VecDeque::new();
-        let (mut count, mut bytes, mut is_all) = (0, 0, false);
+        let (mut of_taken, mut held) = (run.hold(KEPT), run.hold(KEPT));
+        let (mut count, mut is_all) = (0, false);
         while count < COLLECTED_MAX && !is_all {
             match self.left.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
-                    bytes += batch.memory_bytes();
-                    run.check_memory(bytes, KEPT)?;
+                    of_taken.add(batch.memory_bytes())?;
                     taken.push_back(batch);
                 }
                 None => is_all = true,
@@ -142,8 +145,10 @@ impl<'p> JoinCursor<'p> {
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
             for batch in taken.drain(..) {
-                kept.append(&batch, run, KEPT)?;
+                kept.append(&batch, &mut held)?;
+                run.worked(batch.rows() / 8 + 1).await?;
             }
+            drop(of_taken);
             keys = self.keys.of_left(&kept).map_err(unsuitable)?;
             for (place, key) in self.keys.places.iter().zip(&keys) {
                 if let Some(place) = place
@@ -155,21 +160,23 @@ impl<'p> JoinCursor<'p> {
         } else {
             kept = ColumnBatch::empty(self.right.shape());
             while let Some(batch) = self.right.next(run).await? {
-                kept.append(&batch, run, KEPT)?;
+                kept.append(&batch, &mut held)?;
             }
+            held.take_over(of_taken);
             keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
         let table = JoinTable::new(&keys, kept.rows());
-        run.check_memory(bytes + kept.memory_bytes() + table.memory_bytes(), KEPT)?;
         let matched = vec![false; if self.outer && is_all { kept.rows() } else { 0 }];
-        let (kept_is_left, now) = (is_all, None);
-        Ok(State::Passing(Box::new(Passing { table, kept, kept_is_left, taken, now, matched })))
+        held.add(table.memory_bytes() + matched.len())?;
+        let (kept_is_left, now, _held) = (is_all, None, held);
+        let passing = Passing { table, kept, kept_is_left, taken, now, matched, _held };
+        Ok(State::Passing(Box::new(passing)))
     }
 
     /// Lets the next rows of the passing side meet the others; what comes of it, perhaps nothing.
     async fn pass(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         let State::Passing(passing) = &mut self.state else { return Ok(None) };
-        let Passing { table, kept, kept_is_left, taken, now, matched } = &mut **passing;
+        let Passing { table, kept, kept_is_left, taken, now, matched, .. } = &mut **passing;
         let Some(batch) = now else {
             let next = match taken.pop_front() {
                 Some(batch) => Some(batch),
@@ -188,18 +195,18 @@ impl<'p> JoinCursor<'p> {
             if self.outer && !*kept_is_left {
                 *matched = vec![false; rows.rows()];
             }
-            *now = Some(Batch { rows, keys, next: 0, pairs: Default::default() });
+            *now = Some(Batch { rows, keys, next: Default::default(), pairs: Default::default() });
             return Ok(None);
         };
         let count = batch.rows.rows();
-        if batch.next == count && batch.pairs.0.is_empty() {
+        if batch.next.row == count && batch.pairs.0.is_empty() {
             let rest = (!*kept_is_left).then(|| unmatched(&batch.rows, matched, &self.shape));
             *now = None;
             return Ok(rest.flatten());
         }
         if batch.pairs.0.is_empty() {
             let (a, b, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
-            run.worked((next - batch.next + a.len()) / 8).await?;
+            run.worked((next.row - batch.next.row + a.len()) / 8 + 1).await?;
             batch.next = next;
             batch.pairs = (a.into(), b.into());
             if batch.pairs.0.is_empty() {

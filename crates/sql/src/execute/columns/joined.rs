@@ -1,10 +1,11 @@
 //! Joins by lookups that data nodes make, whose rows come in columns.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use vector::{Block, JoinPlan};
+use vector::JoinPlan;
 
+use crate::execute::columns::batch::Blocks;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::{ColumnBatch, Shape, Stop, places_of_conditions};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
@@ -19,7 +20,7 @@ pub(crate) struct JoinedCursor<'p> {
     /// What the data nodes do not check.
     others: Conditions,
     read: Option<JoinedRead>,
-    blocks: VecDeque<Block>,
+    blocks: Blocks,
 }
 
 impl<'p> JoinedCursor<'p> {
@@ -34,7 +35,7 @@ impl<'p> JoinedCursor<'p> {
         places.extend(wanted);
         let (plan, shape) = joined.rows(run, &places).ok()?;
         let others = Conditions::new(run, joined.others.iter().copied(), &shape)?;
-        Some(Self { joined, plan, shape, others, read: None, blocks: VecDeque::new() })
+        Some(Self { joined, plan, shape, others, read: None, blocks: Blocks::default() })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
@@ -47,11 +48,11 @@ impl<'p> JoinedCursor<'p> {
                 }
             };
             match read.next(run).await? {
-                Some(blocks) => self.blocks.extend(blocks),
+                Some(blocks) => self.blocks.put(run, blocks)?,
                 None => return Ok(None),
             }
         }
-        let Some(block) = self.blocks.pop_front() else { return Ok(None) };
+        let Some(block) = self.blocks.take() else { return Ok(None) };
         let rows = block.rows();
         let mut given = block.into_columns().into_iter().map(Rc::new);
         let columns = self.shape.iter().map(|column| column.as_ref().and_then(|_| given.next()));

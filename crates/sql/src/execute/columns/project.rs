@@ -71,6 +71,7 @@ impl<'p> ProjectCursor<'p> {
                     for ((place, vector), (_, of)) in made.iter_mut().zip(wanted.clone()) {
                         push(vector, &values[*place], of).ok_or(Stop::Unsuitable)?;
                     }
+                    run.worked_a_row().await?;
                 }
                 for (place, vector) in made {
                     columns[place] = Some(Rc::new(vector));

@@ -1,14 +1,15 @@
 //! Tables whose rows come in columns from the data nodes.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use client::ScannedRows;
 use sql_expression::{ProgramBuilder, kind_of};
 use sqltype::Datum;
-use vector::{Block, Program, Vector};
+use vector::{Program, Vector};
 
+use crate::execute::columns::batch::Blocks;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::{ColumnBatch, Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::{self, untranslated};
@@ -26,7 +27,7 @@ pub(crate) struct ScanCursor<'p> {
     /// What the data nodes do not check.
     others: Conditions,
     cursor: Option<TableCursor<'p>>,
-    blocks: VecDeque<Block>,
+    blocks: Blocks,
 }
 
 impl<'p> ScanCursor<'p> {
@@ -52,12 +53,12 @@ impl<'p> ScanCursor<'p> {
         }
         let others = Conditions::new(run, others.into_iter(), &shape)?;
         pushdown::leave_large(scan, &mut builder);
-        let (program, cursor, blocks) = (Arc::new(builder.finish()?), None, VecDeque::new());
+        let (program, cursor, blocks) = (Arc::new(builder.finish()?), None, Blocks::default());
         Some(Self { scan, shape, program, given, others, cursor, blocks })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
-        if let Some(block) = self.blocks.pop_front() {
+        if let Some(block) = self.blocks.take() {
             let mut columns = vec![None; self.scan.width];
             let rows = block.rows();
             for (place, vector) in self.given.iter().zip(block.into_columns()) {
@@ -73,7 +74,7 @@ impl<'p> ScanCursor<'p> {
         let found = cursor.next_found(run).await?;
         self.cursor = Some(cursor);
         let Some(Found { rows, checks, blocks, .. }) = found else { return Ok(None) };
-        self.blocks.extend(blocks);
+        self.blocks.put(run, blocks)?;
         self.stored(run, rows, checks).await.map(Some)
     }
 
@@ -96,6 +97,7 @@ impl<'p> ScanCursor<'p> {
             if checks {
                 let mut row = vec![Datum::Null; scan.width];
                 fill_scanned(scan, values, &mut row, run);
+                run.worked_a_row().await?;
                 if !run.all_hold(&scan.conditions, &row).await? {
                     continue;
                 }

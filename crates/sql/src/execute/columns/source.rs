@@ -4,23 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use model::{ColumnId, Value};
-use sql_expression::{Form, ProgramColumn, SqlError, kind_of};
+use sql_expression::{Form, ProgramColumn, kind_of};
 use sqltype::{Datum, SqlType, TypeKind, storage};
 use vector::{Kind, ScalarRef, Vector};
 
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::{Cursor, Work, open};
 use crate::execute::run::{Row, Run, memory_of};
+use crate::memory::Held;
 use crate::plan::operator::Operator;
 
-/// Bytes of rows that are put into columns at a time.
-const BATCH_BYTES_MAX: usize = 1 << 30;
+/// Values put into a column between two looks at the clock.
+const PART_ROWS: usize = 512;
+
+/// What errors say that too much of is kept.
+const COLUMNS: &str = "rows that are put into columns";
 
 /// An operator that gives rows.
 pub(crate) struct SourceCursor<'p> {
     operator: &'p Operator,
     pub(super) shape: Shape,
     cursor: Option<Cursor<'p>>,
+    /// What the columns given last take.
+    held: Option<Held>,
 }
 
 impl<'p> SourceCursor<'p> {
@@ -34,27 +40,31 @@ impl<'p> SourceCursor<'p> {
             }
             shape[place] = Some(ProgramColumn { column: ColumnId(0), sql_type });
         }
-        Some(Self { operator, shape, cursor: None })
+        Some(Self { operator, shape, cursor: None, held: None })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         let operator = self.operator;
         let cursor = self.cursor.get_or_insert_with(|| open(operator));
+        self.held = None;
         let Some(rows) = cursor.next(run).await? else { return Ok(None) };
-        if let Work::Rows(rest) = &mut cursor.work {
+        if let Work::Rows(rest, held) = &mut cursor.work {
             // All there are, so that what does not fit is known at once.
             let rest = std::mem::take(rest);
+            let _of_rest = std::mem::replace(held, run.hold(COLUMNS));
             let rows: Vec<Row> = rows.into_iter().chain(rest).collect();
-            return self.batch(&rows).map(Some);
+            return self.batch(run, &rows).await.map(Some);
         }
-        self.batch(&rows).map(Some)
+        self.batch(run, &rows).await.map(Some)
     }
 
-    pub(super) fn batch(&self, rows: &[Row]) -> Result<ColumnBatch, Stop> {
-        if memory_of(rows) > BATCH_BYTES_MAX {
-            let (what, remedy) = ("the rows of an operator", "Have the query keep fewer rows.");
-            return Err(SqlError::of::<3170>(&[&BATCH_BYTES_MAX, &what, &remedy]).into());
-        }
+    pub(super) async fn batch(
+        &mut self,
+        run: &mut Run<'_>,
+        rows: &[Row],
+    ) -> Result<ColumnBatch, Stop> {
+        let mut held = run.hold(COLUMNS);
+        held.set(memory_of(rows))?;
         let mut columns = Vec::with_capacity(self.shape.len());
         for (place, column) in self.shape.iter().enumerate() {
             let Some(column) = column else {
@@ -62,12 +72,18 @@ impl<'p> SourceCursor<'p> {
                 continue;
             };
             let mut vector = Vector::new(kind_of(&column.sql_type));
-            for row in rows {
-                push(&mut vector, &row[place], &column.sql_type).ok_or(Stop::Unsuitable)?;
+            for part in rows.chunks(PART_ROWS) {
+                for row in part {
+                    push(&mut vector, &row[place], &column.sql_type).ok_or(Stop::Unsuitable)?;
+                }
+                run.worked(part.len()).await?;
             }
             columns.push(Some(Rc::new(vector)));
         }
-        Ok(ColumnBatch::new(rows.len(), columns))
+        let batch = ColumnBatch::new(rows.len(), columns);
+        held.set(batch.memory_bytes())?;
+        self.held = Some(held);
+        Ok(batch)
     }
 }
 

@@ -1,17 +1,21 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
-use sql_expression::{Accumulator, AggregateCall, Expression, Obstacle, SqlError, push_group_key};
+use sql_expression::{
+    Accumulator, AggregateCall, Expression, LARGE, Obstacle, SqlError, push_group_key,
+};
 use sqltype::Datum;
 use vector::{Block, Computer, GroupTable, JoinPlan, Program};
 
 use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
-use crate::execute::cursor::{BATCH, evaluate, open};
+use crate::execute::cursor::{Kept, evaluate, open};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of};
 use crate::execute::scan::TableCursor;
+use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator, TableScan};
 
 /// A group under way: its first row and its aggregates.
@@ -30,19 +34,23 @@ struct Groups<'p> {
     by_key: BTreeMap<Vec<u8>, usize>,
     /// Which aggregates have to be prepared for each row.
     waits: Vec<bool>,
-    /// About how much memory they take.
-    bytes: usize,
+    /// How much memory they take, about.
+    held: Held,
+    /// What the newest groups take that are not held yet.
+    unheld: usize,
 }
 
 /// About what a group takes beside its row.
 const GROUP_BYTES: usize = 300;
+/// What errors say that too much of is kept.
+const GROUPS: &str = "groups";
 
 /// What comes of an operator's input.
 pub(crate) enum Gathered {
-    /// Groups in columns, as a program gives them.
-    Block(GroupProgram, Block),
+    /// Groups in columns, as a program gives them, and what they take.
+    Block(GroupProgram, Block, Held),
     /// Rows of the operator.
-    Rows(Vec<Row>),
+    Rows(Kept),
 }
 
 /// Groups in columns under way, as long as all can be.
@@ -50,24 +58,27 @@ struct Table {
     pushed: GroupProgram,
     computer: Computer,
     groups: GroupTable,
+    held: Held,
 }
 
 impl Table {
-    fn new(pushed: GroupProgram) -> Option<Self> {
+    fn new(run: &Run<'_>, pushed: GroupProgram) -> Option<Self> {
         let computer = Computer::new(Program::clone(&pushed.program)).ok()?;
         let groups = computer.groups()?;
-        Some(Self { pushed, computer, groups })
+        Some(Self { pushed, computer, groups, held: run.hold(GROUPS) })
+    }
+
+    fn hold(&mut self) -> Result<(), SqlError> {
+        self.held.set(self.groups.memory_bytes())
     }
 }
 
 /// The rows of an operator: one for each group.
-pub(super) async fn grouped(
-    run: &mut Run<'_>,
-    aggregate: &Aggregate,
-) -> Result<Vec<Row>, SqlError> {
+pub(super) async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Kept, SqlError> {
     match gather(run, aggregate).await? {
         Gathered::Rows(rows) => Ok(rows),
-        Gathered::Block(pushed, block) => {
+        Gathered::Block(pushed, block, of_block) => {
+            let mut held = of_block.another();
             let mut rows = Vec::with_capacity(block.rows());
             for at in 0..block.rows() {
                 let part = pushed.part(run, aggregate, (&block, at))?;
@@ -76,10 +87,12 @@ pub(super) async fn grouped(
                 for (accumulator, call) in accumulators {
                     row.push(accumulator.finish(call, &mut run.context)?);
                 }
+                held.add(memory_of(slice::from_ref(&row)))?;
                 rows.push(row);
                 run.worked(1).await?;
             }
-            Ok(rows)
+            drop(of_block);
+            Ok((rows, held))
         }
     }
 }
@@ -122,16 +135,16 @@ pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<
 
 /// Reads all of an operator's input.
 pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
-    let mut groups = Groups::new(aggregate);
+    let mut groups = Groups::new(run, aggregate);
     let made = pushed(run, aggregate).ok();
     if let Some(Pushed::Joined(made)) = made {
         let (joined, plan, pushed) = *made;
         if let Some(table) = groups.add_joined(run, &joined, plan, pushed).await? {
             return groups.finish_with(run, Some(table)).await;
         }
-        groups = Groups::new(aggregate);
+        groups = Groups::new(run, aggregate);
     } else if let Some(Pushed::Scanned(scan, pushed)) = made
-        && let Some(mut table) = Table::new(*pushed)
+        && let Some(mut table) = Table::new(run, *pushed)
     {
         let program = table.pushed.program.clone();
         let mut cursor = TableCursor::with_program(run, scan, program).await?;
@@ -147,26 +160,27 @@ pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<G
         Ok(Some(table)) => return groups.finish_with(run, table).await,
         Ok(None) => {}
         // Nothing has been added.
-        Err(Stop::Unsuitable) => groups = Groups::new(aggregate),
+        Err(Stop::Unsuitable) => groups = Groups::new(run, aggregate),
         Err(Stop::Failed(error)) => return Err(error),
     }
     let mut cursor = open(&aggregate.input);
     while let Some(rows) = cursor.next(run).await? {
         for row in rows {
             groups.add(run, row).await?;
+            run.worked_a_row().await?;
         }
-        run.worked(BATCH).await?;
     }
     groups.finish_with(run, None).await
 }
 
 impl<'p> Groups<'p> {
-    fn new(aggregate: &'p Aggregate) -> Self {
+    fn new(run: &Run<'_>, aggregate: &'p Aggregate) -> Self {
         let waits = |call: &AggregateCall| {
             call.arguments().any(|argument| argument.needs() != Default::default())
         };
         let waits = aggregate.calls.iter().map(waits).collect();
-        Self { aggregate, groups: Vec::new(), by_key: BTreeMap::new(), waits, bytes: 0 }
+        let (groups, by_key, held) = (Vec::new(), BTreeMap::new(), run.hold(GROUPS));
+        Self { aggregate, groups, by_key, waits, held, unheld: 0 }
     }
 
     /// The group of a row with these values of GROUP BY, at a level: the n-th super-aggregate
@@ -179,12 +193,14 @@ impl<'p> Groups<'p> {
         for (value, sql_type) in values[..kept].iter().zip(types) {
             push_group_key(value, sql_type, &mut key);
         }
-        let (groups, bytes) = (&mut self.groups, &mut self.bytes);
+        let (groups, unheld) = (&mut self.groups, &mut self.unheld);
+        let of_key = key.len();
         *self.by_key.entry(key).or_insert_with(|| {
             let mut values = values.to_vec();
             values[kept..].fill(Datum::Null);
             let accumulators = aggregate.calls.iter().map(Accumulator::new).collect();
-            *bytes += memory_of(std::slice::from_ref(first)) + GROUP_BYTES;
+            let of_values = memory_of(slice::from_ref(&values));
+            *unheld += memory_of(slice::from_ref(first)) + of_values + of_key + GROUP_BYTES;
             groups.push(Group { first: first.clone(), values, kept, accumulators });
             groups.len() - 1
         })
@@ -201,7 +217,7 @@ impl<'p> Groups<'p> {
             if table.groups.merge(&table.pushed.program, block).is_err() {
                 self.merge_all(run, &table.pushed, block).await?;
             }
-            run.check_memory(table.groups.memory_bytes(), "groups")?;
+            table.hold()?;
             run.worked(block.rows() / 8 + 1).await?;
         }
         Ok(())
@@ -215,7 +231,7 @@ impl<'p> Groups<'p> {
         plan: JoinPlan,
         pushed: GroupProgram,
     ) -> Result<Option<Table>, SqlError> {
-        let Some(mut table) = Table::new(pushed) else { return Ok(None) };
+        let Some(mut table) = Table::new(run, pushed) else { return Ok(None) };
         let mut read = match JoinedRead::begin(run, joined, plan).await {
             Ok(read) => read,
             Err(Stopped::NotPushed) => return Ok(None),
@@ -241,12 +257,14 @@ impl<'p> Groups<'p> {
         let aggregate = self.aggregate;
         let Some(mut cursor) = columns_of(run, aggregate) else { return Ok(None) };
         let shape = cursor.shape().clone();
-        let mut table = pushdown::groups_of(&run.context, aggregate, &shape).and_then(Table::new);
+        let mut table = pushdown::groups_of(&run.context, aggregate, &shape)
+            .and_then(|pushed| Table::new(run, pushed));
         while let Some(batch) = cursor.next(run).await? {
-            if let Some(Table { computer, groups, .. }) = &mut table
+            if let Some(table) = &mut table
+                && let Table { computer, groups, .. } = table
                 && computer.group(groups, batch.inputs(), batch.rows()).is_ok()
             {
-                run.check_memory(groups.memory_bytes(), "groups")?;
+                table.hold()?;
                 continue;
             }
             for at in 0..batch.rows() {
@@ -278,15 +296,15 @@ impl<'p> Groups<'p> {
         run: &mut Run<'_>,
         table: Option<Table>,
     ) -> Result<Gathered, SqlError> {
-        if let Some(Table { pushed, groups, .. }) = table {
+        if let Some(Table { pushed, groups, held, .. }) = table {
             let alone = self.groups.is_empty() && !groups.is_empty() && self.levels() == 0;
             let block = groups.finish();
             if alone {
-                return Ok(Gathered::Block(pushed, block));
+                return Ok(Gathered::Block(pushed, block, held));
             }
             self.merge_all(run, &pushed, &block).await?;
         }
-        self.finish(run).map(Gathered::Rows)
+        self.finish(run).await.map(Gathered::Rows)
     }
 
     /// Adds a row.
@@ -303,7 +321,8 @@ impl<'p> Groups<'p> {
     }
 
     async fn update(&mut self, run: &mut Run<'_>, at: usize, row: &Row) -> Result<(), SqlError> {
-        run.check_memory(self.bytes, "groups")?;
+        run.context.kept_bytes = 0;
+        run.context.begin_value();
         let calls = self.aggregate.calls.iter().zip(&self.waits);
         for (accumulator, (call, waits)) in self.groups[at].accumulators.iter_mut().zip(calls) {
             if *waits {
@@ -313,12 +332,20 @@ impl<'p> Groups<'p> {
             }
             accumulator.update(call, row, &mut run.context)?;
         }
-        Ok(())
+        self.unheld += usize::try_from(run.context.kept_bytes).unwrap_or(usize::MAX);
+        self.hold()
+    }
+
+    /// Holds what groups have come to take.
+    fn hold(&mut self) -> Result<(), SqlError> {
+        match std::mem::take(&mut self.unheld) {
+            0 => Ok(()),
+            more => self.held.add(more),
+        }
     }
 
     /// Adds a part of a group.
     fn merge(&mut self, run: &mut Run<'_>, part: Part) -> Result<(), SqlError> {
-        run.check_memory(self.bytes, "groups")?;
         for level in 0..=self.levels() {
             let at = self.at(&part.keys, level, &part.row);
             let group = self.groups[at].accumulators.iter_mut().zip(&part.accumulators);
@@ -326,16 +353,17 @@ impl<'p> Groups<'p> {
                 accumulator.merge(other.clone(), call, &mut run.context)?;
             }
         }
-        Ok(())
+        self.hold()
     }
 
-    fn finish(mut self, run: &mut Run<'_>) -> Result<Vec<Row>, SqlError> {
+    async fn finish(mut self, run: &mut Run<'_>) -> Result<Kept, SqlError> {
         let aggregate = self.aggregate;
         if self.groups.is_empty() && aggregate.whole {
             let nothing = vec![Datum::Null; aggregate.width];
             self.at(&[], 0, &nothing);
         }
         let mut rows = Vec::with_capacity(self.groups.len());
+        self.by_key.clear();
         for group in self.groups {
             let Group { first: mut row, values, kept, accumulators } = group;
             row.truncate(aggregate.width);
@@ -356,9 +384,16 @@ impl<'p> Groups<'p> {
                 }
                 row.extend(values);
             }
+            // What an aggregate has made of many values stands beside these for a moment.
+            let of_results = memory_of(slice::from_ref(&row));
+            if of_results >= LARGE {
+                self.held.add(of_results)?;
+            }
             rows.push(row);
+            run.worked(1).await?;
         }
-        Ok(rows)
+        self.held.set(memory_of(&rows))?;
+        Ok((rows, self.held))
     }
 }
 

@@ -1,22 +1,30 @@
 //! Joins whose right side is kept in memory, and what all joins have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::slice;
 
 use sql_expression::SqlError;
 use sqltype::Datum;
 
 use crate::execute::cursor::{Cursor, drain};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use crate::memory::Held;
 use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator};
 
 /// Combinations checked between two looks at the clock.
 const PAIRS: usize = 4_096;
+/// Rows given at a time, and about how many bytes of them.
+const JOINED_ROWS: usize = 4_096;
+const JOINED_BYTES: usize = 4 << 20;
 
 /// A join under way.
 pub(crate) struct JoinCursor<'p> {
     left: Cursor<'p>,
     operator: &'p Operator,
     right: Option<Kept>,
+    /// Rows of the left side that have not met the right side.
+    waiting: VecDeque<Row>,
+    now: Option<Meeting>,
 }
 
 /// The right side, in memory.
@@ -24,68 +32,110 @@ struct Kept {
     rows: Vec<Row>,
     /// Positions of rows by the key of a hash join.
     by_key: Option<BTreeMap<Vec<u8>, Vec<usize>>>,
+    /// What both take.
+    _held: Held,
+}
+
+/// A row of the left side that is meeting the right side.
+struct Meeting {
+    row: Row,
+    /// Its key, where only the rows with that one are looked at; none if it equals nothing.
+    key: Option<Vec<u8>>,
+    /// The next of the rows it is to meet.
+    next: usize,
+    has_match: bool,
 }
 
 impl<'p> JoinCursor<'p> {
     pub(crate) fn new(left: Cursor<'p>, operator: &'p Operator) -> Self {
-        Self { left, operator, right: None }
+        Self { left, operator, right: None, waiting: VecDeque::new(), now: None }
     }
 
+    /// The next rows, perhaps none; nothing at the end.
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
-        let Some(rows) = self.left.next(run).await? else { return Ok(None) };
         let (right, keys, join) = match self.operator {
             Operator::HashJoin { right, keys, join, .. } => (right, keys.as_slice(), join),
             Operator::LoopJoin { right, join, .. } => (right, [].as_slice(), join),
             _ => return Ok(None),
         };
+        if self.waiting.is_empty() && self.now.is_none() {
+            let Some(rows) = self.left.next(run).await? else { return Ok(None) };
+            self.waiting = rows.into();
+        }
         if self.right.is_none() {
             self.right = Some(keep(run, right, keys).await?);
         }
         let kept = self.right.as_ref().ok_or_else(|| SqlError::internal("a join without rows"))?;
-        let mut joined = Vec::new();
-        for left in rows {
-            let before = joined.len();
-            let all;
-            let candidates: &[usize] = match &kept.by_key {
-                Some(by_key) => match key_of(run, keys, &left, true).await? {
-                    Some(key) => by_key.get(&key).map_or(&[], Vec::as_slice),
-                    None => &[],
-                },
+        let (mut joined, mut bytes) = (Vec::new(), 0);
+        while joined.len() < JOINED_ROWS && bytes < JOINED_BYTES {
+            let mut meeting = match self.now.take() {
+                Some(meeting) => meeting,
                 None => {
-                    all = (0..kept.rows.len()).collect::<Vec<_>>();
-                    &all
+                    let Some(row) = self.waiting.pop_front() else { break };
+                    let key = match &kept.by_key {
+                        Some(_) => key_of(run, keys, &row, true).await?,
+                        None => None,
+                    };
+                    Meeting { row, key, next: 0, has_match: false }
                 }
             };
-            for chunk in candidates.chunks(PAIRS) {
-                for at in chunk {
-                    let row = merged(&left, &kept.rows[*at], join);
-                    if run.all_hold(&join.conditions, &row).await? {
-                        joined.push(row);
-                    }
-                }
-                run.worked(chunk.len() / 8 + 1).await?;
+            let before = joined.len();
+            let is_over = meet(run, kept, &mut meeting, join, &mut joined).await?;
+            if is_over && join.outer && !meeting.has_match {
+                joined.push(meeting.row);
+            } else if !is_over {
+                self.now = Some(meeting);
             }
-            if join.outer && joined.len() == before {
-                joined.push(left);
-            }
+            bytes += memory_of(&joined[before..]);
         }
         Ok(Some(joined))
     }
 }
 
+/// Lets a row of the left side meet the next rows of the right side; whether these were all.
+async fn meet(
+    run: &mut Run<'_>,
+    kept: &Kept,
+    meeting: &mut Meeting,
+    join: &JoinSpec,
+    joined: &mut Vec<Row>,
+) -> Result<bool, SqlError> {
+    let candidates: Option<&[usize]> = match (&kept.by_key, &meeting.key) {
+        (None, _) => None,
+        (Some(by_key), Some(key)) => Some(by_key.get(key).map_or(&[], Vec::as_slice)),
+        (Some(_), None) => Some(&[]),
+    };
+    let count = candidates.map_or(kept.rows.len(), <[usize]>::len);
+    let end = count.min(meeting.next + PAIRS);
+    let mut bytes = 0;
+    while meeting.next < end && bytes < JOINED_BYTES {
+        let at = candidates.map_or(meeting.next, |list| list[meeting.next]);
+        meeting.next += 1;
+        let row = merged(&meeting.row, &kept.rows[at], join);
+        if run.all_hold(&join.conditions, &row).await? {
+            meeting.has_match = true;
+            bytes += memory_of(slice::from_ref(&row));
+            joined.push(row);
+        }
+        run.worked_a_row().await?;
+    }
+    Ok(meeting.next == count)
+}
+
 async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<Kept, SqlError> {
-    let rows = drain(run, right).await?;
+    let (rows, mut held) = drain(run, right).await?;
     if keys.is_empty() {
-        return Ok(Kept { rows, by_key: None });
+        return Ok(Kept { rows, by_key: None, _held: held });
     }
     let mut by_key: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
         if let Some(key) = key_of(run, keys, row, false).await? {
+            held.add(KEY_BYTES + key.len())?;
             by_key.entry(key).or_default().push(at);
         }
+        run.worked(1).await?;
     }
-    run.worked(rows.len()).await?;
-    Ok(Kept { rows, by_key: Some(by_key) })
+    Ok(Kept { rows, by_key: Some(by_key), _held: held })
 }
 
 /// The key of a row; none when a NULL in it keeps it from matching anything.

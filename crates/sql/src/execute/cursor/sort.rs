@@ -1,7 +1,9 @@
 //! Rows in order, and each once where an order is asked for anyway.
 //!
 //! # Guarantees
-//! Equal rows stay in the order they came; of those that are the same the first is kept.
+//! Equal rows stay in the order they came; of those that are the same the first is kept. Where only
+//! the first rows are wanted, little more than these are kept. Others have the worker now and then,
+//! however many rows there are.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,59 +11,114 @@ use std::collections::BTreeSet;
 use sql_expression::{SqlError, compare_values, group_key, sort_prefix};
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::execute::cursor::{columns_once, open};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::cursor::{Cursor, Kept, columns_once, open};
+use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use crate::memory::Held;
 use crate::plan::operator::{Operator, SortBy};
 
 /// Rows up to which doubles are found by sorting; keys of more are remembered, as many of them may
 /// be the same.
 pub(crate) const SORTED_WITH_DOUBLES: usize = 4_096;
+/// What errors say that too much of is kept.
+pub(crate) const SORTED: &str = "the rows of a sort";
+
+/// Rows that are sorted at one go, before they are merged with others.
+const RUN_ROWS: usize = 2_048;
+/// Rows merged between two looks at the clock.
+const MERGED_ROWS: usize = 1_024;
+/// Rows that are kept beyond those that are wanted.
+const EXTRA_ROWS: usize = 4_096;
+
+/// A row with the values of its keys, as far as these are none of its columns.
+type Keyed = (Vec<Datum>, Row);
+
+/// The rows of a cursor in order, the first `most` of them.
+pub(crate) async fn sorted_rows(
+    run: &mut Run<'_>,
+    mut cursor: Cursor<'_>,
+    keys: &[SortBy],
+    most: Option<usize>,
+) -> Result<Kept, SqlError> {
+    let wanted = most.unwrap_or(usize::MAX);
+    let (mut kept, mut held) = (Vec::new(), run.hold(SORTED));
+    while let Some(mut rows) = cursor.next(run).await? {
+        held.add(memory_of(&rows))?;
+        kept.append(&mut rows);
+        if kept.len() > wanted.saturating_mul(2).saturating_add(EXTRA_ROWS) {
+            (kept, held) = sorted(run, (kept, held), keys, most).await?;
+        }
+    }
+    drop(cursor);
+    sorted(run, (kept, held), keys, most).await
+}
 
 /// Rows in order, equal ones in the order they came; the first `most` of them.
 pub(crate) async fn sorted(
     run: &mut Run<'_>,
-    rows: Vec<Row>,
+    (rows, mut held): Kept,
     keys: &[SortBy],
     most: Option<usize>,
-) -> Result<Vec<Row>, SqlError> {
-    run.worked(rows.len()).await?;
+) -> Result<Kept, SqlError> {
+    let (count, before) = (rows.len(), held.bytes());
     let most = most.unwrap_or(usize::MAX);
-    if let Some(places) = columns_once(keys.iter().map(|key| &key.formula)) {
-        let mut rows = by_columns(rows, &places, keys);
-        rows.truncate(most);
-        return Ok(rows);
+    let mut rows = match columns_once(keys.iter().map(|key| &key.formula)) {
+        Some(places) => by_columns(run, rows, (&places, keys), &mut held).await?,
+        None => by_values(run, rows, keys, &mut held).await?,
+    };
+    rows.truncate(most);
+    match rows.len() < count {
+        true => held.set(memory_of(&rows))?,
+        false => held.set(usize::try_from(before).unwrap_or(usize::MAX))?,
     }
-    let mut keyed = Vec::with_capacity(rows.len());
+    Ok((rows, held))
+}
+
+/// Rows in the order of what is computed of them.
+async fn by_values(
+    run: &mut Run<'_>,
+    rows: Vec<Row>,
+    keys: &[SortBy],
+    held: &mut Held,
+) -> Result<Vec<Row>, SqlError> {
+    let mut keyed: Vec<Keyed> = Vec::with_capacity(rows.len());
     for row in rows {
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
             values.push(run.value(&key.formula, &row).await?);
         }
+        held.add(memory_of(std::slice::from_ref(&values)))?;
         keyed.push((values, row));
+        run.worked_a_row().await?;
     }
-    keyed.sort_by(|(a, _), (b, _)| compare_keys(a.iter().zip(b), keys));
-    keyed.truncate(most);
+    let compare = |a: &Keyed, b: &Keyed| compare_keys(a.0.iter().zip(&b.0), keys);
+    let keyed = merged(run, keyed, &compare, held).await?;
     Ok(keyed.into_iter().map(|(_, row)| row).collect())
 }
 
 /// Rows in the order of some of their columns.
-fn by_columns(rows: Vec<Row>, places: &[usize], keys: &[SortBy]) -> Vec<Row> {
-    let (Some(place), Some(key)) = (places.first(), keys.first()) else { return rows };
+async fn by_columns(
+    run: &mut Run<'_>,
+    rows: Vec<Row>,
+    (places, keys): (&[usize], &[SortBy]),
+    held: &mut Held,
+) -> Result<Vec<Row>, SqlError> {
+    let (Some(place), Some(key)) = (places.first(), keys.first()) else { return Ok(rows) };
     let sql_type = key.formula.expression.sql_type();
     let prefix = |row: &Row| {
         let prefix = sort_prefix(&row[*place], sql_type)?;
         Some(if key.descending { !prefix } else { prefix })
     };
+    held.add(rows.len() * size_of::<(u64, Row)>())?;
     // All of them, or none: a value without one may be less or greater than any other.
     let prefixes: Option<Vec<u64>> = rows.iter().map(prefix).collect();
     let prefixes = prefixes.unwrap_or_else(|| vec![0; rows.len()]);
-    let mut keyed: Vec<(u64, Row)> = prefixes.into_iter().zip(rows).collect();
-    keyed.sort_by(|(a_prefix, a), (b_prefix, b)| {
-        a_prefix
-            .cmp(b_prefix)
-            .then_with(|| compare_keys(places.iter().map(|place| (&a[*place], &b[*place])), keys))
-    });
-    keyed.into_iter().map(|(_, row)| row).collect()
+    let keyed: Vec<(u64, Row)> = prefixes.into_iter().zip(rows).collect();
+    let compare = |(a_prefix, a): &(u64, Row), (b_prefix, b): &(u64, Row)| {
+        let by_value = || compare_keys(places.iter().map(|place| (&a[*place], &b[*place])), keys);
+        a_prefix.cmp(b_prefix).then_with(by_value)
+    };
+    let keyed = merged(run, keyed, &compare, held).await?;
+    Ok(keyed.into_iter().map(|(_, row)| row).collect())
 }
 
 /// The order of two rows by the values of their keys.
@@ -77,6 +134,76 @@ fn compare_keys<'v>(
         }
     }
     Ordering::Equal
+}
+
+/// Sorts, equal ones as they came: runs of rows first, which are merged two by two.
+pub(crate) async fn merged<T>(
+    run: &mut Run<'_>,
+    mut items: Vec<T>,
+    compare: &impl Fn(&T, &T) -> Ordering,
+    held: &mut Held,
+) -> Result<Vec<T>, SqlError> {
+    run.worked(items.len().min(RUN_ROWS)).await?;
+    if items.len() <= RUN_ROWS {
+        items.sort_by(compare);
+        return Ok(items);
+    }
+    // A pass has its input and its output.
+    let both = items.len() * size_of::<T>();
+    held.add(both)?;
+    let mut runs = Vec::with_capacity(items.len().div_ceil(RUN_ROWS));
+    let mut items = items.into_iter();
+    loop {
+        let mut next: Vec<T> = items.by_ref().take(RUN_ROWS).collect();
+        if next.is_empty() {
+            break;
+        }
+        next.sort_by(compare);
+        run.worked(next.len()).await?;
+        runs.push(next);
+    }
+    while runs.len() > 1 {
+        let mut wider = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut rest = runs.into_iter();
+        while let Some(first) = rest.next() {
+            wider.push(match rest.next() {
+                Some(second) => two(run, first, second, compare).await?,
+                None => first,
+            });
+        }
+        runs = wider;
+    }
+    let left = usize::try_from(held.bytes()).unwrap_or(usize::MAX).saturating_sub(both);
+    held.set(left)?;
+    Ok(runs.pop().unwrap_or_default())
+}
+
+/// Merges two runs; of equal rows that of the first comes first.
+async fn two<T>(
+    run: &mut Run<'_>,
+    mut first: Vec<T>,
+    second: Vec<T>,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>, SqlError> {
+    if let (Some(last), Some(next)) = (first.last(), second.first())
+        && compare(last, next).is_le()
+    {
+        // As they came: there is nothing to merge.
+        first.extend(second);
+        return Ok(first);
+    }
+    let mut merged = Vec::with_capacity(first.len() + second.len());
+    let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
+    while let (Some(a), Some(b)) = (first.peek(), second.peek()) {
+        let next = if compare(a, b).is_le() { first.next() } else { second.next() };
+        merged.extend(next);
+        if merged.len().is_multiple_of(MERGED_ROWS) {
+            run.worked(MERGED_ROWS).await?;
+        }
+    }
+    merged.extend(first);
+    merged.extend(second);
+    Ok(merged)
 }
 
 /// The input of a DISTINCT and the types of its columns, if the keys are all of these: then rows
@@ -102,11 +229,11 @@ pub(crate) async fn sorted_once(
     types: &[SqlType],
     keys: &[SortBy],
     most: Option<usize>,
-) -> Result<Vec<Row>, SqlError> {
+) -> Result<Kept, SqlError> {
     let mut cursor = open(input);
-    let mut once = Once::new(types);
+    let mut once = Once::new(run, types);
     while let Some(rows) = cursor.next(run).await? {
-        once.add(run, rows)?;
+        once.add(run, rows).await?;
     }
     once.finish(run, keys, most).await
 }
@@ -115,31 +242,49 @@ pub(crate) async fn sorted_once(
 pub(crate) struct Once<'p> {
     types: &'p [SqlType],
     rows: Vec<Row>,
-    bytes: usize,
+    /// What the rows take, and their keys.
+    held: Held,
     /// The keys of all rows, once there are many.
     seen: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl<'p> Once<'p> {
-    pub(crate) fn new(types: &'p [SqlType]) -> Self {
-        Self { types, rows: Vec::new(), bytes: 0, seen: None }
+    pub(crate) fn new(run: &Run<'_>, types: &'p [SqlType]) -> Self {
+        Self { types, rows: Vec::new(), held: run.hold(SORTED), seen: None }
     }
 
     /// Takes rows.
-    pub(crate) fn add(&mut self, run: &Run<'_>, mut rows: Vec<Row>) -> Result<(), SqlError> {
-        let types = self.types;
-        if let Some(seen) = &mut self.seen {
-            rows.retain(|row| seen.insert(group_key(row, types)));
+    pub(crate) async fn add(
+        &mut self,
+        run: &mut Run<'_>,
+        mut rows: Vec<Row>,
+    ) -> Result<(), SqlError> {
+        if self.seen.is_some() {
+            return self.add_new(run, rows).await;
         }
-        self.bytes += memory_of(&rows);
+        self.held.add(memory_of(&rows))?;
         self.rows.append(&mut rows);
-        if self.seen.is_none() && self.rows.len() > SORTED_WITH_DOUBLES {
-            let mut keys = BTreeSet::new();
-            self.rows.retain(|row| keys.insert(group_key(row, types)));
-            self.bytes = memory_of(&self.rows);
-            self.seen = Some(keys);
+        if self.rows.len() > SORTED_WITH_DOUBLES {
+            let rows = std::mem::take(&mut self.rows);
+            self.held.set(0)?;
+            self.add_new(run, rows).await?;
         }
-        run.check_memory(self.bytes, "the rows of an operator")
+        Ok(())
+    }
+
+    /// Takes the rows that have not been seen.
+    async fn add_new(&mut self, run: &mut Run<'_>, rows: Vec<Row>) -> Result<(), SqlError> {
+        let seen = self.seen.get_or_insert_default();
+        for row in rows {
+            let key = group_key(&row, self.types);
+            let bytes = KEY_BYTES + key.len();
+            if seen.insert(key) {
+                self.held.add(bytes + memory_of(std::slice::from_ref(&row)))?;
+                self.rows.push(row);
+            }
+            run.worked(1).await?;
+        }
+        Ok(())
     }
 
     /// The rows in the order of keys, which are all of their columns; the first `most`.
@@ -148,15 +293,18 @@ impl<'p> Once<'p> {
         run: &mut Run<'_>,
         keys: &[SortBy],
         most: Option<usize>,
-    ) -> Result<Vec<Row>, SqlError> {
-        let mut rows = sorted(run, self.rows, keys, None).await?;
-        if self.seen.is_none() {
+    ) -> Result<Kept, SqlError> {
+        let Self { rows, held, seen, .. } = self;
+        let (mut rows, mut held) = sorted(run, (rows, held), keys, None).await?;
+        if seen.is_none() {
             let places = columns_once(keys.iter().map(|key| &key.formula)).unwrap_or_default();
             rows.dedup_by(|a, b| {
                 compare_keys(places.iter().map(|place| (&a[*place], &b[*place])), keys).is_eq()
             });
         }
+        drop(seen);
         rows.truncate(most.unwrap_or(usize::MAX));
-        Ok(rows)
+        held.set(memory_of(&rows))?;
+        Ok((rows, held))
     }
 }

@@ -24,11 +24,16 @@ pub(super) async fn rows_of(run: &mut Run<'_>, found: Found<'_>) -> Result<Mixed
     for values in found.iter() {
         let mut row = null_row(scan.width + usize::from(scan.hidden.is_some()));
         fill_scanned(scan, values, &mut row, run);
-        if !checks || run.all_hold(&scan.conditions, &row).await? {
+        if !checks {
+            rows.push(row);
+            continue;
+        }
+        if run.all_hold(&scan.conditions, &row).await? {
             rows.push(row);
         }
+        run.worked_a_row().await?;
     }
-    run.worked(rows.len()).await?;
+    run.worked(if checks { 0 } else { rows.len() }).await?;
     Ok((rows, blocks))
 }
 
@@ -55,11 +60,16 @@ pub(super) async fn rows_of_block(
             let sql_type = &scan.definition.columns[*column].sql_type;
             row[scan.offset + column] = given_datum(vector.get(at), sql_type, run);
         }
-        if !checks || run.all_hold(&scan.conditions, &row).await? {
+        if !checks {
+            rows.push(row);
+            continue;
+        }
+        if run.all_hold(&scan.conditions, &row).await? {
             rows.push(row);
         }
+        run.worked_a_row().await?;
     }
-    run.worked(block.rows()).await
+    run.worked(if checks { 0 } else { block.rows() }).await
 }
 
 /// The value of a column that a program gives as it is stored.
