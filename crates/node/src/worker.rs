@@ -35,8 +35,8 @@ use stdx::{Instant, Prng};
 use wire::{Envelope, Message};
 
 use actors::Actors;
-use inbox::Inbox;
 pub use inbox::may_come_from_client;
+use inbox::{Inbox, Waiting};
 
 /// Where a worker runs and what the host gives it.
 #[derive(Clone, Debug)]
@@ -225,6 +225,11 @@ impl Worker {
         self.inbox.has_messages() || !self.disk_replies.is_empty()
     }
 
+    /// Whether a piece of long work waits.
+    pub fn has_pieces(&self) -> bool {
+        self.inbox.has_low()
+    }
+
     /// Messages that wait to be handled, held ones included.
     pub fn message_count(&self) -> usize {
         self.inbox.len()
@@ -239,6 +244,12 @@ impl Worker {
     /// message. False when there was
     /// nothing to handle. What it sends is then in [`Worker::take_outgoing`].
     pub fn step(&mut self, now: Instant) -> bool {
+        self.step_urgent(now) || self.step_piece(now)
+    }
+
+    /// As [`Worker::step`], but nothing when only pieces of long work wait: then the host may see
+    /// who else wants something.
+    pub fn step_urgent(&mut self, now: Instant) -> bool {
         if self.shared.halt.is_some() {
             return false;
         }
@@ -256,16 +267,43 @@ impl Worker {
             self.route();
             return true;
         }
-        while let Some(waiting) = self.inbox.pop() {
-            if self.must_wait(&waiting.envelope) {
-                self.inbox.hold(waiting);
-            } else if self.is_welcome(&waiting.envelope) {
-                self.handle(waiting.envelope);
-                self.route();
+        while let Some(waiting) = self.inbox.pop_urgent() {
+            if self.take(waiting) {
                 return true;
             }
         }
         false
+    }
+
+    /// Lets one actor do a piece of long work, behind which others may have gone first; false if
+    /// there is none.
+    pub fn step_piece(&mut self, now: Instant) -> bool {
+        if self.shared.halt.is_some() {
+            return false;
+        }
+        assert!(now >= self.shared.now, "time runs forward");
+        self.shared.now = now;
+        while let Some(waiting) = self.inbox.pop_low() {
+            if self.take(waiting) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Handles a message, unless it has to wait or is not welcome.
+    #[inline]
+    fn take(&mut self, waiting: Waiting) -> bool {
+        if self.must_wait(&waiting.envelope) {
+            self.inbox.hold(waiting);
+            return false;
+        }
+        if !self.is_welcome(&waiting.envelope) {
+            return false;
+        }
+        self.handle(waiting.envelope);
+        self.route();
+        true
     }
 
     /// Tells the application what has happened to one of its connections, which the host has

@@ -42,6 +42,8 @@ pub(crate) struct Thread {
     index: usize,
     common: Arc<Common>,
     hosted: Vec<Hosted>,
+    /// Who may do a piece of long work next, modulo their number.
+    next_piece: usize,
     /// Nodes that have ended, as far as this thread's workers have been told.
     down: BTreeSet<NodeId>,
     poller: Poller,
@@ -121,6 +123,7 @@ impl Thread {
             links,
             arrivals: Vec::new(),
             hosted: Vec::new(),
+            next_piece: 0,
             down: BTreeSet::new(),
             poller,
             gateway: Gateway::new(common.tls.clone()),
@@ -205,6 +208,7 @@ impl Thread {
             // last for long.
             self.run_workers();
             self.flush();
+            self.run_pieces();
             self.look_around()?;
             self.wait()?;
             if self.common.crash.has_crashed() || self.has_stopped() {
@@ -399,13 +403,13 @@ impl Thread {
         }
     }
 
-    /// Lets workers run until none has anything to do, for a bounded number of steps.
+    /// Lets workers run until none has anything urgent to do, for a bounded number of steps.
     fn run_workers(&mut self) {
         loop {
             let mut any = false;
             for at in 0..self.hosted.len() {
                 for _ in 0..STEPS_PER_PASS {
-                    if !self.step(at) {
+                    if !self.step(at, Worker::step_urgent) {
                         break;
                     }
                     any = true;
@@ -420,15 +424,39 @@ impl Thread {
         }
     }
 
+    /// Lets workers do pieces of long work, one after the other, for a moment: who wants something
+    /// small waits for no more than that.
+    fn run_pieces(&mut self) {
+        if !self.hosted.iter().any(|hosted| hosted.worker.has_pieces()) {
+            return;
+        }
+        let began = self.common.clock.now();
+        let mut without = 0;
+        while without < self.hosted.len() {
+            let at = self.next_piece % self.hosted.len();
+            self.next_piece = at + 1;
+            if !self.step(at, Worker::step_piece) {
+                without += 1;
+                continue;
+            }
+            without = 0;
+            if self.common.clock.now().since(began) > PIECES_MAX {
+                break;
+            }
+        }
+        self.stop_halted();
+        self.post();
+    }
+
     /// Lets a worker handle one thing, and sends what it has to say; false if there was neither.
-    fn step(&mut self, at: usize) -> bool {
+    fn step(&mut self, at: usize, step: fn(&mut Worker, Instant) -> bool) -> bool {
         let hosted = &mut self.hosted[at];
         let node = hosted.node;
         // Somebody else may have ended it: what comes from it now would come after its end.
         if self.common.lives.get(&node).is_none_or(Life::has_ended) {
             return false;
         }
-        let mut any = hosted.worker.step(self.now);
+        let mut any = step(&mut hosted.worker, self.now);
         while let Some(outgoing) = self.hosted[at].worker.pop_outgoing() {
             self.send(outgoing);
             any = true;
@@ -662,6 +690,8 @@ const TOKEN_LISTENERS: u64 = 1 << 63;
 const STEPS_PER_PASS: usize = 32;
 /// How long workers run before sockets are looked at again.
 const TURN_MAX: Duration = Duration::from_millis(1);
+/// How long workers do pieces of long work before sockets are looked at again.
+const PIECES_MAX: Duration = Duration::from_micros(50);
 /// How often it is noted how far disks have been read back.
 const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.

@@ -67,6 +67,8 @@ pub enum Priority {
     High,
     /// Everything else.
     Normal,
+    /// Pieces of long work, which others need not wait for.
+    Low,
 }
 
 /// All that an actor can be told.
@@ -138,6 +140,7 @@ impl Message {
             | Message::LinkDown { .. }
             | Message::Control(_)
             | Message::Epoch(_) => Priority::High,
+            Message::Continue(_) => Priority::Low,
             _ => Priority::Normal,
         }
     }

@@ -220,8 +220,12 @@ impl Participant {
             unsettled: request.settled,
             request,
         };
+        let is_long = scan.machine.is_some() && matches!(scan.range, Range::Heap);
         self.scans.records.insert(key, scan);
-        self.step_scan(ctx, key);
+        match is_long {
+            true => self.queue_scan(ctx, key),
+            false => self.step_scan(ctx, key),
+        }
     }
 
     /// Whether the scan may run here and makes sense.
@@ -306,9 +310,22 @@ impl Participant {
         if let Some(refusal) = scan.failed.take() {
             return self.fail_scan(ctx, key, refusal);
         }
-        if !scan.waits && !scan.queued {
-            self.step_scan(ctx, key);
+        if scan.waits || scan.queued {
+            return;
         }
+        // Who computes with many rows has no claim to be before others.
+        match scan.machine.is_some() {
+            true => self.queue_scan(ctx, key),
+            false => self.step_scan(ctx, key),
+        }
+    }
+
+    /// Lets a scan go on when it is its turn.
+    fn queue_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let scan = self.scans.records.get_mut(&key).expect("an open scan");
+        scan.queued = true;
+        self.scans.queue.push_back(key);
+        self.keep_scanning(ctx);
     }
 
     /// Forgets a scan, without an answer.
@@ -390,10 +407,8 @@ impl Participant {
         let reply_to = scan.request.reply_to;
         match step {
             Step::Again => {
-                scan.queued = true;
-                self.scans.queue.push_back(key);
                 self.scans.records.insert(key, scan);
-                self.keep_scanning(ctx);
+                self.queue_scan(ctx, key);
             }
             Step::Full => {
                 let some = scan.take_some();

@@ -7,12 +7,18 @@ use wire::{
     ControlMessage, Envelope, InspectMessage, Message, ParticipantMessage, Priority, ScanMessage,
 };
 
+/// Messages that go before one of low priority, at most: long work goes on, however many come.
+const PASSED_MAX: u32 = 64;
+
 /// The waiting messages of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     /// Each queue in the order of arrival.
     high: VecDeque<Waiting>,
     normal: VecDeque<Waiting>,
+    low: VecDeque<Waiting>,
+    /// How many have gone before the first of low priority.
+    passed: u32,
     /// Likewise, as far as messages of one priority go.
     held: VecDeque<Waiting>,
     arrivals: u64,
@@ -36,12 +42,29 @@ impl Inbox {
         match priority {
             Priority::High => &mut self.high,
             Priority::Normal => &mut self.normal,
+            Priority::Low => &mut self.low,
         }
     }
 
-    /// The next message to look at.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
-        self.high.pop_front().or_else(|| self.normal.pop_front())
+    /// The next message to look at, unless only those of low priority wait.
+    pub(super) fn pop_urgent(&mut self) -> Option<Waiting> {
+        if let Some(waiting) = self.high.pop_front() {
+            return Some(waiting);
+        }
+        if self.low.is_empty() {
+            return self.normal.pop_front();
+        }
+        if self.passed < PASSED_MAX {
+            self.passed += 1;
+            return self.normal.pop_front();
+        }
+        self.pop_low()
+    }
+
+    /// The next message of low priority.
+    pub(super) fn pop_low(&mut self) -> Option<Waiting> {
+        self.passed = 0;
+        self.low.pop_front()
     }
 
     pub(super) fn hold(&mut self, waiting: Waiting) {
@@ -70,15 +93,20 @@ impl Inbox {
         };
         self.high.retain(keep);
         self.normal.retain(keep);
+        self.low.retain(keep);
         self.held.retain(keep);
     }
 
+    pub(super) fn has_low(&self) -> bool {
+        !self.low.is_empty()
+    }
+
     pub(super) fn has_messages(&self) -> bool {
-        !self.high.is_empty() || !self.normal.is_empty()
+        !self.high.is_empty() || !self.normal.is_empty() || !self.low.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.high.len() + self.normal.len() + self.held.len()
+        self.high.len() + self.normal.len() + self.low.len() + self.held.len()
     }
 }
 
@@ -180,13 +208,32 @@ mod tests {
             inbox.push(of_state(reached));
         }
         for _ in 0..2 {
-            let waiting = inbox.pop().unwrap();
+            let waiting = inbox.pop_low().unwrap();
             inbox.hold(waiting);
         }
         // The first is put back, and has not been handled when the second one is.
         inbox.release(ControlIndex(2));
         inbox.release(ControlIndex(3));
-        let order = std::iter::from_fn(|| inbox.pop()).map(|waiting| waiting.envelope.reached.0);
+        let order =
+            std::iter::from_fn(|| inbox.pop_low()).map(|waiting| waiting.envelope.reached.0);
         assert_eq!(order.collect::<Vec<_>>(), [2, 3, 1]);
+    }
+
+    #[test]
+    fn pieces_of_long_work_let_others_pass_and_go_on() {
+        let mut inbox = Inbox::default();
+        inbox.push(of_state(0));
+        for number in 1..200 {
+            let mut other = of_state(number);
+            other.message = Box::new(Message::Kill { connection: 1, query_only: true });
+            inbox.push(other);
+        }
+        let reached = |waiting: Waiting| waiting.envelope.reached.0;
+        let order: Vec<u64> = std::iter::from_fn(|| inbox.pop_urgent()).map(reached).collect();
+        let (before, after) = (1..=u64::from(PASSED_MAX), u64::from(PASSED_MAX) + 1..200);
+        assert_eq!(order, before.chain([0]).chain(after).collect::<Vec<_>>());
+        inbox.push(of_state(200));
+        assert!(inbox.pop_urgent().is_none() && inbox.has_messages());
+        assert_eq!(inbox.pop_low().map(reached), Some(200));
     }
 }
