@@ -1,6 +1,7 @@
 //! The rows of one side of a join, found by their keys.
 
 use std::hash::Hasher;
+use std::ops::Range;
 use std::rc::Rc;
 
 use collation::CollationId;
@@ -91,40 +92,82 @@ fn write_key(into: &mut Vec<u8>, keys: &[KeyColumn], at: usize) {
     }
 }
 
-impl JoinTable {
-    /// So many rows with these keys.
-    pub fn new(keys: &[KeyColumn], rows: usize) -> Self {
+/// A table in the making: of many rows that takes long, and others may have a turn.
+#[derive(Debug)]
+pub struct JoinTableMaker<'k> {
+    table: JoinTable,
+    of_keys: &'k [KeyColumn],
+    rows: usize,
+    /// Rows whose keys have been read.
+    read: usize,
+    /// Rows that have not been entered, the first ones.
+    left: usize,
+}
+
+impl<'k> JoinTableMaker<'k> {
+    /// For so many rows with these keys.
+    pub fn new(of_keys: &'k [KeyColumn], rows: usize) -> Self {
         let size = rows.next_power_of_two().max(16) * 2;
-        let mut table = Self {
-            heads: vec![0; size],
-            next: vec![0; rows],
-            keys: Keys::Numbers(Vec::with_capacity(rows)),
+        let keys = match numbers(of_keys) {
+            Some(_) => Keys::Numbers(Vec::with_capacity(rows)),
+            None => Keys::Bytes(Vec::with_capacity(rows), Texts::default()),
         };
-        let mask = size - 1;
+        let table = JoinTable { heads: vec![0; size], next: vec![0; rows], keys };
+        Self { table, of_keys, rows, read: 0, left: rows }
+    }
+
+    /// Reads the keys of the next rows, or enters some whose keys have been read, at most so many;
+    /// false if there is nothing more to do.
+    pub fn go_on(&mut self, rows_max: usize) -> bool {
+        if self.read < self.rows {
+            let end = self.rows.min(self.read.saturating_add(rows_max));
+            self.table.keys.read(self.of_keys, self.read..end);
+            self.read = end;
+            return true;
+        }
         // Backwards, so that the rows of a key are met in their order.
-        match numbers(keys) {
-            Some(number) => {
-                let all: Vec<u64> = (0..rows).map(&number).collect();
-                for at in (0..rows).rev().filter(|at| !has_null(keys, *at)) {
-                    table.enter(at, mixed(all[at]) as usize & mask);
-                }
-                table.keys = Keys::Numbers(all);
-            }
-            None => {
-                let (mut hashes, mut texts) = (Vec::with_capacity(rows), Texts::default());
+        let first = self.left.saturating_sub(rows_max);
+        let mask = self.table.heads.len() - 1;
+        for at in (first..self.left).rev().filter(|at| !has_null(self.of_keys, *at)) {
+            let hash = match &self.table.keys {
+                Keys::Numbers(all) => mixed(all[at]),
+                Keys::Bytes(hashes, _) => hashes[at],
+            };
+            self.table.enter(at, hash as usize & mask);
+        }
+        self.left = first;
+        first > 0
+    }
+
+    /// The table, of all rows.
+    pub fn finish(mut self) -> JoinTable {
+        while self.go_on(usize::MAX) {}
+        self.table
+    }
+}
+
+impl Keys {
+    /// Reads those of the next rows.
+    fn read(&mut self, of_keys: &[KeyColumn], rows: Range<usize>) {
+        match (self, numbers(of_keys)) {
+            (Self::Numbers(all), Some(number)) => all.extend(rows.map(number)),
+            (Self::Bytes(hashes, texts), _) => {
                 let mut key = Vec::new();
-                for at in 0..rows {
-                    write_key(&mut key, keys, at);
+                for at in rows {
+                    write_key(&mut key, of_keys, at);
                     hashes.push(hash_of(&key));
                     texts.push(&key);
                 }
-                for at in (0..rows).rev().filter(|at| !has_null(keys, *at)) {
-                    table.enter(at, hashes[at] as usize & mask);
-                }
-                table.keys = Keys::Bytes(hashes, texts);
             }
+            (Self::Numbers(_), None) => unreachable!("keys of another kind"),
         }
-        table
+    }
+}
+
+impl JoinTable {
+    /// So many rows with these keys.
+    pub fn new(keys: &[KeyColumn], rows: usize) -> Self {
+        JoinTableMaker::new(keys, rows).finish()
     }
 
     fn enter(&mut self, at: usize, place: usize) {

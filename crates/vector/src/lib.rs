@@ -29,7 +29,7 @@ mod vector;
 pub use block::Block;
 pub use computer::{Computer, GroupTable};
 pub use evaluate::Inexact;
-pub use join::{JoinTable, KeyColumn, ProbePlace};
+pub use join::{JoinTable, JoinTableMaker, KeyColumn, ProbePlace};
 pub use key_set::KeySet;
 pub use lookup::{
     JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX, Lookup, LookupJoin, LookupKeys, Matching,

@@ -46,7 +46,10 @@ use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 /// Rows that are collected before what is joined to them is asked for.
 const COLLECTED_MAX: usize = 200_000;
 /// Pairs of rows that are looked at at a time.
-const PAIRS_MAX: usize = 4_096;
+const PAIRS_MAX: usize = 1_024;
+
+/// Rows that are entered into the table of a join between two looks at the clock.
+const ENTERED_MAX: usize = 2_048;
 
 /// What stands at the places of a block's row: none where nothing does that is needed.
 pub(crate) type Shape = Vec<Option<ProgramColumn>>;

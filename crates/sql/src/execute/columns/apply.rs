@@ -18,6 +18,7 @@ use vector::{Inexact, JoinTable, KeySet, ProbePlace, ScalarRef, Values, Vector};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
+use crate::execute::columns::join::table_of;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::source::push;
 use crate::execute::columns::{
@@ -375,7 +376,7 @@ async fn keyed(
         }
     }
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
-    let table = JoinTable::new(&of_rows, rows.rows());
+    let table = table_of(run, &of_rows, rows.rows()).await?;
     held.add(table.memory_bytes())?;
     let residual = match keyed.residual.is_empty() {
         true => None,

@@ -6,14 +6,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use vector::{JoinTable, KeyColumn, KeySet, ProbePlace};
+use sql_expression::SqlError;
+use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, ProbePlace};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
-    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, places_of,
-    places_of_conditions,
+    COLLECTED_MAX, ColumnBatch, ColumnCursor, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow,
+    places_of, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
@@ -165,7 +166,7 @@ impl<'p> JoinCursor<'p> {
             held.take_over(of_taken);
             keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
-        let table = JoinTable::new(&keys, kept.rows());
+        let table = table_of(run, &keys, kept.rows()).await?;
         let matched = vec![false; if self.outer && is_all { kept.rows() } else { 0 }];
         held.add(table.memory_bytes() + matched.len())?;
         let (kept_is_left, now, _held) = (is_all, None, held);
@@ -237,6 +238,19 @@ impl<'p> JoinCursor<'p> {
             None => pairs.narrowed(&self.shape),
         }))
     }
+}
+
+/// The table of rows with these keys.
+pub(super) async fn table_of(
+    run: &mut Run<'_>,
+    keys: &[KeyColumn],
+    rows: usize,
+) -> Result<JoinTable, SqlError> {
+    let mut maker = JoinTableMaker::new(keys, rows);
+    while maker.go_on(ENTERED_MAX) {
+        run.worked(ENTERED_MAX / 8).await?;
+    }
+    Ok(maker.finish())
 }
 
 /// The rows of the left side of an outer join that have no match, with NULLs beside them.
