@@ -44,7 +44,8 @@ impl RowProjection {
         if self.copied != Some(RowLayout::version_of(row)) {
             return self.append_values(table, row, out);
         }
-        let (from, to) = (table.layout(), &self.to);
+        // The table may have newer layouts by now.
+        let (from, to) = (table.layout_of(row), &self.to);
         let start = out.len();
         let behind = start + to.fixed_size();
         out.resize(behind, 0);
@@ -90,7 +91,7 @@ impl RowProjection {
             return Ok(Row(out.into_boxed_slice()));
         }
         // At its full size from the beginning: it is never moved while it grows.
-        let from = table.layout();
+        let from = table.layout_of(row);
         let size = |(column, field): (&ColumnId, &Field)| {
             let at = usize::from(from.fields[usize::from(column.0)].at);
             field.column_type.variable_max().map_or(0, |_| {
