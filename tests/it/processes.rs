@@ -120,6 +120,45 @@ fn killed_and_frozen_data_nodes_cost_no_statement() {
     counter.check(&cluster, SQL);
 }
 
+/// Columns come, get wider and go while the table is written and read, and nodes die and return.
+#[test]
+fn columns_change_under_load_while_nodes_come_and_go() {
+    let mut cluster = Processes::start(SMALL);
+    let counter = Counter::start(&cluster, SQL);
+    let mut definer = open(&cluster, SQL + 1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    let changes = thread::spawn(move || {
+        let mut rounds = 0;
+        while !told.load(Ordering::SeqCst) || rounds < 3 {
+            for change in [
+                "ADD COLUMN extra INT NOT NULL DEFAULT 7",
+                "ADD COLUMN word VARCHAR(10) DEFAULT 'w'",
+                "MODIFY extra BIGINT, MODIFY word VARCHAR(700)",
+                "RENAME COLUMN word TO text",
+                "DROP COLUMN extra, DROP COLUMN text",
+            ] {
+                let change = format!("ALTER TABLE d.counts {change}, ALGORITHM=INSTANT, LOCK=NONE");
+                all(&mut definer, &[&change]);
+                assert_eq!(number(&mut definer, "SELECT COUNT(*) FROM d.counts WHERE n >= 0"), 32);
+            }
+            rounds += 1;
+            // A row's layout is one byte: 255 changes, and then a copy.
+            thread::sleep(Duration::from_millis(500));
+        }
+        rounds
+    });
+    for node in cluster.data_nodes() {
+        cluster.kill(&[node]);
+        thread::sleep(Duration::from_millis(300));
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+    }
+    stop.store(true, Ordering::SeqCst);
+    assert!(changes.join().expect("no change is refused") >= 3);
+    counter.check(&cluster, SQL);
+}
+
 #[test]
 fn nodes_are_restarted_in_turn_under_load_and_nobody_notices() {
     let mut cluster = Processes::start(SMALL);

@@ -219,6 +219,21 @@ pub enum SchemaChange {
         /// The new description.
         description: Description,
     },
+    /// Gives columns other definitions, which all of their values that are stored are values of:
+    /// wider types, NULL where it was not allowed; or drops columns of no key, which leaves a hole
+    /// (`Column::hole`). Rows stay as they are.
+    ModifyColumns {
+        /// The table.
+        table: TableId,
+        /// The version of the definition it was made from; refused when there is a newer one.
+        version: u32,
+        /// Columns with their new definitions. What rows older than a column read as stays.
+        columns: Vec<(ColumnId, Column)>,
+        /// Other columns that get another name.
+        renamed: Vec<(ColumnId, String)>,
+        /// The new description.
+        description: Description,
+    },
     /// Gives tables new names, one after the other, all or none.
     RenameTables {
         /// Tables with their new full names.

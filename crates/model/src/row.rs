@@ -117,6 +117,11 @@ impl RowLayout {
         self.fields.len()
     }
 
+    /// The type of a column; `None` when this layout does not have the column yet.
+    pub fn column_type(&self, column: ColumnId) -> Option<ColumnType> {
+        self.fields.get(usize::from(column.0)).map(|field| field.column_type)
+    }
+
     /// The value of a column; `None` when this layout does not have the column yet.
     pub fn get<'a>(&self, row: &'a [u8], column: ColumnId) -> Option<ValueRef<'a>> {
         let field = self.fields.get(usize::from(column.0))?;

@@ -100,6 +100,21 @@ impl ColumnType {
             ColumnType::Text { max_bytes, .. } => usize::from(max_bytes) + 2,
         }
     }
+
+    /// Whether each value of this type is the same value of the other: a column may become it
+    /// while rows of older layouts stay as they are.
+    pub fn widens_to(self, to: ColumnType) -> bool {
+        match (self, to) {
+            (ColumnType::Int(before), ColumnType::Int(after))
+            | (ColumnType::UInt(before), ColumnType::UInt(after)) => before <= after,
+            (ColumnType::Variable(before), ColumnType::Variable(after)) => before <= after,
+            (
+                ColumnType::Text { max_bytes: before, collation: of_before },
+                ColumnType::Text { max_bytes: after, collation: of_after },
+            ) => before <= after && of_before == of_after,
+            _ => self == to,
+        }
+    }
 }
 
 /// A column of a table.
@@ -113,6 +128,25 @@ pub struct Column {
     pub nullable: bool,
     /// What rows older than the column read as; also what an insert without a value stores.
     pub default: Value,
+}
+
+impl Column {
+    /// What a column becomes that is dropped while rows of older layouts still hold its values:
+    /// nothing but NULL is stored there any more, in two bytes and a bit.
+    pub fn hole(id: ColumnId) -> Self {
+        Self {
+            // With a space at its end, which no name of a user's column has.
+            name: format!("#dropped {} ", id.0),
+            column_type: ColumnType::Variable(0),
+            nullable: true,
+            default: Value::Null,
+        }
+    }
+
+    /// Whether it is as [`Column::hole`] makes it, whatever its name.
+    pub fn is_hole(&self) -> bool {
+        self.column_type == ColumnType::Variable(0) && self.nullable && self.default == Value::Null
+    }
 }
 
 /// Life of an index.
@@ -334,6 +368,58 @@ impl Table {
         self.layout_of(row)
             .get(row, column)
             .unwrap_or_else(|| self.columns[usize::from(column.0)].default.as_ref())
+    }
+
+    /// The value of one column of an encoded row of any layout as rows of the newest one hold it:
+    /// NULL in a hole, which rows older than that may have a value in.
+    pub fn value_now<'a>(&'a self, row: &'a [u8], column: ColumnId) -> ValueRef<'a> {
+        let definition = &self.columns[usize::from(column.0)];
+        let before = self.layout_of(row).column_type(column);
+        match before.is_none_or(|before| before.widens_to(definition.column_type)) {
+            true => self.value(row, column),
+            false => ValueRef::Null,
+        }
+    }
+
+    /// Whether a column may become `to`, of whatever name, while rows of older layouts and the
+    /// keys that are there stay as they are: the new type takes all values of the old one, or it
+    /// is a hole, and every key encodes the value as before.
+    pub fn can_modify(&self, id: ColumnId, to: &Column) -> bool {
+        let Some(before) = self.columns.get(usize::from(id.0)) else { return false };
+        let same_type = before.column_type == to.column_type;
+        let same_nullable = before.nullable == to.nullable;
+        let widened = before.column_type.widens_to(to.column_type)
+            && (to.nullable || !before.nullable)
+            && before.default == to.default;
+        if !widened && !to.is_hole() {
+            return false;
+        }
+        // Hidden tables have these columns too, by the definitions that they were made with.
+        let unique = self.unique_indexes.iter().flat_map(|index| &index.columns);
+        if self.primary_key.iter().chain(unique).any(|column| *column == id) {
+            return same_type && same_nullable;
+        }
+        let large = self.large.as_ref();
+        if large.is_some_and(|large| large.columns.contains(&id) || large.references == id) {
+            return same_type && widened;
+        }
+        // How many weights of a text count depends on its longest length; bytes are all there.
+        let is_bytes = matches!(before.column_type, ColumnType::Variable(_));
+        let same_keys = same_nullable && widened && (same_type || is_bytes);
+        same_keys || !self.ordered_indexes.iter().any(|index| index.columns.contains(&id))
+    }
+
+    /// Whether columns of `older`, an earlier definition of the same table, are of the same types:
+    /// what was projected by the one can be read by the other.
+    pub fn has_types_of(&self, older: &Table, mut columns: impl Iterator<Item = ColumnId>) -> bool {
+        let same = |column: ColumnId| {
+            let [now, before] = [self, older].map(|t| t.columns.get(usize::from(column.0)));
+            now.zip(before).is_some_and(|(now, before)| {
+                now.column_type == before.column_type && now.nullable == before.nullable
+            })
+        };
+        // Another type makes another layout.
+        self.layouts.len() == older.layouts.len() || columns.all(same)
     }
 
     /// All values of an encoded row of any layout, in column order.

@@ -20,6 +20,7 @@ mod drop;
 mod foreign;
 mod foreign_key;
 mod index;
+mod modify;
 mod rebuild;
 mod temporary;
 pub(crate) mod view;

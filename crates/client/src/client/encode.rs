@@ -59,6 +59,10 @@ fn row_of(table: &Table, values: &[Value]) -> Result<(PartitionId, Row), Refusal
     let row = table.layout().encode_values(values).map_err(|error| match error {
         RowError::ColumnCount => bad(table, "the row has another number of columns"),
         RowError::NotNull(column) => Refusal::new(ErrorCode::NotNull, column_name(column)),
+        // The row was made for a definition that had it.
+        RowError::OutOfRange(column) if table.columns[usize::from(column.0)].is_hole() => {
+            Refusal::new(ErrorCode::SchemaChanged, table.name.clone())
+        }
         RowError::OutOfRange(column) => {
             Refusal::new(ErrorCode::ValueOutOfRange, column_name(column))
         }
@@ -250,7 +254,7 @@ pub(super) struct RowDecoder {
 enum Shape {
     All,
     Nothing,
-    Columns(RowLayout),
+    Columns(RowLayout, Vec<ColumnId>),
 }
 
 impl RowDecoder {
@@ -267,7 +271,7 @@ impl RowDecoder {
                 if !fits_a_row(definitions.clone()) {
                     return Err(bad(table, "the projection repeats too many columns"));
                 }
-                Shape::Columns(RowLayout::of(0, definitions))
+                Shape::Columns(RowLayout::of(0, definitions), columns.clone())
             }
         };
         Ok(Self { table: table.clone(), shape })
@@ -277,12 +281,13 @@ impl RowDecoder {
     pub(super) fn width(&self) -> usize {
         match &self.shape {
             Shape::Nothing => 0,
-            Shape::Columns(layout) => layout.column_count(),
+            Shape::Columns(layout, _) => layout.column_count(),
             Shape::All => self.table.columns.len(),
         }
     }
 
-    /// What whole rows are read by; nothing for projected ones. A row may be newer than the
+    /// What whole rows are read by; nothing for projected ones, which are refused when a column of
+    /// theirs has got another type. A row may be newer than the
     /// definition it was asked by: it is read by the newest one, and columns added since are left
     /// out.
     pub(super) fn table_of<'r>(
@@ -290,7 +295,18 @@ impl RowDecoder {
         cluster: &ClusterState,
         mut rows: impl Iterator<Item = &'r [u8]>,
     ) -> Result<Option<Arc<Table>>, Refusal> {
-        if !matches!(self.shape, Shape::All) {
+        if let Shape::Columns(_, columns) = &self.shape {
+            // Whoever projected them may have known a newer definition, and so does who is
+            // answered, by the time the answer is here.
+            let newest = cluster.tables.get(&self.table.id);
+            let same = newest.is_none_or(|newest| {
+                Arc::ptr_eq(newest, &self.table)
+                    || newest.has_types_of(&self.table, columns.iter().copied())
+            });
+            let changed = || Refusal::new(ErrorCode::SchemaChanged, self.table.name.clone());
+            return if same { Ok(None) } else { Err(changed()) };
+        }
+        if matches!(self.shape, Shape::Nothing) {
             return Ok(None);
         }
         let newer = |newest: usize, row: &[u8]| {
@@ -316,7 +332,9 @@ impl RowDecoder {
     ) -> ValueRef<'r> {
         let column = ColumnId(at as u16);
         match &self.shape {
-            Shape::Columns(layout) => layout.get(row, column).expect("a column of the projection"),
+            Shape::Columns(layout, _) => {
+                layout.get(row, column).expect("a column of the projection")
+            }
             _ => table.expect("whole rows have a definition").value(row, column),
         }
     }

@@ -10,6 +10,7 @@
 //! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
 
 mod large;
+mod modify;
 mod names;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(super) fn change(
         SchemaChange::Describe { table, version, renamed, description } => {
             describe(state, *table, *version, renamed, description)
         }
+        SchemaChange::ModifyColumns { .. } => modify::modify_columns(state, change),
         SchemaChange::BlockWrites { table, blocked } => block_writes(state, *table, *blocked),
         SchemaChange::DropTable { table } => drop_table(state, *table),
         SchemaChange::RenameTables { names } => names::rename_tables(state, names),

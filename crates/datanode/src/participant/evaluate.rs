@@ -4,8 +4,8 @@
 use model::row::RowError;
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowProjection,
-    RowView, Table, ValueRef,
+    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout,
+    RowProjection, RowView, Table, ValueRef,
 };
 use wire::{OperationKind, Projection};
 
@@ -125,7 +125,11 @@ pub(super) fn updated(
 ) -> Result<Row, Refusal> {
     let view = RowView { table, bytes: before };
     let columns = table.columns.len() as u16;
-    let mut values: Vec<ValueRef<'_>> = (0..columns).map(|c| view.get(ColumnId(c))).collect();
+    let is_newest = usize::from(RowLayout::version_of(before)) + 1 == table.layouts.len();
+    let mut values: Vec<ValueRef<'_>> = match is_newest {
+        true => (0..columns).map(|c| view.get(ColumnId(c))).collect(),
+        false => (0..columns).map(|c| table.value_now(before, ColumnId(c))).collect(),
+    };
     for (column, expression) in assignments {
         values[usize::from(column.0)] = expression.eval(view).map_err(eval_refusal)?;
     }
@@ -199,6 +203,10 @@ fn row_refusal(table: &Table, error: RowError) -> Refusal {
     let name =
         |column: ColumnId| format!("{}.{}", table.name, table.columns[usize::from(column.0)].name);
     match error {
+        // It was there when the operation was sent, and has been dropped since.
+        RowError::OutOfRange(column) if table.columns[usize::from(column.0)].is_hole() => {
+            Refusal::new(ErrorCode::SchemaChanged, table.name.clone())
+        }
         RowError::NotNull(column) => Refusal::new(ErrorCode::NotNull, name(column)),
         RowError::OutOfRange(column) => Refusal::new(ErrorCode::ValueOutOfRange, name(column)),
         RowError::TooLarge => Refusal::new(ErrorCode::RowTooLarge, table.name.clone()),

@@ -12,12 +12,13 @@
 mod cursor;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use actor::{Ctx, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    ActorKind, Address, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId, Refusal,
-    Table, TransactionId,
+    ActorKind, Address, ColumnId, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
+    Refusal, Table, TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
@@ -57,6 +58,8 @@ struct Scan {
     range: Range,
     projector: Projector,
     position: Position,
+    /// The definition that it was opened by.
+    table: Arc<Table>,
     /// The leg that owns the locks it takes.
     locking: Option<(LegHandle, LockMode)>,
     /// The leg whose changes it sees, and up to which operation.
@@ -201,6 +204,7 @@ impl Participant {
         self.scans.tickets += 1;
         let scan = Scan {
             range: Range::new(&request.source),
+            table: table.clone(),
             projector: Projector::new(table, &request.projection),
             position: Position::default(),
             locking,
@@ -446,6 +450,12 @@ impl Participant {
             && !replica.partition.index_ready(*index)
         {
             return Err(Refusal::new(ErrorCode::SchemaChanged, "the index was dropped"));
+        }
+        let (table, columns) = (replica.partition.table(), scan.table.columns.len() as u16);
+        if !Arc::ptr_eq(table, &scan.table)
+            && !table.has_types_of(&scan.table, (0..columns).map(ColumnId))
+        {
+            return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
         match scan.request.snapshot {
             Some(epoch) => self.check_snapshot(ctx, replica, epoch),

@@ -286,3 +286,31 @@ fn a_projection_reads_rows_when_the_table_has_got_a_layout_since_it_was_made() {
         assert_eq!(out, expected.0.to_vec());
     }
 }
+
+#[test]
+fn rows_of_older_layouts_read_as_what_their_columns_have_become() {
+    let before = columns();
+    let mut after = before.clone();
+    after[1] = Column::hole(ColumnId(1));
+    after[2].column_type = ColumnType::Variable(900);
+    after[4].nullable = true;
+    let table = of_layouts(&after, &[&before, &after]);
+    let values: Vec<Value> = vec![
+        Value::Int(-5),
+        Value::UInt(7),
+        Value::Bytes((*b"abc").into()),
+        Value::Null,
+        Value::Bytes((*b"xyz").into()),
+        Value::Bytes((*b"").into()),
+    ];
+    let row = table.layouts[0].encode_values(&values).expect("values fit");
+    let now: Vec<ValueRef<'_>> = (0..6).map(|c| table.value_now(&row.0, ColumnId(c))).collect();
+    for (at, value) in values.iter().enumerate() {
+        let expected = if at == 1 { &Value::Null } else { value };
+        assert_eq!(now[at].to_value(), *expected, "column {at}");
+    }
+    let again = table.layout().encode(&now).expect("it is a row of the newest layout");
+    assert!(table.layout().check(&again.0));
+    assert!(table.value(&again.0, ColumnId(1)).is_null());
+    assert_eq!(table.value(&again.0, ColumnId(2)), ValueRef::Bytes(b"abc"));
+}

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, ScanSpec};
 use model::{
-    ColumnType, ErrorCode, IndexState, Refusal, SchemaChange, TableId, UniqueIndexDef, Value,
+    Column, ColumnId, ColumnType, ErrorCode, IndexState, Refusal, SchemaChange, Table, TableId,
+    UniqueIndexDef, Value,
 };
 use wire::ScanOrder;
 
@@ -73,8 +74,14 @@ impl Maker {
         let Some(definition) = session.definition(table) else { return Ok(()) };
         assert_eq!(definition.name, ledger::TABLE, "the shared table");
         let number = lab.number();
+        if session.percent(30)
+            && let Some(modify) = modification(&definition)
+        {
+            return change(session, modify, &[]).await;
+        }
         if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
-            let columns = vec![nullable(&format!("added_{number}"), ColumnType::Int(4))];
+            let added = nullable(&format!("added_{number}"), ColumnType::Int(4));
+            let columns = vec![Column { default: Value::Int(3), ..added }];
             return change(
                 session,
                 SchemaChange::AddColumns { table, columns, large: None, description: None },
@@ -114,6 +121,24 @@ impl Maker {
         }
         created
     }
+}
+
+/// The last column that was added gets wider, or goes when it is.
+fn modification(definition: &Table) -> Option<SchemaChange> {
+    let added = definition.columns.iter().enumerate().skip(6);
+    let (at, column) = added.filter(|(_, column)| !column.is_hole()).last()?;
+    let id = ColumnId(at as u16);
+    let column = match column.column_type {
+        ColumnType::Int(4) => Column { column_type: ColumnType::Int(8), ..column.clone() },
+        _ => Column::hole(id),
+    };
+    Some(SchemaChange::ModifyColumns {
+        table: definition.id,
+        version: definition.version,
+        columns: vec![(id, column)],
+        renamed: Vec::new(),
+        description: definition.description.clone(),
+    })
 }
 
 /// A change that may have been made already by a request whose answer was lost.

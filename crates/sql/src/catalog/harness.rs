@@ -279,8 +279,24 @@ impl World {
             }
         }
         match answer {
-            Ok(table) => ClientResult::SchemaChanged(table),
+            Ok(table) => {
+                self.fit_rows(table);
+                ClientResult::SchemaChanged(table)
+            }
             Err(code) => ClientResult::Failed(code.into()),
+        }
+    }
+
+    /// Rows read as what the columns have become: columns they lack as their default, holes as NULL.
+    fn fit_rows(&mut self, table: TableId) {
+        let Some(definition) = self.state.tables.get(&table) else { return };
+        for row in self.rows.get_mut(&table).into_iter().flatten() {
+            let missing = definition.columns.iter().skip(row.len());
+            row.extend(missing.map(|column| column.default.clone()).collect::<Vec<_>>());
+            let holes = row.iter_mut().zip(&definition.columns);
+            holes
+                .filter(|(_, column)| column.is_hole())
+                .for_each(|(value, _)| *value = Value::Null);
         }
     }
 

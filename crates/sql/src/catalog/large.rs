@@ -128,6 +128,14 @@ fn set_room(column: &mut Column, room: usize) {
     };
 }
 
+/// Whether a row of these columns holds any values that they may have.
+pub(crate) fn fit(columns: &[Column]) -> bool {
+    let longest = |column: &Column| column.column_type.variable_max().map_or(0, usize::from);
+    let variable: usize = columns.iter().map(longest).sum();
+    let fixed = RowLayout::new(0, columns).fixed_size();
+    variable <= VARIABLE_MAX && variable + fixed <= ROW_SIZE_MAX
+}
+
 /// The bytes that a row of these columns has left when all of its values are as long as they can
 /// be.
 fn room(columns: &[Column]) -> usize {

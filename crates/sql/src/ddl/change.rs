@@ -1,7 +1,7 @@
 //! Altering a table in place: what needs no other rows than those that are there.
 //!
-//! New columns are added to the kernel's table, indexes are built while it is used, and all else is
-//! a new description. Each step is a command; the description that names the result comes after
+//! New columns are added to the kernel's table, columns get wider types or go (`modify`), indexes are
+//! built while it is used, and all else is a new description. Each step is a command; the description that names the result comes after
 //! what it names, and what it does not name any more goes last.
 //!
 //! # Owns
@@ -20,7 +20,7 @@ use sqltype::{DateTime, Datum, SqlType, TypeKind, storage};
 use wire::Projection;
 
 use super::alter::Altered;
-use super::{change, foreign_key, refused};
+use super::{change, foreign_key, modify, refused};
 use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
 use crate::catalog::large;
@@ -39,6 +39,8 @@ pub(super) struct Plan {
     /// Positions of new columns, in the new definition.
     added: Vec<usize>,
     renamed: Vec<(ColumnId, String)>,
+    /// The kernel's columns that get another definition, or become holes.
+    modified: Vec<(ColumnId, Column)>,
     /// Indexes the kernel is to get.
     built: Vec<KernelIndex>,
     /// Indexes that go when nothing names them any more.
@@ -54,6 +56,15 @@ impl Plan {
     pub(super) fn builds_indexes(&self) -> bool {
         !self.built.is_empty()
     }
+
+    /// The command that names the result.
+    fn last(&self, table: TableId, version: u32, description: model::Description) -> SchemaChange {
+        let (renamed, columns) = (self.renamed.clone(), self.modified.clone());
+        match columns.is_empty() {
+            true => SchemaChange::Describe { table, version, renamed, description },
+            false => SchemaChange::ModifyColumns { table, version, columns, renamed, description },
+        }
+    }
 }
 
 /// An index as the kernel names its columns.
@@ -67,12 +78,10 @@ struct KernelIndex {
 /// The steps; none if the rows have to be copied.
 pub(super) fn plan(altered: &Altered) -> Option<Plan> {
     let Altered { old, new, origins, .. } = altered;
-    // A hidden column that is not needed any more stays in the kernel, and is nobody's.
-    let dropped = |at: usize| !origins.contains(&Some(at));
-    let is_dropped = (0..old.visible_columns().len()).any(dropped);
-    if is_dropped || !same_primary_key(altered) {
+    if !same_primary_key(altered) {
         return None;
     }
+    let mut modified = modify::holes(altered)?;
     let mut added = Vec::new();
     let mut renamed = Vec::new();
     for (at, (column, origin)) in new.columns.iter().zip(origins).enumerate() {
@@ -86,7 +95,7 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
         };
         let before = &old.columns[*origin];
         if !is_stored_alike(before, column) {
-            return None;
+            modified.push((before.column, modify::widened(altered, before, column)?));
         }
         if before.name != column.name {
             // One that is nobody's may have the name.
@@ -97,10 +106,19 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
             renamed.push((before.column, column.name.clone()));
         }
     }
+    let layouts = usize::from(!added.is_empty()) + usize::from(!modified.is_empty());
+    if !modify::has_room(&old.table, &modified, added.len(), layouts) {
+        return None;
+    }
     let new_columns: Vec<&ColumnDefinition> = added.iter().map(|at| &new.columns[*at]).collect();
     let as_kernel = |column: &&ColumnDefinition| kernel_form::column(column, Value::Null);
     large::extend(&old.table, &new_columns, &mut new_columns.iter().map(as_kernel).collect())?;
     let (built, stay) = wanted_indexes(altered);
+    // An index is built by what the column is before.
+    let is_modified = |column: &ColumnId| modified.iter().any(|(id, _)| id == column);
+    if built.iter().any(|index| index.columns.iter().any(is_modified)) {
+        return None;
+    }
     let own = |index: &IndexId| !stay.contains(index);
     let all = kernel_indexes(&old.table);
     let dropped: Vec<IndexId> = all.iter().map(|(id, _)| *id).filter(own).collect();
@@ -116,7 +134,7 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
     if may_fail && (!added.is_empty() || clears_keys) {
         return None;
     }
-    Some(Plan { added, renamed, built, dropped, cleared, clears_keys })
+    Some(Plan { added, renamed, modified, built, dropped, cleared, clears_keys })
 }
 
 /// Whether the key that identifies rows stays as it is.
@@ -158,15 +176,19 @@ fn can_be_added(column: &ColumnDefinition) -> bool {
 /// Whether values of a column are stored in the same way under both definitions, and all values
 /// under the one are values under the other.
 fn is_stored_alike(before: &ColumnDefinition, after: &ColumnDefinition) -> bool {
+    before.nullable == after.nullable
+        && is_computed_alike(before, after)
+        && is_value_kept(before, after)
+}
+
+/// Whether values come to a column in the same way under both definitions.
+pub(super) fn is_computed_alike(before: &ColumnDefinition, after: &ColumnDefinition) -> bool {
     let same_generated = match (&before.generated, &after.generated) {
         (None, None) => true,
         (Some(before), Some(after)) => before.expression == after.expression,
         _ => false,
     };
-    same_generated
-        && before.nullable == after.nullable
-        && (before.auto_increment || !after.auto_increment)
-        && is_value_kept(before, after)
+    same_generated && (before.auto_increment || !after.auto_increment)
 }
 
 /// Whether a stored value of a column is the same value of the other, NULL aside.
@@ -175,7 +197,7 @@ pub(super) fn is_value_kept(before: &ColumnDefinition, after: &ColumnDefinition)
     storage(before) == storage(after) && is_value_alike(&before.sql_type, &after.sql_type)
 }
 
-fn is_value_alike(before: &SqlType, after: &SqlType) -> bool {
+pub(super) fn is_value_alike(before: &SqlType, after: &SqlType) -> bool {
     let same_kind = std::mem::discriminant(&before.kind) == std::mem::discriminant(&after.kind);
     if !same_kind || before.collation != after.collation || before.unsigned != after.unsigned {
         return false;
@@ -274,7 +296,10 @@ pub(super) async fn run(
             plan.added.iter().map(|at| &new.columns[*at]).collect();
         let mut columns = definitions.iter().map(|column| added(session, column)).collect();
         let large = large::extend(&old.table, &definitions, &mut columns).flatten();
-        let last = plan.built.is_empty() && plan.renamed.is_empty() && linked.is_empty();
+        let last = plan.built.is_empty()
+            && plan.renamed.is_empty()
+            && plan.modified.is_empty()
+            && linked.is_empty();
         let description = match last {
             true => final_description.clone(),
             false => with_columns(name, old, new, &plan.added),
@@ -288,10 +313,9 @@ pub(super) async fn run(
     version += built.commands;
     let described = session.kernel.cluster().tables.get(&id).map(|t| t.description.clone());
     let differs = described.as_ref() != Some(&final_description);
-    if differs || !plan.renamed.is_empty() || !linked.is_empty() {
-        let renamed = plan.renamed.clone();
-        let description = final_description;
-        let last = SchemaChange::Describe { table: id, version, renamed, description };
+    let names_differ = !plan.renamed.is_empty() || !plan.modified.is_empty();
+    if differs || names_differ || !linked.is_empty() {
+        let last = plan.last(id, version, final_description);
         if let Err(failure) = change(session, linked.with(last)).await {
             let error = SqlError::from(failure);
             undo_build(session, id, &built.names).await;

@@ -488,3 +488,94 @@ fn large_columns_are_added() {
     let large = catalog.table(table).large.clone().unwrap();
     assert_eq!((large.columns, large.parts), (vec![ColumnId(3), ColumnId(5)], parts));
 }
+
+#[test]
+fn columns_are_modified_where_rows_and_keys_can_bear_it() {
+    let mut catalog = Catalog::new();
+    let mut columns = draft().columns;
+    columns.push(column("note", ColumnType::Fixed(40), false));
+    columns.push(column("tag", ColumnType::Variable(20), true));
+    columns.push(column("count", ColumnType::Int(4), true));
+    let ordered = vec![("by_label", vec![2]), ("by_note", vec![3])];
+    let table = catalog
+        .create(Draft { columns, ordered, unique: vec![("u", vec![4])], ..draft() })
+        .unwrap();
+    let modify = |version, columns: Vec<(u16, Column)>| SchemaChange::ModifyColumns {
+        table,
+        version,
+        columns: columns.into_iter().map(|(at, column)| (ColumnId(at), column)).collect(),
+        renamed: vec![],
+        description: describes("d"),
+    };
+    let refused: Vec<(u16, Column)> = vec![
+        // Of the primary key, of a unique index, of an ordered one: other keys, or another table.
+        (0, column("id", ColumnType::Int(8), true)),
+        (0, Column::hole(ColumnId(0))),
+        (4, column("tag", ColumnType::Variable(30), true)),
+        (4, Column::hole(ColumnId(4))),
+        (2, Column::hole(ColumnId(2))),
+        (3, column("note", ColumnType::Fixed(50), false)),
+        (3, column("note", ColumnType::Fixed(40), true)),
+        // A key would be too long.
+        (2, column("label", ColumnType::Variable(2_000), true)),
+        // Values would not fit.
+        (5, column("count", ColumnType::Int(2), true)),
+        (5, column("count", ColumnType::UInt(4), true)),
+        (5, column("count", ColumnType::Int(4), false)),
+        (5, Column { default: Value::Int(1), ..column("count", ColumnType::Int(8), true) }),
+        (1, column("id", ColumnType::UInt(8), false)),
+        (9, column("nosuch", ColumnType::Int(8), true)),
+    ];
+    for (at, column) in refused {
+        let result = catalog.run(modify(1, vec![(at, column.clone())]));
+        assert_eq!(result, Err(ErrorCode::BadDefinition), "{at} {column:?}");
+    }
+    assert_eq!(catalog.run(modify(1, vec![])), Err(ErrorCode::BadDefinition));
+    let wide = column("count", ColumnType::Int(8), true);
+    let twice = vec![(5, wide.clone()), (5, wide.clone())];
+    assert_eq!(catalog.run(modify(1, twice)), Err(ErrorCode::BadDefinition));
+    let accepted = vec![
+        (1, column("shelf", ColumnType::UInt(8), true)),
+        (2, column("label", ColumnType::Variable(1_000), true)),
+        (5, wide),
+    ];
+    catalog.run(modify(1, accepted.clone())).unwrap();
+    assert_eq!(catalog.run(modify(1, accepted)), Err(ErrorCode::SchemaChanged));
+    let now = catalog.table(table);
+    assert_eq!((now.version, now.layouts.len()), (2, 2));
+    assert_eq!(now.layout().column_type(ColumnId(5)), Some(ColumnType::Int(8)));
+    assert_eq!(now.layouts[0].column_type(ColumnId(5)), Some(ColumnType::Int(4)));
+    catalog.run(modify(2, vec![(5, Column::hole(ColumnId(5)))])).unwrap();
+    assert!(catalog.table(table).columns[5].is_hole());
+    for version in 3.. {
+        let nothing = (1, catalog.table(table).columns[1].clone());
+        let layouts = catalog.table(table).layouts.len();
+        let result = catalog.run(modify(version, vec![nothing]));
+        assert_eq!(result.is_ok(), layouts < LAYOUTS_MAX, "{layouts} layouts");
+        if result.is_err() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn large_columns_are_not_dropped_and_keep_their_room() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(with_large()).unwrap();
+    let mut modify = |at: u16, column: Column| {
+        catalog.run(SchemaChange::ModifyColumns {
+            table,
+            version: 1,
+            columns: vec![(ColumnId(at), column)],
+            renamed: vec![],
+            description: describes("d"),
+        })
+    };
+    for at in [2, 3] {
+        let hole = Column::hole(ColumnId(at));
+        assert_eq!(modify(at, hole), Err(ErrorCode::BadDefinition));
+        let longer = column("longer", ColumnType::Variable(200), true);
+        assert_eq!(modify(at, longer), Err(ErrorCode::BadDefinition));
+    }
+    assert!(modify(1, Column::hole(ColumnId(1))).is_ok());
+}

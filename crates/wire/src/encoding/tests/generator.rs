@@ -150,8 +150,15 @@ fn change(number: u64) -> SchemaChange {
         default: Value::Float(number as f64 / 3.0),
     };
     let table = TableId(number as u32);
-    match number % 2 {
+    match number % 3 {
         0 => SchemaChange::DropTable { table },
+        1 => SchemaChange::ModifyColumns {
+            table,
+            version: 7,
+            columns: vec![(model::ColumnId(1), column)],
+            renamed: Vec::new(),
+            description: b"text".as_slice().into(),
+        },
         _ => SchemaChange::AddColumns {
             table,
             columns: vec![column],
