@@ -216,8 +216,8 @@ fn definitions_and_what_they_rest_on_survive_together() {
     let rows: Vec<String> = (0..500).map(|n| format!("({n}, {n}, 'c{n}')")).collect();
     all(session, &["SET nines_durability = disk"]);
     all(session, &[&format!("INSERT INTO d.t VALUES {}", rows.join(","))]);
-    // Each acknowledged, and the process killed at once: a copy, a wider column, a column that goes,
-    // a unique index, a new column.
+    // Each acknowledged, and the process killed at once: a copy, a wider column, a column that
+    // goes, a unique index, a new column.
     let changes = [
         ("ALTER TABLE d.t ADD COLUMN gone INT DEFAULT 1, FORCE", "SELECT SUM(gone) FROM d.t"),
         ("ALTER TABLE d.t MODIFY b BIGINT, ALGORITHM=INSTANT", "SELECT SUM(b) FROM d.t"),

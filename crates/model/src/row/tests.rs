@@ -241,7 +241,7 @@ fn projected_rows_have_the_values_of_their_columns() {
     }
 }
 
-/// A table of one INT that is its key, an INT, a text and bytes, which rows of two layouts may have.
+/// A table of an INT that is its key, an INT, a text and bytes; its rows may have two layouts.
 fn of_layouts(columns: &[Column], layouts: &[&[Column]]) -> Table {
     let layout =
         |(number, columns): (usize, &&[Column])| Arc::new(RowLayout::new(number as u8, columns));

@@ -125,8 +125,8 @@ impl Maker {
 
 /// The last column that was added gets wider, or goes when it is.
 fn modification(definition: &Table) -> Option<SchemaChange> {
-    let added = definition.columns.iter().enumerate().skip(6);
-    let (at, column) = added.filter(|(_, column)| !column.is_hole()).last()?;
+    let mut added = definition.columns.iter().enumerate().skip(6);
+    let (at, column) = added.rfind(|(_, column)| !column.is_hole())?;
     let id = ColumnId(at as u16);
     let column = match column.column_type {
         ColumnType::Int(4) => Column { column_type: ColumnType::Int(8), ..column.clone() },

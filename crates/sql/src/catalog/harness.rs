@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Rows read as what the columns have become: columns they lack as their default, holes as NULL.
+    /// Rows read as what the columns have become: those they lack as defaults, holes as NULL.
     fn fit_rows(&mut self, table: TableId) {
         let Some(definition) = self.state.tables.get(&table) else { return };
         for row in self.rows.get_mut(&table).into_iter().flatten() {

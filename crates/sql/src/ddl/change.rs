@@ -1,8 +1,9 @@
 //! Altering a table in place: what needs no other rows than those that are there.
 //!
-//! New columns are added to the kernel's table, columns get wider types or go (`modify`), indexes are
-//! built while it is used, and all else is a new description. Each step is a command; the description that names the result comes after
-//! what it names, and what it does not name any more goes last.
+//! New columns are added to the kernel's table, columns get wider types or go (`modify`), indexes
+//! are built while it is used, and all else is a new description. Each step is a command; the
+//! description that names the result comes after what it names, and what it does not name any more
+//! goes last.
 //!
 //! # Owns
 //! Which alterations can be done so, and their steps.

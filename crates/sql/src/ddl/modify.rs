@@ -1,8 +1,8 @@
 //! Columns that change or go while the rows stay as they are.
 //!
-//! Each row names the layout that it was written in, so a wider column is a new layout for new rows.
-//! A column that is dropped leaves a hole: rows that are there keep its value, which nobody reads
-//! any more, until they are written again; new rows have NULL there. A copy has no holes.
+//! Each row names the layout that it was written in, so a wider column is a new layout for new
+//! rows. A column that is dropped leaves a hole: rows that are there keep its value, which nobody
+//! reads any more, until they are written again; new rows have NULL there. A copy has no holes.
 //!
 //! # Owns
 //! Which changes of columns the kernel can make so, and what its columns become.
@@ -48,7 +48,7 @@ pub(super) fn widened(
     if !nullable || !is_computed_alike(before, after) || !(same_type || is_widened(from, to)) {
         return None;
     }
-    // What is computed of the column would have to be computed again, if only to see it is the same.
+    // What is computed of it would have to be computed again, if only to see that it is the same.
     let is_read = altered.new.columns.iter().any(|other| {
         let generated = other.generated.as_ref();
         generated.is_some_and(|g| expression::reads(&g.expression, &after.name))
