@@ -93,6 +93,7 @@ class Server:
         until = time.monotonic() + PATIENCE
         while not self.answers():
             if any(process.poll() is not None for process in self.processes) or time.monotonic() > until:
+                self.stop()
                 raise SystemExit(f"{self.name} does not start:\n{(self.directory / 'output').read_text()[-4000:]}")
             time.sleep(0.1)
 

@@ -96,10 +96,12 @@ def generate(options, directory):
 
 def start(options, directory):
     """The systems asked for, empty."""
+    of_nines = (options.limit, options.memory, options.processes)
     makers = {
         "mariadb": lambda: systems.MariaDB(directory / "mariadb", options.limit, options.memory),
         "duckdb": lambda: systems.DuckDB(options.limit),
-        "nines": lambda: systems.Nines(options.nines, directory / "nines", options.limit, options.memory, options.processes),
+        "nines": lambda: systems.Nines(options.nines, directory / "nines", *of_nines),
+        "unpushed": lambda: systems.Unpushed(options.nines, directory / "unpushed", *of_nines),
     }
     return [makers[name]() for name in options.systems]
 
@@ -249,7 +251,7 @@ def arguments():
     parser.add_argument("--processes", action="store_true", help="Nines as separate processes; counts bytes to the SQL node")
     parser.add_argument("--memory", default="2G", help="of each data node, and InnoDB's buffer pool")
     parser.add_argument("--collation", default="utf8mb4_bin", help="of all text in both servers")
-    parser.add_argument("--systems", default="mariadb,duckdb,nines", help="the first is what others are compared with")
+    parser.add_argument("--systems", default="mariadb,duckdb,nines", help="the first is what others are compared with; `unpushed` is Nines with nines_pushdown off")
     parser.add_argument("--queries", default=",".join(map(str, QUERIES)))
     parser.add_argument("--variants", type=int, help="instead of measuring, compares answers for so many sets of parameters")
     parser.add_argument("--seed", type=int, default=1, help="of those parameters")

@@ -192,8 +192,8 @@ class Nines(Server):
     # What the SQL node was sent by others. In one process messages do not cross a link, and this stays 0.
     METRIC = re.compile(r"^nines_link_received_bytes\S*\s+(\S+)", re.M)
 
-    def __init__(self, binary, directory, limit, memory, processes):
-        super().__init__("Nines", directory, limit)
+    def __init__(self, binary, directory, limit, memory, processes, name="Nines"):
+        super().__init__(name, directory, limit)
         self.http = servers.free_port()
         self.separate = processes
         if processes:
@@ -213,6 +213,17 @@ class Nines(Server):
                 return int(sum(float(value) for value in self.METRIC.findall(page.read().decode())))
         except OSError:
             return None
+
+
+class Unpushed(Nines):
+    """The same where data nodes do nothing but find rows by keys and ranges."""
+
+    def __init__(self, *options):
+        super().__init__(*options, name="unpushed")
+
+    def connect(self, database="tpch"):
+        super().connect(database)
+        self.execute("SET SESSION nines_pushdown = OFF")
 
 
 class MariaDB(Server):

@@ -226,8 +226,7 @@ async fn begin<'p>(
         Located::Nothing => return Ok(TableCursor::Done),
         Located::Keys(keys) => {
             let unique = matches!(scan.path, AccessPath::Unique { .. });
-            let keys = distinct(keys);
-            return Ok(TableCursor::Keys { scan, reader, keys, unique, outside });
+            return Ok(TableCursor::Keys { scan, reader, keys: keys.into(), unique, outside });
         }
         Located::Ranges { ranges, exact } => (ranges, exact),
         Located::All => (vec![ScanRange::Heap], false),
@@ -276,25 +275,6 @@ pub(crate) fn no_program(run: &Run<'_>, scan: &TableScan, limited: bool) -> Opti
         return Some("it ends with the first rows");
     }
     (!run.session.variables.pushdown).then_some("nines_pushdown is OFF")
-}
-
-/// The same key twice finds the same row once.
-fn distinct(keys: Vec<Values>) -> VecDeque<Values> {
-    if keys.len() < 2 {
-        return keys.into();
-    }
-    let mut seen: Vec<Values> = Vec::new();
-    let mut sorted: VecDeque<Values> = VecDeque::new();
-    for key in keys {
-        if seen.len() > 64 || !seen.contains(&key) {
-            if seen.len() > 64 && sorted.contains(&key) {
-                continue;
-            }
-            seen.push(key.clone());
-            sorted.push_back(key);
-        }
-    }
-    sorted
 }
 
 /// LIMIT and OFFSET together: how many rows are needed at most.
