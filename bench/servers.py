@@ -111,6 +111,8 @@ class Server:
 
     def memory(self):
         """Resident bytes of all its processes."""
+        if any(process.poll() is not None for process in self.processes):
+            raise SystemExit(f"a process of {self.name} has ended:\n{(self.directory / 'output').read_text()[-4000:]}")
         return sum(memory_of(process.pid) for process in self.processes)
 
     def stop(self):
