@@ -56,6 +56,12 @@ class Failed(Exception):
     """The system does not do it; its words."""
 
 
+def insist(wrong):
+    """Fails with what is wrong, if something is."""
+    if wrong:
+        raise Failed(wrong[:200])
+
+
 def start(name, options, base):
     """Starts a system."""
     directory = Path(base) / name
@@ -128,14 +134,13 @@ def run_sysbench(server, options, workload, threads):
 def run_ycsb(server, options, workload, threads):
     """A core workload of YCSB."""
 
-    def work(seconds=options.seconds):
-        count, times, wrong = ycsb.run(options.ycsb, server, workload[-1], threads, seconds)
-        if wrong:
-            raise Failed(wrong[:200])
+    def work():
+        count, times, wrong = ycsb.run(options.ycsb, server, workload[-1], threads, options.seconds)
+        insist(wrong)
         return count, times
 
-    if not hasattr(server, "ycsb_rows") and (wrong := ycsb.fill(options.ycsb, server, options.rows)):
-        raise Failed(wrong[:200])
+    if not hasattr(server, "ycsb_rows"):
+        insist(ycsb.fill(options.ycsb, server, options.rows))
     return timed(server, work)
 
 
@@ -144,18 +149,15 @@ def run_tpcc(server, options, threads):
 
     def work(seconds=options.seconds):
         count, times, wrong = tpcc.run(options.tpcc, server, threads, seconds)
-        if wrong:
-            raise Failed(wrong[:200])
+        insist(wrong)
         return count, times
 
     if not hasattr(server, "has_tpcc"):
-        if wrong := tpcc.fill(options.tpcc, server):
-            raise Failed(wrong[:200])
+        insist(tpcc.fill(options.tpcc, server))
         server.has_tpcc = True
     work(1)
     result = timed(server, work)
-    if wrong := tpcc.check(options.tpcc, server):
-        raise Failed(wrong[:200])
+    insist(tpcc.check(options.tpcc, server))
     return result
 
 

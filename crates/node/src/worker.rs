@@ -241,8 +241,8 @@ impl Worker {
     }
 
     /// Lets one actor handle one timer that is due, or else one answer of the disk, or else one
-    /// message. False when there was
-    /// nothing to handle. What it sends is then in [`Worker::take_outgoing`].
+    /// message. False when there was nothing to handle. What it sends is then in
+    /// [`Worker::take_outgoing`].
     pub fn step(&mut self, now: Instant) -> bool {
         self.step_urgent(now) || self.step_piece(now)
     }
@@ -250,11 +250,9 @@ impl Worker {
     /// As [`Worker::step`], but nothing when only pieces of long work wait: then the host may see
     /// who else wants something.
     pub fn step_urgent(&mut self, now: Instant) -> bool {
-        if self.shared.halt.is_some() {
+        if !self.advance(now) {
             return false;
         }
-        assert!(now >= self.shared.now, "time runs forward");
-        self.shared.now = now;
         if let Some((to, timer)) = self.shared.timers.pop_due(now) {
             self.shared.recorder.record(now, Recorded::Timer { to, timer });
             self.turn(to, |actor, ctx| actor.timeout(ctx, timer));
@@ -278,17 +276,25 @@ impl Worker {
     /// Lets one actor do a piece of long work, behind which others may have gone first; false if
     /// there is none.
     pub fn step_piece(&mut self, now: Instant) -> bool {
-        if self.shared.halt.is_some() {
+        if !self.advance(now) {
             return false;
         }
-        assert!(now >= self.shared.now, "time runs forward");
-        self.shared.now = now;
         while let Some(waiting) = self.inbox.pop_low() {
             if self.take(waiting) {
                 return true;
             }
         }
         false
+    }
+
+    /// Brings the worker to a point in time; false if it has halted.
+    fn advance(&mut self, now: Instant) -> bool {
+        if self.shared.halt.is_some() {
+            return false;
+        }
+        assert!(now >= self.shared.now, "time runs forward");
+        self.shared.now = now;
+        true
     }
 
     /// Handles a message, unless it has to wait or is not welcome.

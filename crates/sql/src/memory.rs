@@ -228,13 +228,13 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Held {
     account: Account,
-    bytes: u64,
+    bytes: usize,
     what: &'static str,
 }
 
 impl Held {
     /// How much it is.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -243,9 +243,8 @@ impl Held {
     /// # Errors
     /// 3170 if that is more than before and over a limit; as much as before is held then.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), SqlError> {
-        let bytes = bytes as u64;
         if bytes != self.bytes {
-            self.account.change(self.bytes, bytes, self.what)?;
+            self.account.change(self.bytes as u64, bytes as u64, self.what)?;
             self.bytes = bytes;
         }
         Ok(())
@@ -256,7 +255,7 @@ impl Held {
     /// # Errors
     /// 3170 if that is over a limit.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
-        self.set(usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(bytes))
+        self.set(self.bytes.saturating_add(bytes))
     }
 
     /// Holds what another has held.
@@ -269,13 +268,13 @@ impl Held {
         if of == 0 {
             return;
         }
-        let share = u128::from(self.bytes) * gone.min(of) as u128 / of as u128;
-        let left = self.bytes - share as u64;
+        let share = self.bytes as u128 * gone.min(of) as u128 / of as u128;
+        let left = self.bytes - share as usize;
         self.shrink(left);
     }
 
-    fn shrink(&mut self, bytes: u64) {
-        let smaller = self.account.change(self.bytes, bytes, self.what);
+    fn shrink(&mut self, bytes: usize) {
+        let smaller = self.account.change(self.bytes as u64, bytes as u64, self.what);
         assert!(smaller.is_ok(), "holding less is never refused");
         self.bytes = bytes;
     }

@@ -37,6 +37,16 @@ pub enum Projection {
     Columns(Vec<ColumnId>),
 }
 
+impl Projection {
+    /// These columns, of which there may be none.
+    pub fn of(columns: Vec<ColumnId>) -> Self {
+        match columns.is_empty() {
+            true => Self::Nothing,
+            false => Self::Columns(columns),
+        }
+    }
+}
+
 /// One operation.
 #[derive(Clone, Debug, Codec)]
 pub struct Operation {

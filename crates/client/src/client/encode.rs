@@ -287,9 +287,8 @@ impl RowDecoder {
     }
 
     /// What whole rows are read by; nothing for projected ones, which are refused when a column of
-    /// theirs has got another type. A row may be newer than the
-    /// definition it was asked by: it is read by the newest one, and columns added since are left
-    /// out.
+    /// theirs has got another type. A row may be newer than the definition it was asked by: it is
+    /// read by the newest one, and columns added since are left out.
     pub(super) fn table_of<'r>(
         &self,
         cluster: &ClusterState,

@@ -273,11 +273,8 @@ impl Join {
 
 /// The reads of a lookup.
 fn reads_of(lookup: &Lookup, keys: Vec<Vec<Value>>) -> Vec<ClientRead> {
-    let columns: Vec<_> = lookup.columns.iter().map(|input| input.column).collect();
-    let projection = match columns.is_empty() {
-        true => Projection::Nothing,
-        false => Projection::Columns(columns),
-    };
+    let columns = lookup.columns.iter().map(|input| input.column);
+    let projection = Projection::of(columns.collect());
     let read = |key| ClientRead {
         table: lookup.table,
         key: match lookup.index {

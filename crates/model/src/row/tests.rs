@@ -193,26 +193,10 @@ fn keys_of_text_are_its_weights() {
 #[test]
 fn projected_rows_have_the_values_of_their_columns() {
     let mut columns = columns();
-    let old = Arc::new(RowLayout::new(0, &columns));
+    let before = columns.clone();
     columns.push(Column { default: Value::Int(-7), ..column("g", ColumnType::Int(4), true) });
     columns.push(column("h", ColumnType::Int(8), true));
-    let new = Arc::new(RowLayout::new(1, &columns));
-    let table = Table {
-        id: crate::TableId(1),
-        name: "t".into(),
-        version: 2,
-        hidden_behind: None,
-        layouts: vec![old, new],
-        columns: columns.clone(),
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 2,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        writes_blocked: false,
-        description: Default::default(),
-    };
+    let table = of_layouts(&columns, &[&before, &columns]);
     let mut prng = Prng::new(8);
     let mut all = Vec::new();
     for _ in 0..2_000 {

@@ -11,8 +11,7 @@ pub(crate) mod join;
 mod set;
 pub(crate) mod sort;
 
-use std::collections::{BTreeSet, VecDeque};
-use std::slice;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sql_expression::{LARGE, SqlError, group_key};
@@ -23,7 +22,7 @@ use crate::execute::columns::{self, ColumnBatch, ColumnCursor, Stop};
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
-use crate::execute::run::{Boxed, KEY_BYTES, Row, Run, memory_of};
+use crate::execute::run::{Boxed, Row, Run, Seen, memory_of, memory_of_row};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::window::windowed;
 use crate::memory::Held;
@@ -90,7 +89,7 @@ pub(crate) enum Work<'p> {
     },
     Distinct {
         input: Box<Cursor<'p>>,
-        seen: BTreeSet<Vec<u8>>,
+        seen: Seen,
         held: Option<Held>,
         types: &'p [SqlType],
     },
@@ -131,7 +130,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
         }
         Operator::Distinct { input, types } => {
             let input = Box::new(open(input));
-            Work::Distinct { input, seen: BTreeSet::new(), held: None, types }
+            Work::Distinct { input, seen: Seen::default(), held: None, types }
         }
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
@@ -334,16 +333,14 @@ async fn filtered(
 /// The rows that have not been seen before.
 fn unseen(
     rows: Vec<Row>,
-    seen: &mut BTreeSet<Vec<u8>>,
+    seen: &mut Seen,
     held: &mut Held,
     types: &[SqlType],
 ) -> Result<Vec<Row>, SqlError> {
     let mut fresh = Vec::new();
     for row in rows {
         let key = group_key(&row[..types.len().min(row.len())], types.iter());
-        let bytes = KEY_BYTES + key.len();
-        if seen.insert(key) {
-            held.add(bytes)?;
+        if seen.is_new(key, held)? {
             fresh.push(row);
         }
     }
@@ -481,7 +478,7 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlErro
             let mut all = Vec::with_capacity(rows.len());
             for expressions in rows {
                 let row = evaluate(run, expressions, &[]).await?;
-                held.add(memory_of(slice::from_ref(&row)))?;
+                held.add(memory_of_row(&row))?;
                 all.push(row);
             }
             Ok((all, held))

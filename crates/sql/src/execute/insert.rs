@@ -9,7 +9,6 @@
 mod duplicate;
 
 use std::rc::Rc;
-use std::slice;
 
 use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
@@ -25,7 +24,7 @@ use crate::execute::reference;
 use crate::execute::reference::batch::{Batch, refused};
 use crate::execute::reference::children::{self, Cascade};
 use crate::execute::row::{RowMaker, kernel_value};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::{Row, Run, memory_of_row};
 use crate::execute::scan::datum_of;
 use crate::kernel::Failure;
 use crate::large::read::complete_locked;
@@ -195,7 +194,7 @@ struct New {
 async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlError> {
     let (mut rows, mut held) = rows_of(run, plan).await?;
     // Beside them stand their values as the kernel has them.
-    held.add(usize::try_from(held.bytes()).unwrap_or(usize::MAX))?;
+    held.add(held.bytes())?;
     let first_generated = generate(run, plan, &mut rows).await?;
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
@@ -263,7 +262,7 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError>
                     given[*at] = true;
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
-                held.add(memory_of(slice::from_ref(&row)))?;
+                held.add(memory_of_row(&row))?;
                 rows.push(row);
                 run.worked(1).await?;
             }
@@ -284,7 +283,7 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError>
                 }
                 fill_defaults(run, maker, &mut row, &given).await?;
                 row.extend(values);
-                held.add(memory_of(slice::from_ref(&row)))?;
+                held.add(memory_of_row(&row))?;
                 rows.push(row);
                 run.worked(1).await?;
             }

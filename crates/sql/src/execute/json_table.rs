@@ -11,7 +11,7 @@ use sqltype::Datum;
 use sqltype::json::Json;
 
 use crate::execute::cursor::Kept;
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::{Row, Run, memory_of_row};
 use crate::memory::Held;
 use crate::plan::json_table::{
     JsonColumn, JsonColumnKind, JsonTable, Level, Misfit, Response, converted,
@@ -66,7 +66,7 @@ impl Maker<'_, '_> {
     }
 
     fn push(&mut self) -> Result<(), SqlError> {
-        self.held.add(memory_of(std::slice::from_ref(&self.row)))?;
+        self.held.add(memory_of_row(&self.row))?;
         self.rows.push(self.row.clone());
         Ok(())
     }

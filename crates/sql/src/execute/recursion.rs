@@ -5,7 +5,6 @@
 //! `cte_max_recursion_depth` rounds, then error 3636. All rows are in memory; too many are error
 //! 3170.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use sql_expression::{SqlError, group_key};
@@ -13,7 +12,7 @@ use sqltype::{Converter, Datum, Place, Problems, SqlType, StoreMode};
 
 use crate::execute::cursor::{Kept, drain};
 use crate::execute::row::of_problem;
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use crate::execute::run::{Row, Run, Seen, memory_of};
 use crate::execute::scan::limits;
 use crate::memory::Held;
 use crate::plan::common_table::Recursion;
@@ -36,19 +35,13 @@ pub(crate) async fn recursive_rows(
         usize::try_from(count.saturating_add(offset)).unwrap_or(usize::MAX)
     });
     let types: Vec<&SqlType> = recursion.columns.iter().map(|(_, sql_type)| sql_type).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = Seen::default();
     let mut of_seen = run.hold(ROWS);
     let mut fresh = |row: &Row| -> Result<bool, SqlError> {
         if !recursion.distinct {
             return Ok(true);
         }
-        let key = group_key(row, types.iter().copied());
-        let bytes = KEY_BYTES + key.len();
-        let is_new = seen.insert(key);
-        if is_new {
-            of_seen.add(bytes)?;
-        }
-        Ok(is_new)
+        seen.is_new(group_key(row, types.iter().copied()), &mut of_seen)
     };
     let (first, mut held) = drain(run, &recursion.first).await?;
     let mut all = only(first, &mut fresh)?;

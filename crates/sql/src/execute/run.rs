@@ -9,7 +9,7 @@
 //! Operators (`cursor`).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -33,15 +33,17 @@ pub(crate) type Row = Vec<Datum>;
 
 /// About how many bytes rows take in memory.
 pub(crate) fn memory_of(rows: &[Row]) -> usize {
+    rows.iter().map(memory_of_row).sum()
+}
+
+/// The same for one row.
+pub(crate) fn memory_of_row(row: &Row) -> usize {
     let of_value = |value: &Datum| match value {
         Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.len(),
         _ => 0,
     };
-    let of_row = |row: &Row| {
-        let more: usize = row.iter().map(of_value).sum();
-        size_of::<Row>() + row.capacity() * size_of::<Datum>() + more
-    };
-    rows.iter().map(of_row).sum()
+    let more: usize = row.iter().map(of_value).sum();
+    size_of::<Row>() + row.capacity() * size_of::<Datum>() + more
 }
 
 /// A future in a recursion.
@@ -57,6 +59,25 @@ type RowsByKey = BTreeMap<Vec<u8>, Vec<Row>>;
 
 /// About what a key takes in a map beside its bytes.
 pub(crate) const KEY_BYTES: usize = 64;
+
+/// Keys that have been seen: those of rows that are wanted once.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(BTreeSet<Vec<u8>>);
+
+impl Seen {
+    /// Whether a key comes for the first time. It is held from then on.
+    ///
+    /// # Errors
+    /// 3170 if that is too much.
+    pub(crate) fn is_new(&mut self, key: Vec<u8>, held: &mut Held) -> Result<bool, SqlError> {
+        let bytes = KEY_BYTES + key.len();
+        let is_new = self.0.insert(key);
+        if is_new {
+            held.add(bytes)?;
+        }
+        Ok(is_new)
+    }
+}
 
 /// The rows of a correlated subquery, as far as they are known for all rows at once.
 #[derive(Debug, Default)]

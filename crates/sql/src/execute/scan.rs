@@ -10,7 +10,6 @@
 mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::slice;
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScannedRows};
@@ -26,7 +25,7 @@ use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::large::Outside;
 use crate::execute::pushdown;
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::{Row, Run, memory_of_row};
 use crate::kernel::Scan;
 use crate::memory::Held;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
@@ -704,7 +703,7 @@ pub(crate) async fn look_up(
             if let Some(values) = completed.values {
                 let mut row = rows[at].clone();
                 fill(scan, values, &mut row, run);
-                held.add(memory_of(slice::from_ref(&row)))?;
+                held.add(memory_of_row(&row))?;
                 found[at].push(row);
             }
         }
@@ -727,7 +726,7 @@ pub(crate) async fn look_up(
                     let Some(values) = completed.values else { continue };
                     let mut row = rows[at].clone();
                     fill(scan, values, &mut row, run);
-                    held.add(memory_of(slice::from_ref(&row)))?;
+                    held.add(memory_of_row(&row))?;
                     found[at].push(row);
                 }
                 run.worked(count).await?;

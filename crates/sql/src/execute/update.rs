@@ -19,7 +19,7 @@ use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
 use crate::execute::row::{RowMaker, now};
-use crate::execute::run::{KEY_BYTES, Row, Run};
+use crate::execute::run::{Row, Run, Seen};
 use crate::plan::Planner;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
@@ -348,7 +348,7 @@ async fn change(
         }
         run.session.wrote(definition.table.id);
         let hidden = hidden_keys(definition, found, &rows)?;
-        let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut seen = Seen::default();
         let mut changes = Changes::of(maker);
         // Rows that refer to each other are changed one after the other.
         let at_once = if maker.links.has_own(definition) { 1 } else { BATCH };
@@ -361,12 +361,11 @@ async fn change(
             let key = maker.primary_key(&old);
             let encoded = definition.table.primary_key_of(&key);
             // A row that several rows of another table match is changed once.
-            if !single && let Some(key) = encoded {
-                let bytes = KEY_BYTES + key.0.len();
-                if !seen.insert(key.0.to_vec()) {
-                    continue;
-                }
-                held.add(bytes)?;
+            if !single
+                && let Some(key) = encoded
+                && !seen.is_new(key.0.into_vec(), &mut held)?
+            {
+                continue;
             }
             matched += 1;
             run.context.row_number = matched;
@@ -549,7 +548,7 @@ fn hidden_keys(
 async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, SqlError> {
     let (rows, mut held) = cursor::drain(run, &found.root).await?;
     // Beside them stand what the kernel knows of them: keys, or whole rows.
-    held.add(usize::try_from(held.bytes()).unwrap_or(usize::MAX))?;
+    held.add(held.bytes())?;
     let is_ordered = matches!(found.root, Operator::Sort { .. } | Operator::Limit { .. });
     let mut removal = Removal { ignore, removed: 0, cascade: Cascade::default() };
     for table in &found.tables {

@@ -6,14 +6,12 @@
 //! # Limits
 //! All rows are in memory, as those of a sort.
 
-use std::slice;
-
 use sql_expression::{Level, SqlError, WindowEvaluation, compare_values, peers};
 use sqltype::Datum;
 
 use crate::execute::cursor::sort::sorted;
 use crate::execute::cursor::{Kept, open};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::{Row, Run, memory_of, memory_of_row};
 use crate::plan::operator::SortBy;
 use crate::plan::window::{WindowStep, Windows};
 
@@ -33,7 +31,7 @@ pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Kep
                 let value = run.value(formula, &row).await?;
                 row.push(value);
             }
-            held.add(memory_of(slice::from_ref(&row)))?;
+            held.add(memory_of_row(&row))?;
             rows.push(row);
             run.worked_a_row().await?;
         }
@@ -43,7 +41,7 @@ pub(crate) async fn windowed(run: &mut Run<'_>, windows: &Windows) -> Result<Kep
             (rows, held) = sorted(run, (rows, held), keys, None).await?;
         }
         // Of each row where its peers begin, and a result.
-        let before = usize::try_from(held.bytes()).unwrap_or(usize::MAX);
+        let before = held.bytes();
         held.add(rows.len() * (size_of::<usize>() + size_of::<Datum>()))?;
         let mut rest = rows.as_mut_slice();
         while !rest.is_empty() {

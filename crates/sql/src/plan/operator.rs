@@ -238,11 +238,7 @@ impl TableScan {
 
     /// The same as it is asked for.
     pub(crate) fn projection(&self) -> Projection {
-        let columns = self.kernel_columns();
-        match columns.is_empty() {
-            true => Projection::Nothing,
-            false => Projection::Columns(columns),
-        }
+        Projection::of(self.kernel_columns())
     }
 }
 

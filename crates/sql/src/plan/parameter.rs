@@ -68,26 +68,29 @@ pub(crate) fn kinds(parameters: &[Datum]) -> Vec<ParameterKind> {
 pub(crate) fn kinds_of_change(parameters: &[Datum]) -> Vec<ParameterKind> {
     let mut kinds = kinds(parameters);
     for (kind, value) in kinds.iter_mut().zip(parameters) {
-        if let Datum::Decimal(number) = value
-            && number.precision() <= DIGITS
-        {
-            kind.form = Form::Scale(number.scale());
+        if let Some(scale) = scale_of_common(value) {
+            kind.form = Form::Scale(scale);
         }
     }
     kinds
+}
+
+/// The digits behind the point of a decimal that has not too many in all.
+fn scale_of_common(value: &Datum) -> Option<u8> {
+    match value {
+        Datum::Decimal(number) if number.precision() <= DIGITS => Some(number.scale()),
+        _ => None,
+    }
 }
 
 /// Whether parameters are of these kinds.
 pub(crate) fn fit(kinds: &[ParameterKind], parameters: &[Datum]) -> bool {
     let fits = |(kind, value): (&ParameterKind, &Datum)| {
         kind.kind == discriminant(value)
-            && match (&kind.form, value) {
-                (Form::Any, _) => true,
-                (Form::Own(own), _) => *own == form(value),
-                (Form::Scale(scale), Datum::Decimal(number)) => {
-                    number.scale() == *scale && number.precision() <= DIGITS
-                }
-                (Form::Scale(_), _) => false,
+            && match kind.form {
+                Form::Any => true,
+                Form::Own(own) => own == form(value),
+                Form::Scale(scale) => scale_of_common(value) == Some(scale),
             }
     };
     kinds.len() == parameters.len() && kinds.iter().zip(parameters).all(fits)
@@ -152,10 +155,8 @@ pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
 /// The type of a parameter while a change is planned.
 pub(crate) fn type_in_change(session: &Session, value: &Datum) -> ResultType {
     let mut result = type_of(session, value);
-    if let Datum::Decimal(number) = value
-        && number.precision() <= DIGITS
-    {
-        result.sql_type = SqlType::decimal(DIGITS, number.scale());
+    if let Some(scale) = scale_of_common(value) {
+        result.sql_type = SqlType::decimal(DIGITS, scale);
     }
     result
 }

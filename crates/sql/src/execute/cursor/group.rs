@@ -1,7 +1,6 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::slice;
 
 use sql_expression::{
     Accumulator, AggregateCall, Expression, LARGE, Obstacle, SqlError, push_group_key,
@@ -13,7 +12,7 @@ use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
 use crate::execute::cursor::{Kept, evaluate, open};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::pushdown::{self, GroupProgram, Part};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::{Row, Run, memory_of, memory_of_row};
 use crate::execute::scan::TableCursor;
 use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator, TableScan};
@@ -87,7 +86,7 @@ pub(super) async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<
                 for (accumulator, call) in accumulators {
                     row.push(accumulator.finish(call, &mut run.context)?);
                 }
-                held.add(memory_of(slice::from_ref(&row)))?;
+                held.add(memory_of_row(&row))?;
                 rows.push(row);
                 run.worked(1).await?;
             }
@@ -199,8 +198,8 @@ impl<'p> Groups<'p> {
             let mut values = values.to_vec();
             values[kept..].fill(Datum::Null);
             let accumulators = aggregate.calls.iter().map(Accumulator::new).collect();
-            let of_values = memory_of(slice::from_ref(&values));
-            *unheld += memory_of(slice::from_ref(first)) + of_values + of_key + GROUP_BYTES;
+            let of_values = memory_of_row(&values);
+            *unheld += memory_of_row(first) + of_values + of_key + GROUP_BYTES;
             groups.push(Group { first: first.clone(), values, kept, accumulators });
             groups.len() - 1
         })
@@ -385,7 +384,7 @@ impl<'p> Groups<'p> {
                 row.extend(values);
             }
             // What an aggregate has made of many values stands beside these for a moment.
-            let of_results = memory_of(slice::from_ref(&row));
+            let of_results = memory_of_row(&row);
             if of_results >= LARGE {
                 self.held.add(of_results)?;
             }

@@ -1,13 +1,12 @@
 //! Joins whose right side is kept in memory, and what all joins have in common.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::slice;
 
 use sql_expression::SqlError;
 use sqltype::Datum;
 
 use crate::execute::cursor::{Cursor, drain};
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use crate::execute::run::{KEY_BYTES, Row, Run, memory_of, memory_of_row};
 use crate::memory::Held;
 use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator};
 
@@ -114,7 +113,7 @@ async fn meet(
         let row = merged(&meeting.row, &kept.rows[at], join);
         if run.all_hold(&join.conditions, &row).await? {
             meeting.has_match = true;
-            bytes += memory_of(slice::from_ref(&row));
+            bytes += memory_of_row(&row);
             joined.push(row);
         }
         run.worked_a_row().await?;

@@ -1,12 +1,12 @@
 //! UNION, EXCEPT, INTERSECT.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
-use super::{BATCH, Kept, drain};
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use super::{Kept, drain};
+use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SetKind};
 
@@ -35,13 +35,13 @@ pub(super) async fn combined(
             SetKind::Except | SetKind::ExceptAll => {
                 let all = *kind == SetKind::ExceptAll;
                 let mut counts = counted(run, &other, types, &mut of_other).await?;
-                let kept = |key: &[u8]| match counts.get_mut(key) {
+                let kept = |key: Vec<u8>| match counts.get_mut(&key) {
                     Some(count) if all && *count > 0 => {
                         *count -= 1;
-                        false
+                        Ok(false)
                     }
-                    Some(_) => all,
-                    None => true,
+                    Some(_) => Ok(all),
+                    None => Ok(true),
                 };
                 let kept = filtered(run, rows, types, kept).await?;
                 if all { kept } else { once(run, kept, types, &mut of_other).await? }
@@ -49,12 +49,12 @@ pub(super) async fn combined(
             SetKind::Intersect | SetKind::IntersectAll => {
                 let all = *kind == SetKind::IntersectAll;
                 let mut counts = counted(run, &other, types, &mut of_other).await?;
-                let kept = |key: &[u8]| match counts.get_mut(key) {
+                let kept = |key: Vec<u8>| match counts.get_mut(&key) {
                     Some(count) if *count > 0 => {
                         *count -= usize::from(all);
-                        true
+                        Ok(true)
                     }
-                    _ => false,
+                    _ => Ok(false),
                 };
                 let kept = filtered(run, rows, types, kept).await?;
                 if all { kept } else { once(run, kept, types, &mut of_other).await? }
@@ -74,17 +74,15 @@ async fn counted(
     held: &mut Held,
 ) -> Result<Counts, SqlError> {
     let mut counts = Counts::new();
-    for part in rows.chunks(BATCH) {
-        for row in part {
-            let key = group_key(row, types);
-            let bytes = KEY_BYTES + key.len();
-            let count = counts.entry(key).or_insert(0);
-            if *count == 0 {
-                held.add(bytes)?;
-            }
-            *count += 1;
+    for row in rows {
+        let key = group_key(row, types);
+        let bytes = KEY_BYTES + key.len();
+        let count = counts.entry(key).or_insert(0);
+        if *count == 0 {
+            held.add(bytes)?;
         }
-        run.worked(part.len()).await?;
+        *count += 1;
+        run.worked(1).await?;
     }
     Ok(counts)
 }
@@ -94,16 +92,14 @@ async fn filtered(
     run: &mut Run<'_>,
     rows: Vec<Row>,
     types: &[SqlType],
-    mut wanted: impl FnMut(&[u8]) -> bool,
+    mut wanted: impl FnMut(Vec<u8>) -> Result<bool, SqlError>,
 ) -> Result<Vec<Row>, SqlError> {
     let mut kept = Vec::new();
-    for (number, row) in rows.into_iter().enumerate() {
-        if wanted(&group_key(&row, types)) {
+    for row in rows {
+        if wanted(group_key(&row, types))? {
             kept.push(row);
         }
-        if number % BATCH == BATCH - 1 {
-            run.worked(BATCH).await?;
-        }
+        run.worked(1).await?;
     }
     Ok(kept)
 }
@@ -115,18 +111,6 @@ async fn once(
     types: &[SqlType],
     held: &mut Held,
 ) -> Result<Vec<Row>, SqlError> {
-    let mut seen = BTreeSet::new();
-    let mut kept = Vec::new();
-    for (number, row) in rows.into_iter().enumerate() {
-        let key = group_key(&row, types);
-        let bytes = KEY_BYTES + key.len();
-        if seen.insert(key) {
-            held.add(bytes)?;
-            kept.push(row);
-        }
-        if number % BATCH == BATCH - 1 {
-            run.worked(BATCH).await?;
-        }
-    }
-    Ok(kept)
+    let mut seen = Seen::default();
+    filtered(run, rows, types, |key| seen.is_new(key, held)).await
 }

@@ -6,13 +6,12 @@
 //! however many rows there are.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 
 use sql_expression::{SqlError, compare_values, group_key, sort_prefix};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::execute::cursor::{Cursor, Kept, columns_once, open};
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of};
+use crate::execute::run::{Row, Run, Seen, memory_of, memory_of_row};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SortBy};
 
@@ -68,7 +67,7 @@ pub(crate) async fn sorted(
     rows.truncate(most);
     match rows.len() < count {
         true => held.set(memory_of(&rows))?,
-        false => held.set(usize::try_from(before).unwrap_or(usize::MAX))?,
+        false => held.set(before)?,
     }
     Ok((rows, held))
 }
@@ -86,7 +85,7 @@ async fn by_values(
         for key in keys {
             values.push(run.value(&key.formula, &row).await?);
         }
-        held.add(memory_of(std::slice::from_ref(&values)))?;
+        held.add(memory_of_row(&values))?;
         keyed.push((values, row));
         run.worked_a_row().await?;
     }
@@ -173,8 +172,7 @@ pub(crate) async fn merged<T>(
         }
         runs = wider;
     }
-    let left = usize::try_from(held.bytes()).unwrap_or(usize::MAX).saturating_sub(both);
-    held.set(left)?;
+    held.set(held.bytes().saturating_sub(both))?;
     Ok(runs.pop().unwrap_or_default())
 }
 
@@ -245,7 +243,7 @@ pub(crate) struct Once<'p> {
     /// What the rows take, and their keys.
     held: Held,
     /// The keys of all rows, once there are many.
-    seen: Option<BTreeSet<Vec<u8>>>,
+    seen: Option<Seen>,
 }
 
 impl<'p> Once<'p> {
@@ -276,10 +274,8 @@ impl<'p> Once<'p> {
     async fn add_new(&mut self, run: &mut Run<'_>, rows: Vec<Row>) -> Result<(), SqlError> {
         let seen = self.seen.get_or_insert_default();
         for row in rows {
-            let key = group_key(&row, self.types);
-            let bytes = KEY_BYTES + key.len();
-            if seen.insert(key) {
-                self.held.add(bytes + memory_of(std::slice::from_ref(&row)))?;
+            if seen.is_new(group_key(&row, self.types), &mut self.held)? {
+                self.held.add(memory_of_row(&row))?;
                 self.rows.push(row);
             }
             run.worked(1).await?;
