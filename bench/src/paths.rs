@@ -30,8 +30,9 @@ pub struct Path {
 }
 
 /// All paths, by name. Statements are those of sysbench's scripts.
-pub const PATHS: [Path; 15] = [
+pub const PATHS: [Path; 16] = [
     Path { name: "insert_prepared", operations: 400, run: insert_prepared },
+    Path { name: "insert_rows_text", operations: 20, run: insert_rows_text },
     Path { name: "lock_update_transaction", operations: 200, run: lock_update_transaction },
     Path { name: "native_read", operations: 2_000, run: native_read },
     Path { name: "native_update", operations: 1_000, run: native_update },
@@ -101,11 +102,16 @@ pub(crate) fn fill(client: &mut Client) {
          c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))",
     );
     for first in (1..=ROWS).step_by(BATCH as usize) {
-        let row = |id| format!("({id}, {}, '{}', '{}')", id % 500 + 1, long_text(id), pad_text(id));
-        let rows: Vec<String> = (first..first + BATCH).map(row).collect();
-        client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows.join(", ")));
+        let rows = rows(first, BATCH);
+        client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {rows}"));
     }
     client.run("CREATE INDEX k_1 ON sbtest1 (k)");
+}
+
+/// Rows for VALUES, with keys from `first` on.
+fn rows(first: u32, count: u32) -> String {
+    let row = |id| format!("({id}, {}, '{}', '{}')", id % 500 + 1, long_text(id), pad_text(id));
+    (first..first + count).map(row).collect::<Vec<_>>().join(", ")
 }
 
 /// Asks what `command` makes of the numbers of operations: first without counting, then counted.
@@ -182,6 +188,15 @@ fn insert_prepared(operations: u32) {
         let (k, c, pad) = (key_of(operation, 500), long_text(operation), pad_text(operation));
         let parameters = [Parameter::Int(k), Parameter::Text(&c), Parameter::Text(&pad)];
         Command::execute(insert, &parameters, Expected::Changed(1))
+    });
+}
+
+/// As sysbench and dumps fill a table: one statement inserts many rows, each with its key.
+fn insert_rows_text(operations: u32) {
+    count(&mut client(), operations, |operation| {
+        let first = ROWS + 1 + operation * RANGE;
+        let text = format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows(first, RANGE));
+        Command::text(&text, Expected::Changed(RANGE as u8))
     });
 }
 

@@ -382,18 +382,17 @@ impl Scan<'_> {
         let mut plain = true;
         let mut at = self.at + 1;
         loop {
-            let byte = *self.sql.get(at)?;
-            if byte == quote {
-                if self.sql.get(at + 1) != Some(&quote) {
-                    break;
-                }
-                plain = false;
-                at += 1;
-            } else if byte == b'\\' && backslash {
-                plain = false;
-                at += 1;
+            let rest = self.sql.get(at..)?;
+            at += match backslash {
+                true => memchr::memchr2(quote, b'\\', rest)?,
+                false => memchr::memchr(quote, rest)?,
+            };
+            if self.sql[at] == quote && self.sql.get(at + 1) != Some(&quote) {
+                break;
             }
-            at += 1;
+            // Two quotes, or a backslash and what it is for.
+            plain = false;
+            at += 2;
         }
         self.at = at + 1;
         Some(plain)

@@ -106,7 +106,7 @@ pub(crate) async fn run_text(
     if at == 0
         && let Some((prepared, parameters)) = PlanCache::find(session, text)
     {
-        session.show_statement(String::from_utf8_lossy(text).trim());
+        session.show_text(text);
         return (run(session, &prepared, &parameters, out).await, None);
     }
     match sql_parser::parse_at(text, at, session.variables.parser_mode()) {

@@ -50,6 +50,9 @@ impl Shared {
     }
 }
 
+/// Bytes of a statement that SHOW PROCESSLIST shows at most.
+const STATEMENT_SHOWN: usize = 1024;
+
 impl Session {
     /// A session as a new connection has it.
     pub(crate) fn new(kernel: Kernel, shared: Rc<Shared>, greeting: &Greeting) -> Self {
@@ -261,22 +264,27 @@ impl Session {
 
     /// Shows a statement in the process list.
     pub(crate) fn show_statement(&self, text: &str) {
-        /// What SHOW PROCESSLIST shows at most.
-        const SHOWN: usize = 1024;
-        let mut end = text.len().min(SHOWN);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let shown = &text[..text.floor_char_boundary(STATEMENT_SHOWN)];
         self.show_process(|process, _| {
             // The text of a repeated statement stays where it is.
-            match &mut process.info {
-                Some(info) => {
-                    info.clear();
-                    info.push_str(&text[..end]);
-                }
-                none => *none = Some(text[..end].to_owned()),
-            }
+            let info = process.info.get_or_insert_default();
+            info.clear();
+            info.push_str(shown);
         });
+    }
+
+    /// Shows a statement as it came: no more of it is looked at than is shown.
+    pub(crate) fn show_text(&self, text: &[u8]) {
+        let text = text.trim_ascii();
+        let mut end = text.len().min(STATEMENT_SHOWN);
+        // Not in the middle of a character.
+        while end > 0 && text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            end -= 1;
+        }
+        match std::str::from_utf8(&text[..end]) {
+            Ok(valid) => self.show_statement(valid),
+            Err(_) => self.show_statement(&String::from_utf8_lossy(&text[..end])),
+        }
     }
 
     /// Changes the connection's entry in the process list.

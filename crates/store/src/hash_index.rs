@@ -14,7 +14,8 @@
 //! a split cuts the segment in two without the original hashes, and equal contents have equal
 //! layouts.
 //! # Work per operation
-//! A segment of n entries is rebuilt (a linear copy) when it is 85 % full or under 50 %, to 75 %;
+//! A segment of n entries is rebuilt (a linear copy) when it is 85 % full or under 50 %, to 75 %,
+//! but a small one is not made smaller;
 //! at 1536 entries it is split instead, and buddies with 640 or fewer together are merged. An
 //! operation does at most one such step, at most one directory doubling or halving, and no loop
 //! over the index: under 2,000 entry moves (a few microseconds) and a directory copy of 4 bytes

@@ -73,7 +73,7 @@ pub struct LockTable {
     requests: Requests,
     /// Locks by key: the "row" is the lock's number.
     by_key: HashIndex,
-    /// Holds by lock and owner: the "row" is the request's number.
+    /// Holds by lock and owner, of locks with several holders: the "row" is the request's number.
     by_hold: HashIndex,
     owners: HashMap<LockOwner, OwnerRecord>,
     waiting: usize,
@@ -217,16 +217,26 @@ impl LockTable {
     /// Removes all holds and waits of `owner`: the end of a transaction. Appends the waits of
     /// others that end with this to `grants`. Takes time in proportion to the owner's locks.
     pub fn release_all(&mut self, owner: LockOwner, grants: &mut Vec<Grant>) {
+        let Some(record) = self.owners.remove(&owner) else { return };
         let mut touched = std::mem::take(&mut self.touched);
-        while let Some(wait) = self.owners.get(&owner).and_then(|record| record.waits.first()) {
+        let mut next = record.waits.first();
+        while let Some(wait) = next {
+            next = self.requests.next(Chain::Owner, wait);
             touched.push(self.requests[wait].lock);
-            self.remove_wait(wait);
+            self.leave_waits(wait);
+            self.requests.release(wait);
         }
-        while let Some(hold) = self.owners.get(&owner).and_then(|record| record.holds.first()) {
-            touched.push(self.requests[hold].lock);
-            self.remove_hold(hold);
+        let mut next = record.holds.first();
+        while let Some(hold) = next {
+            next = self.requests.next(Chain::Owner, hold);
+            let lock = self.requests[hold].lock;
+            self.leave_holders(hold);
+            self.requests.release(hold);
+            match self.locks[lock].is_free() {
+                true => self.free(lock),
+                false => touched.push(lock),
+            }
         }
-        self.owners.remove(&owner);
         for lock in touched.drain(..) {
             // A lock may be touched twice, and gone after the first time.
             if self.locks[lock].in_use {
@@ -350,7 +360,9 @@ impl LockTable {
             waiting += self.waits_of(lock).count();
         }
         assert_eq!(self.by_key.len(), self.locks.len(), "locks by key");
-        assert_eq!(self.by_hold.len(), holds, "holds by lock and owner");
+        let crowds = self.by_key.iter_rows().map(|RowId(id)| self.locks[id].holder_count as usize);
+        let indexed: usize = crowds.filter(|holders| *holders > 1).sum();
+        assert_eq!(self.by_hold.len(), indexed, "holds by lock and owner");
         assert_eq!(waiting, self.waiting, "waits");
         assert_eq!(self.requests.len(), holds + waiting, "requests in use");
         let (mut owner_holds, mut owner_waits) = (0, 0);
@@ -406,6 +418,9 @@ impl LockTable {
             let request = &self.requests[id.0];
             request.lock == lock && request.owner == owner
         };
+        if self.locks[lock].holder_count == 1 {
+            return self.locks[lock].holders.first().filter(|id| is_match(RowId(*id)));
+        }
         self.by_hold.find(hold_hash(lock, owner), is_match).map(|id| id.0)
     }
 
@@ -427,34 +442,62 @@ impl LockTable {
         assert!(record.admits(mode), "{mode:?} beside the holders of {}", record.key);
         record.exclusive = mode == Mode::Exclusive;
         record.holder_count += 1;
+        let (holder_count, first) = (record.holder_count, record.holders.first());
         self.requests.push_back(&mut record.holders, Chain::Lock, id);
         let holds = &mut self.owners.entry(owner).or_default().holds;
         self.requests.push_back(holds, Chain::Owner, id);
-        self.by_hold.insert(hold_hash(lock, owner), RowId(id));
+        if let Some(first) = first.filter(|_| holder_count == 2) {
+            self.by_hold.insert(hold_hash(lock, self.requests[first].owner), RowId(first));
+        }
+        if holder_count > 1 {
+            self.by_hold.insert(hold_hash(lock, owner), RowId(id));
+        }
     }
 
     /// Removes a hold. The caller promotes the lock's waits.
     fn remove_hold(&mut self, id: u32) {
+        let owner = self.requests[id].owner;
+        self.leave_holders(id);
+        let owner_record = self.owners.get_mut(&owner).expect("an owner with a hold is known");
+        self.requests.unlink(&mut owner_record.holds, Chain::Owner, id);
+        self.requests.release(id);
+    }
+
+    /// Takes a hold out of its lock, not out of its owner's list.
+    fn leave_holders(&mut self, id: u32) {
         let Request { lock, owner, .. } = self.requests[id];
         let record = &mut self.locks[lock];
         record.exclusive = false;
         record.holder_count -= 1;
         self.requests.unlink(&mut record.holders, Chain::Lock, id);
-        let owner_record = self.owners.get_mut(&owner).expect("an owner with a hold is known");
-        self.requests.unlink(&mut owner_record.holds, Chain::Owner, id);
+        let (holder_count, first) = (record.holder_count, record.holders.first());
+        if holder_count > 0 {
+            self.unindex_hold(lock, owner, id);
+        }
+        if let Some(last) = first.filter(|_| holder_count == 1) {
+            self.unindex_hold(lock, self.requests[last].owner, last);
+        }
+    }
+
+    fn unindex_hold(&mut self, lock: u32, owner: LockOwner, id: u32) {
         let removed = self.by_hold.remove(hold_hash(lock, owner), RowId(id));
         assert!(removed, "a hold is found by its owner");
-        self.requests.release(id);
     }
 
     /// Takes a wait out of its lists; the request itself stays.
     fn unlink_wait(&mut self, id: u32) {
-        let Request { lock, owner, upgrade, .. } = self.requests[id];
+        let owner = self.requests[id].owner;
+        self.leave_waits(id);
+        let owner_record = self.owners.get_mut(&owner).expect("an owner with a wait is known");
+        self.requests.unlink(&mut owner_record.waits, Chain::Owner, id);
+    }
+
+    /// Takes a wait out of its lock, not out of its owner's list.
+    fn leave_waits(&mut self, id: u32) {
+        let Request { lock, upgrade, .. } = self.requests[id];
         let record = &mut self.locks[lock];
         let list = if upgrade { &mut record.upgrades } else { &mut record.queue };
         self.requests.unlink(list, Chain::Lock, id);
-        let owner_record = self.owners.get_mut(&owner).expect("an owner with a wait is known");
-        self.requests.unlink(&mut owner_record.waits, Chain::Owner, id);
         self.waiting -= 1;
     }
 
@@ -490,14 +533,20 @@ impl LockTable {
             };
             self.grant(wait, grants);
         }
-        let record = &mut self.locks[lock];
+        let record = &self.locks[lock];
         if record.holder_count == 0 {
-            assert!(record.queue.is_empty(), "a free lock is granted");
-            record.in_use = false;
-            let removed = self.by_key.remove(record.key.0, RowId(lock));
-            assert!(removed, "a lock is found by its key");
-            self.locks.release(lock);
+            assert!(record.is_free(), "a free lock is granted");
+            self.free(lock);
         }
+    }
+
+    /// Forgets a lock that nobody holds or waits for.
+    fn free(&mut self, lock: u32) {
+        let record = &mut self.locks[lock];
+        record.in_use = false;
+        let removed = self.by_key.remove(record.key.0, RowId(lock));
+        assert!(removed, "a lock is found by its key");
+        self.locks.release(lock);
     }
 
     /// Turns a wait into a hold, or into the strength of its owner's hold.
@@ -545,6 +594,11 @@ impl Lock {
     fn new(key: LockKey) -> Self {
         let (holders, upgrades, queue) = (List::default(), List::default(), List::default());
         Self { key, holders, holder_count: 0, exclusive: false, upgrades, queue, in_use: true }
+    }
+
+    /// Whether nobody holds it or waits for it.
+    fn is_free(&self) -> bool {
+        self.holder_count == 0 && self.queue.is_empty() && self.upgrades.is_empty()
     }
 
     /// Whether the holders leave room for a hold in `mode`.

@@ -27,7 +27,7 @@ pub use build::BulkBuild;
 pub use scan::{Direction, KeyRange, Scan};
 
 use layout::{Layout, common_prefix};
-use node::{INLINE_MAX, KeyBoxes, NONE, Node, Record, Tail, USABLE};
+use node::{HEAD, INLINE_MAX, KeyBoxes, NONE, Node, PREFIX_MAX, Record, Tail, USABLE, record_cost};
 
 /// A B+ tree of (key, row id) entries; see the module's head.
 #[doc(alias = "DBTUX")]
@@ -198,21 +198,88 @@ impl OrderedIndex {
         let (mut id, mut position, mut record) = (id, position, *record);
         let mut separator: Vec<u8>;
         while !self.nodes[id].insert(position, &record) {
-            layout.clear();
-            layout.load(&self.nodes[id], &self.boxes);
-            layout.insert(position, &record);
-            let leaf = self.nodes[id].is_leaf();
-            if layout.size(0, layout.len(), leaf, &self.boxes) <= USABLE {
-                layout.store(0, layout.len(), &mut self.nodes[id], &self.boxes);
-                break;
-            }
             let (right, row, boxed);
-            (right, separator, row, boxed) = self.split(id, position, &layout);
+            if let Some(halved) = self.halve(id, position, &record, &mut layout) {
+                (right, separator, row) = halved;
+                boxed = self.box_key(&separator);
+            } else {
+                layout.take(&self.nodes[id], position, &record, &self.boxes);
+                if self.lay_out(id, &layout) {
+                    break;
+                }
+                (right, separator, row, boxed) = self.split(id, position, &layout);
+            }
             let (parent, child_position) = path.pop().unwrap_or_else(|| (self.grow_root(id), 0));
             (id, position) = (parent, child_position);
             record = Record { key: &separator, boxed, row, child: right };
         }
         self.layout = layout;
+    }
+
+    /// Stores `layout` in the node if it fits; says whether it did.
+    fn lay_out(&mut self, id: u32, layout: &Layout) -> bool {
+        let leaf = self.nodes[id].is_leaf();
+        let fits = layout.size(0, layout.len(), leaf, &self.boxes) <= USABLE;
+        if fits {
+            layout.store(0, layout.len(), &mut self.nodes[id], &self.boxes);
+        }
+        fits
+    }
+
+    /// Splits a full leaf, and inserts: as [`Self::split`], but records are copied as they lie.
+    /// Nothing where that does not do: keys outside of the node, or another prefix by which all of
+    /// its records may fit.
+    fn halve(
+        &mut self,
+        id: u32,
+        position: usize,
+        record: &Record<'_>,
+        layout: &mut Layout,
+    ) -> Option<(u32, Vec<u8>, u32)> {
+        let (node, boxes) = (&self.nodes[id], &self.boxes);
+        let tail = record.key.strip_prefix(node.prefix()).filter(|_| record.boxed == NONE)?;
+        let full = node.used() + record_cost(tail.len(), NONE, true) > USABLE;
+        let simple = node.is_leaf() && full && !node.has_boxes();
+        if !simple || node.useful_extra(0, node.count(), boxes) > 0 {
+            return None;
+        }
+        let (count, next) = (node.count(), node.next);
+        // Ascending keys leave full nodes behind.
+        let at = if next == NONE && position == count { count } else { node.middle() };
+        let mut right = node.part(at, count, node.useful_extra(at, count, boxes), boxes);
+        let (mut last, mut first) = (Vec::new(), (Vec::new(), 0));
+        if at == count {
+            right.reset(&record.key[..record.key.len().saturating_sub(HEAD).min(PREFIX_MAX)]);
+            assert!(right.insert(0, record), "a record fits a node");
+            node.append_key(count - 1, boxes, &mut last);
+            first = (record.key.to_vec(), record.row);
+        } else {
+            let mut left = node.part(0, at, node.useful_extra(0, at, boxes), boxes);
+            (left.prev, left.next) = (node.prev, next);
+            node.append_key(at, boxes, &mut first.0);
+            first.1 = node.row(at);
+            match position == at {
+                true => last.extend_from_slice(record.key),
+                false => node.append_key(at - 1, boxes, &mut last),
+            }
+            self.nodes[id] = left;
+        }
+        (right.prev, right.next) = (id, next);
+        let right = self.nodes.add(right);
+        self.nodes[id].next = right;
+        if next != NONE {
+            self.nodes[next].prev = right;
+        }
+        if at < count {
+            let half = if position <= at { (id, position) } else { (right, position - at) };
+            if !self.nodes[half.0].insert(half.1, record) {
+                // It does not begin as the others there do.
+                layout.take(&self.nodes[half.0], half.1, record, &self.boxes);
+                assert!(self.lay_out(half.0, layout), "half of a node and a record fit a node");
+            }
+        }
+        let (key, row) = separator(&last, &first.0, first.1);
+        Some((right, key, row))
     }
 
     /// Distributes `layout` over the node and a new right neighbour. Returns the neighbour and
@@ -244,7 +311,8 @@ impl OrderedIndex {
         if next != NONE {
             self.nodes[next].prev = right;
         }
-        let (key, row) = separator(&layout.record(at - 1, &self.boxes), &first);
+        let last = layout.record(at - 1, &self.boxes);
+        let (key, row) = separator(last.key, first.key, first.row);
         let boxed = self.box_key(&key);
         (right, key, row, boxed)
     }
@@ -354,11 +422,11 @@ impl OrderedIndex {
 
 /// What separates two leaves: the shortest key that is after the left one's last entry and not
 /// after the right one's first, with a row id.
-fn separator(last: &Record<'_>, first: &Record<'_>) -> (Vec<u8>, u32) {
-    if last.key == first.key {
-        return (first.key.to_vec(), first.row);
+fn separator(last: &[u8], first: &[u8], row: u32) -> (Vec<u8>, u32) {
+    if last == first {
+        return (first.to_vec(), row);
     }
-    (first.key[..common_prefix(last.key, first.key) + 1].to_vec(), 0)
+    (first[..common_prefix(last, first) + 1].to_vec(), 0)
 }
 
 /// A place in the order of all possible entries.

@@ -84,6 +84,11 @@ impl InsertPlan {
         result
     }
 
+    /// Whether rows are stored, or refused, as they are.
+    fn is_plain(&self) -> bool {
+        !self.replace && self.duplicates.assignments.is_empty()
+    }
+
     /// The expressions it evaluates; nothing when it holds queries.
     pub(crate) fn expressions(&self) -> Option<impl Iterator<Item = &Expression>> {
         let Source::Values(rows) = &self.source else { return None };
@@ -185,6 +190,7 @@ fn columns_of(definition: &TableDefinition, insert: &ast::Insert) -> Result<Vec<
 
 /// A row to be inserted.
 struct New {
+    /// Where the statement [is plain](InsertPlan::is_plain), only what messages show.
     row: Row,
     values: Vec<Value>,
     /// What the query has read beside it.
@@ -213,7 +219,11 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
             }
             completed => completed?,
         }
-        let values = plan.maker.kernel_row(run, &row, hidden + number as u64);
+        let hidden = hidden + number as u64;
+        let values = match plan.is_plain() {
+            true => plan.maker.moved_kernel_row(run, &mut row, hidden),
+            false => plan.maker.kernel_row(run, &row, hidden),
+        };
         new.push(New { row, values, read });
     }
     let table = plan.maker.definition.table.id;

@@ -6,6 +6,7 @@
 //! A row that leaves here fits its table: what does not fit is MySQL's error, or its warning where
 //! the SQL mode or IGNORE asks for one.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::Value;
@@ -38,6 +39,10 @@ pub(crate) struct RowMaker {
     pub(crate) links: Rc<Links>,
     /// IGNORE: what does not fit is made to fit, with a warning.
     pub(crate) ignore: bool,
+    /// Columns of unique keys, which messages about duplicates show.
+    in_messages: BTreeSet<usize>,
+    /// The kernel's columns that the definition does not have.
+    kernel_only: Vec<usize>,
 }
 
 /// What a column gets that is not given.
@@ -89,9 +94,23 @@ impl RowMaker {
         let columns = definition.columns.iter().enumerate();
         let beginnings = columns.filter_map(|(at, column)| Some((at, column.hidden?)));
         let hidden = beginnings.filter(|(_, hidden)| *hidden != Hidden::Expression).collect();
-        let definition = definition.clone();
-        let view_check = None;
-        Ok(Self { definition, defaults, generated, hidden, checks, view_check, links, ignore })
+        let unique = definition.keys.iter().filter(|key| key.is_unique());
+        let in_messages = unique.flat_map(|key| &key.columns).map(|part| part.decides).collect();
+        let mut known = vec![false; definition.table.columns.len()];
+        definition.columns.iter().for_each(|column| known[usize::from(column.column.0)] = true);
+        let kernel_only = (0..known.len()).filter(|at| !known[*at]).collect();
+        Ok(Self {
+            definition: definition.clone(),
+            defaults,
+            generated,
+            hidden,
+            checks,
+            view_check: None,
+            links,
+            ignore,
+            in_messages,
+            kernel_only,
+        })
     }
 
     /// Whether rows are stored as given: nothing is computed, and no CHECK is looked at.
@@ -246,16 +265,48 @@ impl RowMaker {
 
     /// The row as the kernel stores it: one value for each of its columns.
     pub(crate) fn kernel_row(&self, run: &Run<'_>, row: &[Datum], hidden_key: u64) -> Vec<Value> {
-        let table = &self.definition.table;
-        let mut values: Vec<Value> =
-            table.columns.iter().map(|column| column.default.clone()).collect();
+        let mut values = self.kernel_defaults();
         for (column, datum) in self.definition.columns.iter().zip(row) {
             values[usize::from(column.column.0)] = kernel_value(run, datum, &column.sql_type);
         }
+        self.set_hidden_key(&mut values, hidden_key);
+        values
+    }
+
+    /// As [`RowMaker::kernel_row`], of a row that is of no more use than for messages: texts that
+    /// are in no unique key are moved, not copied.
+    pub(crate) fn moved_kernel_row(
+        &self,
+        run: &Run<'_>,
+        row: &mut Row,
+        hidden_key: u64,
+    ) -> Vec<Value> {
+        let mut values = self.kernel_defaults();
+        for (at, (column, datum)) in self.definition.columns.iter().zip(row).enumerate() {
+            values[usize::from(column.column.0)] = match datum {
+                Datum::Bytes(_) | Datum::Json(_) if !self.in_messages.contains(&at) => {
+                    storage::into_value(std::mem::replace(datum, Datum::Null), &column.sql_type)
+                }
+                _ => kernel_value(run, datum, &column.sql_type),
+            };
+        }
+        self.set_hidden_key(&mut values, hidden_key);
+        values
+    }
+
+    /// A value for each column of the kernel's: its default, if no column of the definition has it.
+    fn kernel_defaults(&self) -> Vec<Value> {
+        let mut values = vec![Value::Null; self.definition.table.columns.len()];
+        for at in &self.kernel_only {
+            values[*at] = self.definition.table.columns[*at].default.clone();
+        }
+        values
+    }
+
+    fn set_hidden_key(&self, values: &mut [Value], hidden_key: u64) {
         if let Some(key) = self.definition.hidden_key {
             values[usize::from(key.0)] = Value::UInt(hidden_key);
         }
-        values
     }
 
     /// The primary key of a row as the kernel has it.

@@ -27,6 +27,9 @@ pub(super) struct SegmentHeader {
 
 /// Slots after the last home slot in a new segment.
 const TAIL: usize = 32;
+/// A segment of no more home slots stays as it is when it empties: a table of locks, say, is full
+/// and empty again with each transaction.
+const SMALL: u32 = 128;
 /// Free slots that a new segment has at least after its last entry.
 const TAIL_FREE_MIN: usize = 8;
 
@@ -83,7 +86,7 @@ impl Segment {
 
     /// Whether a smaller segment would do.
     pub(super) fn is_sparse(&self) -> bool {
-        self.size > 8 && self.len < self.size / 2
+        self.size > SMALL && self.len < self.size / 2
     }
 
     /// Whether a split of some depth could separate the entries.

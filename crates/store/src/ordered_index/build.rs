@@ -302,7 +302,7 @@ impl Filling {
         }
         if !leaf.takes(&record, &self.index) {
             let last = leaf.last(&self.index).expect("an empty node takes any record");
-            let (key, row) = separator(&last, &record);
+            let (key, row) = separator(last.key, record.key, record.row);
             let boxed = self.index.box_key(&key);
             self.end_node(0, Some(Separator { key, row, boxed }));
             let taken = self.levels[0].takes(&record, &self.index);

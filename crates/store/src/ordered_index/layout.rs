@@ -51,6 +51,13 @@ impl Layout {
         }
     }
 
+    /// The records of `node` alone, and `record` at position `at`.
+    pub(super) fn take(&mut self, node: &Node, at: usize, record: &Record<'_>, boxes: &KeyBoxes) {
+        self.clear();
+        self.load(node, boxes);
+        self.insert(at, record);
+    }
+
     /// Puts `record` at position `at`.
     pub(super) fn insert(&mut self, at: usize, record: &Record<'_>) {
         let start = self.bytes.len();

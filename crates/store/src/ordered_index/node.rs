@@ -16,6 +16,7 @@
 
 use std::cmp::Ordering;
 
+use super::layout::common_prefix;
 use super::{Arena, Cut, Tie};
 
 /// Keys that are too long to lie in nodes, by the name that a record holds.
@@ -263,6 +264,78 @@ impl Node {
         self.buffer[self.heap as usize..USABLE].copy_from_slice(prefix);
     }
 
+    /// Records before this one stay when the node is cut into two of about the same size.
+    pub(super) fn middle(&self) -> usize {
+        let (mut left, half) = (0, (self.used() - self.prefix_len as usize) / 2);
+        let mut at = 0;
+        while left < half {
+            let tail_len = self.buffer[self.offset(at)] as usize;
+            left += record_cost(tail_len, self.boxed(at), self.is_leaf());
+            at += 1;
+        }
+        at.min(self.count() - 1)
+    }
+
+    /// Whether some keys lie outside of the node.
+    pub(super) fn has_boxes(&self) -> bool {
+        (0..self.count()).any(|at| self.buffer[self.offset(at)] == BOXED)
+    }
+
+    /// How many bytes more than now are worth cutting off from records `from..to`, none of them
+    /// boxed: what all of them begin with, as long as four bytes are left of the longest.
+    pub(super) fn useful_extra(&self, from: usize, to: usize, boxes: &KeyBoxes) -> usize {
+        if from == to {
+            return 0;
+        }
+        let longest = (from..to).map(|at| self.buffer[self.offset(at)] as usize).max();
+        let most = longest.map_or(0, |longest| longest.saturating_sub(HEAD));
+        let most = most.min(PREFIX_MAX - self.prefix_len as usize);
+        match most {
+            0 => 0,
+            most => self.tail(from, boxes).common(&self.tail(to - 1, boxes)).min(most),
+        }
+    }
+
+    /// A node with records `from..to` of this one, none of them boxed, and `extra` bytes more cut
+    /// off their keys, which begin alike. Its neighbours are not set.
+    pub(super) fn part(&self, from: usize, to: usize, extra: usize, boxes: &KeyBoxes) -> Self {
+        let mut part = Self::new(self.level);
+        let mut key = Vec::new();
+        if from < to {
+            self.append_key(from, boxes, &mut key);
+        } else {
+            key.extend_from_slice(self.prefix());
+        }
+        part.reset(&key[..self.prefix_len as usize + extra]);
+        for at in from..to {
+            if extra == 0 {
+                part.append_copy(self, at);
+                continue;
+            }
+            key.truncate(self.prefix_len as usize);
+            self.append_tail(at, boxes, &mut key);
+            let child = if self.is_leaf() { NONE } else { self.child(at + 1) };
+            let record = Record { key: &key, boxed: NONE, row: self.row(at), child };
+            assert!(part.insert(at - from, &record), "part of a node fits a node");
+        }
+        part
+    }
+
+    /// Takes record `at` of a node with the same prefix as its last, as it lies there.
+    #[inline]
+    fn append_copy(&mut self, of: &Self, at: usize) {
+        let from = of.offset(at);
+        let size = record_size(of.buffer[from] as usize, NONE, of.is_leaf());
+        let to = self.heap as usize - size;
+        self.buffer[to..to + size].copy_from_slice(&of.buffer[from..from + size]);
+        let slot = self.count() * SLOT;
+        self.buffer[slot..slot + 2].copy_from_slice(&(to as u16).to_le_bytes());
+        self.buffer[slot + 2..slot + SLOT]
+            .copy_from_slice(&of.buffer[at * SLOT + 2..(at + 1) * SLOT]);
+        self.heap = to as u16;
+        self.count += 1;
+    }
+
     pub(super) fn check(&self, boxes: &KeyBoxes) {
         let mut records = 0;
         for at in 0..self.count() {
@@ -391,6 +464,14 @@ impl<'a> Tail<'a> {
     pub(super) fn of(bytes: &'a [u8]) -> Self {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD));
         Self { head, rest }
+    }
+
+    /// Length of what both begin with.
+    fn common(&self, other: &Tail<'_>) -> usize {
+        match common_prefix(self.head, other.head) {
+            HEAD => HEAD + common_prefix(self.rest, other.rest),
+            less => less,
+        }
     }
 
     /// Whether the bytes begin with those of `other`.

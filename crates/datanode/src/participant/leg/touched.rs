@@ -47,6 +47,8 @@ struct Images {
 pub(in crate::participant) struct TouchedRows {
     rows: Vec<TouchedRow>,
     index: Option<Box<Index>>,
+    /// An empty index of an earlier leg.
+    spare: Option<Box<Index>>,
 }
 
 /// Finds rows among many.
@@ -172,7 +174,7 @@ impl TouchedRows {
         let last = self.rows.len() - 1;
         if self.rows.len() > LOOKED_THROUGH {
             let from = if self.index.is_some() { last } else { 0 };
-            let index = self.index.get_or_insert_default();
+            let index = self.index.get_or_insert_with(|| self.spare.take().unwrap_or_default());
             for (at, row) in self.rows.iter_mut().enumerate().skip(from) {
                 index.add(at as u32, row);
             }
@@ -191,7 +193,11 @@ impl TouchedRows {
 
     /// Forgets all rows and keeps the memory for some.
     pub(in crate::participant) fn clear(&mut self) {
-        self.index = None;
+        if let Some(mut index) = self.index.take().filter(|_| self.rows.len() <= KEPT) {
+            index.by_place.clear();
+            index.by_hash.clear();
+            self.spare = Some(index);
+        }
         self.rows.clear();
         self.rows.shrink_to(KEPT);
     }
