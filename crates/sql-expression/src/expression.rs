@@ -605,33 +605,28 @@ impl Expression {
 }
 
 impl DeferredFunction {
-    /// The function of this name in lower case, with the numbers of arguments it takes.
+    /// All of them: the name in lower case, and how many arguments it takes.
+    pub(crate) const ALL: [(&'static str, Self, u8); 8] = [
+        ("sleep", Self::Sleep, 1),
+        ("benchmark", Self::Benchmark, 2),
+        ("get_lock", Self::GetLock, 2),
+        ("release_lock", Self::ReleaseLock, 1),
+        ("release_all_locks", Self::ReleaseAllLocks, 0),
+        ("is_free_lock", Self::IsFreeLock, 1),
+        ("is_used_lock", Self::IsUsedLock, 1),
+        ("nines_commit_receipt", Self::CommitReceipt, 0),
+    ];
+
+    /// The function of this name in lower case, with the number of arguments it takes.
     pub(crate) fn by_name(name: &str) -> Option<(Self, usize)> {
-        Some(match name {
-            "sleep" => (Self::Sleep, 1),
-            "benchmark" => (Self::Benchmark, 2),
-            "get_lock" => (Self::GetLock, 2),
-            "release_lock" => (Self::ReleaseLock, 1),
-            "release_all_locks" => (Self::ReleaseAllLocks, 0),
-            "is_free_lock" => (Self::IsFreeLock, 1),
-            "is_used_lock" => (Self::IsUsedLock, 1),
-            "nines_commit_receipt" => (Self::CommitReceipt, 0),
-            _ => return None,
-        })
+        let found = Self::ALL.iter().find(|(known, ..)| *known == name);
+        found.map(|(_, function, count)| (*function, usize::from(*count)))
     }
 
     /// The name, lower case.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Sleep => "sleep",
-            Self::Benchmark => "benchmark",
-            Self::GetLock => "get_lock",
-            Self::ReleaseLock => "release_lock",
-            Self::ReleaseAllLocks => "release_all_locks",
-            Self::IsFreeLock => "is_free_lock",
-            Self::IsUsedLock => "is_used_lock",
-            Self::CommitReceipt => "nines_commit_receipt",
-        }
+        let found = Self::ALL.iter().find(|(_, function, _)| *function == self);
+        found.map_or("", |(name, ..)| name)
     }
 }
 

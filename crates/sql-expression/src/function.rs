@@ -33,6 +33,7 @@ pub(crate) use signature::Signature;
 pub(crate) use temporal::unit_number;
 
 use crate::error::SqlError;
+use crate::expression::DeferredFunction;
 use crate::result_type::ResultType;
 
 /// How often the value of a function can change while its arguments stay.
@@ -102,7 +103,8 @@ impl Function {
 
     /// The function of this name in lower case.
     pub(crate) fn by_name(name: &str) -> Option<&'static Function> {
-        FAMILIES.iter().flat_map(|family| family.iter()).find(|function| function.name == name)
+        let mut all = FAMILIES.iter().flat_map(|(_, family)| family.iter());
+        all.find(|function| function.name == name)
     }
 
     /// A function that is there.
@@ -111,47 +113,105 @@ impl Function {
     }
 }
 
-/// Names that mean a function with another name.
+/// The function that a name means, where it is the name of no function itself.
 pub(crate) fn synonym(name: &str) -> &str {
-    match name {
-        "ceil" => "ceiling",
-        "character_length" => "char_length",
-        "octet_length" => "length",
-        "lcase" => "lower",
-        "ucase" => "upper",
-        "substr" | "mid" => "substring",
-        "power" => "pow",
-        "sha" => "sha1",
-        "dayofmonth" => "day",
-        "json_merge" => "json_merge_preserve",
-        "rlike" => "regexp_like",
-        "session_user" | "system_user" => "user",
-        "schema" => "database",
-        "position" => "locate",
-        "current_timestamp" | "localtime" | "localtimestamp" => "now",
-        "current_date" => "curdate",
-        "current_time" => "curtime",
-        other => other,
-    }
+    SYNONYMS.iter().find(|(known, _)| *known == name).map_or(name, |(_, function)| function)
+}
+
+/// Names that mean a function with another name.
+const SYNONYMS: [(&str, &str); 21] = [
+    ("ceil", "ceiling"),
+    ("character_length", "char_length"),
+    ("current_date", "curdate"),
+    ("current_time", "curtime"),
+    ("current_timestamp", "now"),
+    ("dayofmonth", "day"),
+    ("json_merge", "json_merge_preserve"),
+    ("lcase", "lower"),
+    ("localtime", "now"),
+    ("localtimestamp", "now"),
+    ("mid", "substring"),
+    ("octet_length", "length"),
+    ("position", "locate"),
+    ("power", "pow"),
+    ("rlike", "regexp_like"),
+    ("schema", "database"),
+    ("session_user", "user"),
+    ("sha", "sha1"),
+    ("substr", "substring"),
+    ("system_user", "user"),
+    ("ucase", "upper"),
+];
+
+/// Calls that the binder makes other expressions of: family, name, fewest and most arguments.
+const REWRITTEN: [(&str, &str, u8, u8); 5] = [
+    ("Control and comparison", "if", 3, 3),
+    ("Control and comparison", "nullif", 2, 2),
+    ("Control and comparison", "isnull", 1, 1),
+    ("Control and comparison", "grouping", 1, 64),
+    ("Mathematics", "mod", 2, 2),
+];
+
+/// A function as the reference shows it.
+pub struct Described {
+    /// What it is about.
+    pub family: &'static str,
+    /// The name, lower case.
+    pub name: &'static str,
+    /// Other names of it.
+    pub synonyms: Vec<&'static str>,
+    /// Fewest and most arguments; no most where there may be as many as one likes.
+    pub arguments: (u8, Option<u8>),
+    /// How often its value can change.
+    pub volatility: Volatility,
+}
+
+/// All scalar functions that are called by a name, by family.
+pub fn described() -> impl Iterator<Item = Described> {
+    let of_tables =
+        FAMILIES.iter().flat_map(|(family, functions)| {
+            let of_table = functions.iter().map(|function| {
+                let Function { name, arity: (min, max), volatility, .. } = *function;
+                (*family, name, (min, Some(max).filter(|max| *max != MANY)), volatility)
+            });
+            let rewritten = REWRITTEN.iter().filter(move |(of, ..)| of == family);
+            of_table.chain(rewritten.map(|(family, name, min, max)| {
+                (*family, *name, (*min, Some(*max)), Volatility::Pure)
+            }))
+        });
+    let deferred = DeferredFunction::ALL.iter().map(|(name, _, count)| {
+        ("Waiting and locks", *name, (*count, Some(*count)), Volatility::Row)
+    });
+    // Names with spaces and symbols belong to the grammar, as does this one.
+    let is_called = |name: &str| {
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        is_word && name != "xor"
+    };
+    let all = of_tables.chain(deferred).filter(move |(_, name, ..)| is_called(name));
+    all.map(|(family, name, arguments, volatility)| {
+        let synonyms = SYNONYMS.iter().filter(|(_, function)| *function == name);
+        let synonyms = synonyms.map(|(synonym, _)| *synonym).collect();
+        Described { family, name, synonyms, arguments, volatility }
+    })
 }
 
 /// The names of all scalar functions, in no order.
 pub fn function_names() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().flat_map(|family| family.iter()).map(|function| function.name)
+    FAMILIES.iter().flat_map(|(_, family)| family.iter()).map(|function| function.name)
 }
 
-static FAMILIES: [&[Function]; 11] = [
-    flow::FUNCTIONS,
-    math::FUNCTIONS,
-    numeric::FUNCTIONS,
-    string::FUNCTIONS,
-    regexp::FUNCTIONS,
-    temporal::FUNCTIONS,
-    json::FUNCTIONS,
-    digest::FUNCTIONS,
-    network::FUNCTIONS,
-    uuid::FUNCTIONS,
-    information::FUNCTIONS,
+static FAMILIES: [(&str, &[Function]); 11] = [
+    ("Control and comparison", flow::FUNCTIONS),
+    ("Mathematics", math::FUNCTIONS),
+    ("Numbers as text and bits", numeric::FUNCTIONS),
+    ("Text", string::FUNCTIONS),
+    ("Regular expressions", regexp::FUNCTIONS),
+    ("Dates and times", temporal::FUNCTIONS),
+    ("JSON", json::FUNCTIONS),
+    ("Digests and compression", digest::FUNCTIONS),
+    ("Network addresses", network::FUNCTIONS),
+    ("UUIDs", uuid::FUNCTIONS),
+    ("Session and server", information::FUNCTIONS),
 ];
 
 impl fmt::Debug for Function {
