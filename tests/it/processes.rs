@@ -1,5 +1,7 @@
 //! Clusters of separate processes: what they survive, and what clients notice of it.
 
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +97,27 @@ fn any_sql_node_serves_any_client() {
     assert!(matches!(locked, Err(QueryError::Refused(3572, _))), "{locked:?}");
     all(&mut one, &["COMMIT"]);
     assert_eq!(number(&mut other, "SELECT COUNT(*) FROM d.t WHERE b = 'z'"), 1);
+}
+
+#[test]
+fn an_sql_node_without_a_cluster_refuses_clients() {
+    let mut cluster = Processes::prepare(SMALL, "");
+    let address = (Ipv4Addr::LOCALHOST, cluster.port(SQL));
+    cluster.start_node(MANAGEMENT);
+    cluster.launch(SQL);
+    let began = Instant::now();
+    while !cluster.log(SQL).contains("connected") {
+        assert!(began.elapsed() < PATIENCE, "{}", cluster.log(SQL));
+        thread::sleep(Duration::from_millis(10));
+    }
+    // It has its port, and nobody is to believe that it works.
+    let refused = TcpStream::connect(address).map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+    cluster.start_all();
+    let mut greeting = [0; 5];
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.read_exact(&mut greeting).expect("it greets");
+    assert_eq!(greeting[4], 10, "the version of the protocol");
 }
 
 #[test]
@@ -298,7 +321,7 @@ fn who_does_not_belong_is_refused() {
     }
     // Noise at the ports of nodes.
     for node in [1, MANAGEMENT] {
-        let mut stranger = std::net::TcpStream::connect(("127.0.0.1", cluster.port(node))).unwrap();
+        let mut stranger = TcpStream::connect(("127.0.0.1", cluster.port(node))).unwrap();
         let _ = std::io::Write::write_all(&mut stranger, &[0xA5; 100_000]);
     }
     all(&mut open(&cluster, SQL), &["CREATE DATABASE d"]);

@@ -40,16 +40,19 @@ pub(crate) struct Accepted {
 }
 
 impl Listeners {
-    /// Listens on a TCP address; the address with the port that was chosen if it was 0. An IPv6
-    /// address takes no IPv4 connections.
+    /// Takes a TCP address; the address with the port that was chosen if it was 0. An IPv6 address
+    /// takes no IPv4 connections. Until the cluster serves, clients are refused, so that whoever
+    /// balances load does not take the node for one that works.
     pub fn bind_tcp(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let listener = listen_tcp(address)?;
+        // Two that do not listen yet may share a port that was not chosen for one of them.
+        let listener = TcpListener::from(bind_tcp(address, address.port() != 0)?);
         let bound = listener.local_addr()?;
         self.listeners.push(Listener::Tcp(listener));
         Ok(bound)
     }
 
-    /// Listens on a Unix socket. Fails with `AddrInUse` if another process does.
+    /// Listens on a Unix socket. Fails with `AddrInUse` if another process does. Clients wait until
+    /// the cluster serves.
     pub fn bind_unix(&mut self, path: &Path) -> io::Result<()> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
         if is_socket {
@@ -70,19 +73,34 @@ impl Listeners {
 
 /// A listening socket of either family that nobody waits for.
 pub(crate) fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    if address.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-    }
-    rustix::net::bind(&socket, &address)?;
+    let socket = bind_tcp(address, true)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
 }
 
+/// A socket with an address; `again` although connections of an earlier one are not forgotten.
+fn bind_tcp(address: SocketAddr, again: bool) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, again)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
 impl Listener {
+    fn listen(&self) -> io::Result<()> {
+        let Listener::Tcp(listener) = self else { return Ok(()) };
+        rustix::net::listen(listener, BACKLOG).map_err(|error| {
+            let place = listener.local_addr().map_or_else(|_| "TCP".into(), |at| at.to_string());
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
+        })
+    }
+
     fn accept(&self) -> Result<(OwnedFd, Transport), Errno> {
         let (socket, address) =
             rustix::net::acceptfrom_with(self, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
@@ -129,7 +147,7 @@ pub(crate) struct Acceptor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The cluster does not serve yet: clients wait in the system's queue.
+    /// The cluster does not serve yet: clients are refused, or wait in the system's queue.
     Waiting,
     Accepting,
     /// The system had no descriptor or memory left; tried again at this time.
@@ -143,15 +161,19 @@ impl Acceptor {
         Self { listeners, tokens_from, last: 0, state: State::Waiting }
     }
 
-    /// Begins to accept.
-    pub(crate) fn open(&mut self, poller: &Poller) -> io::Result<()> {
+    /// Begins to accept; whether that is for the first time.
+    pub(crate) fn open(&mut self, poller: &Poller) -> io::Result<bool> {
+        let first = self.state == State::Waiting;
+        if first {
+            self.listeners.iter().try_for_each(Listener::listen)?;
+        }
         if self.state != State::Accepting {
             for (token, listener) in (self.tokens_from..).zip(&self.listeners) {
                 poller.add(listener, token, Interest { read: true, write: false })?;
             }
             self.state = State::Accepting;
         }
-        Ok(())
+        Ok(first)
     }
 
     /// When to look again although no listener is ready.

@@ -591,7 +591,6 @@ impl Thread {
         if !self.serves {
             self.serves = serves(&self.hosted);
             if self.serves && common.ready.fetch_add(1, Ordering::SeqCst) + 1 == common.threads() {
-                (common.report)(Event::Ready);
                 common.exchange.wake_all();
             }
         }
@@ -599,8 +598,9 @@ impl Thread {
         if let Some(acceptor) = &mut self.acceptor
             && all_serve
             && acceptor.due().is_none_or(|due| due <= self.now)
+            && acceptor.open(&self.poller)?
         {
-            acceptor.open(&self.poller)?;
+            (common.report)(Event::Ready);
         }
         if common.stopping.load(Ordering::SeqCst) && self.stopping.is_none() {
             self.stopping = Some(self.now + FAREWELL_TIMEOUT);
