@@ -106,7 +106,13 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB writes zeros for a long DOUBLE", |case| case.mariadb_shows("100000000000000000")),
     ("NULL in arithmetic is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| {
-        case.says_one_of(&["(NULL %", "TRUNCATE(NULL", "ROUND(NULL"]) && case.says("SEC_TO_TIME")
+        case.says_one_of(&["(NULL %", "((NULL) %", "TRUNCATE(NULL", "ROUND(NULL"]) && case.says("SEC_TO_TIME")
+    }),
+    ("MariaDB rounds the negative of a text", |case| {
+        case.says_one_of(&["(-CAST(", "(-CONCAT(", "(-REPLACE(", "(-SUBSTRING("])
+    }),
+    ("MariaDB takes a number without digits after its point for JSON", |case| {
+        case.says("JSON_VALID(") && case.says(".bn")
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
         case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])

@@ -150,12 +150,16 @@ fn field(f: &mut Frame<'_, '_>) -> Evaluated {
     }
     let all_text = f.call.arguments.iter().all(is_text_or_null);
     let exact = f.call.arguments.iter().all(is_exact);
+    let whole = f.call.arguments.iter().all(|argument| argument.sql_type().kind.is_integer());
     for at in 1..f.len() {
         if f.is_null(at)? {
             continue;
         }
         let same = if all_text {
             collation::equal(f.collation(), &f.text(0)?, &f.text(at)?)
+        } else if whole {
+            // As MySQL has it, no matter whether one is unsigned.
+            f.wide(0)? as i64 == f.wide(at)? as i64
         } else if exact {
             f.decimal(0)?.compare(&f.decimal(at)?).is_eq()
         } else {

@@ -304,7 +304,11 @@ fn find_in_set(f: &mut Frame<'_, '_>) -> Evaluated {
     if list.is_empty() {
         return Ok(Datum::Int(0));
     }
-    let same = |part: &[u8]| collation::equal(f.collation(), part, &wanted);
+    // Spaces at the end count here, whatever the collation says of them.
+    let spaces = |text: &[u8]| text.iter().rev().take_while(|byte| **byte == b' ').count();
+    let same = |part: &[u8]| {
+        spaces(part) == spaces(&wanted) && collation::equal(f.collation(), part, &wanted)
+    };
     let found = list.split(|byte| *byte == b',').position(same);
     Ok(Datum::Int(found.map_or(0, |at| at as i64 + 1)))
 }
