@@ -106,13 +106,37 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB writes zeros for a long DOUBLE", |case| case.mariadb_shows("100000000000000000")),
     ("NULL in arithmetic is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| {
-        case.says_one_of(&["(NULL %", "((NULL) %", "TRUNCATE(NULL", "ROUND(NULL"]) && case.says("SEC_TO_TIME")
+        case.says_one_of(&["(NULL %", "((NULL", "TRUNCATE(NULL", "ROUND(NULL"])
+            && case.says("SEC_TO_TIME")
+    }),
+    ("the sign of zero, in hexadecimal", |case| {
+        case.says("HEX(") && case.nines_shows("2D302E303030303030")
+    }),
+    ("MySQL takes no number for JSON_QUOTE", |case| {
+        case.says("JSON_QUOTE(") && *case.nines == Outcome::Error(3064)
+    }),
+    ("MariaDB leaves a YEARWEEK or a BIT_COUNT beside a DECIMAL too few digits", |case| {
+        case.says_one_of(&["YEARWEEK(", "BIT_COUNT("]) && case.mariadb_shows("9.9")
+    }),
+    ("rows that NULL leaves undecided are less or not in MariaDB, NULL in MySQL", |case| {
+        case.says("((1, 1.5) < (1, ")
+    }),
+    ("a text between NULL and a text, with a date in a branch that is not taken", |case| {
+        case.says_one_of(&["THEN NULL ELSE DATE'", "THEN NULL ELSE TIMESTAMP'"])
+            && case.says(" BETWEEN CASE ")
     }),
     ("MariaDB rounds the negative of a text", |case| {
         case.says_one_of(&["(-CAST(", "(-CONCAT(", "(-REPLACE(", "(-SUBSTRING("])
     }),
     ("MariaDB takes a number without digits after its point for JSON", |case| {
         case.says("JSON_VALID(") && case.says(".bn")
+    }),
+    ("MariaDB takes a number beyond DOUBLE for JSON", |case| case.says("JSON_VALID(HEX(")),
+    ("JSON_VALUE has a collation that does not pad in MySQL", |case| {
+        case.says("JSON_VALUE(") && case.says("SPACE(")
+    }),
+    ("MariaDB keeps the beginning of a CONCAT that is NULL in MAKE_SET", |case| {
+        case.says("MAKE_SET(") && case.says("CONCAT(") && case.says("INET_NTOA(")
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
         case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])
