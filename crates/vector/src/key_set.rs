@@ -1,9 +1,9 @@
 //! Which keys a join has on its other side, told to those who read this side.
 
 use codec::Codec;
-use model::ValueRef;
+use model::{Value, ValueRef};
 
-use crate::vector::{Values, Vector};
+use crate::vector::{Kind, Values, Vector};
 
 /// Most bits of a set: 128 kB travel with a scan.
 const BITS_MAX: u64 = 1 << 20;
@@ -12,6 +12,8 @@ const BITS_PER_KEY: u64 = 12;
 /// Range of numbers for each key, or for so many keys, up to which a set has a bit for each number.
 const SPREAD_MAX: u64 = 64;
 const KEYS_LEAST: u64 = 1_024;
+/// Most numbers that a set lists: 64 kB travel with a scan.
+const LISTED_MAX: usize = 8_192;
 
 /// Whole numbers that may be among the values of a column.
 ///
@@ -28,10 +30,16 @@ pub struct KeySet {
     exact: bool,
     /// A power of two of them unless they are exact.
     bits: Vec<u64>,
+    /// The numbers in ascending order, if the bits do not tell them and they are not many.
+    #[codec(since = 9)]
+    listed: Vec<u64>,
 }
 
 fn is_filled(set: &KeySet) -> bool {
     let bits = set.bits.len() as u64;
+    if set.listed.len() > LISTED_MAX || !set.listed.is_sorted_by(|a, b| a < b) {
+        return false;
+    }
     let enough = match set.exact {
         true => set.range.1.checked_sub(set.range.0).is_some_and(|last| last / 64 < bits),
         false => bits.is_power_of_two(),
@@ -86,7 +94,11 @@ impl KeySet {
         if size * 64 > BITS_MAX {
             return None;
         }
-        let mut set = Self { input, range, exact, bits: vec![0; size as usize] };
+        let listed = match exact {
+            true => Vec::new(),
+            false => listed(&codes),
+        };
+        let mut set = Self { input, range, exact, bits: vec![0; size as usize], listed };
         for code in codes {
             let places = match exact {
                 true => [code - range.0; 3],
@@ -102,6 +114,35 @@ impl KeySet {
     /// The same set, about another input.
     pub fn for_input(&self, input: u16) -> Self {
         Self { input, ..self.clone() }
+    }
+
+    /// The numbers of the set as values of this kind, in ascending order; none if they are more
+    /// than so many, or if nobody knows them.
+    pub fn values(&self, kind: Kind, most: usize) -> Option<Vec<Value>> {
+        let value = |code: u64| match kind {
+            Kind::Int => Some(Value::Int((code ^ 1 << 63) as i64)),
+            Kind::UInt => Some(Value::UInt(code)),
+            Kind::Float | Kind::Decimal | Kind::Bytes => None,
+        };
+        if !self.exact {
+            let known = !self.listed.is_empty() && self.listed.len() <= most;
+            return known.then(|| self.listed.iter().map(|code| value(*code)).collect()).flatten();
+        }
+        let count: usize = self.bits.iter().map(|word| word.count_ones() as usize).sum();
+        if count > most {
+            return None;
+        }
+        let mut values = Vec::with_capacity(count);
+        for (at, word) in (0..).zip(&self.bits) {
+            let mut rest = *word;
+            while rest != 0 {
+                // Bits behind the last number of the range are nobody's.
+                let code = self.range.0.checked_add(at * 64 + u64::from(rest.trailing_zeros()))?;
+                values.push(value(code)?);
+                rest &= rest - 1;
+            }
+        }
+        Some(values)
     }
 
     /// Whether a value may be in the set; NULL never is.
@@ -135,6 +176,21 @@ impl KeySet {
             false => places(code, self.bits.len() as u64 * 64).into_iter().all(is_set),
         }
     }
+}
+
+/// The different numbers among these in ascending order; none of them if they are many.
+fn listed(codes: &[u64]) -> Vec<u64> {
+    // Of keys that come again and again few are left; to sort very many is not worth finding out.
+    if codes.len() > 4 * LISTED_MAX {
+        return Vec::new();
+    }
+    let mut listed = codes.to_vec();
+    listed.sort_unstable();
+    listed.dedup();
+    if listed.len() > LISTED_MAX {
+        listed.clear();
+    }
+    listed
 }
 
 #[cfg(test)]
@@ -177,6 +233,31 @@ mod tests {
     fn ends_of_the_range_of_numbers_are_numbers() {
         let set = set_of(&[i64::MIN, i64::MAX]).expect("a small set");
         assert!(set.may_hold(ValueRef::Int(i64::MIN)) && set.may_hold(ValueRef::Int(i64::MAX)));
+    }
+
+    #[test]
+    fn a_set_of_few_numbers_knows_them() {
+        for spread in [1, 50, 1_000_003] {
+            let numbers: Vec<i64> = (-2_000..2_000).map(|number| number * spread).collect();
+            let twice: Vec<i64> = numbers.iter().rev().chain(&numbers).copied().collect();
+            let set = set_of(&twice).expect("a small set");
+            let expected: Vec<Value> = numbers.iter().map(|number| Value::Int(*number)).collect();
+            assert_eq!(set.values(Kind::Int, 4_000), Some(expected), "{spread}");
+            assert_eq!(set.values(Kind::Int, 3_999), None);
+            assert_eq!(set.values(Kind::Bytes, 4_000), None);
+        }
+        assert_eq!(set_of(&[]).and_then(|set| set.values(Kind::Int, 1)), Some(vec![]));
+        let many: Vec<i64> = (0..10_000).map(|number| number * 977).collect();
+        let many = set_of(&many).expect("a set of many");
+        assert!(is_filled(&many));
+        assert_eq!(many.values(Kind::Int, usize::MAX), None);
+    }
+
+    #[test]
+    fn a_list_out_of_order_is_no_set() {
+        let set = set_of(&[1, 1_000_000, 5]).expect("a small set");
+        let listed = vec![5, 1];
+        assert!(is_filled(&set) && !is_filled(&KeySet { listed, ..set }));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! The walk over rows (`cursor`), locks, merging of partitions (`client`).
 
 mod cursor;
+mod keys;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -201,9 +202,18 @@ impl Participant {
             }
         };
         let own = request.transaction.filter(|_| request.snapshot.is_none());
+        let mut range = Range::new(&request.source);
+        // What the transaction itself has changed lies elsewhere.
+        if let (Some(program), None) = (&request.program, own) {
+            let partition = &self.replicas[&request.partition].partition;
+            if let Some(lookups) = keys::lookups(partition, program, &range) {
+                probe!(ctx, "scan: keys are looked up");
+                range = Range::Keys(lookups);
+            }
+        }
         self.scans.tickets += 1;
         let scan = Scan {
-            range: Range::new(&request.source),
+            range,
             table: table.clone(),
             projector: Projector::new(table, &request.projection),
             position: Position::default(),
@@ -224,7 +234,7 @@ impl Participant {
             unsettled: request.settled,
             request,
         };
-        let is_long = scan.machine.is_some() && matches!(scan.range, Range::Heap);
+        let is_long = scan.machine.is_some() && !matches!(scan.range, Range::Index { .. });
         self.scans.records.insert(key, scan);
         match is_long {
             true => self.queue_scan(ctx, key),
@@ -446,9 +456,7 @@ impl Participant {
         let partition = scan.request.partition;
         let replica = self.replicas.get(&partition).filter(|replica| replica.readable);
         let replica = replica.ok_or(Refusal::from(ErrorCode::StaleRoute))?;
-        if let Range::Index { index, .. } = &scan.range
-            && !replica.partition.index_ready(*index)
-        {
+        if !scan.range.indexes().all(|index| replica.partition.index_ready(index)) {
             return Err(Refusal::new(ErrorCode::SchemaChanged, "the index was dropped"));
         }
         let (table, columns) = (replica.partition.table(), scan.table.columns.len() as u16);

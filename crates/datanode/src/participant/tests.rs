@@ -3,6 +3,7 @@
 
 mod copies;
 mod disk;
+mod keys;
 mod locks;
 mod mutations;
 mod protocol;

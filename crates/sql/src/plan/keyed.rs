@@ -50,9 +50,13 @@ impl Keyed {
     /// Takes note of how the subquery is run row by row.
     pub(super) fn weigh(&mut self, row_by_row: &Operator, tables: &[FromTable]) {
         let rows: u64 = tables.iter().filter_map(|table| table.rows).sum();
-        let runs = u32::try_from(rows / ROWS_PER_RUN).unwrap_or(u32::MAX);
-        self.patience = if finds_by_outer(row_by_row) { runs.max(PATIENCE) } else { 1 };
+        self.patience = if finds_by_outer(row_by_row) { runs_worth(rows) } else { 1 };
     }
+}
+
+/// How many runs row by row are worth reading so many rows.
+pub(crate) fn runs_worth(rows: u64) -> u32 {
+    u32::try_from(rows / ROWS_PER_RUN).unwrap_or(u32::MAX).max(PATIENCE)
 }
 
 /// How a block of a subquery gives its rows for all enclosing rows; none if it cannot.

@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use model::{Epoch, IndexId, OperationNumber, RowId, Table};
@@ -13,6 +14,7 @@ use store::ordered_index::{Direction, KeyRange};
 use store::partition::{IndexScan, Partition, SnapshotIndexScan};
 use wire::{ScanOrder, ScanSource};
 
+use super::keys::{KeyWalk, Lookups};
 use crate::participant::leg::{Leg, LegHandle, Legs};
 use crate::participant::replica::Replica;
 
@@ -23,13 +25,21 @@ pub(super) struct Position {
     pub(super) key: Vec<u8>,
     /// Its place; none before the first row.
     pub(super) row_id: Option<RowId>,
+    /// Of keys that are looked up: how many have been passed.
+    pub(super) passed: usize,
 }
 
 /// What a scan runs over, ready for seeking.
 #[derive(Debug)]
 pub(super) enum Range {
     Heap,
-    Index { index: IndexId, range: KeyRange, direction: Direction },
+    Index {
+        index: IndexId,
+        range: KeyRange,
+        direction: Direction,
+    },
+    /// Keys that a program is told; of committed rows, which all of them go through the program.
+    Keys(Arc<Lookups>),
 }
 
 impl Range {
@@ -47,6 +57,16 @@ impl Range {
         };
         let range = KeyRange { lower: bound(lower), upper: bound(upper) };
         Range::Index { index: *index, range, direction }
+    }
+
+    /// The indexes it is read by.
+    pub(super) fn indexes(&self) -> impl Iterator<Item = IndexId> {
+        let (index, other) = match self {
+            Range::Heap => (None, None),
+            Range::Index { index, .. } => (Some(*index), None),
+            Range::Keys(lookups) => (Some(lookups.index), lookups.of_range()),
+        };
+        index.into_iter().chain(other)
     }
 }
 
@@ -66,6 +86,7 @@ enum Committed<'a> {
     Index(IndexScan<'a>),
     SnapshotHeap { after: Option<RowId>, epoch: Epoch },
     SnapshotIndex(Box<SnapshotIndexScan<'a>>),
+    Keys(Box<KeyWalk<'a>>),
 }
 
 struct OwnRow<'a> {
@@ -119,10 +140,19 @@ impl<'a> Walk<'a> {
                 let scan = partition.scan_index(*index, range, *direction, after);
                 (*direction, Committed::Index(scan))
             }
+            (Range::Keys(lookups), view) => {
+                let epoch = match view {
+                    View::Snapshot(epoch) => Some(epoch),
+                    View::Committed | View::Own(..) => None,
+                };
+                let walk = KeyWalk::new(partition, lookups, epoch, position);
+                (Direction::Ascending, Committed::Keys(Box::new(walk)))
+            }
         };
         let index = match range {
             Range::Heap => None,
             Range::Index { index, .. } => Some(*index),
+            Range::Keys(lookups) => Some(lookups.index),
         };
         let own = match view {
             View::Own(leg, seen_to) => own_rows(partition, range, leg, seen_to, position),
@@ -176,7 +206,9 @@ impl<'a> Walk<'a> {
                 let (_, row_id, row) = scan.next()?;
                 Some((row_id, row))
             }
-            Committed::Heap { .. } | Committed::SnapshotHeap { .. } => self.next_committed(),
+            Committed::Heap { .. } | Committed::SnapshotHeap { .. } | Committed::Keys(_) => {
+                self.next_committed()
+            }
         }
     }
 
@@ -213,6 +245,13 @@ impl<'a> Walk<'a> {
 
     /// Adds the next rows, so many at most. Whether there may be more.
     pub(super) fn take(&mut self, most: usize, rows: &mut Vec<&'a [u8]>) -> bool {
+        if let Committed::Keys(walk) = &mut self.committed {
+            let (last, may_be_more) = walk.take(self.partition, most, rows);
+            if let Some((row_id, row)) = last {
+                (self.at.row_id, self.last) = (Some(row_id), Some(row));
+            }
+            return may_be_more;
+        }
         // Where no row of the transaction's own can come between, they come as they lie.
         if self.own.peek().is_none() && !self.looked_ahead && !matches!(self.view, View::Own(..)) {
             let before = rows.len();
@@ -223,7 +262,7 @@ impl<'a> Walk<'a> {
                 Committed::SnapshotHeap { after, epoch } => {
                     Some((self.partition.next_rows_at(*after, *epoch, most, rows), after))
                 }
-                Committed::Index(_) | Committed::SnapshotIndex(_) => None,
+                Committed::Index(_) | Committed::SnapshotIndex(_) | Committed::Keys(_) => None,
             };
             if let Some((last, after)) = last {
                 *after = last.or(*after);
@@ -249,6 +288,9 @@ impl<'a> Walk<'a> {
             let table = self.partition.table();
             let index = table.ordered_index(index).expect("an index that is scanned");
             self.at.key = table.key_of_row(&index.columns, row).0.into_vec();
+        }
+        if let Committed::Keys(walk) = &self.committed {
+            self.at.passed = walk.passed();
         }
         self.at
     }
@@ -295,6 +337,7 @@ impl<'a> Walk<'a> {
                 self.ahead_key.extend_from_slice(key);
                 Some((row_id, row))
             }
+            Committed::Keys(_) => unreachable!("rows of keys are taken many at a time"),
         }
     }
 
@@ -325,7 +368,7 @@ fn own_rows<'a>(
         })
         .collect();
     let direction = match range {
-        Range::Heap => Direction::Ascending,
+        Range::Heap | Range::Keys(_) => Direction::Ascending,
         Range::Index { direction, .. } => *direction,
     };
     own.sort_unstable_by(|a, b| {
@@ -346,7 +389,11 @@ fn own_rows<'a>(
 
 /// The row's key in the scanned index, if that lies in the range; empty for heap scans.
 fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
-    let Range::Index { index, range, .. } = range else { return Some(Vec::new()) };
+    let (index, range) = match range {
+        Range::Heap => return Some(Vec::new()),
+        Range::Index { index, range, .. } => (index, range),
+        Range::Keys(_) => return None,
+    };
     let definition = table.ordered_index(*index)?;
     let key = table.key_of_row(&definition.columns, row).0.into_vec();
     range.contains(&key).then_some(key)

@@ -11,7 +11,7 @@ fn scan_id(number: u64) -> ScanId {
     ScanId { session: session(50), number: model::ScanNumber(number) }
 }
 
-fn heap(number: u64) -> ScanRequest {
+pub(super) fn heap(number: u64) -> ScanRequest {
     ScanRequest {
         scan: scan_id(number),
         partition: P,
@@ -35,7 +35,7 @@ fn heap(number: u64) -> ScanRequest {
     }
 }
 
-fn bound(v: i64, inclusive: bool) -> Option<(Box<[u8]>, bool)> {
+pub(super) fn bound(v: i64, inclusive: bool) -> Option<(Box<[u8]>, bool)> {
     let key = table().key_of_values(&[ColumnId(1)], &[Value::Int(v)]).unwrap();
     Some((key.0, inclusive))
 }
@@ -46,7 +46,7 @@ fn by_index(number: u64, order: ScanOrder) -> ScanRequest {
 }
 
 impl World {
-    fn inside(
+    pub(super) fn inside(
         &self,
         transaction: TransactionId,
         seen_to: u32,
@@ -69,7 +69,7 @@ impl World {
         self.inside(transaction, 0, request)
     }
 
-    fn scan_message(&mut self, message: ScanMessage) -> Option<ScanBatch> {
+    pub(super) fn scan_message(&mut self, message: ScanMessage) -> Option<ScanBatch> {
         self.take_others();
         self.tell(CLIENT, participant(1), Message::Scan(message));
         self.run();
@@ -86,7 +86,7 @@ impl World {
         batch
     }
 
-    fn open(&mut self, request: ScanRequest) -> Option<ScanBatch> {
+    pub(super) fn open(&mut self, request: ScanRequest) -> Option<ScanBatch> {
         self.scan_message(ScanMessage::Open(Box::new(request)))
     }
 
@@ -109,12 +109,12 @@ impl World {
         }
     }
 
-    fn open_scans(&self) -> usize {
+    pub(super) fn open_scans(&self) -> usize {
         self.nodes[&1].participant.open_scans()
     }
 }
 
-fn small_batches(config: &mut Config) {
+pub(super) fn small_batches(config: &mut Config) {
     config.scan_batch_rows = 2;
     config.scan_step_rows = 3;
 }

@@ -22,17 +22,21 @@ use crate::execute::columns::join::table_of;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::source::push;
 use crate::execute::columns::{
-    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, places_of_conditions,
+    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan,
+    places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
-use crate::plan::keyed::Keyed;
-use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan};
+use crate::plan::keyed::{Keyed, runs_worth};
+use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan, TableScan};
 
 /// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
 const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;
+/// Rows whose keys data nodes look up in an index, if there is one. Sets of more numbers they are
+/// not told.
+const LOOKED_UP_MAX: usize = 8_192;
 
 /// What the error says that is too much.
 const KEPT: &str = "the rows of a subquery";
@@ -341,9 +345,7 @@ async fn keyed(
     let Some(Subplan { plan, keyed: Some(keyed), .. }) = run.subplan(subquery.id).cloned() else {
         return Ok(None);
     };
-    // On columns all rows at once are so much cheaper.
-    let few = known.is_all && known.count * COLUMNS_GAIN <= keyed.patience as usize;
-    if few || matches!(subquery.kind, SubqueryKind::Quantified { .. }) {
+    if matches!(subquery.kind, SubqueryKind::Quantified { .. }) {
         return Ok(None);
     }
     let all = (0..keyed.plan.results.len()).collect();
@@ -351,6 +353,14 @@ async fn keyed(
     let Some(mut source) = source else { return Ok(None) };
     let inner = source.shape().clone();
     let Some(keys) = Keys::new(run, &keyed.keys, shape, &inner) else { return Ok(None) };
+    let mut patience = keyed.patience;
+    if known.is_all && known.count <= LOOKED_UP_MAX {
+        patience = patience.min(runs_worth(rows_read(run, &keyed.plan.root, &keys.places)));
+    }
+    // On columns all rows at once are so much cheaper.
+    if known.is_all && known.count * COLUMNS_GAIN <= patience as usize {
+        return Ok(None);
+    }
     if known.is_all {
         for (number, place) in keys.places.iter().enumerate() {
             let Some(place) = place else { continue };
@@ -407,6 +417,32 @@ async fn keyed(
         }
     };
     Ok(Some((Extra { kind, keys, table, rows, residual, _held: held }, sql_type)))
+}
+
+/// About how many rows an operator reads that is told the values at these places: where an index
+/// begins with such a column, data nodes look them up.
+fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u64 {
+    let told = places.iter().flatten().filter_map(|place| narrowed_scan(operator, *place));
+    let by_index = told.filter(|(scan, input)| {
+        let (table, place) = (&scan.definition.table, scan.wanted[usize::from(*input)]);
+        let column = scan.definition.columns[place].column;
+        // Among rows of the transaction itself nothing is looked up.
+        !run.session.transaction.written.contains(&table.id)
+            && table.ordered_indexes.iter().any(|index| index.columns.first() == Some(&column))
+    });
+    let by_index: Vec<*const TableScan> = by_index.map(|(scan, _)| scan as _).collect();
+    scanned(operator)
+        .filter(|scan| !by_index.contains(&std::ptr::from_ref(*scan)))
+        .map(|scan| run.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0))
+        .sum()
+}
+
+/// The scans that an operator begins with.
+fn scanned(operator: &Operator) -> Box<dyn Iterator<Item = &TableScan> + '_> {
+    match operator {
+        Operator::Scan(scan) => Box::new(std::iter::once(&**scan)),
+        _ => Box::new(operator.inputs().into_iter().flat_map(scanned)),
+    }
 }
 
 /// What aggregates of nothing are: the same for every row, so for one of NULLs too.

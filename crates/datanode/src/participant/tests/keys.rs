@@ -1,0 +1,135 @@
+//! Scans with programs that are told keys: by an index, or reading on.
+
+use vector::{Input, KeySet, Kind, Node, Program, ScalarRef, Values, Vector, Yield};
+use wire::{ScanMessage, ScanOrder, ScanRequest, ScanSource, ScanStatus};
+
+use super::scans::{bound, heap, small_batches};
+use super::*;
+
+/// A program that gives `id` and `v` of rows whose `v` is one of these.
+fn with_v(numbers: &[i64]) -> Option<Arc<Program>> {
+    let keys = Vector { values: Values::Int(numbers.to_vec()), nulls: vec![] };
+    let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
+    Some(Arc::new(Program {
+        inputs: vec![input(0), input(1)],
+        references: None,
+        nodes: vec![Node::Input(0), Node::Input(1)],
+        filter: vec![],
+        yields: Yield::Rows(vec![0, 1]),
+        members: KeySet::new(1, &[&keys]).into_iter().collect(),
+        top: None,
+    }))
+}
+
+impl World {
+    /// The rows of a scan with a program by `id`, and how many rows were looked at.
+    fn compute(&mut self, request: ScanRequest) -> (Vec<(i64, i64)>, u64) {
+        let (scan, partition) = (request.scan, request.partition);
+        let request = ScanRequest { keys: false, ..request };
+        let (mut rows, mut examined) = (vec![], 0);
+        let mut batch = self.open(request).expect("a first batch");
+        loop {
+            examined += batch.examined;
+            for block in &batch.blocks {
+                let number = |column: usize, at| match block.columns()[column].get(at) {
+                    ScalarRef::Int(number) => number,
+                    other => panic!("{other:?}"),
+                };
+                rows.extend((0..block.rows()).map(|at| (number(0, at), number(1, at))));
+            }
+            match batch.status {
+                ScanStatus::More => {
+                    let next = ScanMessage::Next { scan, partition };
+                    batch = self.scan_message(next).expect("another batch");
+                }
+                ScanStatus::Finished => break,
+                ScanStatus::Failed(refusal) => panic!("{refusal:?}"),
+            }
+        }
+        rows.sort_unstable();
+        (rows, examined)
+    }
+}
+
+/// 900 rows, three for each `v` of 300, which ascend while `id` goes to and fro.
+fn filled() -> (World, Vec<(i64, i64)>) {
+    let mut world = World::with(1, small_batches);
+    let rows: Vec<(i64, i64)> = (0..900).map(|id| (id, id * 7 % 300)).collect();
+    for (number, part) in (1..).zip(rows.chunks(300)) {
+        world.write(txn(number), part.iter().map(|(id, v)| insert(*id, *v)).collect());
+    }
+    (world, rows)
+}
+
+fn having<'r>(rows: &'r [(i64, i64)], numbers: &'r [i64]) -> Vec<(i64, i64)> {
+    rows.iter().filter(|(_, v)| numbers.contains(v)).copied().collect()
+}
+
+#[test]
+fn few_keys_are_looked_up_and_many_are_met_on_the_way() {
+    let (mut world, rows) = filled();
+    // One that no row has, and one that none can have, so that the set is a list.
+    let few = [280, 5, 5, 7, 300, 1 << 40];
+    let (found, examined) = world.compute(ScanRequest { program: with_v(&few), ..heap(1) });
+    assert_eq!(found, having(&rows, &few));
+    assert_eq!(examined, 9);
+    let close = [5, 7, 8];
+    let (found, examined) = world.compute(ScanRequest { program: with_v(&close), ..heap(2) });
+    assert_eq!((found, examined), (having(&rows, &close), 9));
+    let many: Vec<i64> = (0..100).collect();
+    let (found, examined) = world.compute(ScanRequest { program: with_v(&many), ..heap(3) });
+    assert_eq!((found, examined), (having(&rows, &many), 900));
+    let (found, examined) = world.compute(ScanRequest { program: with_v(&[]), ..heap(4) });
+    assert_eq!((found, examined), (vec![], 0));
+    assert_eq!(world.open_scans(), 0);
+}
+
+#[test]
+fn keys_that_most_rows_have_are_not_looked_up() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..300).map(|id| insert(id, id % 3)).collect());
+    let (found, examined) = world.compute(ScanRequest { program: with_v(&[0, 2]), ..heap(1) });
+    assert_eq!((found.len(), examined), (200, 300));
+}
+
+#[test]
+fn keys_in_a_range_are_looked_up_if_that_is_less() {
+    let (mut world, rows) = filled();
+    let order = ScanOrder::Ascending;
+    let source = |lower, upper| ScanSource::Index { index: INDEX, lower, upper, order };
+    let keys = [3, 99, 100, 101, 250];
+    let program = with_v(&keys);
+    let request = |number, source| ScanRequest { source, program: program.clone(), ..heap(number) };
+    let wide = source(bound(100, true), bound(260, false));
+    assert_eq!(world.compute(request(1, wide)), (having(&rows, &[100, 101, 250]), 9));
+    let small = source(bound(100, true), bound(102, false));
+    assert_eq!(world.compute(request(2, small)), (having(&rows, &[100, 101]), 6));
+}
+
+#[test]
+fn keys_are_looked_up_as_of_a_snapshot() {
+    let (mut world, rows) = filled();
+    world.next_epoch(&[5]);
+    world.write(txn(5), vec![delete(0), add(1, 1_000), upsert(2, 21), insert(2_000, 7)]);
+    let keys = [0, 7, 14, 21];
+    let at = ScanRequest { snapshot: Some(Epoch(5)), program: with_v(&keys), ..heap(1) };
+    assert_eq!(world.compute(at.clone()), (having(&rows, &keys), 12));
+    let (now, examined) = world.compute(ScanRequest { snapshot: None, ..at });
+    let mut expected = having(&rows[3..], &keys);
+    expected.extend([(2, 21), (2_000, 7)]);
+    expected.sort_unstable();
+    assert_eq!((now, examined), (expected, 11));
+}
+
+#[test]
+fn where_the_transaction_has_made_rows_itself_all_are_met() {
+    let (mut world, rows) = filled();
+    world.execute(txn(9), vec![insert(5_000, 7)]);
+    let request = world.inside(txn(9), 1, ScanRequest { program: with_v(&[7]), ..heap(1) });
+    let (found, examined) = world.compute(request);
+    let mut expected = having(&rows, &[7]);
+    expected.push((5_000, 7));
+    assert_eq!((found, examined), (expected, 901));
+    world.abort(txn(9));
+    world.check_quiet();
+}
