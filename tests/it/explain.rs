@@ -178,6 +178,57 @@ fn a_tree_with_what_was_done() {
 }
 
 #[test]
+fn rows_are_found_by_an_index_where_that_is_less() {
+    let server = Server::start(&[]);
+    server.sql(
+        "CREATE DATABASE d; CREATE TABLE d.l (id INT PRIMARY KEY, k INT); \
+         CREATE TABLE d.r (id INT PRIMARY KEY, l BIGINT, v INT, KEY by_l (l))",
+    );
+    let session = &mut session_of(&server);
+    let insert = |table: &str, row: fn(u32) -> String| {
+        let rows: Vec<String> = (0..3_000).map(row).collect();
+        format!("INSERT INTO {table} VALUES {}", rows.join(","))
+    };
+    ask(session, &insert("l", |id| format!("({id}, {})", id % 1_000)));
+    ask(session, &insert("r", |id| format!("({id}, {}, 1)", id / 2)));
+    let outer = "SELECT l.id, COUNT(v) FROM l LEFT JOIN r ON r.l = l.id";
+    let many = lines(session, &format!("{outer} GROUP BY l.id"));
+    assert!(many[1].contains(" | r | ") && many[1].contains(" | ALL | "), "{many:?}");
+    assert!(many[1].contains("hash join"), "{many:?}");
+    let few = "SELECT l.id, v FROM l LEFT JOIN r ON r.l = l.id WHERE l.id = 7";
+    let few = lines(session, few);
+    assert!(few[1].contains(" | ref | by_l | by_l | "), "{few:?}");
+    let counts = ask(
+        session,
+        &format!(
+            "SELECT n, COUNT(*) FROM ({outer} AND v < 2 GROUP BY l.id) \
+         AS t (id, n) GROUP BY n ORDER BY n"
+        ),
+    );
+    let row = |values: [&str; 2]| values.map(|value| Some(value.to_owned())).to_vec();
+    assert_eq!(counts, [row(["0", "1500"]), row(["2", "1500"])]);
+    // Who reads `r` is told three keys, or those of a dozen rows, and looks them up.
+    let joined = "SELECT SUM(v) FROM l JOIN r ON r.l = l.id WHERE k = 5";
+    let analyzed = tree(session, &format!("EXPLAIN ANALYZE {joined}")).join("\n");
+    assert!(analyzed.contains("Table scan on r, keys of a join told: l "), "{analyzed}");
+    assert!(analyzed.contains("rows=4 loops=1) (data nodes: read 4 rows; sent 4 "), "{analyzed}");
+    assert_eq!(ask(session, joined), [vec![Some("4".to_owned())]]);
+    let dependent = "SELECT COUNT(*) FROM l WHERE k IN (5, 6, 7, 8) AND \
+                     2 = (SELECT SUM(v) FROM r WHERE r.l = l.id)";
+    let analyzed = tree(session, &format!("EXPLAIN ANALYZE {dependent}")).join("\n");
+    let at_once = analyzed.split("for all rows at once").nth(1).unwrap_or_default();
+    assert!(at_once.contains("rows=8 loops=1) (data nodes: read 16 rows; "), "{analyzed}");
+    assert_eq!(ask(session, dependent), [vec![Some("8".to_owned())]]);
+    // What the transaction has put there itself is seen too.
+    ask(session, "BEGIN");
+    ask(session, "INSERT INTO r VALUES (5000, 5, 10)");
+    assert_eq!(ask(session, joined), [vec![Some("14".to_owned())]]);
+    assert_eq!(ask(session, dependent), [vec![Some("7".to_owned())]]);
+    ask(session, "ROLLBACK");
+    assert_eq!(ask(session, joined), [vec![Some("4".to_owned())]]);
+}
+
+#[test]
 fn json_is_json() {
     let server = Server::start(&[]);
     server.sql(TABLES);

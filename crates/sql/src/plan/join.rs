@@ -243,9 +243,34 @@ impl JoinPlanner<'_> {
         right.tables(&mut of_right);
         let (inside, above): (Vec<_>, Vec<_>) =
             conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_left));
+        let rows = self.known_rows(&left, &inside);
         let input = self.plan(left, inside)?;
-        let joined = self.attach(input, &of_left, right, of_right, on, (true, None))?;
+        let (mut right, mut method) = ((right, of_right), None);
+        if let Some(rows) = rows {
+            let chosen;
+            (right, chosen) = order::method(self, right, &on, (&of_left, rows));
+            method = Some(chosen);
+        }
+        let joined = self.attach(input, &of_left, right.0, right.1, on, (true, method))?;
         Ok(filtered(joined, above))
+    }
+
+    /// About how many rows come of a tree, if somebody has counted those of its tables.
+    fn known_rows(&self, tree: &JoinTree, conditions: &[Expression]) -> Option<f64> {
+        let mut tables = BTreeSet::new();
+        tree.tables(&mut tables);
+        if tables.iter().any(|at| self.tables[*at].rows.is_none()) {
+            return None;
+        }
+        // An outer join has a row at least for each on its left side.
+        let mut first = tree;
+        while let JoinTree::Left { left, .. } = first {
+            first = left;
+        }
+        let (mut parts, mut pending) = (Vec::new(), conditions.to_vec());
+        flatten(first.clone(), &mut parts, &mut pending);
+        let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
+        Some(order::order(self, &parts, &pending).rows)
     }
 
     /// Joins a subtree to what there is already.
@@ -339,17 +364,12 @@ impl JoinPlanner<'_> {
     fn inner(&self, tree: JoinTree, conditions: Vec<Expression>) -> Result<Operator, SqlError> {
         let (mut parts, mut pending) = (Vec::new(), conditions);
         flatten(tree, &mut parts, &mut pending);
-        let with_tables = |part: JoinTree| {
-            let mut tables = BTreeSet::new();
-            part.tables(&mut tables);
-            (part, tables)
-        };
         let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
         let order = order::order(self, &parts, &pending);
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut operator: Option<Operator> = None;
-        for (next, method) in order {
+        for (next, method) in order.steps {
             let Some((part, tables)) = parts[next].take() else { continue };
             let reach: BTreeSet<usize> = done.union(&tables).copied().collect();
             let (now, later): (Vec<_>, Vec<_>) =
@@ -371,6 +391,12 @@ impl JoinPlanner<'_> {
         let operator = operator.unwrap_or(Operator::Nothing { width: self.width });
         Ok(filtered(operator, pending))
     }
+}
+
+fn with_tables(part: JoinTree) -> Part {
+    let mut tables = BTreeSet::new();
+    part.tables(&mut tables);
+    (part, tables)
 }
 
 /// Nested inner joins are one.

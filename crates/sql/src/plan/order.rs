@@ -20,6 +20,10 @@ use crate::plan::path::ROWS_UNKNOWN;
 pub(super) const LOOK: f64 = 1.0;
 /// To send a row to the SQL node and take it in there, in columns.
 pub(super) const SEND: f64 = 4.0;
+/// The same of a row that does not come in columns.
+const SEND_ROW: f64 = 40.0;
+/// Rows of a table or of what it is joined to, from which on they come in columns.
+const COLUMNS_LEAST: f64 = 1_000.0;
 /// To look a row up by key, one of a batch.
 pub(super) const LOOKUP: f64 = 80.0;
 /// To open a scan, or a range of an index for one row, in all partitions.
@@ -43,25 +47,44 @@ pub(super) enum Method {
 /// Parts of an inner join: a tree and its tables.
 pub(super) type Part = (JoinTree, BTreeSet<usize>);
 
-/// The order of the parts, each with its method.
-pub(super) fn order(
-    planner: &JoinPlanner<'_>,
-    parts: &[Part],
-    conditions: &[Expression],
-) -> Vec<(usize, Method)> {
+/// An order of parts, each with its method.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) steps: Vec<(usize, Method)>,
+    cost: f64,
+    /// About how many rows come of it.
+    pub(super) rows: f64,
+}
+
+/// The order of the parts; of none if there are none.
+pub(super) fn order(planner: &JoinPlanner<'_>, parts: &[Part], conditions: &[Expression]) -> Order {
     let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
     let nothing = BTreeSet::new();
     let search = Search { planner, parts, conditions, needs };
-    let mut best: Option<(f64, Vec<(usize, Method)>)> = None;
+    let mut best: Option<Order> = None;
     // LATERAL comes behind what it sees.
     let firsts = (0..parts.len()).filter(|at| planner.missing(&parts[*at].0, &nothing).is_empty());
     for first in firsts {
-        let (cost, order) = search.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.0));
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, order));
+        let order = search.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.cost));
+        if best.as_ref().is_none_or(|least| order.cost < least.cost) {
+            best = Some(order);
         }
     }
-    best.map(|(_, order)| order).unwrap_or_default()
+    best.unwrap_or(Order { steps: Vec::new(), cost: 0.0, rows: 1.0 })
+}
+
+/// How a part is best joined to so many rows of the tables that are done.
+pub(super) fn method(
+    planner: &JoinPlanner<'_>,
+    part: Part,
+    conditions: &[Expression],
+    (done, rows): (&BTreeSet<usize>, f64),
+) -> (Part, Method) {
+    let needs = conditions.iter().map(|c| planner.needs(c)).collect();
+    let parts = [part];
+    let method = Search { planner, parts: &parts, conditions, needs }.step(0, done, rows).method;
+    let [part] = parts;
+    (part, method)
 }
 
 struct Search<'a> {
@@ -81,8 +104,8 @@ struct Step {
 }
 
 impl Search<'_> {
-    /// The order that begins with a part, and its cost; given up when that exceeds a limit.
-    fn from(&self, first: usize, limit: f64) -> (f64, Vec<(usize, Method)>) {
+    /// The order that begins with a part; given up when its cost exceeds a limit.
+    fn from(&self, first: usize, limit: f64) -> Order {
         let mut done = BTreeSet::new();
         let start = self.step(first, &done, 1.0);
         let (mut cost, mut rows) = (start.cost, start.rows);
@@ -109,7 +132,7 @@ impl Search<'_> {
             done.extend(&self.parts[at].1);
         }
         let complete = order.len() == self.parts.len();
-        (if complete { cost } else { f64::INFINITY }, order)
+        Order { steps: order, cost: if complete { cost } else { f64::INFINITY }, rows }
     }
 
     /// Whether an equality is about a part and what is done, and nothing else.
@@ -161,10 +184,13 @@ impl Search<'_> {
         // Without anything in common every row meets every row.
         let apart = usable.iter().all(|condition| self.planner.needs(condition).is_disjoint(done));
         // Rows that have no match do not come: those who read them are told the keys.
-        let sent = if done.is_empty() || apart { passing } else { passing.min(rows.max(1.0)) };
+        let in_columns = all.max(before) >= COLUMNS_LEAST;
+        let told = !done.is_empty() && !apart && in_columns;
+        let sent = if told { passing.min(rows.max(1.0)) } else { passing };
+        let send = if in_columns { SEND } else { SEND_ROW };
         let whole = match &alone {
-            Some((AccessPath::Full, _)) | None => all * LOOK + sent * SEND + RANGE,
-            Some((_, found)) => found.max(1.0) * (LOOK + SEND) + RANGE,
+            Some((AccessPath::Full, _)) | None => all * LOOK + sent * send + RANGE,
+            Some((_, found)) => found.max(1.0) * (LOOK + send) + RANGE,
         };
         let pairs = if apart { before * passing } else { rows };
         let whole = whole + before * PROBE + pairs * JOIN;
@@ -178,7 +204,11 @@ impl Search<'_> {
             Some((AccessPath::Ranges { .. }, found)) => {
                 match alone.as_ref().is_some_and(|(_, by_itself)| *by_itself <= found) {
                     true => f64::INFINITY,
-                    false => before * (RANGE + found.max(1.0) * (LOOK + SEND)) + rows * JOIN,
+                    false => {
+                        // What the sizes of both tables say may be more.
+                        let each = found.max(rows / before).max(1.0);
+                        before * (RANGE + each * (LOOK + SEND_ROW)) + rows * JOIN
+                    }
                 }
             }
             _ => f64::INFINITY,
