@@ -13,6 +13,7 @@
 
 mod form;
 mod obstacle;
+mod prefix;
 
 use collation::CollationId;
 use model::ColumnId;
@@ -722,6 +723,9 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     fn in_list(&mut self, list: &InList) -> Option<Step> {
+        if let Some(step) = self.in_prefixes(list) {
+            return Some(step);
+        }
         if let Some(step) = self.in_constants(list) {
             return Some(step);
         }
