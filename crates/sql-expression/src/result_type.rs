@@ -136,7 +136,10 @@ pub(crate) fn display_length(sql_type: &SqlType) -> u32 {
         TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::MediumInt | TypeKind::Int => 11,
         TypeKind::BigInt => 20,
         TypeKind::Decimal => {
-            sql_type.length + u32::from(sql_type.decimals > 0) + u32::from(!sql_type.unsigned)
+            // Without digits before the point a zero stands there.
+            let zero = u32::from(sql_type.length == u32::from(sql_type.decimals));
+            let point = u32::from(sql_type.decimals > 0);
+            sql_type.length + zero + point + u32::from(!sql_type.unsigned)
         }
         TypeKind::Float => 12,
         TypeKind::Double => 23,

@@ -465,6 +465,11 @@ fn common_number(types: &[&ResultType]) -> SqlType {
             if matches!(sql_type.kind, TypeKind::Bit | TypeKind::Year) && !same {
                 sql_type = SqlType::big_int();
             }
+            if sql_type.kind == TypeKind::BigInt {
+                // A constant is a BIGINT of its own digits: others may have more.
+                let digits = types.iter().map(|one| decimal_digits(one).0).max().unwrap_or(0);
+                sql_type.length = sql_type.length.max(digits);
+            }
             sql_type.unsigned = all_unsigned;
             sql_type
         }
