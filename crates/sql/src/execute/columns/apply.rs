@@ -361,19 +361,8 @@ async fn keyed(
     if known.is_all && known.count * COLUMNS_GAIN <= patience as usize {
         return Ok(None);
     }
-    if known.is_all {
-        for (number, place) in keys.places.iter().enumerate() {
-            let Some(place) = place else { continue };
-            let mut vectors = Vec::with_capacity(known.batches.len());
-            for batch in known.batches {
-                let Ok(columns) = keys.of_left(batch) else { return Ok(None) };
-                vectors.push(columns[number].vector.clone());
-            }
-            let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
-            if let Some(set) = KeySet::new(0, &vectors) {
-                narrow(run, &keyed.plan.root, *place, set);
-            }
-        }
+    if known.is_all && !tell(run, &keyed.plan.root, &keys, known) {
+        return Ok(None);
     }
     run.add_subplans(&keyed.plan.subqueries);
     let (mut rows, mut held) = (ColumnBatch::empty(&inner), run.hold(KEPT));
@@ -417,6 +406,23 @@ async fn keyed(
         }
     };
     Ok(Some((Extra { kind, keys, table, rows, residual, _held: held }, sql_type)))
+}
+
+/// Tells the scans of an operator which keys the rows have; false if these cannot be computed.
+fn tell(run: &mut Run<'_>, operator: &Operator, keys: &Keys, known: &Known<'_>) -> bool {
+    for (number, place) in keys.places.iter().enumerate() {
+        let Some(place) = place else { continue };
+        let mut vectors = Vec::with_capacity(known.batches.len());
+        for batch in known.batches {
+            let Ok(columns) = keys.of_left(batch) else { return false };
+            vectors.push(columns[number].vector.clone());
+        }
+        let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
+        if let Some(set) = KeySet::new(0, &vectors) {
+            narrow(run, operator, *place, set);
+        }
+    }
+    true
 }
 
 /// About how many rows an operator reads that is told the values at these places: where an index
