@@ -98,6 +98,7 @@ pub fn table() -> Table {
         unique_indexes: Vec::new(),
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
         columns,
     }

@@ -114,6 +114,8 @@ pub enum Mutation {
     DropVersionsEarly,
     /// Unique index entries of an updated row's old value stay.
     KeepOldUniqueEntries,
+    /// The journal of a table has no entries of rows that were deleted.
+    JournalForgetsDeletes,
     /// Rollback to a savepoint is not passed on to backups.
     RollbackOnPrimaryOnly,
     /// An epoch is called saved before it is synced.

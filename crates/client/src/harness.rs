@@ -47,6 +47,7 @@ pub(crate) fn table(id: TableId, name: &str, columns: Vec<Column>) -> Table {
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
         columns,
     }

@@ -336,17 +336,11 @@ fn first_building(cluster: &ClusterState) -> Option<(TableId, IndexId)> {
     })
 }
 
-/// The entry of a row; nothing when an indexed column is NULL. Columns correspond by name.
-fn entry_of(
-    table: &Table,
-    index: &UniqueIndexDef,
-    hidden: &Table,
-    row: &[Value],
-) -> Option<Vec<Value>> {
-    let value = |column: &ColumnId| &row[usize::from(column.0)];
-    if index.columns.iter().any(|column| *value(column) == Value::Null) {
+/// The entry of a row; nothing when an indexed column is NULL.
+fn entry_of(table: &Table, index: &UniqueIndexDef, row: &[Value]) -> Option<Vec<Value>> {
+    let value = |column: ColumnId| &row[usize::from(column.0)];
+    if index.columns.iter().any(|column| *value(*column) == Value::Null) {
         return None;
     }
-    let of_name = |name: &str| table.columns.iter().position(|column| column.name == name);
-    hidden.columns.iter().map(|column| of_name(&column.name).map(|at| row[at].clone())).collect()
+    Some(table.entry_columns(index).map(|column| value(column).clone()).collect())
 }

@@ -246,6 +246,13 @@ pub enum SchemaChange {
         /// Whether writes are refused from now on.
         blocked: bool,
     },
+    /// Begins to keep a journal of a table, or drops the one that is kept.
+    KeepJournal {
+        /// The table.
+        table: TableId,
+        /// Whether changes are recorded from now on.
+        kept: bool,
+    },
     /// Puts a table in the place and under the name of another, whose writes are blocked and which
     /// is dropped.
     ReplaceTable {
@@ -552,6 +559,8 @@ impl ClusterState {
             for index in &table.unique_indexes {
                 assert!(self.tables.contains_key(&index.table), "unique index without table");
             }
+            let journal = table.journal.is_none_or(|journal| self.tables.contains_key(&journal));
+            assert!(journal, "journal without table");
         }
     }
 }

@@ -225,8 +225,8 @@ pub struct Table {
     pub name: String,
     /// Counts the definition's alterations from 1.
     pub version: u32,
-    /// The table this one belongs to, if it is a hidden one: a unique index of it, or the parts of
-    /// its large values.
+    /// The table this one belongs to, if it is a hidden one: a unique index of it, the parts of its
+    /// large values, or its journal.
     #[serde(alias = "unique_index_of")]
     pub hidden_behind: Option<TableId>,
     /// All columns, in order.
@@ -247,6 +247,11 @@ pub struct Table {
     pub large: Option<LargeColumns>,
     /// Writes are refused: the rows are being copied into the table that will replace this one.
     pub writes_blocked: bool,
+    /// The hidden table in which each change of a row leaves the row's primary key, as long as
+    /// somebody needs to know: its columns are those of the key. Whoever changes a row writes the
+    /// entry in the same transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<TableId>,
     /// What the SQL layer keeps about the table.
     pub description: Description,
 }
@@ -435,6 +440,23 @@ impl Table {
     ) -> Option<()> {
         let definition = &self.columns[usize::from(column.0)];
         encoder.push(definition.column_type, definition.nullable, value)
+    }
+
+    /// Whether changes of hidden tables follow from those of rows, which the coordinator makes of
+    /// the rows before and after.
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        !self.unique_indexes.is_empty() || self.journal.is_some()
+    }
+
+    /// The columns of an entry of a unique index, in their order: those that are indexed, then
+    /// those of the primary key that are not among them.
+    pub fn entry_columns<'a>(
+        &'a self,
+        index: &'a UniqueIndexDef,
+    ) -> impl Iterator<Item = ColumnId> + 'a {
+        let rest = self.primary_key.iter().filter(|column| !index.columns.contains(column));
+        index.columns.iter().chain(rest).copied()
     }
 
     /// The ordered index with this identity.

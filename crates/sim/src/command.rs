@@ -48,22 +48,23 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 17] = [
+const MUTATIONS: [(Mutation, u64); 18] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 126),
+    (Mutation::TakeoverForgetsCommits, 5),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
-    (Mutation::CopyIgnoresLocks, 11),
+    (Mutation::CopyIgnoresLocks, 2),
     (Mutation::ServeWithoutLease, 11),
     (Mutation::RemoveBeforeLeaseEnds, 38),
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
+    (Mutation::JournalForgetsDeletes, 5),
     (Mutation::RollbackOnPrimaryOnly, 1),
-    (Mutation::SavedBeforeSync, 3),
+    (Mutation::SavedBeforeSync, 6),
     (Mutation::VotesNotSynced, 1),
     (Mutation::NoFence, 1),
-    (Mutation::RestartTakesNewest, 2),
+    (Mutation::RestartTakesNewest, 6),
     (Mutation::CheckpointsForgetDeletes, 4),
     (Mutation::LookupsReadNewest, 1),
 ];

@@ -46,6 +46,7 @@ impl Scenario {
             ring: 7,
             idle: Duration::ZERO,
             pause_max: Duration::from_millis(3),
+            copies: false,
             kinds,
         };
         let lab = Lab::new();

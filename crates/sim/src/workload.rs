@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod bank;
+mod copies;
 pub mod counters;
 mod doubt;
 pub mod inspect;
@@ -31,6 +32,13 @@ use crate::world::{ApplicationFactory, ApplicationPlace};
 /// Sessions of each client node that work.
 const SESSIONS_MAX: u64 = 5;
 
+/// Share of the runs in which tables are copied. It is drawn apart, so that the others are what
+/// they would be without.
+const COPIES_PERCENT: u64 = 50;
+/// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
+/// mutations.
+const COPIES_DRAW: u64 = 0x9CE;
+
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
 
@@ -49,6 +57,8 @@ pub struct Load {
     pub pause_max: Duration,
     /// How long a session sometimes stands idle with rows locked; zero for never.
     pub idle: Duration,
+    /// A session of the first client node copies tables that others write to.
+    pub copies: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -69,6 +79,7 @@ impl Load {
             accounts: *prng.pick(&[3, 10, 40]),
             ring: prng.between(5, 12),
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
+            copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -89,7 +100,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let from = position * 3;
         let drawn = (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]);
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
-        drawn.chain(["watch", "inspect"]).collect()
+        let copies = (load.copies && place.node == load.first_client).then_some("copies");
+        drawn.chain(["watch", "inspect"]).chain(copies).collect()
     } else {
         load.kinds.clone()
     };
@@ -118,6 +130,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
     while lab.works() {
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
+            "copies" => copies::round(&session, &lab).await,
             "counters" => counters::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,

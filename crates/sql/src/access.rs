@@ -304,6 +304,7 @@ mod tests {
             unique_indexes: vec![index.clone()],
             large: None,
             writes_blocked: false,
+            journal: None,
             description: Default::default(),
         };
         // c, b, then d and a in the order of the primary key.

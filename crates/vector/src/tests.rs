@@ -48,6 +48,7 @@ pub(crate) fn table_of(columns: Vec<Column>) -> Table {
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Description::default(),
     }
 }

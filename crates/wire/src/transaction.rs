@@ -233,7 +233,7 @@ pub struct StagedWrite {
     pub fresh: bool,
 }
 
-/// The row before and after an operation: what unique indexes are maintained from.
+/// The row before and after an operation: what unique indexes and journals are maintained from.
 #[derive(Clone, Debug, Codec)]
 pub struct UniqueImages {
     /// Before, if it existed.
@@ -251,7 +251,7 @@ pub struct PreparedOperation {
     pub number: OperationNumber,
     /// How it went; a refused one has left no effect on any replica.
     pub result: Result<OperationOutcome, Refusal>,
-    /// For changes of tables that have unique indexes.
+    /// For changes of tables that have unique indexes or a journal.
     pub images: Option<Box<UniqueImages>>,
     /// The operation itself, given back with a refusal as `StaleRoute`, to be sent elsewhere.
     pub returned: Option<Box<Operation>>,

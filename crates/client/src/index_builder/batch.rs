@@ -136,14 +136,14 @@ impl IndexBuilder {
     /// The entries of the locked rows. Rows that are gone need none.
     fn locked(&self, ctx: &Ctx<'_>, answers: Answers) -> Next {
         let job = self.job.as_ref().expect("a job that goes on");
-        let Some((table, index, hidden)) = find(ctx.cluster(), job.table, job.index) else {
+        let Some((table, index, _)) = find(ctx.cluster(), job.table, job.index) else {
             return Next::Again;
         };
         let mut entries = Vec::with_capacity(answers.len());
         for answer in answers {
             match answer {
                 Ok(OperationAnswer::Row(row)) => {
-                    entries.extend(entry_of(table, index, hidden, &row));
+                    entries.extend(entry_of(table, index, &row));
                 }
                 Err(refusal) if refusal.code == ErrorCode::RowNotFound => {}
                 Ok(OperationAnswer::Written { .. }) | Err(_) => return Next::Again,

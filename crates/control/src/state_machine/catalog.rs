@@ -1,14 +1,15 @@
 //! Alterations of the catalog: checks a definition against every limit, then publishes it.
 //!
 //! # Owns
-//! The effect of each `SchemaChange`; the definitions of the hidden tables behind unique indexes
-//! and large values.
+//! The effect of each `SchemaChange`; the definitions of the hidden tables behind unique indexes,
+//! large values and journals.
 //! # Guarantees
 //! A refused change leaves the state as it was. A published definition can be used without further
 //! checks: names resolve, keys and rows fit their limits.
 //! # Not here
 //! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
 
+mod journal;
 mod large;
 mod modify;
 mod names;
@@ -48,6 +49,7 @@ pub(super) fn change(
         }
         SchemaChange::ModifyColumns { .. } => modify::modify_columns(state, change),
         SchemaChange::BlockWrites { table, blocked } => block_writes(state, *table, *blocked),
+        SchemaChange::KeepJournal { table, kept } => journal::keep(state, *table, *kept),
         SchemaChange::DropTable { table } => drop_table(state, *table),
         SchemaChange::RenameTables { names } => names::rename_tables(state, names),
         SchemaChange::ReplaceTable { old, new } => names::replace_table(state, *old, *new),
@@ -122,16 +124,7 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
     if !distribution_key.iter().all(|c| primary_key.contains(c)) {
         return Err(ErrorCode::BadDefinition);
     }
-    check_index_count(ordered_indexes.len() + unique_indexes.len())?;
-    let mut names: Vec<&str> = Vec::new();
-    for (name, key) in ordered_indexes.iter().chain(unique_indexes) {
-        check_name(name)?;
-        check_key(columns, key, true)?;
-        if names.contains(&name.as_str()) {
-            return Err(ErrorCode::TableExists);
-        }
-        names.push(name);
-    }
+    check_indexes(columns, ordered_indexes, unique_indexes)?;
     check_table_count(state, 1 + unique_indexes.len() + usize::from(large.is_some()))?;
     check_description(description)?;
     let partition_count = partition_count_of(state, *partition_count)?;
@@ -150,6 +143,7 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         unique_indexes: Vec::new(),
         large: None,
         writes_blocked: false,
+        journal: None,
         description: description.clone(),
     };
     if let Some(form) = large {
@@ -253,6 +247,9 @@ fn remove(state: &mut ClusterState, table: &Table) {
     }
     if let Some(large) = &table.large {
         state.tables.remove(&large.parts);
+    }
+    if let Some(journal) = table.journal {
+        state.tables.remove(&journal);
     }
     state.tables.remove(&table.id);
 }
@@ -391,6 +388,7 @@ fn hidden_table(
         unique_indexes: Vec::new(),
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Arc::from([]),
     }
 }
@@ -422,6 +420,25 @@ fn check_table_count(state: &ClusterState, added: usize) -> Result<(), ErrorCode
 
 fn check_index_count(count: usize) -> Result<(), ErrorCode> {
     if count <= INDEXES_MAX { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+}
+
+/// Checks the indexes that a table is made with.
+fn check_indexes(
+    columns: &[Column],
+    ordered: &[(String, Vec<u16>)],
+    unique: &[(String, Vec<u16>)],
+) -> Result<(), ErrorCode> {
+    check_index_count(ordered.len() + unique.len())?;
+    let mut names: Vec<&str> = Vec::new();
+    for (name, key) in ordered.iter().chain(unique) {
+        check_name(name)?;
+        check_key(columns, key, true)?;
+        if names.contains(&name.as_str()) {
+            return Err(ErrorCode::TableExists);
+        }
+        names.push(name);
+    }
+    Ok(())
 }
 
 fn check_new_index(table: &Table, name: &str, key: &[u16]) -> Result<Vec<ColumnId>, ErrorCode> {

@@ -202,7 +202,7 @@ impl Coordinator {
             } else {
                 state.base = Some(prepared.result);
                 if let Some(images) = prepared.images {
-                    self.maintain_unique(ctx, id, client, &images);
+                    self.maintain_hidden(ctx, id, client, &images);
                 }
             }
             self.undo_if_failed(ctx, id, client);

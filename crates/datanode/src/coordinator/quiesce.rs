@@ -169,7 +169,7 @@ fn has_leg_in(ctx: &Ctx<'_>, record: &Record, group: u16) -> bool {
     record.legs.iter().any(|leg| leg.slots.iter().any(in_group))
 }
 
-/// Whether the request itself needs a leg in the group, or may need one for a unique index.
+/// Whether the request itself needs a leg in the group, or may need one for a hidden table.
 fn begins_in(ctx: &Ctx<'_>, request: &ClientRequest, group: u16) -> bool {
     let cluster = ctx.cluster();
     let in_group = |partition: PartitionId| {
@@ -178,8 +178,8 @@ fn begins_in(ctx: &Ctx<'_>, request: &ClientRequest, group: u16) -> bool {
     match request {
         ClientRequest::Execute { operations, .. } => operations.iter().any(|operation| {
             let table = cluster.tables.get(&operation.partition.table);
-            let indexed = table.is_some_and(|table| !table.unique_indexes.is_empty());
-            in_group(operation.partition) || (indexed && operation.kind.is_write())
+            let followed = table.is_some_and(|table| table.is_followed());
+            in_group(operation.partition) || (followed && operation.kind.is_write())
         }),
         ClientRequest::Scan { scan, .. } => in_group(scan.partition),
         _ => false,

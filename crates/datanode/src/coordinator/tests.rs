@@ -1,6 +1,7 @@
 //! The coordinator alone, with participants played by hand: what it sends, in which order, and
 //! what it makes of answers and deaths.
 
+mod journal;
 mod quiesce;
 
 use std::sync::Arc;
@@ -56,6 +57,7 @@ fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> 
         unique_indexes: unique,
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
         columns,
     })
@@ -417,6 +419,25 @@ fn unique_index_entries_follow_the_row_and_a_violation_undoes_it() {
     assert_eq!(*state, TransactionState::Open);
     let refusal = results[0].result.as_ref().expect_err("violated");
     assert_eq!((refusal.code, refusal.detail.as_str()), (ErrorCode::UniqueViolation, "d.t.u"));
+}
+
+#[test]
+fn a_column_that_was_renamed_is_indexed_as_before() {
+    let mut w = World::new();
+    w.change(|cluster| {
+        let mut base = (*cluster.tables[&TableId(1)]).clone();
+        base.columns[1].name = "renamed".into();
+        cluster.tables.insert(base.id, Arc::new(base));
+    });
+    w.execute(&[1], false);
+    let images = UniqueImages { before: None, after: Some(row(1, 40)) };
+    let sent = w.prepared_with(2, 0, vec![done(1 << 8, Some(images))]);
+    let Message::Participant(ParticipantMessage::Prepare { operations, .. }) = &sent[0].1 else {
+        panic!("expected the index change, not {:?}", names(&sent));
+    };
+    // The hidden table has the columns the other way round.
+    let OperationKind::Insert { row: entry } = &operations[0].kind else { panic!("an entry") };
+    assert_eq!(*entry, row(40, 1));
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! Keeps unique indexes consistent: each change of a base row becomes changes of the hidden
-//! tables, in the same transaction.
+//! Keeps the hidden tables of unique indexes and journals: each change of a base row becomes
+//! changes of theirs, in the same transaction.
 //!
-//! An entry's row holds the indexed columns (its primary key) and the base row's primary key.
-//! Rows with NULL in an indexed column have no entry.
+//! The entry of an index holds the indexed columns (its primary key) and the base row's primary
+//! key. Rows with NULL in an indexed column have no entry. The entry of a journal holds the primary
+//! key alone; it is written whether it is there or not.
 
 use std::collections::BTreeSet;
 
 use actor::{Ctx, Mutation, probe};
 use model::{
-    ClusterState, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row, Table,
-    TableId, TransactionId, UniqueIndexDef, Value,
+    ClusterState, ColumnId, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row,
+    Table, TableId, TransactionId, UniqueIndexDef, Value,
 };
 use wire::{LegId, Operation, OperationKind, PreparedOperation, UniqueImages};
 
@@ -18,8 +19,8 @@ use super::execute::{ROUTES_MAX, send_index_change};
 use super::state::{IndexChange, Record, number};
 
 impl Coordinator {
-    /// Sends the index changes that follow from a change of a base row.
-    pub(super) fn maintain_unique(
+    /// Sends the changes of hidden tables that follow from a change of a base row.
+    pub(super) fn maintain_hidden(
         &mut self,
         ctx: &mut Ctx<'_>,
         id: TransactionId,
@@ -37,6 +38,9 @@ impl Coordinator {
             let Some(hidden) = cluster.tables.get(&index.table) else { continue };
             changes.extend(index_changes(ctx, table, index, hidden, images));
         }
+        if let Some(journal) = table.journal.and_then(|journal| cluster.tables.get(&journal)) {
+            changes.extend(journal_entries(ctx, table, journal, images));
+        }
         for (nth, (change, mut operation)) in changes.into_iter().enumerate() {
             operation.number = number::of_index(client, nth as u32 + 1);
             let name = change.index_name.clone();
@@ -47,15 +51,18 @@ impl Coordinator {
         }
     }
 
-    /// Aborts undecided transactions that have changed a table before it got a unique index: their
-    /// changes have no entries, and the build may have passed their rows. Likewise those that have
-    /// changed a table whose writes are blocked: whoever copies its rows must not miss theirs.
+    /// Aborts undecided transactions that have changed a table before it got a unique index or a
+    /// journal: their changes have no entries, and whoever builds or copies may have passed their
+    /// rows. Likewise those that have changed a table whose writes are blocked: whoever copies its
+    /// rows must not miss theirs.
     pub(super) fn indexes_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         let new_index = |table: &Table| {
             let old = before.tables.get(&table.id);
             old.is_some_and(|old| {
                 let new = |index: &UniqueIndexDef| old.unique_index(index.id).is_none();
-                table.writes_blocked && !old.writes_blocked || table.unique_indexes.iter().any(new)
+                table.writes_blocked && !old.writes_blocked
+                    || table.journal.is_some() && table.journal != old.journal
+                    || table.unique_indexes.iter().any(new)
             })
         };
         let cluster = ctx.cluster().clone();
@@ -111,7 +118,7 @@ impl Coordinator {
                     self.abort_with(ctx, id, refusal, None);
                 }
             }
-            // The index was dropped in the meantime: nothing to maintain.
+            // The index was dropped in the meantime, or the journal has ended: nothing to maintain.
             ErrorCode::UnknownTable => {
                 probe!(ctx, "coordinator: index dropped under a writer");
             }
@@ -136,7 +143,7 @@ fn index_changes(
         return changes;
     }
     let mut push = |row: &Row, insert: bool| {
-        let entry = entry_row(table, hidden, row);
+        let entry = entry_row(table, table.entry_columns(index), hidden, row);
         let key = hidden.key_of_row(&hidden.primary_key, &entry.0);
         let partition = PartitionId { table: hidden.id, index: hidden.partition_of_row(&entry.0) };
         let kind = if insert {
@@ -165,16 +172,46 @@ fn index_changes(
     changes
 }
 
-/// The hidden table's row for a base row: its columns are found by name.
-fn entry_row(table: &Table, hidden: &Table, row: &Row) -> Row {
-    let values: Vec<Value> = hidden
-        .columns
-        .iter()
-        .map(|column| {
-            let at = table.columns.iter().position(|c| c.name == column.name);
-            let at = at.expect("an index column is a column of its table");
-            table.value(&row.0, model::ColumnId(at as u16)).to_value()
-        })
-        .collect();
-    hidden.layout().encode_values(&values).expect("index columns hold what base columns hold")
+/// The entries of the journal of a table that a change of a row leaves: one, or two when the change
+/// has made another row of it.
+fn journal_entries(
+    ctx: &mut Ctx<'_>,
+    table: &Table,
+    journal: &Table,
+    images: &UniqueImages,
+) -> Vec<(IndexChange, Operation)> {
+    if images.after.is_none() && ctx.mutated(Mutation::JournalForgetsDeletes) {
+        return Vec::new();
+    }
+    let key_of = |row: &Row| table.key_of_row(&table.primary_key, &row.0);
+    let before = images.before.as_ref();
+    let after = images.after.as_ref().filter(|after| {
+        before.is_none_or(|before| before.0 != after.0 && key_of(before) != key_of(after))
+    });
+    probe!(ctx, "coordinator: change recorded in a journal");
+    let entry = |row: &Row| {
+        let entry = entry_row(table, table.primary_key.iter().copied(), journal, row);
+        let index = journal.partition_of_row(&entry.0);
+        let operation = Operation {
+            number: OperationNumber(0),
+            partition: PartitionId { table: journal.id, index },
+            table_version: journal.version,
+            kind: OperationKind::Upsert { row: entry },
+        };
+        let index_name = format!("journal of {}", table.name);
+        let change = IndexChange { leg: LegId(0), may_be_missing: false, index_name, sent: 0 };
+        (change, operation)
+    };
+    before.into_iter().chain(after).map(entry).collect()
+}
+
+/// The hidden table's row for a base row: the values of these columns.
+fn entry_row(
+    table: &Table,
+    columns: impl Iterator<Item = ColumnId>,
+    hidden: &Table,
+    row: &Row,
+) -> Row {
+    let values: Vec<Value> = columns.map(|column| table.value(&row.0, column).to_value()).collect();
+    hidden.layout().encode_values(&values).expect("hidden columns hold what base columns hold")
 }

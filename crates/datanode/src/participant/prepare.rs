@@ -306,8 +306,8 @@ impl Participant {
                 (key, None)
             }
         };
-        let image = row.filter(|_| !table.unique_indexes.is_empty()).map(|row| Row(row.into()));
-        let indexed = !table.unique_indexes.is_empty();
+        let followed = table.is_followed();
+        let image = row.filter(|_| followed).map(|row| Row(row.into()));
         let (existed, before) = (row.is_some(), row.map_or(0, <[u8]>::len));
         let size = after.as_ref().map_or(0, |row| row.0.len());
         if size > before && !self.has_room(ctx, size as u64) {
@@ -316,7 +316,7 @@ impl Participant {
             return Err(Refusal::new(ErrorCode::MemoryFull, ctx.me().to_string()));
         }
         let images =
-            indexed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
+            followed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
         let write = self.stage(handle, number, (partition, place), (key, hash), after);
         Ok(Executed::Written { existed, write, images })
     }

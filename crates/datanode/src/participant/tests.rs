@@ -76,6 +76,7 @@ fn table() -> Table {
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
         columns,
     }

@@ -243,6 +243,7 @@ fn of_layouts(columns: &[Column], layouts: &[&[Column]]) -> Table {
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
     }
 }

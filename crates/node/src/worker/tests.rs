@@ -266,6 +266,7 @@ fn table() -> model::Table {
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
     }
 }

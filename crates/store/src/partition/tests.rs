@@ -46,6 +46,7 @@ fn table() -> Table {
         unique_indexes: Vec::new(),
         large: None,
         writes_blocked: false,
+        journal: None,
         description: Default::default(),
     }
 }

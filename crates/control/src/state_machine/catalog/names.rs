@@ -75,7 +75,7 @@ pub(super) fn replace_table(
 ) -> Result<TableId, ErrorCode> {
     let goes = base_table(state, old)?;
     let mut stays = base_table(state, new)?;
-    if old == new {
+    if old == new || stays.journal.is_some() {
         return Err(ErrorCode::BadDefinition);
     }
     if !goes.writes_blocked {
@@ -98,6 +98,8 @@ pub(super) fn truncate_table(state: &mut ClusterState, id: TableId) -> Result<Ta
     // Versions go on: whoever compares the two sees a change.
     new.version += 1;
     new.writes_blocked = false;
+    // Whoever keeps it works on rows that are gone.
+    new.journal = None;
     for index in &mut new.ordered_indexes {
         index.id = IndexId(take_id(state));
     }

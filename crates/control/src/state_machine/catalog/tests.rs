@@ -579,3 +579,67 @@ fn large_columns_are_not_dropped_and_keep_their_room() {
     }
     assert!(modify(1, Column::hole(ColumnId(1))).is_ok());
 }
+
+#[test]
+fn a_journal_has_the_primary_key_and_lies_where_the_rows_lie() {
+    let mut catalog = Catalog::new();
+    let columns = vec![
+        column("a", ColumnType::Int(8), false),
+        column("b", ColumnType::Int(4), false),
+        column("c", ColumnType::Int(2), false),
+    ];
+    let drafted = Draft {
+        columns,
+        primary_key: vec![2, 0],
+        distribution_key: vec![0],
+        partition_count: 7,
+        ordered: vec![],
+        unique: vec![],
+        ..draft()
+    };
+    let id = catalog.create(drafted).unwrap();
+    let keep = |kept| SchemaChange::KeepJournal { table: id, kept };
+    assert_eq!(catalog.run(keep(false)), Ok(id), "there is none");
+    assert_eq!(catalog.table(id).version, 1);
+    catalog.run(keep(true)).unwrap();
+    assert_eq!(catalog.run(keep(true)), Err(ErrorCode::SchemaChanged), "somebody keeps one");
+    let base = catalog.table(id).clone();
+    let journal = catalog.table(base.journal.unwrap()).clone();
+    assert_eq!((base.version, journal.hidden_behind), (2, Some(id)));
+    let names: Vec<&str> = journal.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["c", "a"]);
+    assert_eq!(journal.primary_key, [ColumnId(0), ColumnId(1)]);
+    for number in 0..50 {
+        let [a, c] = [Value::Int(number), Value::Int(number % 3)];
+        let row = base.layout().encode_values(&[a.clone(), Value::Int(1), c.clone()]).unwrap();
+        let entry = journal.layout().encode_values(&[c, a]).unwrap();
+        assert_eq!(base.partition_of_row(&row.0), journal.partition_of_row(&entry.0));
+    }
+    catalog.run(keep(false)).unwrap();
+    assert_eq!((catalog.table(id).journal, catalog.table(id).version), (None, 3));
+    assert_eq!(catalog.log.state.tables.len(), 1);
+}
+
+#[test]
+fn a_journal_goes_with_its_table() {
+    let mut catalog = Catalog::new();
+    let drafted = || Draft { ordered: vec![], unique: vec![], ..draft() };
+    let old = catalog.create(Draft { name: "t", ..drafted() }).unwrap();
+    let new = catalog.create(Draft { name: "copy", ..drafted() }).unwrap();
+    let keep = |table| SchemaChange::KeepJournal { table, kept: true };
+    catalog.run(keep(old)).unwrap();
+    catalog.run(SchemaChange::BlockWrites { table: old, blocked: true }).unwrap();
+    let replace = SchemaChange::ReplaceTable { old, new };
+    catalog.run(keep(new)).unwrap();
+    assert_eq!(catalog.run(replace.clone()), Err(ErrorCode::BadDefinition), "it is copied itself");
+    catalog.run(SchemaChange::KeepJournal { table: new, kept: false }).unwrap();
+    catalog.run(replace).unwrap();
+    assert_eq!(catalog.log.state.tables.keys().copied().collect::<Vec<_>>(), [new]);
+    catalog.run(keep(new)).unwrap();
+    let fresh = catalog.run(SchemaChange::TruncateTable { table: new }).unwrap();
+    assert_eq!(catalog.table(fresh).journal, None);
+    assert_eq!(catalog.log.state.tables.len(), 1);
+    catalog.run(keep(fresh)).unwrap();
+    catalog.run(SchemaChange::DropTable { table: fresh }).unwrap();
+    assert!(catalog.log.state.tables.is_empty());
+}
