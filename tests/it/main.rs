@@ -16,6 +16,7 @@ mod large;
 mod load;
 mod logic;
 mod memory;
+mod online;
 mod processes;
 mod pushdown;
 mod scripts;

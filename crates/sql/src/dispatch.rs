@@ -41,6 +41,9 @@ pub(crate) async fn run(
     let statement = prepared.statement();
     begin(session, statement);
     session.renew_temporaries().await;
+    if session.shared.abandoned.is_due(session.kernel.now()) {
+        Box::pin(session.sweep_copies()).await;
+    }
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;
     let mut caught_up = false;

@@ -44,6 +44,7 @@ impl Shared {
             statistics: Default::default(),
             pace: Pace::new(options.clock),
             leftovers: Default::default(),
+            abandoned: Default::default(),
             met_older: Default::default(),
             measures: Default::default(),
         }

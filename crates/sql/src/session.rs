@@ -21,6 +21,7 @@ use stdx::{Instant, Prng};
 use wire::Inspection;
 
 use crate::catalog::Definitions;
+use crate::ddl::Abandoned;
 use crate::directory::Directory;
 use crate::kernel::Kernel;
 use crate::measures::Measures;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) pace: Pace,
     /// Temporary tables that nobody may own any more.
     pub(crate) leftovers: Leftovers,
+    /// Journals of copies whose processes may be gone.
+    pub(crate) abandoned: Abandoned,
     /// What statements took, and how they failed.
     pub(crate) measures: RefCell<Measures>,
 }

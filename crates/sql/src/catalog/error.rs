@@ -185,6 +185,10 @@ errors! {
         "A PRIMARY KEY must include all columns in the table's partitioning function (prefixed \
          columns are not considered).";
     no_partitions() = 1504, "HY000", "Number of partitions = 0 is not an allowed value";
+    last_partition() =
+        1508, "HY000", "Cannot remove all partitions, use DROP TABLE instead";
+    no_partition_added() = 1514, "HY000", "At least one partition must be added";
+    no_partition_coalesced() = 1515, "HY000", "At least one partition must be coalesced";
     unknown_partition_column() =
         1488, "HY000", "Field in list of fields for partition function not found in table";
     comment_too_long(what: &str, name: &str, most: usize) =
@@ -212,6 +216,9 @@ errors! {
     algorithm_unsupported(algorithm: &str, instead: &str) =
         1845, "0A000",
         "{algorithm} is not supported for this operation. Try {instead}.";
+    lock_unsupported(lock: &str, reason: &str, instead: &str) =
+        1846, "0A000",
+        "{lock} is not supported. Reason: {reason}. Try {instead}.";
     unsupported_on_generated(what: &str) =
         3106, "HY000", "'{what}' is not supported for generated columns.";
     generated_not_prior() =

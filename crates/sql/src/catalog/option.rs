@@ -191,16 +191,18 @@ pub(crate) fn partitioning(declared: &ast::Partitioning) -> Result<PartitionByKe
         return Err(error::unsupported("SUBPARTITION"));
     }
     let listed = (!declared.partitions.is_empty()).then_some(declared.partitions.len() as u64);
-    let count = match declared.count.or(listed) {
-        None => None,
-        Some(0) => return Err(error::no_partitions()),
-        Some(count) => match u16::try_from(count) {
-            Ok(count) if count <= BUCKET_COUNT => Some(count),
-            _ => return Err(error::too_many_partitions()),
-        },
-    };
+    let count = declared.count.or(listed).map(partition_count).transpose()?;
     let columns = columns.iter().map(|column| column.as_str().to_owned()).collect();
     Ok(PartitionByKey { columns, count, linear })
+}
+
+/// A number of partitions that a table may have.
+pub(crate) fn partition_count(count: u64) -> Result<u16, SqlError> {
+    match u16::try_from(count) {
+        Ok(0) => Err(error::no_partitions()),
+        Ok(count) if count <= BUCKET_COUNT => Ok(count),
+        _ => Err(error::too_many_partitions()),
+    }
 }
 
 /// The columns of PARTITION BY KEY are columns of the primary key.

@@ -132,13 +132,13 @@ async fn carry_out(
     name: &TableName,
     altered: Altered,
 ) -> Result<Outcome, SqlError> {
-    let plan = match altered.must_rebuild {
+    let plan = match altered.must_rebuild || alter.algorithm == Some(AlterAlgorithm::Copy) {
         true => None,
         false => change::plan(&altered),
     };
     let Some(plan) = plan else {
-        check_copying_allowed(alter)?;
-        return rebuild::run(session, name, &altered).await;
+        check_copying_allowed(alter, rebuild::is_online(session, name, &altered))?;
+        return rebuild::run(session, name, &altered, alter.lock).await;
     };
     if alter.algorithm == Some(AlterAlgorithm::Instant) && plan.builds_indexes() {
         let (instant, inplace) = ("ALGORITHM=INSTANT", "ALGORITHM=INPLACE");
@@ -147,8 +147,8 @@ async fn carry_out(
     change::run(session, name, &altered, plan).await
 }
 
-/// Copying keeps writers out: a statement may refuse that.
-fn check_copying_allowed(alter: &AlterTable) -> Result<(), SqlError> {
+/// Copying may keep writers out: a statement may refuse that.
+fn check_copying_allowed(alter: &AlterTable, online: bool) -> Result<(), SqlError> {
     match (alter.algorithm, alter.lock) {
         (Some(AlterAlgorithm::Instant), _) => {
             Err(error::algorithm_unsupported("ALGORITHM=INSTANT", "ALGORITHM=COPY"))
@@ -156,7 +156,10 @@ fn check_copying_allowed(alter: &AlterTable) -> Result<(), SqlError> {
         (Some(AlterAlgorithm::Inplace), _) => {
             Err(error::algorithm_unsupported("ALGORITHM=INPLACE", "ALGORITHM=COPY"))
         }
-        (_, Some(AlterLock::None)) => Err(error::algorithm_unsupported("LOCK=NONE", "LOCK=SHARED")),
+        (_, Some(AlterLock::None)) if !online => {
+            let reason = "COPY algorithm requires a lock";
+            Err(error::lock_unsupported("LOCK=NONE", reason, "LOCK=SHARED"))
+        }
         _ => Ok(()),
     }
 }
@@ -265,11 +268,48 @@ impl Alteration<'_> {
                 self.draft.options.partitioning = partitioning;
                 Ok(())
             }
+            AlterAction::AddPartitionCount(added) => {
+                let count = self.partition_count()?.checked_add(*added);
+                self.repartition(count, (*added == 0).then(error::no_partition_added))
+            }
+            AlterAction::CoalescePartitions(gone) => {
+                let count = self.partition_count()?.checked_sub(*gone).filter(|left| *left > 0);
+                let refusal = match (*gone, count) {
+                    (0, _) => Some(error::no_partition_coalesced()),
+                    (_, None) => Some(error::last_partition()),
+                    _ => None,
+                };
+                self.repartition(count, refusal)
+            }
             AlterAction::MaintainPartitions { .. } => Ok(()),
             AlterAction::Tablespace { .. } => Err(error::unsupported("TABLESPACE")),
             AlterAction::SecondaryLoad(_) => Err(error::unsupported("SECONDARY_LOAD")),
             _ => Err(error::unsupported("ALTER TABLE of single partitions")),
         }
+    }
+
+    /// Partitions of the table, which has to be one that says how it is partitioned.
+    fn partition_count(&self) -> Result<u64, SqlError> {
+        let Some(partitioning) = &self.draft.options.partitioning else {
+            return Err(SqlError::of::<1505>(&[]));
+        };
+        Ok(partitioning.count.unwrap_or(self.old.table.partition_count).into())
+    }
+
+    /// Gives the table another number of partitions.
+    fn repartition(
+        &mut self,
+        count: Option<u64>,
+        refusal: Option<SqlError>,
+    ) -> Result<(), SqlError> {
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let count = option::partition_count(count.unwrap_or(u64::MAX))?;
+        let partitioning = self.draft.options.partitioning.get_or_insert_default();
+        partitioning.count = Some(count);
+        self.must_rebuild = true;
+        Ok(())
     }
 
     fn position(&self, name: &str) -> Result<usize, SqlError> {

@@ -139,7 +139,7 @@ pub(super) fn plan(altered: &Altered) -> Option<Plan> {
 }
 
 /// Whether the key that identifies rows stays as it is.
-fn same_primary_key(altered: &Altered) -> bool {
+pub(super) fn same_primary_key(altered: &Altered) -> bool {
     let Altered { old, new, origins, .. } = altered;
     let of_old = old.primary_key();
     let of_new = new.keys.first().filter(|key| key.kind == KeyKind::Primary);

@@ -43,6 +43,11 @@ impl Linked {
         self.expected.is_empty() && self.described.is_empty()
     }
 
+    /// Whether foreign keys join the table with others.
+    pub(super) fn joins_others(&self) -> bool {
+        !self.described.is_empty() || self.expected.len() > 1
+    }
+
     /// Has a name stand for what it stands for now.
     pub(super) fn expect(&mut self, session: &Session, full_name: &str) {
         let cluster = session.kernel.cluster();

@@ -1,39 +1,45 @@
 //! Altering a table by copying its rows to another one that takes its place.
 //!
-//! Writers are kept out meanwhile, readers are not. The new table is hidden under a name made of
-//! the old one's identity, filled in short transactions, and then put in its place by one command.
-//! Where nodes have disks, the rows are on them before: a restart of the whole cluster must not
-//! find the new table without them.
+//! The new table is hidden under a name made of the old one's identity, filled in short
+//! transactions, and then put in its place by one command. Where nodes have disks, the rows are on
+//! them before: a restart of the whole cluster must not find the new table without them. Readers go
+//! on meanwhile; so do writers where the copy can be made up to what they change (`online`), and
+//! are kept out otherwise.
 //!
 //! # Owns
-//! The copy, and the claim: a row in a kernel table of ours, locked as long as the copy goes on.
+//! Which of the two it is, the copy that keeps writers out, and the claim: a row in a kernel table
+//! of ours, locked as long as the copy goes on.
 //! # Guarantees
 //! A copy that fails leaves the old table as it was. One whose process died holds no claim any
-//! more: who next wants to write undoes what it left.
+//! more: who next wants to write, or finds its journal (`leftovers`), undoes what it left.
 //! # Not here
-//! Making rows fit (`execute::row`).
+//! What rows become (`rows`), making values fit (`execute::row`).
+
+mod drain;
+pub(super) mod leftovers;
+mod online;
+mod rows;
 
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{ErrorCode, SchemaChange, TableId, Value};
-use sql_expression::{SqlError, SqlMode};
-use sqltype::{Datum, SqlType, TypeKind};
+use model::{ErrorCode, SchemaChange, TableId};
+use sql_expression::SqlError;
+use sql_parser::ast::AlterLock;
 use stdx::Duration;
 use wire::{Projection, WaitPolicy};
 
+use self::rows::{Copy, Made};
 use super::alter::Altered;
-use super::change::is_value_kept;
 use super::{change, foreign_key, refused};
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::{TableName, copy_name};
-use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, kernel_form, same_name};
+use crate::catalog::{TableDefinition, kernel_form};
 use crate::claim::Claims;
 use crate::error::of_refusal;
 use crate::execute::reference::batch::Batch;
-use crate::execute::row::{RowMaker, implicit_default};
+use crate::execute::row::RowMaker;
 use crate::execute::run::Run;
-use crate::execute::scan::datum_of;
 use crate::kernel::{Failure, Kernel};
 use crate::large::size_of;
 use crate::plan::Planner;
@@ -52,31 +58,43 @@ const ATTEMPTS_MAX: u32 = 20;
 /// The pause before a batch is tried again, and between two looks at a table that is being copied.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Rebuilds a table as altered.
+/// Whether writers may go on while the table is rebuilt as altered.
+pub(super) fn is_online(session: &Session, name: &TableName, altered: &Altered) -> bool {
+    online::is_possible(session, name, altered)
+}
+
+/// Rebuilds a table as altered. With a `lock` of SHARED or EXCLUSIVE writers are kept out.
 pub(super) async fn run(
     session: &mut Session,
     name: &TableName,
     altered: &Altered,
+    lock: Option<AlterLock>,
 ) -> Result<Outcome, SqlError> {
     let old = altered.old.table.id;
     // Others who alter the table hold what MySQL calls a metadata lock.
     let patience = Duration::from_secs(session.variables.lock_wait_timeout);
     session.kernel.limit_lock_waits(patience);
     CLAIMS.hold(&session.kernel, old.0.into(), WaitPolicy::Wait).await?;
-    let result = claimed(session, name, altered).await;
+    let locked = matches!(lock, Some(AlterLock::Shared | AlterLock::Exclusive));
+    let result = match undo(&session.kernel, old, &name.database).await {
+        Ok(()) if !locked && is_online(session, name, altered) => {
+            online::run(session, name, altered).await
+        }
+        Ok(()) => keeping_writers_out(session, name, altered).await,
+        Err(error) => Err(error),
+    };
     // The transaction only held the claim.
     session.rollback().await;
     result
 }
 
 /// The copy, by whoever holds the claim.
-async fn claimed(
+async fn keeping_writers_out(
     session: &mut Session,
     name: &TableName,
     altered: &Altered,
 ) -> Result<Outcome, SqlError> {
     let old = &altered.old.table;
-    undo(&session.kernel, old.id, &name.database).await?;
     check_unchanged(session, altered, 0)?;
     change(session, SchemaChange::BlockWrites { table: old.id, blocked: true }).await?;
     let made = match check_unchanged(session, altered, 1) {
@@ -135,10 +153,12 @@ fn hidden_name(database: &str, old: TableId) -> String {
     format!("{database}.{}", copy_name(old))
 }
 
-/// Takes away what a copy has left: the block, and the hidden table. Nothing if there is nothing.
+/// Takes away what a copy has left: the block, the hidden table, and the journal. Nothing if there
+/// is nothing.
 ///
 /// The block goes first: from then on the hidden table cannot take the other's place any more,
-/// should somebody still be at work on it, and may be dropped.
+/// should somebody still be at work on it, and may be dropped. The journal goes last: it tells
+/// others that there is something left.
 async fn undo(kernel: &Kernel, old: TableId, database: &str) -> Result<(), SqlError> {
     let cluster = kernel.cluster();
     if cluster.tables.get(&old).is_some_and(|table| table.writes_blocked) {
@@ -152,7 +172,47 @@ async fn undo(kernel: &Kernel, old: TableId, database: &str) -> Result<(), SqlEr
             Err(failure) => return Err(failure.into()),
         }
     }
+    if kernel.cluster().tables.get(&old).is_some_and(|table| table.journal.is_some()) {
+        kernel.change_schema(SchemaChange::KeepJournal { table: old, kept: false }).await?;
+    }
     Ok(())
+}
+
+/// When a snapshot is there, all that was committed before the last change of a definition is
+/// complete everywhere.
+async fn barrier(session: &Session) -> Result<(), Failure> {
+    let epoch = session.kernel.open_snapshot().await?;
+    session.kernel.close_snapshot(epoch);
+    Ok(())
+}
+
+/// What makes the rows of the new table, of this identity. Messages name the table that is altered.
+fn copy_to<'a>(
+    session: &mut Session,
+    name: &TableName,
+    altered: &'a Altered,
+    new: TableId,
+) -> Result<Copy<'a>, SqlError> {
+    let cluster = session.kernel.cluster();
+    let gone = || SqlError::from(Failure::Refused(ErrorCode::UnknownTable.into()));
+    let table = cluster.tables.get(&new).ok_or_else(gone)?;
+    let definition = session.shared.definitions.of(table)?;
+    let definition =
+        Rc::new(TableDefinition { name: name.name.clone(), ..TableDefinition::clone(&definition) });
+    let maker = RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?;
+    Ok(Copy::new(altered, definition, maker))
+}
+
+/// What the client is told.
+fn outcome(copy: &Copy<'_>, warnings: u64) -> Outcome {
+    let records = copy.records;
+    let info = format!("Records: {records}  Duplicates: 0  Warnings: {warnings}");
+    Outcome::Done { affected: records, last_insert_id: 0, info }
+}
+
+/// Whether the same may succeed when it is tried again.
+fn is_temporary(error: &SqlError) -> bool {
+    matches!(error.code(), 1205 | 1213 | 1297 | 1412)
 }
 
 /// Waits until the table that a statement was refused for may be written again, for
@@ -201,64 +261,16 @@ async fn fill(
     let linked = foreign_key::link_copy(session, &altered.planned(name, false))?;
     let create = kernel_form::create(&hidden, &name.name, &altered.new);
     let id = change(session, linked.with(create)).await?;
-    // When a snapshot is there, all that was committed before the block is complete everywhere.
-    let epoch = session.kernel.open_snapshot().await?;
-    session.kernel.close_snapshot(epoch);
-    let cluster = session.kernel.cluster();
-    let gone = || SqlError::from(Failure::Refused(ErrorCode::UnknownTable.into()));
-    let table = cluster.tables.get(&id).ok_or_else(gone)?;
-    let definition = session.shared.definitions.of(table)?;
-    // Messages name the table that is altered.
-    let definition =
-        Rc::new(TableDefinition { name: name.name.clone(), ..TableDefinition::clone(&definition) });
-    let maker = RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?;
-    let mut copy = Copy::new(altered, definition.clone(), maker);
+    barrier(session).await?;
+    let mut copy = copy_to(session, name, altered, id)?;
     let mut run = Run::new(session, &[]);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     let copied = copy.rows(&mut run).await;
     let warnings = run.context.warnings.count;
     run.finish();
     copied?;
-    carry_sequence(session, altered, &definition, &copy).await?;
-    let records = copy.records;
-    let info = format!("Records: {records}  Duplicates: 0  Warnings: {warnings}");
-    Ok((id, Outcome::Done { affected: records, last_insert_id: 0, info }))
-}
-
-/// The new table goes on counting where the old one was.
-async fn carry_sequence(
-    session: &Session,
-    altered: &Altered,
-    new: &TableDefinition,
-    copy: &Copy<'_>,
-) -> Result<(), SqlError> {
-    let old = &altered.old;
-    let mut last = copy.largest.max(altered.auto_increment.unwrap_or(0).saturating_sub(1));
-    if new.hidden_key.is_some() {
-        last = last.max(copy.records);
-    }
-    let sequences = session.shared.sequences.clone();
-    if new.auto_increment().is_some() && old.auto_increment().is_some() {
-        let start = old.sequence_start();
-        let next = sequences.peek(&session.kernel, old.table.id, start).await?;
-        last = last.max(next.saturating_sub(1));
-    }
-    if last > 0 {
-        sequences.raise(&session.kernel, new.table.id, last, new.sequence_start()).await?;
-    }
-    Ok(())
-}
-
-/// A copy under way.
-struct Copy<'a> {
-    altered: &'a Altered,
-    definition: Rc<TableDefinition>,
-    maker: RowMaker,
-    records: u64,
-    /// The largest value of the AUTO_INCREMENT column so far.
-    largest: u64,
-    /// Positions of the foreign keys that the table has already.
-    known: Vec<usize>,
+    copy.carry_sequence(session).await?;
+    Ok((id, outcome(&copy, warnings)))
 }
 
 /// A row of a table that nobody changes, with the values that lie outside of it.
@@ -268,22 +280,7 @@ async fn whole(reader: &Reader, row: Values) -> Result<Values, SqlError> {
     completed.and_then(|completed| completed.values).ok_or_else(gone)
 }
 
-/// A row of the new table, and its values as they are stored.
-struct Made {
-    row: Vec<Datum>,
-    values: Vec<Value>,
-}
-
-impl<'a> Copy<'a> {
-    fn new(altered: &'a Altered, definition: Rc<TableDefinition>, maker: RowMaker) -> Self {
-        let largest = definition.sequence_start() - 1;
-        let foreign_keys = definition.foreign_keys.iter().enumerate();
-        let has =
-            |name: &str| altered.old.foreign_keys.iter().any(|key| same_name(&key.name, name));
-        let known = foreign_keys.filter(|(_, key)| has(&key.name)).map(|(at, _)| at).collect();
-        Self { altered, definition, maker, records: 0, largest, known }
-    }
-
+impl Copy<'_> {
     async fn rows(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
         let spec = ScanSpec::heap(self.altered.old.table.id);
         let mut scan = run.session.kernel.scan(spec);
@@ -312,128 +309,6 @@ impl<'a> Copy<'a> {
         self.insert(run, batch).await
     }
 
-    /// The new row that an old one becomes.
-    async fn made(&mut self, run: &mut Run<'_>, old: Vec<Value>) -> Result<Made, SqlError> {
-        let definition = self.definition.clone();
-        let mut row = vec![Datum::Null; definition.columns.len()];
-        for (at, column) in definition.columns.iter().enumerate() {
-            if column.is_computed() {
-                continue;
-            }
-            row[at] = match self.altered.origins[at] {
-                Some(origin) => {
-                    let before = &self.altered.old.columns[origin];
-                    let value = old[usize::from(before.column.0)].clone();
-                    self.converted(run, at, before, value)?
-                }
-                None => self.new_value(run, at, column, &row).await?,
-            };
-            if column.auto_increment {
-                self.number(run, at, column, &mut row[at])?;
-            }
-        }
-        self.maker.complete(run, &mut row, false).await?;
-        let mut values = self.maker.kernel_row(run, &row, self.records);
-        for (at, column) in definition.columns.iter().enumerate() {
-            let Some(origin) = self.altered.origins[at] else { continue };
-            let before = &self.altered.old.columns[origin];
-            // What is stored alike is not read and written again: a moment stays itself, whatever
-            // the time zone says about it.
-            if !column.is_computed() && !column.auto_increment && is_value_kept(before, column) {
-                values[usize::from(column.column.0)] = old[usize::from(before.column.0)].clone();
-            }
-        }
-        Ok(Made { row, values })
-    }
-
-    /// A value of the old column as one of the new.
-    fn converted(
-        &self,
-        run: &mut Run<'_>,
-        at: usize,
-        before: &ColumnDefinition,
-        value: Value,
-    ) -> Result<Datum, SqlError> {
-        let column = &self.definition.columns[at];
-        let datum = datum_of(value, &before.sql_type, run);
-        if datum.is_null() && !column.nullable && !column.auto_increment {
-            if run.context.strict {
-                return Err(SqlError::new(1138, "22004", "Invalid use of NULL value"));
-            }
-            return Ok(implicit_default(&column.sql_type));
-        }
-        match is_value_kept(before, column) {
-            true => Ok(datum),
-            false => self.maker.store(run, at, datum, &before.sql_type),
-        }
-    }
-
-    /// The value of a new column in a row that was there before it.
-    async fn new_value(
-        &self,
-        run: &mut Run<'_>,
-        at: usize,
-        column: &ColumnDefinition,
-        row: &[Datum],
-    ) -> Result<Datum, SqlError> {
-        if column.default != ColumnDefault::None || column.nullable || column.auto_increment {
-            return self.maker.default(run, at, row).await;
-        }
-        let temporal = matches!(
-            column.sql_type.kind,
-            TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp
-        );
-        let mode = run.context.facts.sql_mode;
-        if temporal && run.context.strict && mode.contains(SqlMode::NO_ZERO_DATE) {
-            let (kind, zero) = match column.sql_type.kind {
-                TypeKind::Date => ("date", "0000-00-00"),
-                _ => ("datetime", "0000-00-00 00:00:00"),
-            };
-            let (name, number) = (&column.name, self.records);
-            let message =
-                format!("Incorrect {kind} value: '{zero}' for column '{name}' at row {number}");
-            return Err(SqlError::new(1292, "22007", message));
-        }
-        Ok(implicit_default(&column.sql_type))
-    }
-
-    /// Gives an AUTO_INCREMENT column its value where it has none.
-    fn number(
-        &mut self,
-        run: &mut Run<'_>,
-        at: usize,
-        column: &ColumnDefinition,
-        value: &mut Datum,
-    ) -> Result<(), SqlError> {
-        let keeps_zero = run.context.facts.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-        match value {
-            Datum::Int(0) | Datum::UInt(0) if keeps_zero => {}
-            Datum::Null | Datum::Int(0) | Datum::UInt(0) => {
-                self.largest += 1;
-                let number = Datum::UInt(self.largest);
-                let of = SqlType::unsigned_big_int();
-                let stored = self.maker.store(run, at, number, &of);
-                let exhausted = |_| {
-                    SqlError::new(
-                        1264,
-                        "22003",
-                        format!(
-                            "Out of range value for column '{}' at row {}",
-                            column.name, self.records
-                        ),
-                    )
-                };
-                *value = stored.map_err(exhausted)?;
-            }
-            Datum::Int(number) => {
-                self.largest = self.largest.max(u64::try_from(*number).unwrap_or(0));
-            }
-            Datum::UInt(number) => self.largest = self.largest.max(*number),
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// Inserts rows in a transaction of their own.
     async fn insert(&self, run: &mut Run<'_>, batch: Vec<Made>) -> Result<(), SqlError> {
         if batch.is_empty() {
@@ -455,8 +330,7 @@ impl<'a> Copy<'a> {
             };
             // Of what was found before it was refused, nothing is to stay locked.
             kernel.abort().await;
-            let is_temporary = matches!(error.code(), 1205 | 1213 | 1297 | 1412);
-            if !is_temporary || attempt == ATTEMPTS_MAX {
+            if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
                 return Err(error);
             }
             attempt += 1;

@@ -413,6 +413,100 @@ fn what_another_has_left_is_cleared_away() {
 }
 
 #[test]
+fn partitions_are_added_and_coalesced() {
+    let mut harness = Harness::new();
+    harness.ok("CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY KEY() PARTITIONS 3");
+    harness.ok("INSERT INTO t VALUES (1), (2)");
+    for (action, count) in [
+        ("ADD PARTITION PARTITIONS 4", 7),
+        ("COALESCE PARTITION 2", 5),
+        ("PARTITION BY KEY(a) PARTITIONS 2", 2),
+        ("ADD PARTITION PARTITIONS 1", 3),
+    ] {
+        harness.ok(&format!("ALTER TABLE t {action}"));
+        assert_eq!(harness.table("d.t").partition_count, count, "{action}");
+        assert_eq!(harness.rows("d.t").len(), 2, "{action}");
+    }
+    for (action, code) in [
+        ("ADD PARTITION PARTITIONS 0", 1514),
+        ("ADD PARTITION PARTITIONS 9000", 1499),
+        ("COALESCE PARTITION 0", 1515),
+        ("COALESCE PARTITION 3", 1508),
+        ("COALESCE PARTITION 99", 1508),
+    ] {
+        assert_eq!(harness.error(&format!("ALTER TABLE t {action}")).0, code, "{action}");
+    }
+}
+
+/// Whether writers went on while the last statement copied rows.
+fn was_online(harness: &mut Harness) -> bool {
+    let kept = |change: &SchemaChange| match change {
+        SchemaChange::Together { changes, .. } => {
+            changes.iter().any(|change| matches!(change, SchemaChange::KeepJournal { .. }))
+        }
+        _ => false,
+    };
+    let online = harness.world.changes.iter().any(kept);
+    assert!(copied(harness), "rows were copied");
+    online
+}
+
+#[test]
+fn writers_go_on_where_rows_keep_their_keys() {
+    let definition = "a INT, b VARCHAR(9), c INT AUTO_INCREMENT, d INT AS (a + 1) STORED NOT NULL, \
+                      PRIMARY KEY (a, b), UNIQUE (c)";
+    for (action, online) in [
+        ("FORCE", true),
+        ("FORCE, LOCK=NONE", true),
+        ("FORCE, LOCK=SHARED", false),
+        ("FORCE, LOCK=EXCLUSIVE", false),
+        ("FORCE, LOCK=DEFAULT, ALGORITHM=COPY", true),
+        ("PARTITION BY KEY() PARTITIONS 3", true),
+        ("PARTITION BY KEY(b) PARTITIONS 3", true),
+        ("MODIFY c BIGINT UNSIGNED AUTO_INCREMENT, ADD CHECK (a > 0)", true),
+        ("DROP c, ADD e DATETIME DEFAULT CURRENT_TIMESTAMP, FORCE", true),
+        ("RENAME COLUMN b TO z, FORCE", true),
+        ("MODIFY b VARCHAR(10)", false),
+        ("MODIFY a BIGINT", false),
+        ("MODIFY b VARCHAR(9) COLLATE utf8mb4_bin", false),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (b, a)", false),
+        ("DROP PRIMARY KEY", false),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (d, a)", false),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (a, b(3))", false),
+    ] {
+        let mut harness = table_of(definition, "");
+        harness.ok("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')");
+        let outcome = harness.ok(&format!("ALTER TABLE t {action}"));
+        assert_eq!(was_online(&mut harness), online, "{action}");
+        assert_eq!(harness.rows("d.t").len(), 2, "{action}");
+        let Outcome::Done { affected, .. } = outcome else { panic!("{action}") };
+        assert_eq!(affected, 2, "{action}");
+        let table = harness.table("d.t");
+        assert_eq!((table.journal, table.writes_blocked), (None, false), "{action}");
+    }
+    let mut harness = table_of("a INT, b INT", "(1,2),(3,4)");
+    harness.ok("DELETE FROM t WHERE a = 1");
+    let before = harness.rows("d.t");
+    harness.ok("ALTER TABLE t FORCE");
+    assert!(was_online(&mut harness), "rows keep the keys that the kernel has given them");
+    assert_eq!(harness.rows("d.t"), before);
+    harness.ok("INSERT INTO t VALUES (5, 6)");
+    assert_eq!(harness.rows("d.t").len(), 2, "and new ones do not meet them");
+    harness.ok("ALTER TABLE t ADD c INT AUTO_INCREMENT PRIMARY KEY");
+    assert!(!was_online(&mut harness));
+    // Foreign keys of either side.
+    harness.ok("CREATE TABLE child (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES t (c))");
+    for table in ["t", "child"] {
+        harness.ok(&format!("ALTER TABLE {table} FORCE"));
+        assert!(!was_online(&mut harness), "{table}");
+        let none = harness.error(&format!("ALTER TABLE {table} FORCE, LOCK=NONE"));
+        let text = "LOCK=NONE is not supported. Reason: COPY algorithm requires a lock. \
+                    Try LOCK=SHARED.";
+        assert_eq!(none, (1846, text.to_owned()));
+    }
+}
+
+#[test]
 fn alterations_that_mysql_refuses() {
     let definition = "a INT PRIMARY KEY, b INT, c INT AS (b + 1), d INT DEFAULT (b), KEY k (b), \
                       CONSTRAINT p CHECK (b > a)";
@@ -438,7 +532,10 @@ fn alterations_that_mysql_refuses() {
         ("RENAME TO nosuch.t", 1049),
         ("DROP d, ALGORITHM=INSTANT, ADD CHECK (a > 0)", 1845),
         ("ADD KEY n (b), ALGORITHM=INSTANT", 1845),
-        ("ADD PARTITION PARTITIONS 2", 1235),
+        ("DROP PRIMARY KEY, LOCK=NONE", 1846),
+        ("ADD PARTITION PARTITIONS 2", 1505),
+        ("COALESCE PARTITION 2", 1505),
+        ("ADD PARTITION (PARTITION p)", 1235),
         ("ADD FOREIGN KEY (b) REFERENCES u (b)", 1824),
     ];
     for (action, code) in cases {
