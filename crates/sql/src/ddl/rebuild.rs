@@ -94,45 +94,79 @@ async fn keeping_writers_out(
     name: &TableName,
     altered: &Altered,
 ) -> Result<Outcome, SqlError> {
-    let old = &altered.old.table;
+    let old = altered.old.table.id;
     check_unchanged(session, altered, 0)?;
-    change(session, SchemaChange::BlockWrites { table: old.id, blocked: true }).await?;
-    let made = match check_unchanged(session, altered, 1) {
-        Ok(()) => fill(session, name, altered).await,
-        Err(error) => Err(error),
-    };
-    let (new, outcome) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            // If this fails too, the next who wants to write does it.
-            let _ = undo(&session.kernel, old.id, &name.database).await;
-            return Err(error);
-        }
-    };
-    if session.kernel.has_disk()
-        && let Err(failure) = session.kernel.save_all().await
-    {
-        let _ = undo(&session.kernel, old.id, &name.database).await;
-        return Err(failure.into());
-    }
-    let replace = SchemaChange::ReplaceTable { old: old.id, new };
-    let linked = match foreign_key::link(session, &altered.planned(name, true)) {
-        Ok(linked) => linked,
-        Err(error) => {
-            let _ = undo(&session.kernel, old.id, &name.database).await;
-            return Err(error);
-        }
-    };
-    match change(session, linked.with(replace)).await {
-        Ok(_) => {
-            let _ = session.shared.sequences.forget(&session.kernel, old.id).await;
+    change(session, SchemaChange::BlockWrites { table: old, blocked: true }).await?;
+    match replaced(session, name, altered).await {
+        Ok(outcome) => {
+            let _ = session.shared.sequences.forget(&session.kernel, old).await;
             Ok(outcome)
         }
-        // Whether it is in place nobody knows: what is left, if it is not, is found by its name.
-        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => Err(failure.into()),
-        Err(failure) => {
-            let _ = undo(&session.kernel, old.id, &name.database).await;
-            Err(failure.into())
+        Err(Stopped::Unknown(error)) => Err(error),
+        Err(Stopped::Failed(error) | Stopped::NotOurs(error)) => {
+            // If this fails too, the next who wants to write does it.
+            let _ = undo(&session.kernel, old, &name.database).await;
+            Err(error)
+        }
+    }
+}
+
+/// The copy of a table that nobody writes to, in its place.
+async fn replaced(
+    session: &mut Session,
+    name: &TableName,
+    altered: &Altered,
+) -> Result<Outcome, Stopped> {
+    let life = Life::of(session);
+    check_unchanged(session, altered, 1)?;
+    let (new, outcome) = fill(session, name, altered).await?;
+    if session.kernel.has_disk() {
+        session.kernel.save_all().await?;
+    }
+    life.check(session)?;
+    let replace = SchemaChange::ReplaceTable { old: altered.old.table.id, new };
+    let linked = foreign_key::link(session, &altered.planned(name, true))?;
+    match change(session, linked.with(replace)).await {
+        Ok(_) => Ok(outcome),
+        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => {
+            Err(Stopped::Unknown(failure.into()))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Why a copy did not come to its end.
+enum Stopped {
+    /// What was made is to be undone.
+    Failed(SqlError),
+    /// Somebody else holds the claim, or has changed the definition.
+    NotOurs(SqlError),
+    /// Whether the new table is in place nobody knows: what is left, if it is not, is found by its
+    /// name.
+    Unknown(SqlError),
+}
+
+impl<E: Into<SqlError>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Which life of the cluster a copy began in. A restart of all of it may undo what was copied and
+/// acknowledged.
+#[derive(Clone, Copy)]
+struct Life(usize);
+
+impl Life {
+    fn of(session: &Session) -> Self {
+        Self(session.kernel.cluster().restarts.len())
+    }
+
+    /// Refuses when the cluster has another by now.
+    fn check(self, session: &Session) -> Result<(), SqlError> {
+        match Self::of(session).0 == self.0 {
+            true => Ok(()),
+            false => Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into()),
         }
     }
 }

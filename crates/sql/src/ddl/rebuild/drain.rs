@@ -18,9 +18,9 @@ use model::{ErrorCode, Refusal, Value};
 use sql_expression::SqlError;
 use wire::{LockMode, Projection, WaitPolicy};
 
-use super::online::{Online, Stopped, give_up, is_violation};
+use super::online::{Online, give_up, is_violation};
 use super::rows::Made;
-use super::{ATTEMPTS_MAX, PAUSE, is_temporary};
+use super::{ATTEMPTS_MAX, PAUSE, Stopped, is_temporary};
 use crate::execute::reference::batch;
 use crate::execute::run::Run;
 use crate::kernel::{Failure, Kernel, Scan};

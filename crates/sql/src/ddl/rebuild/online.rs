@@ -37,8 +37,8 @@ use super::super::{change, foreign_key, refused};
 use super::drain::ROUND;
 use super::rows::{Copy, Made};
 use super::{
-    ATTEMPTS_MAX, BATCH, BATCH_BYTES, CLAIMS, PAUSE, barrier, copy_to, hidden_name, is_temporary,
-    outcome, undo,
+    ATTEMPTS_MAX, BATCH, BATCH_BYTES, CLAIMS, Life, PAUSE, Stopped, barrier, copy_to, hidden_name,
+    is_temporary, outcome, undo,
 };
 use crate::access::{ReadMode, Reader};
 use crate::catalog::names::TableName;
@@ -112,29 +112,13 @@ pub(super) async fn run(
     }
 }
 
-/// Why the steps were not made to the end.
-pub(super) enum Stopped {
-    /// What was made is to be undone.
-    Failed(SqlError),
-    /// Somebody else holds the claim, or has changed the definition.
-    NotOurs(SqlError),
-    /// Whether the new table is in place nobody knows: what is left, if it is not, is found.
-    Unknown(SqlError),
-}
-
-impl<E: Into<SqlError>> From<E> for Stopped {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
 async fn steps(
     session: &mut Session,
     name: &TableName,
     altered: &Altered,
 ) -> Result<Outcome, Stopped> {
     let (old, known) = (&altered.old.table, altered.old.table.version);
-    let generation = session.kernel.cluster().restarts.len();
+    let life = Life::of(session);
     let keep = SchemaChange::KeepJournal { table: old.id, kept: true };
     if let Err(failure) = change(session, expecting(old, known, keep)).await {
         return Err(Stopped::NotOurs(failure.into()));
@@ -147,7 +131,7 @@ async fn steps(
     let mut run = Run::new(session, &[]);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     let mut work = Online::new(&run, copy)?;
-    let copied = work.copy_all(&mut run, generation).await;
+    let copied = work.copy_all(&mut run, life).await;
     let warnings = run.context.warnings.count;
     run.finish();
     copied?;
@@ -190,7 +174,7 @@ impl<'a> Online<'a> {
     }
 
     /// Everything between the first barrier and the last command.
-    async fn copy_all(&mut self, run: &mut Run<'_>, generation: usize) -> Result<(), Stopped> {
+    async fn copy_all(&mut self, run: &mut Run<'_>, life: Life) -> Result<(), Stopped> {
         self.fill(run).await?;
         let saves = run.session.kernel.has_disk();
         self.catch_up(run).await?;
@@ -207,11 +191,7 @@ impl<'a> Online<'a> {
         if saves {
             run.session.kernel.save_all().await?;
         }
-        // A restart of the whole cluster may have undone what was copied, and acknowledged.
-        match run.session.kernel.cluster().restarts.len() == generation {
-            true => Ok(()),
-            false => Err(changed().into()),
-        }
+        Ok(life.check(run.session)?)
     }
 
     /// Drains the journal until little is found in it, or writers are faster.
