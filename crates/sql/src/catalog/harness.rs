@@ -46,10 +46,17 @@ pub(crate) struct World {
     pub(crate) saved: u32,
     /// What is on disk, as far as one asks.
     pub(crate) durable: Epoch,
+    /// What happens while the next table that keeps a journal is scanned, to the tables and to
+    /// the rows that the scan has brought.
+    pub(crate) meanwhile: Option<Meanwhile>,
+    /// Rows that are there for everybody from the next snapshot on.
+    pub(crate) late: Vec<(TableId, Vec<Value>)>,
     pub(crate) exchange: Rc<RefCell<Exchange>>,
     scans: BTreeMap<Ticket, ScanSpec>,
     numbers: u64,
 }
+
+type Meanwhile = Box<dyn FnOnce(&mut World, &mut Vec<Vec<Value>>)>;
 
 impl Harness {
     /// A session whose default database is `d`.
@@ -81,6 +88,8 @@ impl Harness {
             changes: Vec::new(),
             saved: 0,
             durable: Epoch::default(),
+            meanwhile: None,
+            late: Vec::new(),
             exchange,
             scans: BTreeMap::new(),
             numbers: 0,
@@ -189,6 +198,7 @@ impl World {
         Some(match ask {
             Ask::Schema(change) => self.change(change),
             Ask::Execute { operations, commit } => {
+                let before = commit.then(|| self.rows.clone());
                 let answers: Vec<_> = operations.into_iter().map(|o| self.operate(o)).collect();
                 let refused = answers.iter().find_map(|answer| answer.clone().err());
                 match (commit, refused) {
@@ -198,6 +208,7 @@ impl World {
                         ClientResult::Committed { transaction, epoch, answers }
                     }
                     (true, refusal) => {
+                        self.rows = before.expect("a commit was asked for");
                         ClientResult::Aborted { transaction: None, refusal, answers }
                     }
                 }
@@ -220,6 +231,11 @@ impl World {
             }
             Ask::Scan(spec) => {
                 let mut rows = self.rows.get(&spec.table).cloned().unwrap_or_default();
+                if self.state.tables[&spec.table].journal.is_some()
+                    && let Some(meanwhile) = self.meanwhile.take()
+                {
+                    meanwhile(self, &mut rows);
+                }
                 rows = rows.iter().map(|row| projected(row, &spec.projection)).collect();
                 let rows = rows.into();
                 self.scans.insert(ticket, *spec);
@@ -231,7 +247,12 @@ impl World {
                 ClientResult::Durable(epoch)
             }
             Ask::AwaitDurable { .. } => ClientResult::Durable(self.durable),
-            Ask::OpenSnapshot => ClientResult::SnapshotOpened(Epoch(1)),
+            Ask::OpenSnapshot => {
+                for (table, row) in std::mem::take(&mut self.late) {
+                    self.rows.entry(table).or_default().push(row);
+                }
+                ClientResult::SnapshotOpened(Epoch(1))
+            }
             Ask::Inspect { .. } => ClientResult::Inspected(Vec::new()),
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
             Ask::ScanNext(_)

@@ -1,8 +1,8 @@
 //! Statements that change definitions, on the control log's own state machine.
 
-use model::{SchemaChange, Value};
+use model::{SchemaChange, TableId, Value};
 
-use crate::catalog::harness::Harness;
+use crate::catalog::harness::{Harness, World};
 use crate::result::Outcome;
 
 fn columns(harness: &Harness) -> Vec<String> {
@@ -436,6 +436,62 @@ fn partitions_are_added_and_coalesced() {
     ] {
         assert_eq!(harness.error(&format!("ALTER TABLE t {action}")).0, code, "{action}");
     }
+}
+
+#[test]
+fn a_row_that_is_read_twice_is_copied_once() {
+    let mut harness =
+        table_of("a INT PRIMARY KEY, b INT UNIQUE, c TEXT", "(1, 10, 'x'), (2, 20, 'y')");
+    harness.world.meanwhile = Some(Box::new(|world, read| {
+        // It was deleted, and inserted where the scan had not been.
+        let (table, journal) = with_journal(world);
+        let mut again = read[0].clone();
+        again[1] = Value::Int(30);
+        world.rows.get_mut(&table).unwrap()[0] = again.clone();
+        world.rows.entry(journal).or_default().push(vec![Value::Int(1)]);
+        read.push(again);
+    }));
+    harness.ok("ALTER TABLE t FORCE, LOCK=NONE");
+    assert_eq!(numbers(&harness), [(1, 30), (2, 20)]);
+}
+
+#[test]
+fn a_value_that_has_moved_is_no_duplicate_while_its_journal_is_late() {
+    let mut harness =
+        table_of("a INT PRIMARY KEY, b INT UNIQUE, c TEXT", "(1, 10, 'x'), (2, 20, 'y')");
+    harness.ok("INSERT INTO t VALUES (3, 40, 'z')");
+    harness.world.meanwhile = Some(Box::new(|world, read| {
+        let (table, journal) = with_journal(world);
+        for (at, value) in [(0, 50), (1, 10)] {
+            world.rows.get_mut(&table).unwrap()[at][1] = Value::Int(value);
+            world.late.push((journal, vec![Value::Int(at as i64 + 1)]));
+        }
+        // The first row was read before that.
+        read[1][1] = Value::Int(10);
+    }));
+    harness.ok("ALTER TABLE t FORCE, LOCK=NONE");
+    assert_eq!(numbers(&harness), [(1, 50), (2, 10), (3, 40)]);
+
+    harness.world.meanwhile = Some(Box::new(|_, read| read[1][1] = read[0][1].clone()));
+    let error = harness.error("ALTER TABLE t FORCE, LOCK=NONE");
+    assert_eq!(error.0, 1062, "{}", error.1);
+}
+
+/// The table that keeps a journal, and that.
+fn with_journal(world: &World) -> (TableId, TableId) {
+    let kept = |table: &std::sync::Arc<model::Table>| Some((table.id, table.journal?));
+    world.state.tables.values().find_map(kept).expect("a table keeps a journal")
+}
+
+/// The first two columns of table `t`, in order.
+fn numbers(harness: &Harness) -> Vec<(i64, i64)> {
+    let of = |row: &Vec<Value>| match row[..] {
+        [Value::Int(a), Value::Int(b), ..] => (a, b),
+        _ => panic!("{row:?}"),
+    };
+    let mut numbers: Vec<_> = harness.rows("d.t").iter().map(of).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// Whether writers went on while the last statement copied rows.

@@ -124,6 +124,23 @@ fn one_statement_changes_a_row_twice() {
     assert_eq!((&rows[0][1], &rows[1][1]), (&large(b'b', 70_000), &Value::text("c")));
 }
 
+/// Nothing of them has parts, so they are sent with the commit; the refusal is all that comes back.
+#[test]
+fn one_refused_of_many_is_named_whatever_follows() {
+    let mut harness = harness();
+    harness.ok("INSERT INTO t VALUES (1, 1, 'a', ''), (2, 2, 'b', ''), (3, 3, 'c', '')");
+    let (table, rows) = (harness.table("d.t").id, harness.rows("d.t"));
+    let operations = vec![
+        ClientOperation::upsert(table, rows[0].clone()),
+        ClientOperation::insert(table, rows[1].clone()),
+        ClientOperation::upsert(table, rows[2].clone()),
+    ];
+    let result = harness.wait(async |session| session.kernel.execute_all(operations, true).await);
+    let rejected = result.expect_err("a row is there already");
+    assert_eq!(rejected.at, Some(1), "{:?}", rejected.failure);
+    assert_eq!(harness.rows("d.t"), rows);
+}
+
 fn parts_of_two(harness: &Harness) -> usize {
     let parts = harness.table("d.t").large.clone().unwrap().parts;
     harness.world.rows.get(&parts).map_or(0, Vec::len)

@@ -188,8 +188,12 @@ async fn group_of(
             }
             Step::Sent(change) => change,
         };
-        let broken = || Failure::Refused(ErrorCode::Internal.into());
-        let mut answer = of_sent.next().ok_or_else(broken)?;
+        let mut answer = match of_sent.next() {
+            Some(answer) => answer,
+            // The one that was refused has ended the transaction: nothing came of the rest.
+            None if answers.iter().any(Result::is_err) => return Ok(answers),
+            None => return Err(Failure::Refused(ErrorCode::Internal.into())),
+        };
         if let Some(change) = &mut change
             && change.upserted.is_some()
             && matches!(&answer, Err(refusal) if refusal.code == ErrorCode::RowExists)

@@ -40,12 +40,12 @@ use super::{
     ATTEMPTS_MAX, BATCH, BATCH_BYTES, CLAIMS, Life, PAUSE, Stopped, barrier, copy_to, hidden_name,
     is_temporary, outcome, undo,
 };
-use crate::access::{ReadMode, Reader};
+use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::TableName;
 use crate::catalog::{KeyDefinition, KeyKind, kernel_form};
 use crate::execute::reference::batch;
 use crate::execute::run::Run;
-use crate::kernel::{Failure, Rejected};
+use crate::kernel::{Failure, Kernel, Rejected};
 use crate::large::size_of;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -302,6 +302,11 @@ impl<'a> Online<'a> {
                     let made = batch.remove(at);
                     self.put_aside(run, &made, failure).await?;
                 }
+                // It was deleted behind the scan and inserted anew before it: what is there now is
+                // in the journal.
+                Err(Rejected { at: Some(at), failure }) if is_there(&failure) => {
+                    batch.remove(at);
+                }
                 Err(Rejected { failure, .. }) => {
                     let error = SqlError::from(failure);
                     if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
@@ -360,16 +365,15 @@ impl<'a> Online<'a> {
         let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = &failure else {
             return Err(failure.into());
         };
-        let limit = Some(self.aside.len() as u64 + 1);
-        let entries = ScanSpec { limit, ..ScanSpec::heap(self.journal.id) };
-        let entries = kernel.scan(entries).collect().await?;
-        let encoded = |key: &[Value]| self.journal.primary_key_of(key).map(|key| key.0.to_vec());
-        let others = |key: &Vec<Value>| encoded(key).is_none_or(|key| !self.aside.contains(&key));
-        if !entries.iter().any(others) {
-            return Err(batch::refused(&self.copy.maker, refusal, &made.row));
+        if !self.has_others(&kernel).await? {
+            // Where a replica has the row already, another may still be about to have its entry.
+            barrier(run.session).await?;
+            if !self.has_others(&kernel).await? {
+                return Err(batch::refused(&self.copy.maker, refusal, &made.row));
+            }
         }
         let key = self.copy.maker.primary_key(&made.values);
-        self.aside.extend(encoded(&key));
+        self.aside.extend(self.encoded(&key));
         let entry = ClientOperation::upsert(self.journal.id, key);
         let mut attempt = 0;
         while let Err(failure) = kernel.execute_and_commit(vec![entry.clone()]).await {
@@ -382,10 +386,23 @@ impl<'a> Online<'a> {
         }
         Ok(())
     }
+
+    /// Whether the journal names rows besides those that were put aside.
+    async fn has_others(&self, kernel: &Kernel) -> Result<bool, Failure> {
+        let limit = Some(self.aside.len() as u64 + 1);
+        let entries = ScanSpec { limit, ..ScanSpec::heap(self.journal.id) };
+        let entries = kernel.scan(entries).collect().await?;
+        let other = |key: &Values| self.encoded(key).is_none_or(|key| !self.aside.contains(&key));
+        Ok(entries.iter().any(other))
+    }
+
+    fn encoded(&self, key: &[Value]) -> Option<Vec<u8>> {
+        self.journal.primary_key_of(key).map(|key| key.0.to_vec())
+    }
 }
 
 /// Ends a transaction that was refused. One that was interrupted may have a request under way.
-pub(super) async fn give_up(kernel: &crate::kernel::Kernel, failure: &Failure) {
+pub(super) async fn give_up(kernel: &Kernel, failure: &Failure) {
     match failure {
         Failure::Interrupted(_) => kernel.abandon(),
         _ => kernel.abort().await,
@@ -396,6 +413,12 @@ pub(super) async fn give_up(kernel: &crate::kernel::Kernel, failure: &Failure) {
 pub(super) fn is_violation(failure: &Failure) -> bool {
     let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = failure else { return false };
     refusal.code == ErrorCode::UniqueViolation
+}
+
+/// Whether an operation was refused because its row is there.
+fn is_there(failure: &Failure) -> bool {
+    let (Failure::Refused(refusal) | Failure::Aborted(refusal)) = failure else { return false };
+    refusal.code == ErrorCode::RowExists
 }
 
 fn changed() -> SqlError {
