@@ -76,8 +76,19 @@ def bulk(results, _):
     return found and (1e3 / found, 200, "K/s")
 
 
+def native(operation, limit):
+    """Thousands of operations per second of one core, through the client library."""
+    return lambda figures: operation in figures and (figures[operation] / 1e3, limit, "K/s")
+
+
+# Figures of the client library, by the name of the operation.
+NATIVE = [
+    Budget("native API, key reads in batches of 100", native("read by key, 100 at a time", 500), least=True),
+    Budget("native API, key updates in batches of 100", native("update by key, 100 in a transaction", 100), least=True),
+]
 BUDGETS = [
     Budget("point select", at_most("oltp_point_select", 10)),
+    Budget("point select as text", at_most("point_select_text", 10)),
     Budget("point select, of the echo server's", share_of("oltp_point_select", "echo", 1.5)),
     Budget("point select, of MariaDB's with one copy", share_of("oltp_point_select", "mariadb", 0.5)),
     Budget("update_non_index, autocommit", at_most("oltp_update_non_index", 30)),
@@ -103,11 +114,13 @@ BUDGETS = [
 ]
 
 
-def table(results, memory):
+def table(results, memory, of_native):
     """The budgets whose figures are there, as Markdown."""
     lines = ["| measure | budget | found | |", "|---|---|---|---|"]
-    for budget in BUDGETS:
-        if not (found := budget.figure(results, memory)):
+    all_found = [(budget, budget.figure(results, memory)) for budget in BUDGETS]
+    all_found += [(budget, budget.figure(of_native)) for budget in NATIVE]
+    for budget, found in all_found:
+        if not found:
             continue
         figure, limit, unit = found
         is_met = figure >= limit if budget.least else figure <= limit

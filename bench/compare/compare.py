@@ -10,6 +10,7 @@ system apart, of all processes of a system, from /proc: on a shared machine it i
 """
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -34,13 +35,14 @@ import tpcc  # noqa: E402
 from ycsb import core as ycsb  # noqa: E402
 
 OLTP = [
-    "oltp_point_select", "oltp_read_only", "oltp_update_non_index", "oltp_update_index", "oltp_read_write", "oltp_write_only",
+    "oltp_point_select", "point_select_text", "oltp_read_only", "oltp_update_non_index", "oltp_update_index", "oltp_read_write", "oltp_write_only",
     "select_random_points", "select_random_ranges", "oltp_insert", "oltp_delete",
 ]
 YCSB = [f"ycsb_{mix}" for mix in ycsb.MIXES]
 VALUES = {"values_1k": 1 << 10, "values_64k": 64 << 10}
 BULK = ["bulk_insert", "load_data", "one_commit", "many_commits"]
-WORKLOADS = [*OLTP, "update64", *YCSB, "tpcc", *VALUES, *BULK]
+# `native` has no server: our client library and data nodes in one thread.
+WORKLOADS = [*OLTP, "update64", *YCSB, "tpcc", *VALUES, *BULK, "native"]
 SYSTEMS = ["nines", "large", "processes", "mariadb", "galera", "redis", "echo"]
 # Rows of `large` for each of the others'.
 LARGER = 8
@@ -101,7 +103,10 @@ def arguments(server, options, workload):
     """The script of a workload, and its options."""
     if workload in VALUES:
         return "values", [f"--table-size={max(options.rows // 100, 10)}", f"--bytes={VALUES[workload]}"]
-    return workload, [f"--tables={options.tables}", f"--table-size={rows_of(server, options)}", "--db-ps-mode=auto"]
+    more = [f"--tables={options.tables}", f"--table-size={rows_of(server, options)}"]
+    if workload == "point_select_text":
+        return "oltp_point_select", [*more, "--db-ps-mode=disable"]
+    return workload, [*more, "--db-ps-mode=auto"]
 
 
 def timed(server, work):
@@ -225,6 +230,13 @@ def fill(server, options):
     return (server.memory() - before) / (options.tables * rows_of(server, options))
 
 
+def run_native(options):
+    """Operations a second of processor time by our client library, without SQL and sockets, by name."""
+    done = subprocess.run([options.native, "--json", "--rows", str(min(options.rows, 200_000))], capture_output=True, text=True)
+    insist("" if done.returncode == 0 else done.stderr.replace("\n", " ").strip() or "it failed")
+    return {figure["name"]: figure["value"] for figure in json.loads(done.stdout)}
+
+
 def measure(server, options, workload, threads):
     """One measurement."""
     if server.name == "redis":
@@ -247,6 +259,8 @@ def can(system, workload):
     """Whether the workload means something to the system."""
     answers_rows = system not in ("echo", "redis")
     of_tables = workload in [*BULK, *YCSB, "tpcc"]
+    if workload == "native":
+        return False
     if system == "large":
         return workload in OLTP
     return answers_rows or (workload in REDIS if system == "redis" else not of_tables)
@@ -300,6 +314,12 @@ def facts(options):
     )
 
 
+def native_table(native):
+    """What the client library does, as Markdown."""
+    lines = ["| native operation | a core's second | µs each |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {name} | {rate:,.0f} | {1e6 / rate:.2f} |" for name, rate in native.items()])
+
+
 def table(results, refused, memory, options):
     """The comparison as Markdown."""
     text = lambda value, digits: "–" if value is None else f"{value:,.{digits}f}"
@@ -330,6 +350,7 @@ def options_of(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nines", default=str(target / "nines"), help="the server's binary")
     parser.add_argument("--echo", default=str(target / "echo"), help="the binary of the server that does nothing")
+    parser.add_argument("--native", default=str(target / "native"), help="the binary that uses our client library")
     parser.add_argument("--tpcc", default=str(target / "tpcc"), help="the binary of TPC-C's driver")
     parser.add_argument("--ycsb", default="", help="the folder of YCSB's jars and of our binding's classes")
     parser.add_argument("--quick", action="store_true", help="some minutes: few workloads, 1 and 8 clients, one short round")
@@ -376,7 +397,7 @@ def main():
         sys.exit("programs are missing; install them with\n  "
                  f"sudo apt-get install --no-install-recommends {' '.join(missing)}")
     binaries = {options.nines: {"nines", "large", "processes"} & set(options.systems), options.echo: "echo" in options.systems,
-                options.tpcc: "tpcc" in options.workloads}
+                options.tpcc: "tpcc" in options.workloads, options.native: "native" in options.workloads}
     for binary in [binary for binary, wanted in binaries.items() if wanted]:
         if not shutil.which(binary):
             sys.exit(f"{binary} is missing: cargo build --release -p nines -p bench -p tpcc")
@@ -389,12 +410,14 @@ def main():
             for name in options.systems:
                 running.append(start(name, options, base))
                 memory[name] = fill(running[-1], options)
+            native = run_native(options) if "native" in options.workloads else {}
             results, refused = compare(running, options)
         finally:
             for server in running:
                 server.stop()
     options.out.mkdir(parents=True, exist_ok=True)
-    text = f"{machine}\n\n{table(results, refused, memory, options)}\n\n{budgets.table(results, memory)}\n"
+    tables = [table(results, refused, memory, options), native_table(native) if native else "", budgets.table(results, memory, native)]
+    text = "\n\n".join([machine, *filter(None, tables)]) + "\n"
     (options.out / "compare.md").write_text(text)
     (options.out / "compare.svg").write_text(plot.bars(results, options.workloads, SYSTEMS, machine))
     print(text)

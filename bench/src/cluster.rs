@@ -1,5 +1,5 @@
-//! A whole cluster in one thread, asked in MySQL's protocol, without sockets: what a statement
-//! costs from the bytes of its packet to the bytes of its answer.
+//! A whole cluster in one thread, without sockets, asked in MySQL's protocol or by an application:
+//! what a statement costs from the bytes of its packet to the bytes of its answer.
 //!
 //! # Owns
 //! Data nodes with their workers, a management node and an SQL node, the messages between them,
@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use actor::{ConnectionEvent, ConnectionId, ConnectionPeer, LeaseCell, Transport};
+use actor::{Actor, ConnectionEvent, ConnectionId, ConnectionPeer, LeaseCell, Transport};
 use codec::Writer;
 use model::{Config, Incarnation, NodeId, WorkerId};
 use node::{Place, Worker};
@@ -68,6 +68,13 @@ impl Cluster {
     /// Starts it, and waits until it takes statements. The connection is open; its greeting waits
     /// to be read.
     pub fn start(shape: Shape) -> Self {
+        let mut cluster = Self::start_for(shape, Box::new(SqlNode::new(sql_options())));
+        cluster.open();
+        cluster
+    }
+
+    /// Starts it with this application in the place of the SQL node.
+    pub fn start_for(shape: Shape, application: Box<dyn Actor>) -> Self {
         let data = (1..=shape.data_nodes).map(NodeId).collect();
         let management = NodeId(shape.data_nodes + 1);
         let mut config = Config::new(data, vec![management], shape.replicas);
@@ -76,11 +83,14 @@ impl Cluster {
         config.election_timeout = Duration::from_secs(1);
         let config = Arc::new(config);
         let of_node = |node: u16| {
-            let count = if node <= shape.data_nodes { shape.workers } else { 1 };
-            let (lease, config) = (LeaseCell::default(), &config);
-            (0..count).map(move |at| worker((NodeId(node), WorkerId(at), count), &lease, config))
+            let lease = LeaseCell::default();
+            let place = |at| place((NodeId(node), WorkerId(at), shape.workers), &lease, &config);
+            (0..shape.workers).map(|at| Worker::data_node(place(at))).collect::<Vec<_>>()
         };
-        let workers = (1..=management.0 + 1).flat_map(of_node).collect();
+        let mut workers: Vec<Worker> = (1..=shape.data_nodes).flat_map(of_node).collect();
+        let alone = |node| place((NodeId(node), WorkerId(0), 1), &LeaseCell::default(), &config);
+        workers.push(Worker::management_node(alone(management.0), None));
+        workers.push(Worker::client_node(alone(management.0 + 1), application));
         let now = Instant::from_nanos(1);
         let mut cluster = Self { shape, workers, now, counted: None };
         for at in 0..cluster.workers.len() {
@@ -94,7 +104,6 @@ impl Cluster {
         }
         // The first epochs, and what follows a start.
         cluster.run_for(Duration::from_secs(1));
-        cluster.open();
         cluster
     }
 
@@ -244,30 +253,27 @@ impl Traffic {
     }
 }
 
-/// A worker of a node that has so many.
-fn worker(
-    (node, at, workers): (NodeId, WorkerId, u8),
+/// The place of a worker in a node that has so many.
+fn place(
+    (node, worker, workers): (NodeId, WorkerId, u8),
     lease: &LeaseCell,
     config: &Arc<Config>,
-) -> Worker {
-    let place = Place {
+) -> Place {
+    Place {
         node,
         incarnation: Incarnation(1),
-        worker: at,
+        worker,
         workers,
         config: Arc::clone(config),
         lease: lease.clone(),
         disk: false,
-        seed: u64::from(node.0) << 8 | u64::from(at.0),
+        seed: u64::from(node.0) << 8 | u64::from(worker.0),
         recorder_size: 4_096,
-    };
-    if config.data_nodes.contains(&node) {
-        return Worker::data_node(place);
     }
-    if config.management_nodes.contains(&node) {
-        return Worker::management_node(place, None);
-    }
-    let options = SqlOptions {
+}
+
+fn sql_options() -> SqlOptions {
+    SqlOptions {
         directory: Directory::default(),
         sequences: Sequences::default(),
         clock_base: CLOCK_BASE,
@@ -275,6 +281,5 @@ fn worker(
         tls_offered: false,
         address: ServerAddress::default(),
         clock: None,
-    };
-    Worker::client_node(place, Box::new(SqlNode::new(options)))
+    }
 }

@@ -1,12 +1,14 @@
 //! What benches share: figures and their report, one partition, two replicas in one thread, a whole
-//! cluster in one thread and its client, messages as bytes.
+//! cluster in one thread and its clients, YCSB's workloads, messages as bytes.
 
 pub mod client;
 pub mod cluster;
 pub mod codec;
 pub mod disk;
 pub mod measure;
+pub mod native;
 pub mod paths;
 pub mod replicas;
 pub mod scaling;
 pub mod storage;
+pub mod ycsb;

@@ -72,17 +72,21 @@ pub fn measure_hash_index_pauses(report: &mut Report, rows: u32) {
 
 /// The benched table, with one partition.
 pub fn table() -> Table {
-    let column = |name: &str, column_type| Column {
+    let column = |name: &str, column_type, default| Column {
         name: name.into(),
         column_type,
         nullable: false,
-        default: Value::Int(0),
+        default,
+    };
+    let text = |name, size: u16| {
+        let blanks = Value::Bytes(vec![b' '; usize::from(size)].into());
+        column(name, ColumnType::Fixed(size), blanks)
     };
     let columns = vec![
-        column("id", ColumnType::Int(4)),
-        column("k", ColumnType::Int(4)),
-        column("c", ColumnType::Fixed(120)),
-        column("pad", ColumnType::Fixed(60)),
+        column("id", ColumnType::Int(4), Value::Int(0)),
+        column("k", ColumnType::Int(4), Value::Int(0)),
+        text("c", 120),
+        text("pad", 60),
     ];
     let k = OrderedIndexDef { id: IndexId(2), name: "k_1".into(), columns: vec![K] };
     Table {

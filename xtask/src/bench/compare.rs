@@ -17,7 +17,7 @@ const SCRIPT: &str = "bench/compare/compare.py";
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
     let ycsb = clients::install_peers(&workspace.root)?;
     let given = |name: &str| args.iter().any(|arg| arg.split('=').next() == Some(name));
-    let programs = ["nines", "echo", "tpcc"];
+    let programs = ["nines", "echo", "native", "tpcc"];
     if !programs.iter().all(|program| given(&format!("--{program}"))) {
         let build = ["build", "--release", "-p", "nines", "-p", "bench", "-p", "tpcc"];
         passed(&workspace.root, Command::new(cargo()).args(build))?;
