@@ -102,6 +102,8 @@ metrics! {
          process."),
     (ThreadAsleep, Counter, Seconds, "nines_thread_asleep_seconds", ["thread"],
         "Time in which a worker thread had nothing to do."),
+    (ThreadLent, Counter, Seconds, "nines_thread_lent_seconds", ["thread"],
+        "Time in which the thread before did the work of a worker thread, as both had little."),
     (ThreadTurns, Counter, None, "nines_thread_turns", ["thread"],
         "Turns of a worker thread's loop."),
     (ThreadSleeps, Counter, None, "nines_thread_sleeps", ["thread"],

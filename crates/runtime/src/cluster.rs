@@ -38,6 +38,7 @@ use crate::observer::Observer;
 use crate::scheduling::{Scheduling, ThreadPlace, allowed_cpus};
 use crate::spin::wake;
 use crate::thread::Thread;
+use crate::thread::sharing::Seat;
 use crate::tls::TlsIdentity;
 
 /// What a process is to host: all nodes of a cluster, or one that is linked to the others.
@@ -158,6 +159,8 @@ pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) clock_origin: u64,
     pub(crate) exchange: Arc<Exchange>,
+    /// Where the state of each thread is when another is to run it.
+    pub(crate) seats: Vec<Seat>,
     pub(crate) scheduling: Scheduling,
     /// What waking a thread takes; measured where that matters.
     pub(crate) wake_cost: Duration,
@@ -267,6 +270,7 @@ impl Cluster {
             clock,
             clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
             exchange,
+            seats: (0..threads).map(|_| Seat::default()).collect(),
             scheduling,
             wake_cost,
             disk: started,

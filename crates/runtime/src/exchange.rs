@@ -40,6 +40,8 @@ pub(crate) enum Mail {
     Connection(Accepted),
     /// Somebody asks how it goes, and waits for the answer.
     Figures(Sender<ThreadReport>),
+    /// The next thread lends its state.
+    Guest,
     /// Something that all threads share has changed.
     LookAround,
 }

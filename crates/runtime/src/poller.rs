@@ -53,6 +53,16 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags(interest))?)
     }
 
+    /// Adds another poller: it is ready when one of its sockets is.
+    pub(crate) fn add_poller(&self, other: &Poller, token: u64) -> io::Result<()> {
+        self.add(&other.epoll, token, Interest { read: true, write: false })
+    }
+
+    /// Removes a poller.
+    pub(crate) fn remove_poller(&self, other: &Poller) -> io::Result<()> {
+        self.remove(&other.epoll)
+    }
+
     /// Removes a socket. Closing one does that too.
     pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)

@@ -71,6 +71,11 @@ impl Scheduling {
         if crowded && method.adapts() { NO_SPINNING } else { method }
     }
 
+    /// Whether nobody has said where a worker runs, or how it waits.
+    pub(crate) fn is_anywhere(&self, worker: usize) -> bool {
+        self.workers.get(worker).is_none_or(|place| *place == WorkerPlace::default())
+    }
+
     pub(crate) fn place_of(&self, worker: usize) -> ThreadPlace {
         self.workers.get(worker).map(|worker| worker.place.clone()).unwrap_or_default()
     }

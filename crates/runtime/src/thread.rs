@@ -11,6 +11,7 @@
 //! A panic ends the whole process: see `crash`. What the system refuses to the loop ends it too.
 
 mod figures;
+pub(crate) mod sharing;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,6 +37,7 @@ use crate::poller::{Interest, Poller, Ready};
 use crate::spin::Spinner;
 use crate::spin::crowd::Crowd;
 use figures::Turns;
+use sharing::{Seat, Sharing};
 
 /// A thread's state.
 pub(crate) struct Thread {
@@ -66,6 +68,9 @@ pub(crate) struct Thread {
     spinner: Spinner,
     crowd: Crowd,
     turns: Turns,
+    sharing: Sharing,
+    /// The state of the next thread, while this one runs it too.
+    guest: Option<Box<Thread>>,
     /// The cluster is seen to serve.
     serves: bool,
     /// When to look again how far disks have been read back.
@@ -75,6 +80,14 @@ pub(crate) struct Thread {
     drained: bool,
     /// When what the last clients have committed has had time to reach the disk.
     saved: Option<Instant>,
+}
+
+/// Why a thread does not run its workers any more.
+enum Pause {
+    /// Another thread is to run them for a while.
+    Lend,
+    /// The process ends.
+    End,
 }
 
 /// A worker on this thread.
@@ -99,7 +112,7 @@ impl Thread {
                 Thread::new(usize::from(index), common.clone(), listeners)
             }));
             match built {
-                Ok(Ok(thread)) => thread.live(),
+                Ok(Ok(thread)) => Box::new(thread).live(),
                 Ok(Err(error)) => (common.report)(Event::Failed(error)),
                 Err(_) => crash(&common, std::iter::empty()),
             }
@@ -137,6 +150,8 @@ impl Thread {
             spinner: Spinner::new(spin, common.wake_cost),
             crowd: Crowd::open(),
             turns: Turns::default(),
+            sharing: Sharing::new(&common, index),
+            guest: None,
             serves: false,
             restores_due: Instant::ZERO,
             stopping: None,
@@ -190,39 +205,111 @@ impl Thread {
     }
 
     /// Runs to the end, and says how that came.
-    fn live(mut self) {
-        let ran = catch_unwind(AssertUnwindSafe(|| self.run()));
+    fn live(mut self: Box<Self>) {
         let common = self.common.clone();
-        let workers = self.hosted.iter().map(|hosted| (hosted.node, &hosted.worker));
+        let ran = loop {
+            let ran = catch_unwind(AssertUnwindSafe(|| self.run()));
+            if !matches!(ran, Ok(Ok(Pause::Lend))) {
+                break ran;
+            }
+            match self.lend() {
+                Some(back) => self = back,
+                None => return common.crash.leave(std::iter::empty()),
+            }
+        };
+        let guests = self.guest.iter().flat_map(|guest| &guest.hosted);
+        let workers = self.hosted.iter().chain(guests).map(|at| (at.node, &at.worker));
         match ran {
             Err(_) => crash(&common, workers),
             Ok(_) if common.crash.has_crashed() => common.crash.leave(workers),
-            Ok(Err(error)) => (common.report)(Event::Failed(error)),
-            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                (common.report)(Event::Failed(error));
+                self.close_seat();
+            }
+            Ok(Ok(_)) => self.close_seat(),
         }
     }
 
-    fn run(&mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<Pause> {
         loop {
             // The first turn has what workers have asked for when they were started, and may be the
             // last for long.
-            self.run_workers();
-            self.flush();
-            self.run_pieces();
-            self.look_around()?;
+            self.turn()?;
+            self.turn_with_guest()?;
             self.wait()?;
             if self.common.crash.has_crashed() || self.has_stopped() {
-                return Ok(());
+                return Ok(Pause::End);
             }
             self.collect_mail();
             self.handle_ready()?;
+            if let Some(guest) = &mut self.guest {
+                guest.now = guest.now.max(self.now);
+                guest.collect_mail();
+                guest.handle_ready()?;
+            }
+            if self.share() {
+                return Ok(Pause::Lend);
+            }
+        }
+    }
+
+    /// Does what there is to do, for a bounded time.
+    fn turn(&mut self) -> io::Result<()> {
+        self.run_workers();
+        self.flush();
+        self.run_pieces();
+        self.look_around()
+    }
+
+    /// Lets the guest do what there is to do, and goes on as long as the two have something for
+    /// each other.
+    fn turn_with_guest(&mut self) -> io::Result<()> {
+        while let Some(guest) = &mut self.guest {
+            // Its own thread may have read the clock later.
+            guest.now = guest.now.max(self.now);
+            guest.collect_mail();
+            guest.turn()?;
+            let passed = self.common.clock.now().since(self.now);
+            if !self.collect_mail() || passed > TURN_MAX {
+                break;
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is mail for this thread or its guest.
+    fn has_mail(&self) -> bool {
+        let exchange = &self.common.exchange;
+        exchange.has_mail(self.index)
+            || self.guest.as_ref().is_some_and(|guest| exchange.has_mail(guest.index))
+    }
+
+    /// Announces that this thread and its guest are going to sleep; false if there is mail.
+    fn doze(&self) -> bool {
+        let exchange = &self.common.exchange;
+        if !exchange.doze(self.index) {
+            return false;
+        }
+        let sleeps = self.guest.as_ref().is_none_or(|guest| exchange.doze(guest.index));
+        if !sleeps {
+            exchange.rise(self.index);
+        }
+        sleeps
+    }
+
+    fn rise(&self) {
+        self.common.exchange.rise(self.index);
+        if let Some(guest) = &self.guest {
+            self.common.exchange.rise(guest.index);
         }
     }
 
     /// Sleeps until something is to be done.
     fn wait(&mut self) -> io::Result<()> {
-        let due = self.due();
-        if due.is_some_and(|due| due <= self.now) || self.common.exchange.has_mail(self.index) {
+        let of_guest = self.guest.as_mut().and_then(|guest| guest.due());
+        let due = [self.due(), of_guest].into_iter().flatten().min();
+        if due.is_some_and(|due| due <= self.now) || self.has_mail() {
             self.poller.wait(Some(Duration::ZERO))?;
             self.now = self.common.clock.now();
             self.turns.went_on();
@@ -233,11 +320,10 @@ impl Thread {
         let mut slept = None;
         let mut found = self.spin(began, due)?;
         if !found {
-            let exchange = &self.common.exchange;
-            if exchange.doze(self.index) {
+            if self.doze() {
                 let now = if self.spinner.time() == Duration::ZERO { began } else { self.now };
                 self.poller.wait(due.map(|due| due.since(now)))?;
-                exchange.rise(self.index);
+                self.rise();
                 slept = Some(now);
             } else {
                 self.poller.wait(Some(Duration::ZERO))?;
@@ -249,6 +335,7 @@ impl Thread {
             Some(from) => self.turns.slept(self.now.since(from)),
             None => self.turns.went_on(),
         }
+        self.sharing.rested(self.now.since(began));
         self.spinner.note(self.now.since(began), slept.is_some(), found);
         let (now, crowd) = (self.now, &mut self.crowd);
         self.spinner.decide(now, || crowd.share(now));
@@ -265,7 +352,7 @@ impl Thread {
         loop {
             self.poller.wait(Some(Duration::ZERO))?;
             self.now = self.common.clock.now();
-            if self.poller.has_news() || self.common.exchange.has_mail(self.index) {
+            if self.poller.has_news() || self.has_mail() {
                 return Ok(true);
             }
             if self.now >= end {
@@ -304,6 +391,7 @@ impl Thread {
                 Mail::Connection(accepted) => self.open(accepted),
                 // Who asked may have lost patience.
                 Mail::Figures(answer) => drop(answer.send(self.report())),
+                Mail::Guest => self.take_guest(),
                 Mail::LookAround => {}
             }
         }
@@ -317,6 +405,11 @@ impl Thread {
         for ready in all.drain(..) {
             match ready.token {
                 TOKEN_WAKE => self.common.exchange.woken(self.index),
+                TOKEN_GUEST => {
+                    if let Some(guest) = &mut self.guest {
+                        guest.poller.wait(Some(Duration::ZERO))?;
+                    }
+                }
                 TOKEN_LISTENERS.. => self.accept(ready.token)?,
                 TOKEN_LINKS.. => {
                     if let Some(links) = &mut self.links {
@@ -653,6 +746,7 @@ impl Thread {
 fn crash<'a>(common: &Common, workers: impl Iterator<Item = (NodeId, &'a Worker)>) {
     let first = common.crash.declare();
     common.exchange.wake_all();
+    common.seats.iter().for_each(Seat::wake);
     common.crash.leave(workers);
     if first {
         (common.report)(Event::Crashed { traces: common.crash.write() });
@@ -682,6 +776,8 @@ fn client(hosted: &mut [Hosted]) -> Option<&mut Worker> {
 
 /// The thread's eventfd in the poller. Connections have their numbers, from 1.
 const TOKEN_WAKE: u64 = 0;
+/// The poller of a guest.
+const TOKEN_GUEST: u64 = 1 << 61;
 /// The first socket of a link.
 const TOKEN_LINKS: u64 = 1 << 62;
 /// The first listener.

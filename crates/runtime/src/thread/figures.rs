@@ -23,6 +23,7 @@ pub(super) struct Turns {
     turns: u64,
     sleeps: u64,
     asleep: Duration,
+    lent: Duration,
 }
 
 impl Turns {
@@ -33,10 +34,21 @@ impl Turns {
         self.asleep = self.asleep + time;
     }
 
+    /// Another thread has taken the turns for so long.
+    pub(super) fn lent(&mut self, time: Duration) {
+        self.lent = self.lent + time;
+    }
+
     /// A turn begins right after the last one.
     pub(super) fn went_on(&mut self) {
         self.turns += 1;
     }
+}
+
+/// What the calling thread has used of a processor.
+pub(super) fn thread_cpu() -> Duration {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::from_nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64)
 }
 
 /// Who asks for figures, and under which number.
@@ -90,10 +102,12 @@ impl Thread {
 
     fn tell_thread(&self, figures: &mut Figures) {
         let name = format!("worker-{}", self.index);
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        let nanos = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;
-        figures.add(Metric::ThreadCpu, &[&name], nanos);
+        // What is done for it meanwhile is in the account of the thread that does it.
+        let cpu = self.sharing.cpu_when_lent().unwrap_or_else(thread_cpu);
+        figures.add(Metric::ThreadCpu, &[&name], cpu.as_nanos());
         figures.add_time(Metric::ThreadAsleep, &[&name], self.turns.asleep);
+        let lent = self.turns.lent + self.sharing.lent_for(self.now);
+        figures.add_time(Metric::ThreadLent, &[&name], lent);
         figures.add(Metric::ThreadTurns, &[&name], self.turns.turns);
         figures.add(Metric::ThreadSleeps, &[&name], self.turns.sleeps);
         if let Some(links) = &self.links {

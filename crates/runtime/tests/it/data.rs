@@ -1,5 +1,6 @@
 //! Rows written and read through real threads, and what happens to them when a node ends.
 
+use actor::{FigureValue, Metric};
 use model::NodeId;
 
 use super::*;
@@ -16,6 +17,39 @@ fn two_threads() {
     let running = Running::start(2);
     running.board.run_round();
     running.board.run_round();
+    running.cluster.stop();
+}
+
+/// How long each thread's work has been done by another, all together.
+fn lent(running: &Running) -> u64 {
+    let report = running.cluster.observer().look(Duration::from_secs(10)).expect("it runs");
+    let of_threads = report.figures.list.iter().filter(|at| at.metric == Metric::ThreadLent);
+    let nanos = |at: &actor::Figure| match at.value {
+        FigureValue::Number(nanos) => nanos,
+        FigureValue::Latency(_) => panic!("a number"),
+    };
+    of_threads.map(nanos).sum()
+}
+
+/// Waits until a thread does the work of another.
+pub(super) fn wait_until_lent(running: &Running) {
+    let before = lent(running);
+    while lent(running) == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_thread_does_the_work_of_another_whatever_happens() {
+    let running = Running::start(2);
+    for _ in 0..3 {
+        wait_until_lent(&running);
+        running.board.run_round();
+    }
+    wait_until_lent(&running);
+    running.cluster.kill(NodeId(1));
+    running.board.run_round();
+    wait_until_lent(&running);
     running.cluster.stop();
 }
 

@@ -7,8 +7,18 @@ use super::*;
 
 #[test]
 fn a_panic_stops_all_and_leaves_traces() {
+    panics(|_| {});
+}
+
+#[test]
+fn a_panic_of_a_thread_that_does_the_work_of_another_does_too() {
+    panics(data::wait_until_lent);
+}
+
+fn panics(before: fn(&Running)) {
     let running = Running::start(2);
     running.board.run_round();
+    before(&running);
     let mut unix = UnixStream::connect(&running.unix).unwrap();
     unix.write_all(b"panic").unwrap();
     let Event::Crashed { traces } = running.next_event() else { panic!("something else") };
