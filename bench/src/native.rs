@@ -19,7 +19,7 @@ use client::{
     Client, ClientOperation, ClientOptions, ClientRead, ClientResult, ScanSpec, SessionNumber,
     Token,
 };
-use model::{Address, ClusterState, Epoch, SchemaChange, Table, TableId, Value};
+use model::{Address, ClusterState, Column, Epoch, SchemaChange, Table, TableId, Value};
 use stdx::Duration;
 use wire::Message;
 
@@ -74,12 +74,21 @@ impl Default for Native {
 }
 
 impl Native {
-    /// Makes a table; its definition.
-    pub fn create(&mut self, table: SchemaChange) -> Arc<Table> {
-        let SchemaChange::CreateTable { name, .. } = &table else { panic!("{table:?}") };
-        let name = name.clone();
-        self.run([Request::Schema(table)]);
-        let table = self.desk.borrow().cluster.table_named(&name).cloned();
+    /// Makes a table whose first column is its key, with an ordered index over one column; its
+    /// definition.
+    pub fn create(&mut self, name: &str, columns: Vec<Column>, indexed: u16) -> Arc<Table> {
+        self.run([Request::Schema(SchemaChange::CreateTable {
+            name: name.into(),
+            columns,
+            primary_key: vec![0],
+            distribution_key: vec![],
+            partition_count: 0,
+            ordered_indexes: vec![("ordered".into(), vec![indexed])],
+            unique_indexes: vec![],
+            large: None,
+            description: Default::default(),
+        })]);
+        let table = self.desk.borrow().cluster.table_named(name).cloned();
         table.expect("it was made")
     }
 

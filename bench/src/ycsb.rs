@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use client::{ClientOperation, ClientRead, IndexBound, ScanRange, ScanSpec};
-use model::{Column, ColumnId, ColumnType, Expression, SchemaChange, Table, Value};
+use model::{Column, ColumnId, ColumnType, Expression, Table, Value};
 use stdx::Prng;
 use wire::ScanOrder;
 
@@ -77,7 +77,7 @@ impl Ycsb {
     /// Makes the table, and fills it.
     pub fn new(rows: u64) -> Self {
         let mut native = Native::default();
-        let table = native.create(definition());
+        let table = native.create("usertable", columns(), 0);
         let mut prng = Prng::new(1);
         native.fill(table.id, (0..rows).map(|number| row(number, &mut prng)));
         Self { native, table, rows, prng, ranks: Zipf::new(rows) }
@@ -143,8 +143,8 @@ impl Ycsb {
     }
 }
 
-/// The table: a key, ten fields.
-fn definition() -> SchemaChange {
+/// The columns of the table: a key, ten fields.
+fn columns() -> Vec<Column> {
     let column = |name: String, max| Column {
         name,
         column_type: ColumnType::Variable(max),
@@ -152,17 +152,7 @@ fn definition() -> SchemaChange {
         default: Value::text(""),
     };
     let fields = (0..FIELDS).map(|at| column(format!("field{at}"), FIELD_BYTES));
-    SchemaChange::CreateTable {
-        name: "usertable".into(),
-        columns: std::iter::once(column("ycsb_key".into(), 64)).chain(fields).collect(),
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![("PRIMARY".into(), vec![0])],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    }
+    std::iter::once(column("ycsb_key".into(), 64)).chain(fields).collect()
 }
 
 fn row(number: u64, prng: &mut Prng) -> Vec<Value> {

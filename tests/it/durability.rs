@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tests::{QueryError, Server, Session, binary, run, temporary_directory};
+use tests::{QueryError, Server, Session, all, binary, number, run, temporary_directory};
 
 use super::workload::{Books, Random, Run, setup};
 
@@ -72,20 +72,9 @@ fn open(server: &Server) -> Session {
     server.session().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs statements that must succeed.
-fn all(session: &mut Session, statements: &[&str]) {
-    for statement in statements {
-        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
-
 fn value(session: &mut Session, statement: &str) -> Option<String> {
     let rows = session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     rows[0][0].clone()
-}
-
-fn number(session: &mut Session, statement: &str) -> i64 {
-    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
 /// How many rounds of killing there are: a few, or what `NINES_KILLS` says.

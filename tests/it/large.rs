@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tests::cluster::{Processes, SMALL, SQL};
-use tests::{QueryError, Server, Session, succeed, temporary_directory};
+use tests::{QueryError, Server, Session, number, succeed, temporary_directory};
 
 use super::workload::Random;
 
@@ -18,10 +18,6 @@ const VALUE: &str = "REPEAT(CHAR(97 + n % 26), 1000 + n % 7 * 50000)";
 
 fn ok(session: &mut Session, statement: &str) -> Vec<tests::TextRow> {
     session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-}
-
-fn number(session: &mut Session, statement: &str) -> i64 {
-    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
 /// Replicas are equal, and each part belongs to a row.

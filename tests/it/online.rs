@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Processes, SMALL, SQL};
-use tests::{QueryError, Session};
+use tests::{QueryError, Session, all, number};
 
 use super::workload::Random;
 
@@ -192,16 +192,6 @@ fn open(cluster: &Processes, node: u16) -> Session {
     cluster.session(node).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn all(session: &mut Session, statements: &[&str]) {
-    for statement in statements {
-        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
-
-fn number(session: &mut Session, statement: &str) -> i64 {
-    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-}
-
 fn rows_where(session: &mut Session, condition: &str) -> Result<Rows, QueryError> {
     let found = session
         .query(&format!("SELECT id, CAST(n AS SIGNED), u, txt FROM d.t WHERE {condition}"))?;
@@ -225,10 +215,13 @@ fn tables(session: &mut Session) -> i64 {
     number(session, "SELECT COUNT(DISTINCT table_id) FROM nines.replicas")
 }
 
-/// A table that takes a while to be copied.
-fn prepare(session: &mut Session) {
+/// A cluster with a table that takes a while to be copied, a session, and how many tables there
+/// are.
+fn prepared() -> (Processes, Session, i64) {
+    let cluster = Processes::start(SMALL);
+    let mut session = open(&cluster, SQL);
     all(
-        session,
+        &mut session,
         &[
             "SET cte_max_recursion_depth = 1000000",
             "CREATE DATABASE d",
@@ -243,6 +236,8 @@ fn prepare(session: &mut Session) {
             "ALTER TABLE d.t FORCE",
         ],
     );
+    let before = tables(&mut session);
+    (cluster, session, before)
 }
 
 /// Alters until it has succeeded, in the midst of whatever happens.
@@ -285,10 +280,7 @@ fn check(session: &mut Session, known: &Rows) {
 
 #[test]
 fn writers_go_on_while_a_table_is_copied() {
-    let cluster = Processes::start(SMALL);
-    let mut session = open(&cluster, SQL);
-    prepare(&mut session);
-    let before = tables(&mut session);
+    let (cluster, mut session, before) = prepared();
     let writers = Writers::start(&cluster, &[SQL, SQL + 1]);
     for statement in [
         "ALTER TABLE d.t LOCK=NONE PARTITION BY KEY() PARTITIONS 5",
@@ -320,10 +312,7 @@ fn writers_go_on_while_a_table_is_copied() {
 
 #[test]
 fn a_copy_survives_the_loss_of_a_data_node() {
-    let mut cluster = Processes::start(SMALL);
-    let mut session = open(&cluster, SQL);
-    prepare(&mut session);
-    let before = tables(&mut session);
+    let (mut cluster, mut session, before) = prepared();
     let writers = Writers::start(&cluster, &[SQL, SQL + 1]);
     for (round, node) in cluster.data_nodes().enumerate() {
         let mut altering = open(&cluster, SQL);
@@ -345,10 +334,7 @@ fn a_copy_survives_the_loss_of_a_data_node() {
 
 #[test]
 fn what_a_dead_sql_node_has_left_goes_away() {
-    let mut cluster = Processes::start(SMALL);
-    let mut session = open(&cluster, SQL);
-    prepare(&mut session);
-    let before = tables(&mut session);
+    let (mut cluster, mut session, before) = prepared();
     let writers = Writers::start(&cluster, &[SQL]);
     let mut altering = open(&cluster, SQL + 1);
     let thread = thread::spawn(move || {

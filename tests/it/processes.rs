@@ -9,23 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Layout, MANAGEMENT, Processes, SMALL, SQL};
-use tests::{QueryError, Session, binary, run, text_of};
+use tests::{QueryError, Session, all, binary, number, run, text_of};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(cluster: &Processes, node: u16) -> Session {
     cluster.session(node).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn all(session: &mut Session, statements: &[&str]) {
-    for statement in statements {
-        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
-
-fn number(session: &mut Session, statement: &str) -> i64 {
-    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 
 /// Adds rows with autocommit until it is told to stop; how many were acknowledged. No statement may

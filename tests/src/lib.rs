@@ -30,6 +30,20 @@ pub use mysql_client::{Answer, QueryError, Session, TextRow};
 /// How long anything outside may take before a test gives up: liveness, not speed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Runs statements that must succeed.
+#[track_caller]
+pub fn all(session: &mut Session, statements: &[&str]) {
+    for statement in statements {
+        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// The only number that a statement answers with, which must succeed.
+#[track_caller]
+pub fn number(session: &mut Session, statement: &str) -> i64 {
+    session.number(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
 /// Where the workspace lies.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace")

@@ -12,7 +12,7 @@ use bench::storage;
 use bench::ycsb::{self, Ycsb};
 use client::{ClientOperation, ClientRead};
 use mimalloc::MiMalloc;
-use model::{ColumnId, Expression, SchemaChange, Table, Value};
+use model::{ColumnId, Expression, Value};
 
 /// The server's.
 #[global_allocator]
@@ -39,19 +39,7 @@ fn main() {
 /// Operations by key, one by one and many together.
 fn keys(report: &mut Report, rows: u64, operations: u64) {
     let mut native = Native::default();
-    let Table { columns, .. } = storage::table();
-    let table = native.create(SchemaChange::CreateTable {
-        name: "sbtest1".into(),
-        columns,
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![("k_1".into(), vec![1])],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    });
-    let table = table.id;
+    let table = native.create("sbtest1", storage::table().columns, 1).id;
     let row = |id: u64| {
         let (text, pad) = (Value::text(&"c".repeat(120)), Value::text(&"p".repeat(60)));
         vec![Value::Int(id as i64), Value::Int((id * 7919 % rows) as i64), text, pad]

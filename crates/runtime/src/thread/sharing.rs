@@ -55,12 +55,6 @@ struct Moved(Box<Thread>);
 // It moves through a mutex, while no reference to it is held.
 unsafe impl Send for Moved {}
 
-impl std::fmt::Debug for Seat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seat").field("load", &self.load).finish_non_exhaustive()
-    }
-}
-
 impl Seat {
     fn places(&self) -> MutexGuard<'_, Places> {
         // A thread that panicked ends the process soon; what is here is whole.
@@ -127,9 +121,13 @@ enum Why {
 impl Sharing {
     pub(super) fn new(common: &Common, index: usize) -> Self {
         let anywhere = |thread| common.scheduling.is_anywhere(thread);
+        // Whoever gives workers their places wants them there.
+        Self::of(index % 2 == 1 && anywhere(index) && anywhere(index - 1))
+    }
+
+    fn of(lends: bool) -> Self {
         Self {
-            // Whoever gives workers their places wants them there.
-            lends: index % 2 == 1 && anywhere(index) && anywhere(index - 1),
+            lends,
             began: None,
             idle: Duration::ZERO,
             not_before: Instant::ZERO,
@@ -308,21 +306,9 @@ const SOON: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
 
-    fn sharing() -> Sharing {
-        Sharing {
-            lends: true,
-            began: None,
-            idle: Duration::ZERO,
-            not_before: Instant::ZERO,
-            alone: ALONE_MIN,
-            long_since: None,
-            lent: None,
-        }
-    }
-
     #[test]
     fn windows_say_how_busy_a_thread_is() {
-        let (mut sharing, mut now, mut cpu) = (sharing(), Instant::ZERO, Duration::ZERO);
+        let (mut sharing, mut now, mut cpu) = (Sharing::of(true), Instant::ZERO, Duration::ZERO);
         assert_eq!(sharing.window(now, || cpu), None, "it begins");
         for (rest, work, busy, used) in
             [(10, 0, 0, 0), (4, 5, 600, 500), (0, 10, 1_000, 1_000), (25, 15, 0, 1_000)]
@@ -358,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_was_soon_too_much_is_tried_less_often() {
-        let (mut sharing, mut now) = (sharing(), Instant::ZERO);
+        let (mut sharing, mut now) = (Sharing::of(true), Instant::ZERO);
         for alone in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
             sharing.lent = Some((now, Duration::ZERO));
             now = now + Duration::from_millis(20);

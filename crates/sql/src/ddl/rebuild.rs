@@ -21,9 +21,10 @@ mod online;
 mod rows;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{ErrorCode, SchemaChange, TableId};
+use model::{ErrorCode, SchemaChange, Table, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::AlterLock;
 use stdx::Duration;
@@ -97,17 +98,40 @@ async fn keeping_writers_out(
     let old = altered.old.table.id;
     check_unchanged(session, altered, 0)?;
     change(session, SchemaChange::BlockWrites { table: old, blocked: true }).await?;
-    match replaced(session, name, altered).await {
+    let replaced = replaced(session, name, altered).await;
+    ended(session, name, old, replaced).await
+}
+
+/// Clears away after a copy, however it came out.
+async fn ended(
+    session: &Session,
+    name: &TableName,
+    old: TableId,
+    result: Result<Outcome, Stopped>,
+) -> Result<Outcome, SqlError> {
+    match result {
         Ok(outcome) => {
             let _ = session.shared.sequences.forget(&session.kernel, old).await;
             Ok(outcome)
         }
-        Err(Stopped::Unknown(error)) => Err(error),
-        Err(Stopped::Failed(error) | Stopped::NotOurs(error)) => {
-            // If this fails too, the next who wants to write does it.
+        Err(Stopped::NotOurs(error) | Stopped::Unknown(error)) => Err(error),
+        Err(Stopped::Failed(error)) => {
+            // If this fails too, others find what is left: the next who wants to write where
+            // writers are kept out.
             let _ = undo(&session.kernel, old, &name.database).await;
             Err(error)
         }
+    }
+}
+
+/// Puts the new table in the place of the old one.
+async fn put_in_place(session: &mut Session, replace: SchemaChange) -> Result<(), Stopped> {
+    match change(session, replace).await {
+        Ok(_) => Ok(()),
+        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => {
+            Err(Stopped::Unknown(failure.into()))
+        }
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -126,13 +150,8 @@ async fn replaced(
     life.check(session)?;
     let replace = SchemaChange::ReplaceTable { old: altered.old.table.id, new };
     let linked = foreign_key::link(session, &altered.planned(name, true))?;
-    match change(session, linked.with(replace)).await {
-        Ok(_) => Ok(outcome),
-        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => {
-            Err(Stopped::Unknown(failure.into()))
-        }
-        Err(failure) => Err(failure.into()),
-    }
+    put_in_place(session, linked.with(replace)).await?;
+    Ok(outcome)
 }
 
 /// Why a copy did not come to its end.
@@ -249,6 +268,34 @@ fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1205 | 1213 | 1297 | 1412)
 }
 
+/// How often something was tried that meets failing nodes, or locks.
+#[derive(Default)]
+struct Attempts(u32);
+
+impl Attempts {
+    /// Waits before it is tried again.
+    ///
+    /// # Errors
+    /// With `error`, when that is for good, or it was tried [`ATTEMPTS_MAX`] times again.
+    async fn again(&mut self, kernel: &Kernel, error: SqlError) -> Result<(), SqlError> {
+        if !is_temporary(&error) || self.0 == ATTEMPTS_MAX {
+            return Err(error);
+        }
+        self.0 += 1;
+        Ok(kernel.sleep(PAUSE).await?)
+    }
+}
+
+/// What reads rows whole, as they are now.
+fn reader_of(run: &Run<'_>, table: &Arc<Table>) -> Reader {
+    Reader {
+        kernel: run.session.kernel.clone(),
+        table: table.clone(),
+        mode: ReadMode::Committed,
+        projection: Projection::All,
+    }
+}
+
 /// Waits until the table that a statement was refused for may be written again, for
 /// `lock_wait_timeout` at most. When the one who rebuilt it is gone, what was left of the work is
 /// undone. Nothing happens when no table that the refusal names is being rebuilt.
@@ -318,12 +365,7 @@ impl Copy<'_> {
     async fn rows(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
         let spec = ScanSpec::heap(self.altered.old.table.id);
         let mut scan = run.session.kernel.scan(spec);
-        let reader = Reader {
-            kernel: run.session.kernel.clone(),
-            table: self.altered.old.table.clone(),
-            mode: ReadMode::Committed,
-            projection: Projection::All,
-        };
+        let reader = reader_of(run, &self.altered.old.table);
         let references = reader.references();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(rows) = scan.next().await? {
@@ -357,18 +399,14 @@ impl Copy<'_> {
             // What the table referred to before it refers to still: nobody changes it now.
             all.refer(&self.maker, &made.values, None, &self.known)?;
         }
-        let mut attempt = 0;
+        let mut attempts = Attempts::default();
         loop {
             let Err(error) = all.clone().send(&kernel, &self.maker, true).await else {
                 return Ok(());
             };
             // Of what was found before it was refused, nothing is to stay locked.
             kernel.abort().await;
-            if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
-                return Err(error);
-            }
-            attempt += 1;
-            run.session.kernel.sleep(PAUSE).await?;
+            attempts.again(&run.session.kernel, error).await?;
         }
     }
 }

@@ -20,7 +20,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use super::online::{Online, give_up, is_violation};
 use super::rows::Made;
-use super::{ATTEMPTS_MAX, PAUSE, Stopped, is_temporary};
+use super::{Attempts, PAUSE, Stopped, is_temporary};
 use crate::execute::reference::batch;
 use crate::execute::run::Run;
 use crate::kernel::{Failure, Kernel, Scan};
@@ -51,14 +51,10 @@ impl Online<'_> {
         let mut entries = self.entries(run);
         let mut found = 0;
         while found < ROUND {
-            let keys = match entries.next().await.map_err(SqlError::from) {
-                Ok(Some(keys)) => keys,
-                Ok(None) => break,
-                Err(error) if is_temporary(&error) => {
-                    run.session.kernel.sleep(PAUSE).await?;
-                    return Ok(ROUND);
-                }
-                Err(error) => return Err(error.into()),
+            let keys = match next(run, &mut entries).await? {
+                Next::Keys(keys) => keys,
+                Next::End => break,
+                Next::Lost => return Ok(ROUND),
             };
             found += keys.len();
             for keys in keys.chunks(ENTRIES) {
@@ -93,14 +89,10 @@ impl Online<'_> {
     async fn each_entry(&mut self, run: &mut Run<'_>, pass: Pass) -> Result<bool, Stopped> {
         let mut entries = self.entries(run);
         loop {
-            let keys = match entries.next().await.map_err(SqlError::from) {
-                Ok(Some(keys)) => keys,
-                Ok(None) => return Ok(true),
-                Err(error) if is_temporary(&error) => {
-                    run.session.kernel.sleep(PAUSE).await?;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error.into()),
+            let keys = match next(run, &mut entries).await? {
+                Next::Keys(keys) => keys,
+                Next::End => return Ok(true),
+                Next::Lost => return Ok(false),
             };
             for keys in keys.chunks(ENTRIES) {
                 match pass {
@@ -133,7 +125,7 @@ impl Online<'_> {
         is_last: bool,
     ) -> Result<(), SqlError> {
         let kernel = run.session.kernel.beside();
-        let mut attempt = 0;
+        let mut attempts = Attempts::default();
         loop {
             let failure = match self.transaction(run, &kernel, keys, is_last).await {
                 Ok(()) => return Ok(()),
@@ -153,11 +145,7 @@ impl Online<'_> {
                     error
                 }
             };
-            if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
-                return Err(error);
-            }
-            attempt += 1;
-            run.session.kernel.sleep(PAUSE).await?;
+            attempts.again(&run.session.kernel, error).await?;
         }
     }
 
@@ -280,7 +268,7 @@ impl Online<'_> {
     /// Deletes the rows of the new table under these keys, in a transaction of its own.
     async fn delete_some(&mut self, run: &Run<'_>, keys: &[Key]) -> Result<(), SqlError> {
         let kernel = run.session.kernel.beside();
-        let mut attempt = 0;
+        let mut attempts = Attempts::default();
         loop {
             let removed = self.remove(&kernel, keys).await;
             let done = match removed {
@@ -295,13 +283,30 @@ impl Online<'_> {
                 Err(failure) => failure,
             };
             give_up(&kernel, &failure).await;
-            let error = SqlError::from(failure);
-            if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
-                return Err(error);
-            }
-            attempt += 1;
-            kernel.sleep(PAUSE).await?;
+            attempts.again(&kernel, failure.into()).await?;
         }
+    }
+}
+
+/// What comes of a scan of the journal.
+enum Next {
+    /// Entries.
+    Keys(Vec<Key>),
+    /// That was all.
+    End,
+    /// It went with a node; another may be begun now.
+    Lost,
+}
+
+async fn next(run: &Run<'_>, entries: &mut Scan) -> Result<Next, SqlError> {
+    match entries.next().await.map_err(SqlError::from) {
+        Ok(Some(keys)) => Ok(Next::Keys(keys)),
+        Ok(None) => Ok(Next::End),
+        Err(error) if is_temporary(&error) => {
+            run.session.kernel.sleep(PAUSE).await?;
+            Ok(Next::Lost)
+        }
+        Err(error) => Err(error),
     }
 }
 

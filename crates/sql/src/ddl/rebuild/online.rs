@@ -29,18 +29,18 @@ use client::{ClientOperation, OperationAnswer, ScanSpec};
 use model::{ErrorCode, SchemaChange, Table, Value};
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
-use wire::{Projection, WaitPolicy};
+use wire::WaitPolicy;
 
 use super::super::alter::Altered;
 use super::super::change::{is_computed_alike, is_value_kept, same_primary_key};
-use super::super::{change, foreign_key, refused};
+use super::super::{change, foreign_key};
 use super::drain::ROUND;
 use super::rows::{Copy, Made};
 use super::{
-    ATTEMPTS_MAX, BATCH, BATCH_BYTES, CLAIMS, Life, PAUSE, Stopped, barrier, copy_to, hidden_name,
-    is_temporary, outcome, undo,
+    ATTEMPTS_MAX, Attempts, BATCH, BATCH_BYTES, CLAIMS, Life, PAUSE, Stopped, barrier, copy_to,
+    ended, hidden_name, outcome, put_in_place, reader_of,
 };
-use crate::access::{ReadMode, Reader, Values};
+use crate::access::Values;
 use crate::catalog::names::TableName;
 use crate::catalog::{KeyDefinition, KeyKind, kernel_form};
 use crate::execute::reference::batch;
@@ -97,19 +97,8 @@ pub(super) async fn run(
     name: &TableName,
     altered: &Altered,
 ) -> Result<Outcome, SqlError> {
-    let old = altered.old.table.id;
-    match steps(session, name, altered).await {
-        Ok(outcome) => {
-            let _ = session.shared.sequences.forget(&session.kernel, old).await;
-            Ok(outcome)
-        }
-        Err(Stopped::NotOurs(error) | Stopped::Unknown(error)) => Err(error),
-        Err(Stopped::Failed(error)) => {
-            // If this fails too, others find what is left.
-            let _ = undo(&session.kernel, old, &name.database).await;
-            Err(error)
-        }
-    }
+    let result = steps(session, name, altered).await;
+    ended(session, name, altered.old.table.id, result).await
 }
 
 async fn steps(
@@ -136,13 +125,8 @@ async fn steps(
     run.finish();
     copied?;
     let replace = SchemaChange::ReplaceTable { old: old.id, new };
-    match change(session, expecting(old, known + 2, replace)).await {
-        Ok(_) => Ok(outcome(&work.copy, warnings)),
-        Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => {
-            Err(Stopped::Unknown(failure.into()))
-        }
-        Err(failure) => Err(failure.into()),
-    }
+    put_in_place(session, expecting(old, known + 2, replace)).await?;
+    Ok(outcome(&work.copy, warnings))
 }
 
 /// A change that is made if the table has this version.
@@ -244,28 +228,21 @@ impl<'a> Online<'a> {
 
     /// Puts all rows into the new table. A scan that is lost begins anew.
     async fn fill(&mut self, run: &mut Run<'_>) -> Result<(), Stopped> {
-        let mut attempt = 0;
+        let (mut attempts, mut is_first) = (Attempts::default(), true);
         loop {
-            match self.scan(run, attempt == 0).await {
-                Err(Stopped::Failed(error)) if is_temporary(&error) && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
-                    // Entries tell no more which rows were put aside.
-                    self.aside.clear();
-                }
+            match self.scan(run, is_first).await {
+                Err(Stopped::Failed(error)) => attempts.again(&run.session.kernel, error).await?,
                 result => return result,
             }
-            run.session.kernel.sleep(PAUSE).await?;
+            // Entries tell no more which rows were put aside.
+            self.aside.clear();
+            is_first = false;
         }
     }
 
     async fn scan(&mut self, run: &mut Run<'_>, is_first: bool) -> Result<(), Stopped> {
         let mut scan = run.session.kernel.scan(ScanSpec::heap(self.base.id));
-        let reader = Reader {
-            kernel: run.session.kernel.clone(),
-            table: self.base.clone(),
-            mode: ReadMode::Committed,
-            projection: Projection::All,
-        };
+        let reader = reader_of(run, &self.base);
         let references = reader.references();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(rows) = scan.next().await? {
@@ -294,7 +271,7 @@ impl<'a> Online<'a> {
         mut batch: Vec<Made>,
         mut is_first: bool,
     ) -> Result<(), SqlError> {
-        let mut attempt = 0;
+        let mut attempts = Attempts::default();
         while !batch.is_empty() {
             match self.write(run, &batch, is_first).await {
                 Ok(()) => return Ok(()),
@@ -308,13 +285,9 @@ impl<'a> Online<'a> {
                     batch.remove(at);
                 }
                 Err(Rejected { failure, .. }) => {
-                    let error = SqlError::from(failure);
-                    if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
-                        return Err(error);
-                    }
+                    attempts.again(&run.session.kernel, failure.into()).await?;
                     // Some of them may be there.
-                    (attempt, is_first) = (attempt + 1, false);
-                    run.session.kernel.sleep(PAUSE).await?;
+                    is_first = false;
                 }
             }
         }
@@ -375,14 +348,9 @@ impl<'a> Online<'a> {
         let key = self.copy.maker.primary_key(&made.values);
         self.aside.extend(self.encoded(&key));
         let entry = ClientOperation::upsert(self.journal.id, key);
-        let mut attempt = 0;
+        let mut attempts = Attempts::default();
         while let Err(failure) = kernel.execute_and_commit(vec![entry.clone()]).await {
-            let error = SqlError::from(failure);
-            if !is_temporary(&error) || attempt == ATTEMPTS_MAX {
-                return Err(error);
-            }
-            attempt += 1;
-            kernel.sleep(PAUSE).await?;
+            attempts.again(&kernel, failure.into()).await?;
         }
         Ok(())
     }
