@@ -74,6 +74,8 @@ pub struct Outgoing {
 pub struct Worker {
     shared: Shared,
     actors: Actors,
+    /// Turns the actors have taken.
+    turns: u64,
     inbox: Inbox,
     /// Answers of the disk, in order.
     disk_replies: VecDeque<DiskReply>,
@@ -127,6 +129,7 @@ impl Worker {
         Self {
             shared,
             actors,
+            turns: 0,
             inbox: Inbox::default(),
             disk_replies: VecDeque::new(),
             out: VecDeque::new(),
@@ -321,6 +324,12 @@ impl Worker {
         self.route();
     }
 
+    /// How many turns its actors have taken: for messages, timers and events of connections. The
+    /// same work takes as many, however it is spread over time.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
     /// What the application wants done with its connections.
     pub fn connections(&mut self) -> &mut Connections {
         &mut self.shared.connections
@@ -480,6 +489,7 @@ impl Worker {
             return;
         }
         if let Some(actor) = self.actors.get_mut(kind) {
+            self.turns += 1;
             run(actor, &mut Ctx::new(&mut self.shared, kind));
         }
     }

@@ -6,7 +6,8 @@
 //! first has much to do or long work is to be done: decision 33.
 //!
 //! # Owns
-//! Handing a thread's state over and back, how busy threads are, and when which of it happens.
+//! Handing a thread's state over and back, how busy threads are, and when which of it happens:
+//! where there is neither little nor much to do, what was found by trial (`trial`) decides.
 //! # Guarantees
 //! One thread at a time runs what belongs to a state. A state is never lost: if the thread that has
 //! borrowed it ends, it goes back first, and after a panic its workers leave their recorders.
@@ -14,12 +15,15 @@
 //! A turn of the loop for both states (`thread`).
 #![expect(unsafe_code, reason = "a thread's state moves to another as a whole; see `Moved`")]
 
+mod trial;
+
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use stdx::{Duration, Instant};
 
+use self::trial::{Trial, Verdict};
 use super::Thread;
 use super::figures::thread_cpu;
 use crate::cluster::Common;
@@ -33,6 +37,8 @@ pub(crate) struct Seat {
     /// What the thread used of a processor: when that was found, in milliseconds, and its share in
     /// thousands.
     load: AtomicU64,
+    /// Turns that its workers' actors have taken.
+    turns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -90,8 +96,8 @@ pub(super) struct Sharing {
     idle: Duration,
     /// Not before that again.
     not_before: Instant,
-    /// How long it stays alone after it was too much for one thread.
-    alone: Duration,
+    /// What both threads get done, apart and as one.
+    trial: Trial,
     /// Since when there has been long work, turn after turn.
     long_since: Option<Instant>,
     /// When the state was lent, and what its own thread had used of a processor.
@@ -110,8 +116,8 @@ struct Load {
 /// Why a state goes back to its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// One thread is not enough.
-    Busy,
+    /// Two threads get more done, or that is to be seen.
+    Busy(Verdict),
     /// Somebody wants something long, which others should not wait for.
     LongWork,
     /// The process stops.
@@ -131,7 +137,7 @@ impl Sharing {
             began: None,
             idle: Duration::ZERO,
             not_before: Instant::ZERO,
-            alone: ALONE_MIN,
+            trial: Trial::new(),
             long_since: None,
             lent: None,
         }
@@ -156,14 +162,13 @@ impl Sharing {
         Some(Load { busy: 1_000 - share(idle), used: share(used) })
     }
 
-    /// It is back. If one thread was soon too little, it stays alone for longer.
     fn is_back(&mut self, now: Instant, why: Why) {
-        let Some((since, _)) = self.lent.take() else { return };
-        self.alone = match why {
-            Why::Busy if now.since(since) < SOON => self.alone.times(2).min(ALONE_MAX),
-            _ => ALONE_MIN,
+        self.lent = None;
+        let verdict = match why {
+            Why::Busy(verdict) => Some(verdict),
+            Why::LongWork | Why::Stopping => None,
         };
-        self.not_before = now + self.alone;
+        self.not_before = self.trial.parts(now, verdict);
         (self.began, self.idle) = (None, Duration::ZERO);
     }
 
@@ -179,11 +184,9 @@ impl Sharing {
 }
 
 impl Load {
-    /// Whether a thread with a guest should be two: it needs a processor and more, or it gets so
-    /// little of one, beside others, that two threads get more. In between all processors are busy,
-    /// and a second thread would only add wake-ups.
-    fn is_too_much(self) -> bool {
-        self.busy >= BUSY && !(STARVED..NEEDED).contains(&self.used)
+    /// Whether the thread had something to do all the time.
+    fn is_full(self) -> bool {
+        self.busy >= BUSY
     }
 }
 
@@ -202,18 +205,32 @@ impl Thread {
         if self.stopping.is_some() {
             self.give_back(Why::Stopping);
         }
+        let turns = self.turns_taken();
+        self.common.seats[self.index].turns.store(turns, Ordering::Relaxed);
         let Some(load) = self.sharing.window(now, thread_cpu) else { return false };
         let common = self.common.clone();
         common.seats[self.index].note(now, load.used);
-        if load.is_too_much() {
-            self.give_back(Why::Busy);
+        if let Some(guest) = &mut self.guest {
+            let both = turns + guest.turns_taken();
+            if let Some(verdict) = guest.sharing.trial.joined(now, load.is_full(), both) {
+                self.give_back(Why::Busy(verdict));
+            }
         }
-        self.sharing.lends
-            && self.serves
+        if !self.sharing.lends {
+            return false;
+        }
+        let before = &common.seats[self.index - 1];
+        self.sharing.trial.apart(now, turns + before.turns.load(Ordering::Relaxed));
+        self.serves
             && self.stopping.is_none()
             && now >= self.sharing.not_before
             && !is_long
-            && load.used + common.seats[self.index - 1].used(now) < LITTLE
+            && load.used + before.used(now) < MUCH
+    }
+
+    /// Turns that actors have taken on this thread, or for it.
+    fn turns_taken(&self) -> u64 {
+        self.hosted.iter().map(|hosted| hosted.worker.turns()).sum()
     }
 
     /// Lends the state to the thread before, and sleeps until it is back; none if the process has
@@ -227,6 +244,7 @@ impl Thread {
             return Some(self);
         }
         self.sharing.lent = Some((self.now, thread_cpu()));
+        self.sharing.trial.joins(self.now);
         places.lent = Some(Moved(self));
         drop(places);
         common.exchange.post_from_outside(index - 1, Mail::Guest);
@@ -287,20 +305,13 @@ fn hand_over(seat: &Seat, guest: Box<Thread>) {
 const WINDOW: Duration = Duration::from_millis(10);
 /// How old the word of a thread may be that is not asleep, in milliseconds.
 const FRESH_MILLIS: u64 = 50;
-/// Two threads that use less than this of a processor, in thousands, become one.
-const LITTLE: u64 = 1_100;
+/// Two threads that use more of the processors, in thousands of one, are not tried as one: they
+/// would have to do the same with two thirds of it.
+const MUCH: u64 = 1_600;
 /// A thread that is busy for less keeps its guest.
 const BUSY: u64 = 950;
-/// One that is busy and uses less of a processor is starved, one that uses more needs two.
-const STARVED: u64 = 720;
-const NEEDED: u64 = 930;
 /// Work that goes on for so long is long.
 const LONG: Duration = Duration::from_millis(1);
-/// How long a thread stays alone after it has got its state back, at least and at most.
-const ALONE_MIN: Duration = Duration::from_millis(50);
-const ALONE_MAX: Duration = Duration::from_secs(2);
-/// Back after less than this is soon.
-const SOON: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -322,40 +333,10 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_goes_when_there_is_too_much_or_too_little_processor() {
-        for (busy, used, gone) in [
-            (900, 900, false),
-            (1_000, 1_000, true),
-            (1_000, 850, false),
-            (1_000, 400, true),
-            (500, 400, false),
-        ] {
-            assert_eq!(Load { busy, used }.is_too_much(), gone, "{busy} {used}");
-        }
-    }
-
-    #[test]
     fn a_thread_that_has_said_nothing_for_long_sleeps() {
         let (seat, then) = (Seat::default(), Instant::ZERO + Duration::from_secs(7));
         seat.note(then, 1_000);
         assert_eq!(seat.used(then + Duration::from_millis(FRESH_MILLIS)), 1_000);
         assert_eq!(seat.used(then + Duration::from_millis(FRESH_MILLIS + 1)), 0);
-    }
-
-    #[test]
-    fn what_was_soon_too_much_is_tried_less_often() {
-        let (mut sharing, mut now) = (Sharing::of(true), Instant::ZERO);
-        for alone in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
-            sharing.lent = Some((now, Duration::ZERO));
-            now = now + Duration::from_millis(20);
-            sharing.is_back(now, Why::Busy);
-            assert_eq!(sharing.not_before, now + Duration::from_millis(alone));
-        }
-        for why in [Why::LongWork, Why::Busy] {
-            sharing.lent = Some((now, Duration::ZERO));
-            now = now + SOON;
-            sharing.is_back(now, why);
-            assert_eq!(sharing.not_before, now + ALONE_MIN);
-        }
     }
 }
