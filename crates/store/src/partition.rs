@@ -320,6 +320,12 @@ impl Partition {
         self.heap.next_rows((after, None), Epoch(u64::MAX), most, out)
     }
 
+    /// About how many entries of an ordered index, which must be ready, lie in a range. Takes two
+    /// walks from the root.
+    pub fn entries_about(&self, index: IndexId, range: &KeyRange) -> u64 {
+        self.ready_index(index).tree.entries_about(range)
+    }
+
     /// Begins a scan of an ordered index, which must be ready. With `after`, only entries strictly
     /// after it in the scan's direction.
     pub fn scan_index(

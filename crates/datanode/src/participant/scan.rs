@@ -11,6 +11,7 @@
 
 mod cursor;
 mod keys;
+mod within;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use actor::{Ctx, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    ActorKind, Address, ColumnId, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
-    Refusal, Table, TransactionId,
+    ActorKind, Address, ColumnId, ErrorCode, Incarnation, KeyEncoder, NodeId, OperationNumber,
+    PartitionId, Refusal, Table, TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use vector::{Bad, Block, Machine, Output};
@@ -34,6 +35,7 @@ use super::leg::LegHandle;
 use super::prepare::store_mode;
 use super::waits::{Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
+use within::Within;
 
 /// Most bytes of rows in a batch, but for its last row.
 const BATCH_BYTES_MAX: usize = 64 << 10;
@@ -57,6 +59,8 @@ type Made = (ScanRows, Vec<Block>, u64);
 struct Scan {
     request: Box<ScanRequest>,
     range: Range,
+    /// Which of the rows that are read it is about, where not all are.
+    within: Option<Within>,
     projector: Projector,
     position: Position,
     /// The definition that it was opened by.
@@ -202,18 +206,11 @@ impl Participant {
             }
         };
         let own = request.transaction.filter(|_| request.snapshot.is_none());
-        let mut range = Range::new(&request.source);
-        // What the transaction itself has changed lies elsewhere.
-        if let (Some(program), None) = (&request.program, own) {
-            let partition = &self.replicas[&request.partition].partition;
-            if let Some(lookups) = keys::lookups(partition, program, &range) {
-                probe!(ctx, "scan: keys are looked up");
-                range = Range::Keys(lookups);
-            }
-        }
+        let (range, within) = self.way_of(ctx, &request, own.is_some());
         self.scans.tickets += 1;
         let scan = Scan {
             range,
+            within,
             table: table.clone(),
             projector: Projector::new(table, &request.projection),
             position: Position::default(),
@@ -239,6 +236,32 @@ impl Participant {
         match is_long {
             true => self.queue_scan(ctx, key),
             false => self.step_scan(ctx, key),
+        }
+    }
+
+    /// What a scan reads to find its rows, and which of the rows read it is about.
+    fn way_of(
+        &self,
+        ctx: &mut Ctx<'_>,
+        request: &ScanRequest,
+        sees_own: bool,
+    ) -> (Range, Option<Within>) {
+        let range = Range::new(&request.source);
+        // What the transaction itself has changed lies elsewhere.
+        let Some(program) = request.program.as_ref().filter(|_| !sees_own) else {
+            return (range, None);
+        };
+        let partition = &self.replicas[&request.partition].partition;
+        if let Some(lookups) = keys::lookups(partition, program, &range) {
+            probe!(ctx, "scan: keys are looked up");
+            return (Range::Keys(lookups), None);
+        }
+        match within::wide(partition, &range) {
+            Some(wide) => {
+                probe!(ctx, "scan: a wide range is read as rows lie");
+                (Range::Heap, Some(wide))
+            }
+            None => (range, None),
         }
     }
 
@@ -456,7 +479,7 @@ impl Participant {
         let partition = scan.request.partition;
         let replica = self.replicas.get(&partition).filter(|replica| replica.readable);
         let replica = replica.ok_or(Refusal::from(ErrorCode::StaleRoute))?;
-        if !scan.range.indexes().all(|index| replica.partition.index_ready(index)) {
+        if scan.range.index().is_some_and(|index| !replica.partition.index_ready(index)) {
             return Err(Refusal::new(ErrorCode::SchemaChanged, "the index was dropped"));
         }
         let (table, columns) = (replica.partition.table(), scan.table.columns.len() as u16);
@@ -609,6 +632,10 @@ impl Scan {
             let mut rows = Vec::with_capacity(rows_max);
             self.walked = !walk.take(rows_max, &mut rows);
             self.examined += rows.len() as u64;
+            if let Some(within) = &self.within {
+                let mut key = KeyEncoder::new();
+                rows.retain(|row| within.has(table, row, &mut key));
+            }
             self.machine.as_mut().expect("it computes").take(table, &rows);
         }
         if self.walked {

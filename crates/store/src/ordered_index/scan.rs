@@ -46,6 +46,15 @@ impl KeyRange {
         !self.lower_cut().is_right_of(key, 0) && self.upper_cut().is_right_of(key, 0)
     }
 
+    /// Bytes of the longer bound.
+    pub fn longest_bound(&self) -> usize {
+        let length = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.len(),
+            Bound::Unbounded => 0,
+        };
+        length(&self.lower).max(length(&self.upper))
+    }
+
     fn lower_cut(&self) -> Cut<'_> {
         match &self.lower {
             Bound::Unbounded => Cut::before(&[], 0),
@@ -62,6 +71,9 @@ impl KeyRange {
         }
     }
 }
+
+/// How finely shares of an index are told apart.
+const SHARE_BITS: u32 = 32;
 
 /// A walk over the entries of a range; see [`OrderedIndex::scan`].
 #[derive(Clone, Debug)]
@@ -119,6 +131,35 @@ impl OrderedIndex {
         let mut scan = Scan { index: self, direction, at, end, limit: 0, key_leaf: NONE, key };
         scan.enter_leaf();
         scan
+    }
+
+    /// About how many entries lie in the range, from the places of its ends in two paths of the
+    /// tree: exact within one leaf, else as far as nodes of a level are equally full.
+    pub fn entries_about(&self, range: &KeyRange) -> u64 {
+        let (low, high) = (range.lower_cut(), range.upper_cut());
+        let start = self.place(&low);
+        let end = self.end_place(start, &high);
+        if start.leaf == end.leaf {
+            return (end.position - start.position) as u64;
+        }
+        let share = self.share_before(&high).saturating_sub(self.share_before(&low));
+        (self.len as u64 * share) >> SHARE_BITS
+    }
+
+    /// About which share of all entries lies before a cut, of 2 to the power of [`SHARE_BITS`].
+    fn share_before(&self, cut: &Cut<'_>) -> u64 {
+        let (mut id, mut before, mut width) = (self.root, 0, 1_u64 << SHARE_BITS);
+        loop {
+            let node = &self.nodes[id];
+            let position = node.position(cut, &self.boxes);
+            let parts = node.count() + usize::from(!node.is_leaf());
+            before += width * position as u64 / parts.max(1) as u64;
+            if node.is_leaf() {
+                return before;
+            }
+            width /= parts as u64;
+            id = node.child(position);
+        }
     }
 
     fn place(&self, cut: &Cut<'_>) -> Place {

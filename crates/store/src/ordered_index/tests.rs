@@ -168,6 +168,38 @@ fn change(prng: &mut Prng, mut index: OrderedIndex, mut model: Model, keys: Keys
 }
 
 #[test]
+fn entries_of_a_range_are_counted_about() {
+    let mut prng = Prng::new(7);
+    let key = |number: u64| number.to_be_bytes().to_vec();
+    let mut index = OrderedIndex::new();
+    let mut numbers: Vec<u64> = (0..100_000).map(|_| prng.below(1 << 40)).collect();
+    for (row, number) in numbers.iter().enumerate() {
+        index.insert(&key(*number), RowId(row as u32));
+    }
+    numbers.sort_unstable();
+    assert!(index.entries_about(&KeyRange::ALL).abs_diff(100_000) < 2);
+    for _ in 0..1_000 {
+        let (a, b) = (prng.below(1 << 40), prng.below(1 << 40));
+        let (low, high) = (a.min(b), a.max(b));
+        let range =
+            KeyRange { lower: Bound::Included(key(low)), upper: Bound::Excluded(key(high)) };
+        let place = |of: u64| numbers.partition_point(|number| *number < of) as u64;
+        let (about, exactly) = (index.entries_about(&range), place(high) - place(low));
+        let most = 100 + exactly / 5;
+        assert!(about.abs_diff(exactly) < most, "{about} for {exactly}");
+    }
+    // Within a leaf it is exact.
+    let few = KeyRange {
+        lower: Bound::Included(key(numbers[0])),
+        upper: Bound::Included(key(numbers[2])),
+    };
+    assert_eq!(index.entries_about(&few), 3);
+    let nothing = KeyRange { lower: Bound::Excluded(key(9)), upper: Bound::Excluded(key(5)) };
+    assert_eq!(index.entries_about(&nothing), 0);
+    assert_eq!(OrderedIndex::new().entries_about(&KeyRange::ALL), 0);
+}
+
+#[test]
 fn tiny_keys_like_a_set() {
     (0..4).for_each(|seed| run(seed, Keys::Tiny, 5_000));
 }

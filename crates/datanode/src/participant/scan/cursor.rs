@@ -59,14 +59,13 @@ impl Range {
         Range::Index { index: *index, range, direction }
     }
 
-    /// The indexes it is read by.
-    pub(super) fn indexes(&self) -> impl Iterator<Item = IndexId> {
-        let (index, other) = match self {
-            Range::Heap => (None, None),
-            Range::Index { index, .. } => (Some(*index), None),
-            Range::Keys(lookups) => (Some(lookups.index), lookups.of_range()),
-        };
-        index.into_iter().chain(other)
+    /// The index it is read by.
+    pub(super) fn index(&self) -> Option<IndexId> {
+        match self {
+            Range::Heap => None,
+            Range::Index { index, .. } => Some(*index),
+            Range::Keys(lookups) => Some(lookups.index),
+        }
     }
 }
 
@@ -149,11 +148,7 @@ impl<'a> Walk<'a> {
                 (Direction::Ascending, Committed::Keys(Box::new(walk)))
             }
         };
-        let index = match range {
-            Range::Heap => None,
-            Range::Index { index, .. } => Some(*index),
-            Range::Keys(lookups) => Some(lookups.index),
-        };
+        let index = range.index();
         let own = match view {
             View::Own(leg, seen_to) => own_rows(partition, range, leg, seen_to, position),
             View::Committed | View::Snapshot(_) => Vec::new(),

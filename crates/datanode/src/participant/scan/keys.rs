@@ -17,17 +17,16 @@ use store::partition::{IndexScan, Partition, SnapshotIndexScan};
 use vector::{KeySet, Program};
 
 use super::cursor::{Position, Range};
+use super::within::Within;
 
 /// What it takes to find the place of a key in an index, in rows that are read on.
 const SEEK: u64 = 16;
 /// The same of a row that is found by an index: it lies anywhere.
-const FETCH: u64 = 5;
+pub(super) const FETCH: u64 = 5;
 /// Keys whose rows are counted.
 const SAMPLE: usize = 16;
 /// Most rows of a key that are counted.
 const COUNTED_MAX: usize = 256;
-/// Most entries of a range that are counted before it is taken for a small one.
-const RANGE_MAX: u64 = 1 << 16;
 
 /// Keys that are looked up, in place of a scan's range.
 #[derive(Debug)]
@@ -36,14 +35,7 @@ pub(super) struct Lookups {
     /// What the keys of its rows begin with, in ascending order.
     prefixes: Vec<Vec<u8>>,
     /// The range of the scan, in which the rows have to be too.
-    within: Option<(IndexId, KeyRange)>,
-}
-
-impl Lookups {
-    /// The index of the range that the scan has besides.
-    pub(super) fn of_range(&self) -> Option<IndexId> {
-        self.within.as_ref().map(|(index, _)| *index)
-    }
+    within: Option<Within>,
 }
 
 /// The lookups that find the rows of a scan with a program, if they take less than its range.
@@ -69,9 +61,9 @@ pub(super) fn lookups(
     let within = match range {
         Range::Heap if cost < rows => None,
         Range::Index { index: of_range, range, .. }
-            if cost < rows * FETCH && costs_more(partition, *of_range, range, cost) =>
+            if cost < partition.entries_about(*of_range, range) * FETCH =>
         {
-            Some((*of_range, range.clone()))
+            Some(Within::new(partition.table(), *of_range, range))
         }
         Range::Heap | Range::Index { .. } | Range::Keys(_) => return None,
     };
@@ -105,16 +97,6 @@ fn cost(partition: &Partition, index: IndexId, prefixes: &[Vec<u8>]) -> u64 {
     }
     let keys = prefixes.len() as u64;
     keys * SEEK + found * keys / counted.max(1) * FETCH
-}
-
-/// Whether to read a range of an index takes more than so much.
-fn costs_more(partition: &Partition, index: IndexId, range: &KeyRange, cost: u64) -> bool {
-    let enough = cost / FETCH + 1;
-    if enough > RANGE_MAX {
-        return false;
-    }
-    let mut scan = partition.scan_index(index, range, Direction::Ascending, None);
-    (0..enough).all(|_| scan.next_row().is_some())
 }
 
 /// The entries of the index under one key, as they are or as of an epoch.
@@ -207,10 +189,7 @@ impl<'a> KeyWalk<'a> {
 
     /// Whether a row is in the range of the scan.
     fn is_within(&mut self, table: &Table, row: &[u8]) -> bool {
-        let Some((index, range)) = &self.lookups.within else { return true };
-        let index = table.ordered_index(*index).expect("an index that is scanned");
-        self.key.clear();
-        table.encode_row_key(&index.columns, row, &mut self.key);
-        range.contains(self.key.bytes())
+        let within = &self.lookups.within;
+        within.as_ref().is_none_or(|within| within.has(table, row, &mut self.key))
     }
 }

@@ -107,6 +107,40 @@ fn keys_in_a_range_are_looked_up_if_that_is_less() {
 }
 
 #[test]
+fn a_range_that_has_a_good_part_of_the_rows_is_read_as_they_lie() {
+    let (mut world, rows) = filled();
+    world.next_epoch(&[5]);
+    world.write(txn(5), vec![delete(0), upsert(2, 21), upsert(3, 299), insert(2_000, 50)]);
+    let order = ScanOrder::Descending;
+    let source = |lower, upper| ScanSource::Index { index: INDEX, lower, upper, order };
+    let program = with_v(&[])
+        .map(|program| Arc::new(Program { members: vec![], ..Arc::unwrap_or_clone(program) }));
+    let at = |number, source, snapshot| ScanRequest {
+        source,
+        snapshot,
+        program: program.clone(),
+        ..heap(number)
+    };
+    let between = |rows: &[(i64, i64)], low, high| -> Vec<(i64, i64)> {
+        rows.iter().filter(|(_, v)| (low..high).contains(v)).copied().collect()
+    };
+    // All three are found whichever way; what was looked at tells which it was.
+    let wide = || source(bound(10, true), bound(200, false));
+    let before = world.compute(at(1, wide(), Some(Epoch(5))));
+    assert_eq!(before, (between(&rows, 10, 200), 900));
+    let mut now: Vec<(i64, i64)> =
+        rows.iter().filter(|(id, _)| ![0, 2, 3].contains(id)).copied().collect();
+    now.extend([(2, 21), (3, 299), (2_000, 50)]);
+    now.sort_unstable();
+    assert_eq!(world.compute(at(2, wide(), None)), (between(&now, 10, 200), 900));
+    let open = source(bound(150, false), None);
+    assert_eq!(world.compute(at(3, open, None)), (between(&now, 151, 300), 900));
+    let small = source(bound(10, true), bound(60, false));
+    let (found, examined) = world.compute(at(4, small, None));
+    assert_eq!((examined, found), (150, between(&now, 10, 60)));
+}
+
+#[test]
 fn keys_are_looked_up_as_of_a_snapshot() {
     let (mut world, rows) = filled();
     world.next_epoch(&[5]);
