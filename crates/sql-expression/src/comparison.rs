@@ -18,7 +18,8 @@ use sqltype::{DateTime, Datum, SqlType, Time, TypeKind};
 use crate::context::EvalContext;
 use crate::convert;
 use crate::error::SqlError;
-use crate::expression::{Expression, Node};
+use crate::expression::{Call, Constancy, Expression, Node};
+use crate::function::Function;
 use crate::function::signature::{Domain, check_constants, domain_of, number_of};
 use crate::key;
 use crate::result_type::{Collating, ResultType, merge_collations};
@@ -401,18 +402,60 @@ fn integer_text(left: &mut Expression, right: &mut Expression) -> bool {
     true
 }
 
-/// A constant of one or two digits beside a YEAR column means a year.
+/// A constant of one or two digits beside a YEAR column means a year. What is computed only while
+/// the statement runs, as it depends on the day or warns, is made one then.
 fn year_constant(column: &Expression, constant: &mut Expression) {
-    if column.result.sql_type.kind != TypeKind::Year || column.as_constant().is_some() {
+    let is_year = |side: &Expression| side.result.sql_type.kind == TypeKind::Year;
+    if !is_year(column) || is_year(constant) || column.as_constant().is_some() {
         return;
     }
-    if let Some(Datum::Int(number)) = constant.as_constant() {
-        let year = match number {
-            1..=69 => number + 2000,
-            70..=99 => number + 1900,
-            _ => return,
-        };
-        constant.node = Node::Constant(Datum::Int(year));
+    if let Some(value) = constant.as_constant() {
+        let year = whole(value).and_then(year_of_digits);
+        if let Some(year) = year {
+            let result = ResultType::of(SqlType::big_int(), false);
+            *constant = Expression::constant(Datum::Int(year), result);
+        }
+        return;
+    }
+    let mut is_open = |part: &Expression| {
+        matches!(part.node, Node::Outer { .. } | Node::Subquery(_) | Node::Parameter(_))
+    };
+    let is_number = constant.result.sql_type.kind.is_integer();
+    if !is_number || constant.constancy() == Constancy::Row || constant.any(&mut is_open) {
+        return;
+    }
+    let digits = std::mem::replace(constant, Expression::null());
+    let result = digits.result.clone();
+    let call = Call {
+        function: Function::known("year of digits"),
+        arguments: Box::new([digits]),
+        collation: CollationId::BINARY,
+        state: 0,
+    };
+    *constant = Expression { node: Node::Call(Box::new(call)), result };
+}
+
+/// The year that a number of one or two digits means.
+pub(crate) fn year_of_digits(number: i64) -> Option<i64> {
+    match number {
+        1..=69 => Some(number + 2000),
+        70..=99 => Some(number + 1900),
+        _ => None,
+    }
+}
+
+/// A number without a fraction, as far as it may be a year.
+fn whole(value: &Datum) -> Option<i64> {
+    match value {
+        Datum::Int(number) => Some(*number),
+        Datum::UInt(number) => i64::try_from(*number).ok(),
+        Datum::Decimal(number) if number.compare(&number.floor()).is_eq() => {
+            i64::try_from(number.to_i128()?).ok()
+        }
+        Datum::Double(number) if number.fract() == 0.0 && number.abs() < 100.0 => {
+            Some(*number as i64)
+        }
+        _ => None,
     }
 }
 

@@ -12,10 +12,12 @@ use sqltype::temporal::{Date, DateTime, Time};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::{Evaluated, Frame, Function, Signature, Stop};
+use crate::comparison;
 use crate::error::SqlError;
 use crate::result_type::ResultType;
 
 pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("year of digits", 1, 1, |s| Ok(s.argument(0).clone()), year_of_digits),
     Function::of_statement(
         "now",
         0,
@@ -274,6 +276,19 @@ fn time_result(f: &Frame<'_, '_>, time: Time) -> Evaluated {
     }
     let digits = if time.micros % 1_000_000 != 0 { 6 } else { 0 };
     Ok(Datum::text(&time.to_text(digits)))
+}
+
+/// A constant beside a YEAR, where it was not known when the comparison was bound.
+fn year_of_digits(f: &mut Frame<'_, '_>) -> Evaluated {
+    let value = f.some(0)?.into_owned();
+    Ok(match value {
+        Datum::Int(number) => Datum::Int(comparison::year_of_digits(number).unwrap_or(number)),
+        Datum::UInt(number) => {
+            let year = i64::try_from(number).ok().and_then(comparison::year_of_digits);
+            Datum::UInt(year.map_or(number, i64::unsigned_abs))
+        }
+        other => other,
+    })
 }
 
 /// NULL with a warning, for a result beyond what there is.
