@@ -17,6 +17,11 @@ struct Case<'c> {
 /// A reason, and when it is one.
 type Rule = (&'static str, fn(&Case<'_>) -> bool);
 
+/// Whether two answers to a statement differ by the order in which DOUBLEs were put together.
+pub(super) fn is_of_order(statement: &str, one: &Outcome, other: &Outcome) -> bool {
+    (statement.contains("VAR_") || statement.contains("STDDEV")) && is_close(one, other, 1e-6)
+}
+
 /// Why two answers may differ, if there is a reason.
 pub(super) fn reason(statement: &str, mariadb: &Outcome, nines: &Outcome) -> Option<&'static str> {
     let case = Case { statement, mariadb, nines };
@@ -106,11 +111,20 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB writes zeros for a long DOUBLE", |case| case.mariadb_shows("100000000000000000")),
     ("NULL in arithmetic is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| {
-        case.says_one_of(&["(NULL %", "((NULL", "TRUNCATE(NULL", "ROUND(NULL"])
-            && case.says("SEC_TO_TIME")
+        case.says_one_of(&[
+            "(NULL %",
+            "((NULL",
+            "TRUNCATE(NULL",
+            "ROUND(NULL",
+            "CEILING(NULL",
+            "FLOOR(NULL",
+        ]) && case.says("SEC_TO_TIME")
     }),
-    ("the sign of zero, in hexadecimal", |case| {
+    ("the sign of zero, in hexadecimal or as a code", |case| {
         case.says("HEX(") && case.nines_shows("2D302E303030303030")
+            || case.says("FORMAT(")
+                && (case.says("HEX(") && case.nines_shows("2D302E303030")
+                    || case.says("ORD(") && case.nines_shows("45"))
     }),
     ("MySQL takes no number for JSON_QUOTE", |case| {
         case.says("JSON_QUOTE(") && *case.nines == Outcome::Error(3064)
@@ -134,6 +148,7 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB finds a constant of a subquery among those that are another", |case| {
         case.says_one_of(&["WHERE TRUE) NOT IN (SELECT ", "LIMIT 1) NOT IN (SELECT "])
+            || case.says_one_of(&["(SELECT MIN(", "(SELECT MAX("]) && case.says(") IN (SELECT '")
     }),
     ("MariaDB finds a date among empty texts", |case| {
         case.says("ELSE DATE'") && case.says(" NOT IN (SELECT '' ")
@@ -143,11 +158,13 @@ const RULES: &[Rule] = &[
             && case.says_one_of(&["TIMESTAMP'", "DATE'"])
     }),
     ("MariaDB takes a number without digits after its point for JSON", |case| {
-        case.says("JSON_VALID(") && case.says(".bn")
+        case.says("JSON_VALID(") && case.says_one_of(&[".bn", "JSON_VALID(LEFT("])
     }),
-    ("MariaDB takes a number beyond DOUBLE for JSON", |case| case.says("JSON_VALID(HEX(")),
+    ("MariaDB takes a number beyond DOUBLE for JSON", |case| {
+        case.says_one_of(&["JSON_VALID(HEX(", "JSON_VALID((SELECT HEX("])
+    }),
     ("JSON_VALUE has a collation that does not pad in MySQL", |case| {
-        case.says("JSON_VALUE(") && case.says("SPACE(")
+        case.says("JSON_VALUE(") && case.says_one_of(&["SPACE(", "ORDER BY JSON_VALUE("])
     }),
     ("MariaDB keeps the beginning of a CONCAT that is NULL in MAKE_SET", |case| {
         case.says("MAKE_SET(") && case.says("CONCAT(") && case.says("INET_NTOA(")
@@ -175,7 +192,7 @@ const RULES: &[Rule] = &[
             || case.mariadb_shows("000000000000.000000")
     }),
     ("MariaDB compares UNSIGNED below zero as if it were signed", |case| {
-        case.says_one_of(&["LEAST(", "GREATEST("]) && case.says("AS UNSIGNED)")
+        case.says_one_of(&["LEAST(", "GREATEST("]) && case.says_one_of(&["AS UNSIGNED)", ".ub"])
     }),
     ("MariaDB compares a YEAR in a row with a number as a number", |case| {
         case.says(".y") && case.says_one_of(&[") < (", ") = (", ") IN (("])
@@ -188,11 +205,36 @@ const RULES: &[Rule] = &[
     ("MariaDB's places of an empty text are bytes", |case| case.says_with("LOCATE(", 3)),
     ("MariaDB counts a MAKE_SET of NULL twice", |case| case.says("COUNT(DISTINCT MAKE_SET")),
     ("MariaDB's MAKE_SET keeps what a function that is NULL had begun with", |case| {
-        case.says("MAKE_SET(") && case.says_one_of(&["CONCAT(", "SUBSTRING("]) && case.says("NULL")
+        case.says("MAKE_SET(") && case.says_one_of(&["CONCAT(", "SUBSTRING(", "TRIM("])
     }),
+    (
+        "MariaDB takes a BIGINT beside a YEAR for a DECIMAL, whose HEX goes through a DOUBLE",
+        |case| {
+            let joins = ["COALESCE(", "IFNULL(", "CASE ", "IF(", "LEAST(", "GREATEST("];
+            case.says(".y")
+                && case.says(".b")
+                && joins.iter().any(|one| case.says(&format!("HEX({one}")))
+        },
+    ),
+    ("MariaDB takes FIELD of NULL for NULL beside an outer join", |case| {
+        case.says("WHERE (FIELD(") && case.says_one_of(&[" LEFT JOIN ", " RIGHT JOIN "])
+    }),
+    ("MariaDB takes a text that is no date for the date zero beside a date of a CASE", |case| {
+        case.says_one_of(&[".db END)", ".da END)"]) && case.says(" THEN NULL ELSE ")
+    }),
+    ("MariaDB has a text of an IF between NULL and NULL", |case| {
+        ["TRUE", "FALSE", "NULL"].iter().any(|one| case.says(&format!("IF({one}, NULL, NULL)")))
+    }),
+    ("MariaDB's MAKE_SET has bytes where a CASE of a text and a date is among its texts", |case| {
+        case.says("MAKE_SET(") && case.says_one_of(&["ELSE DATE'", "ELSE TIMESTAMP'"])
+    }),
+    ("MariaDB takes numbers for JSON", |case| case.says("JSON_VALID(IF(NULL, NULL, ")),
     ("MariaDB joins the types of a set operation by its own rules", |case| {
         case.says_one_of(&[" UNION ", " EXCEPT ", " INTERSECT "])
-            && (case.says(".y") || case.mariadb_shows("999") || case.mariadb_shows("99.9"))
+            && (case.says_one_of(&[".y", "GREATEST(NULL", "LEAST(NULL"])
+                || case.mariadb_shows("999")
+                || case.mariadb_shows("99.9")
+                || case.says("HOUR(") && case.mariadb_shows("99"))
     }),
 ];
 

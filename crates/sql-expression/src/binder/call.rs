@@ -300,7 +300,9 @@ impl Binder<'_, '_> {
         collation: CollationId,
         kind: TypeKind,
     ) -> Expression {
-        let ascii = operand.result.ascii;
+        // What is in ASCII now counts as any text of the character set: beside a column of another
+        // one it is not the column's that the result has.
+        let ascii = collation.charset() == Charset::Ascii;
         let collating = Collating { collation, coercibility: Coercibility::Implicit, ascii };
         let mut result = ResultType::text(length, collating, operand.result.nullable);
         match kind {

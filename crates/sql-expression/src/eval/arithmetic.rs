@@ -110,6 +110,9 @@ fn double(
     row: &[Datum],
     context: &mut EvalContext,
 ) -> Result<Option<f64>, SqlError> {
+    if operand.holds_quotient() {
+        return Ok(exact(operand, row, context)?.map(Decimal::to_f64));
+    }
     let value = operand.operand(row, context)?;
     if value.is_null() {
         return Ok(None);
