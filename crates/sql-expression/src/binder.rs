@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! [`Binder`], which binds the expressions of one query block: names, types, collations, arities,
-//! the aggregates and window functions that are met, folding of constants.
+//! to which block aggregates belong, the window functions that are met, folding of constants.
 //! # Guarantees
 //! What MySQL refuses while it resolves a statement is refused here, with the same error.
 //! # Not here
@@ -25,7 +25,6 @@ use sqltype::{Datum, SqlType, TypeKind};
 
 pub use names::{OrderBy, Output};
 
-use crate::aggregate::AggregateCall;
 use crate::context::{EvalContext, SessionFacts};
 use crate::error::SqlError;
 use crate::expression::{Call, Constancy, Expression, Node, SubqueryId};
@@ -112,14 +111,12 @@ pub struct Binder<'b, 's> {
     pub outputs: Vec<Output>,
     /// The GROUP BY list, for names in HAVING.
     pub group_by: Vec<Expression>,
-    /// The aggregates met so far; [`Node::Aggregate`] has their places.
-    pub aggregates: Vec<AggregateCall>,
     /// The window functions met so far; [`Node::Window`] has their places.
     pub windows: Vec<WindowCall>,
     /// The WINDOW clause.
     pub named_windows: Vec<NamedWindow>,
-    /// The expressions are those of a query block, which computes window functions.
-    pub allows_windows: bool,
+    /// The expressions are those of a query block, which computes aggregates and window functions.
+    pub is_block: bool,
     /// The expressions are those of ON DUPLICATE KEY UPDATE: `VALUES(column)` has a meaning.
     pub updating_duplicates: bool,
     /// Something was bound to its current value that may have another when the statement is run
@@ -142,10 +139,9 @@ impl<'b, 's> Binder<'b, 's> {
             clause: Clause::FieldList,
             outputs: Vec::new(),
             group_by: Vec::new(),
-            aggregates: Vec::new(),
             windows: Vec::new(),
             named_windows: Vec::new(),
-            allows_windows: false,
+            is_block: false,
             updating_duplicates: false,
             bound_to_session: false,
             in_aggregate: false,

@@ -2,18 +2,19 @@
 //!
 //! # Owns
 //! [`Scope`]: the tables of one query block with the enclosing ones behind it, and the rules by
-//! which a name finds its column.
+//! which a name finds its column; the aggregates of the block, which its subqueries may ask it for.
 //! # Guarantees
 //! A name means the column MySQL means by it, or gives MySQL's error: 1052, 1054.
 //! # Not here
 //! What tables there are: the planner fills the scope from FROM.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use sql_parser::ast::ColumnRef;
 use sqltype::Datum;
 
+use crate::aggregate::AggregateCall;
 use crate::error::SqlError;
 use crate::expression::{ColumnName, Expression, Node};
 use crate::result_type::ResultType;
@@ -27,6 +28,24 @@ pub struct Scope<'a> {
     pub parent: Option<&'a Scope<'a>>,
     /// Columns of enclosing blocks that this one uses.
     outer: RefCell<Vec<OuterColumn>>,
+    /// The aggregates of the block, those met inside its subqueries included.
+    aggregates: RefCell<Vec<AggregateCall>>,
+    /// Whether aggregates of the subquery that is bound now can be this block's.
+    hosting: Cell<Hosting>,
+    /// How many blocks further out the nearest column is that was found since this was reset.
+    nearest: Cell<u16>,
+}
+
+/// Whether aggregates can be a block's, at the place of it that is bound now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hosting {
+    /// Not there: WHERE, for example.
+    #[default]
+    Never,
+    /// They can.
+    Allowed,
+    /// They would be, but are refused inside another aggregate.
+    Nested,
 }
 
 /// A table of FROM.
@@ -118,7 +137,7 @@ pub(crate) struct Found<'s> {
 impl<'a> Scope<'a> {
     /// The scope of a block without tables yet.
     pub fn new(parent: Option<&'a Scope<'a>>) -> Self {
-        Self { tables: Vec::new(), parent, outer: RefCell::default() }
+        Self { parent, ..Self::default() }
     }
 
     /// Adds a table behind the others; gives the place of its first column in the row.
@@ -175,12 +194,57 @@ impl<'a> Scope<'a> {
         while let Some(block) = scope {
             if let Some((index, column)) = block.find_here(name, clause)? {
                 self.remember(depth, index);
+                for (scope, depth) in self.outwards().zip((0..=depth).rev()) {
+                    scope.nearest.set(scope.nearest.get().min(depth));
+                }
                 return Ok(Some(Found { column, depth, index }));
             }
             scope = block.parent;
             depth += 1;
         }
         Ok(None)
+    }
+
+    /// The aggregates of the block, once all of it is bound; [`Node::Aggregate`] has their places.
+    pub fn take_aggregates(&self) -> Vec<AggregateCall> {
+        self.aggregates.take()
+    }
+
+    /// The place of an aggregate among those of the block: the same one twice is computed once.
+    pub(crate) fn aggregate_slot(&self, call: AggregateCall) -> u32 {
+        let mut calls = self.aggregates.borrow_mut();
+        let known = calls.iter().position(|known| *known == call);
+        let slot = known.unwrap_or_else(|| {
+            calls.push(call);
+            calls.len() - 1
+        });
+        slot as u32
+    }
+
+    /// Says whether aggregates of the subquery that is bound next can be this block's.
+    pub(crate) fn host(&self, hosting: Hosting) {
+        self.hosting.set(hosting);
+    }
+
+    /// What [`Scope::host`] was told last.
+    pub(crate) fn hosting(&self) -> Hosting {
+        self.hosting.get()
+    }
+
+    /// The block, and those around it from the nearest.
+    pub(crate) fn outwards(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |scope| scope.parent)
+    }
+
+    /// What is found meanwhile, and how many blocks further out the nearest column is that it uses;
+    /// [`NO_COLUMN`] without any.
+    pub(crate) fn measured<T>(&self, bind: impl FnOnce() -> T) -> (T, u16) {
+        let before: Vec<u16> =
+            self.outwards().map(|scope| scope.nearest.replace(NO_COLUMN)).collect();
+        let bound = bind();
+        let nearest = self.nearest.get();
+        self.outwards().zip(before).for_each(|(scope, before)| scope.nearest.set(before));
+        (bound, nearest)
     }
 
     /// This block, and those around it, depend on one `depth` blocks further out, by a table of
@@ -190,7 +254,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Every block between here and the column's depends on that column.
-    fn remember(&self, depth: u16, index: u32) {
+    pub(crate) fn remember(&self, depth: u16, index: u32) {
         let mut scope = Some(self);
         for depth in (1..=depth).rev() {
             let Some(block) = scope else { return };
@@ -230,6 +294,9 @@ impl<'a> Scope<'a> {
         Ok(found)
     }
 }
+
+/// More blocks than there are: no column was found.
+pub(crate) const NO_COLUMN: u16 = u16::MAX;
 
 impl Found<'_> {
     pub(crate) fn expression(&self) -> Expression {

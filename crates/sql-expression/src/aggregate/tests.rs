@@ -43,10 +43,11 @@ fn aggregate(sql: &str, count: usize) -> String {
     let (scope, rows) = table();
     let mut world = World::new();
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     if let Err(error) = binder.bind(&parse(sql), Clause::FieldList) {
         return format!("{} {}", error.code(), error.message());
     }
-    let call = binder.aggregates.remove(0);
+    let call = scope.take_aggregates().remove(0);
     let mut context = world.context();
     let mut whole = Accumulator::new(&call);
     let (mut first, mut second) = (Accumulator::new(&call), Accumulator::new(&call));
@@ -123,8 +124,9 @@ fn group_concat_is_cut_with_a_warning() {
     world.settings.facts =
         Arc::new(SessionFacts { group_concat_max_len: 4, ..SessionFacts::new() });
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     binder.bind(&parse("GROUP_CONCAT(CONCAT(s, 'é'))"), Clause::FieldList).unwrap();
-    let call = binder.aggregates.remove(0);
+    let call = scope.take_aggregates().remove(0);
     let mut context = world.context();
     let mut accumulator = Accumulator::new(&call);
     for row in &rows {
@@ -141,6 +143,7 @@ fn types_of_aggregates() {
     let (scope, _) = table();
     let mut world = World::new();
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     for (sql, expected) in [
         ("COUNT(i)", "bigint"),
         ("SUM(i)", "decimal(32,0)"),

@@ -136,7 +136,7 @@ impl Binder<'_, '_> {
             };
             return Err(SqlError::of::<3594>(&[&name]));
         }
-        if value.any(&mut |part| matches!(part.node, Node::Aggregate(_))) {
+        if value.any(&mut |part| self.is_aggregate(part)) {
             let name = match (&bound, expr) {
                 (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
                 (_, Expr::Column(name)) => written(name),

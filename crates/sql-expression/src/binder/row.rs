@@ -120,7 +120,12 @@ impl Binder<'_, '_> {
     }
 
     fn plan(&mut self, query: &Query) -> Result<BoundSubquery, SqlError> {
-        self.environment.subquery(query, self.scope, false)
+        self.subquery(query, false)
+    }
+
+    fn subquery(&mut self, query: &Query, exists: bool) -> Result<BoundSubquery, SqlError> {
+        self.scope.host(self.hosting());
+        self.environment.subquery(query, self.scope, exists)
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> Result<Expression, SqlError> {
@@ -135,8 +140,7 @@ impl Binder<'_, '_> {
     }
 
     pub(super) fn exists(&mut self, query: &Query) -> Result<Expression, SqlError> {
-        let BoundSubquery { id, correlated, .. } =
-            self.environment.subquery(query, self.scope, true)?;
+        let BoundSubquery { id, correlated, .. } = self.subquery(query, true)?;
         let subquery = SubqueryUse { id, correlated, kind: SubqueryKind::Exists };
         let node = Node::Subquery(Box::new(subquery));
         Ok(Expression { node, result: ResultType::truth(false) })

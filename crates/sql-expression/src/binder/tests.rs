@@ -3,14 +3,16 @@
 use sqltype::{SqlType, TypeKind};
 
 use super::*;
+use crate::expression::ColumnName;
 use crate::grouping::check_full_group_by;
+use crate::scope::{Hosting, ScopeColumn, ScopeTable};
 use crate::testing::{World, integer, parse, scope};
 
 /// What an expression is bound to, or the error.
 fn bound(sql: &str, clause: Clause) -> String {
     let (mut world, scope) = (World::new(), scope());
     let mut binder = Binder::new(&scope, &mut world);
-    binder.allows_windows = true;
+    binder.is_block = true;
     match binder.bind(&parse(sql), clause) {
         Ok(expression) => expression.to_string(),
         Err(error) => format!("{} {}", error.code(), error.message()),
@@ -84,15 +86,67 @@ fn what_mysql_refuses_is_refused() {
 fn equal_aggregates_share_a_place() {
     let (mut world, scope) = (World::new(), scope());
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     let mut bind = |sql: &str| binder.bind(&parse(sql), Clause::FieldList).unwrap();
     let mut sum = bind("SUM(a) + COUNT(*) + SUM(a)");
     bind("SUM(b)");
-    assert_eq!(binder.aggregates.len(), 3);
+    assert_eq!(scope.take_aggregates().len(), 3);
     assert_eq!(sum.to_string(), "((<aggregate 0> + <aggregate 1>) + <aggregate 0>)");
     sum.place(4, 7);
     let mut columns = Vec::new();
     sum.for_each_column(&mut |index| columns.push(index));
     assert_eq!(columns, [4, 5, 4]);
+}
+
+#[test]
+fn aggregates_belong_to_the_block_of_their_columns() {
+    for (hosting, clause, sql, expected) in [
+        (Hosting::Allowed, Clause::FieldList, "SUM(a)", (1, 0, None)),
+        (Hosting::Allowed, Clause::Where, "SUM(a)", (1, 0, None)),
+        (Hosting::Allowed, Clause::FieldList, "COUNT(*)", (0, 1, None)),
+        // Where none of its own can be, the nearest block that can have it does.
+        (Hosting::Allowed, Clause::Where, "COUNT(*)", (1, 0, None)),
+        (Hosting::Never, Clause::FieldList, "SUM(a)", (0, 1, None)),
+        (Hosting::Never, Clause::Where, "SUM(a)", (0, 0, Some(1111))),
+        (Hosting::Nested, Clause::FieldList, "SUM(a)", (0, 0, Some(1111))),
+        (Hosting::Allowed, Clause::FieldList, "SUM(1 + SUM(a))", (1, 1, None)),
+        (Hosting::Allowed, Clause::FieldList, "SUM(b + SUM(a))", (1, 0, Some(1111))),
+        (Hosting::Allowed, Clause::FieldList, "SUM(a + (SELECT 1))", (0, 0, Some(1235))),
+    ] {
+        let (mut world, outer) = (World::new(), scope());
+        world.subquery_columns = vec![integer()];
+        outer.host(hosting);
+        let inner = Scope::new(Some(&outer));
+        let mut binder = Binder::new(&inner, &mut world);
+        binder.is_block = true;
+        let error = binder.bind(&parse(sql), clause).err().map(|error| error.code());
+        let found = (outer.take_aggregates().len(), inner.take_aggregates().len(), error);
+        assert_eq!(found, expected, "{sql}");
+    }
+}
+
+#[test]
+fn aggregates_of_aggregates_are_refused() {
+    let mut outer = Scope::new(None);
+    let name = ColumnName { table: "o".into(), column: "x".into(), ..ColumnName::default() };
+    let columns = vec![ScopeColumn::new(Arc::new(name), integer())];
+    outer.add(ScopeTable { name: "o".into(), columns, ..ScopeTable::default() });
+    let mut middle = Scope::new(Some(&outer));
+    middle.tables = scope().tables;
+    [&outer, &middle].iter().for_each(|scope| scope.host(Hosting::Allowed));
+    let inner = Scope::new(Some(&middle));
+    for (sql, expected) in [
+        ("SUM(a + MAX(x))", None),
+        ("SUM(x + MAX(a))", Some(1111)),
+        ("SUM(x + MAX(x))", Some(1111)),
+        ("SUM(MAX(a) + MAX(x))", None),
+    ] {
+        let mut world = World::new();
+        let mut binder = Binder::new(&inner, &mut world);
+        binder.is_block = true;
+        let error = binder.bind(&parse(sql), Clause::FieldList).err().map(|error| error.code());
+        assert_eq!(error, expected, "{sql}");
+    }
 }
 
 fn outputs(binder: &mut Binder<'_, '_>, list: &[(&str, &str)]) {
@@ -106,6 +160,7 @@ fn outputs(binder: &mut Binder<'_, '_>, list: &[(&str, &str)]) {
 fn names_of_the_select_list() {
     let (mut world, scope) = (World::new(), scope());
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     outputs(&mut binder, &[("a", "b"), ("x", "a + 1"), ("n", "COUNT(*)"), ("s", "s")]);
     // ORDER BY looks into the list first, GROUP BY into the columns.
     assert_eq!(binder.bind_order_by(&parse("a")).unwrap(), OrderBy::Output(0));
@@ -132,6 +187,7 @@ fn names_of_the_select_list() {
 fn grouped_queries_use_groups_only() {
     let (mut world, scope) = (World::new(), scope());
     let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
     let mut bind = |sql: &str| binder.bind(&parse(sql), Clause::FieldList).unwrap();
     let group = [bind("a + 1")];
     let is_key = |index: u32| index == 3;
@@ -156,7 +212,7 @@ fn windows_are_listed_with_what_they_inherit() {
     let statement = sql_parser::parse(sql.as_bytes(), sql_parser::SqlMode::default()).unwrap();
     let ast::Statement::Query(query) = statement else { panic!("a query") };
     let ast::QueryBody::Select(select) = query.body else { panic!("a select") };
-    (binder.named_windows, binder.allows_windows) = (select.windows, true);
+    (binder.named_windows, binder.is_block) = (select.windows, true);
     let bound = binder.bind(&parse("SUM(b) OVER v + ROW_NUMBER() OVER (w)"), Clause::FieldList);
     assert_eq!(bound.unwrap().to_string(), "(<window 0> + <window 1>)");
     let [sum, number] = binder.windows.as_slice() else { panic!("two windows") };

@@ -132,7 +132,7 @@ impl Binder<'_, '_> {
             return Err(SqlError::of::<3595>(&[window]));
         }
         let allowed = matches!(self.clause, Clause::FieldList | Clause::OrderBy);
-        if self.allows_windows && allowed && !self.in_aggregate && !self.in_window {
+        if self.is_block && allowed && !self.in_aggregate && !self.in_window {
             return Ok(());
         }
         Err(SqlError::of::<3593>(&[&name]))

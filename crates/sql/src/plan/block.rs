@@ -58,7 +58,7 @@ pub(super) fn block(
     let calc = select.options.calc_found_rows;
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
-    binder.allows_windows = true;
+    binder.is_block = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
     bound.conditions.splice(0..0, of_views);
@@ -253,7 +253,8 @@ fn bind(
     let bounds = bounds(binder, query.limit.as_ref())?;
     binder.check_windows()?;
     // What is one of the values has the digits of its type; sums have those they are computed of.
-    for call in &mut binder.aggregates {
+    let mut aggregates = binder.scope().take_aggregates();
+    for call in &mut aggregates {
         let picks = matches!(call.function, AggregateFunction::Min | AggregateFunction::Max);
         call.exact = group_by.is_empty() && !picks;
     }
@@ -265,7 +266,7 @@ fn bind(
         having,
         order_by,
         bounds,
-        aggregates: binder.aggregates.clone(),
+        aggregates,
         windows: binder.windows.clone(),
     })
 }
