@@ -4,7 +4,7 @@
 //! A record per session, a record per request (a *call*) until its final event, the agenda of
 //! time-outs and retries, and which nodes to stay away from for a while.
 //! # Speaks
-//! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::SchemaReply`,
+//! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::{SchemaReply, Speaks}`,
 //!      `InspectMessage::Answer`, `LinkDown`
 //! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage`
 //!      (participants), `InspectMessage::Ask` (both), `ControlMessage::{Follow, Schema}`
@@ -317,6 +317,7 @@ impl Client {
                 ControlMessage::SchemaReply { session, number, result } => {
                     self.schema_reply(ctx, from, session, number, result);
                 }
+                ControlMessage::Speaks { protocol } => self.all_speak(from.node, protocol),
                 other => return Some(Message::Control(Box::new(other))),
             },
             Message::Inspect(message) => {

@@ -25,6 +25,7 @@ mod links;
 mod publish;
 mod quiesce;
 mod restart;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use links::BrokenLink;
 use publish::SchemaWait;
 use quiesce::Quieting;
 use restart::Restore;
+use versions::Versions;
 
 /// The control actor: one on worker 0 of each data and management node.
 #[doc(alias = "QMGR")]
@@ -73,6 +75,8 @@ pub struct Control {
     answers: BTreeMap<NodeId, HelloAnswer>,
     /// The newest life heard of, by node; older ones are not listened to.
     lives: BTreeMap<NodeId, HeardLife>,
+    /// What members' programs understand.
+    versions: Versions,
     /// Set while this node leads.
     leadership: Option<Leadership>,
     /// Links that broke, by peer.
@@ -130,6 +134,7 @@ impl Control {
             state: Arc::default(),
             answers: BTreeMap::new(),
             lives: BTreeMap::new(),
+            versions: Versions::default(),
             leadership: None,
             broken: BTreeMap::new(),
             proposals: Vec::new(),
@@ -353,8 +358,8 @@ impl Control {
             | ControlMessage::PreVote { .. }
             | ControlMessage::PreVoteReply { .. }
             | ControlMessage::Resigned { .. } => self.receive_consensus(ctx, from, message),
-            ControlMessage::Heartbeat { term, sequence } => {
-                self.receive_heartbeat(ctx, from, term, sequence);
+            ControlMessage::Heartbeat { term, sequence, protocol } => {
+                self.receive_heartbeat(ctx, from, (term, sequence), protocol);
             }
             ControlMessage::LeaseRequest(request) => {
                 self.receive_lease_request(ctx, from, request);
@@ -383,7 +388,7 @@ impl Control {
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
             }
-            ControlMessage::SchemaReply { .. } => {}
+            ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. } => {}
             ControlMessage::LeaveRequest => {
                 self.leave_wanted = true;
                 self.repeat_proposals(ctx);

@@ -332,6 +332,21 @@ pub enum SchemaChange {
     },
 }
 
+impl SchemaChange {
+    /// The protocol version that brought it: programs that speak an older one cannot read it in
+    /// the control log.
+    pub fn since(&self) -> u16 {
+        match self {
+            SchemaChange::ModifyColumns { .. } => 9,
+            SchemaChange::KeepJournal { .. } => 10,
+            SchemaChange::Together { changes, .. } => {
+                changes.iter().map(SchemaChange::since).max().unwrap_or(1)
+            }
+            _ => 1,
+        }
+    }
+}
+
 /// A member that is back when the cluster is restarted as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
@@ -433,6 +448,16 @@ pub enum Command {
         /// What.
         change: SchemaChange,
     },
+}
+
+impl Command {
+    /// The protocol version that brought it.
+    pub fn since(&self) -> u16 {
+        match self {
+            Command::Schema { change, .. } => change.since(),
+            _ => 1,
+        }
+    }
 }
 
 impl ClusterState {

@@ -97,7 +97,7 @@ error_codes! {
     (2010, SchemaChanged, Temporary, "the table's definition has changed", "retry with the new definition"),
     (2011, MembershipChanged, Temporary, "a replica joined while the transaction was open", "run the transaction again"),
     (2012, ShuttingDown, Temporary, "the node is leaving the cluster", "use another node"),
-    (2013, OlderNode, Temporary, "a node of an older version does not know the request", "run it again"),
+    (2013, OlderNode, Temporary, "a node of an older version does not know the request", "run it again; update the nodes of which `nines ctl version` shows an older one"),
     (3001, MemoryFull, Overload, "the data memory of a node is full", "delete rows, add memory, or add nodes"),
     (3002, TransactionLimit, Overload, "too many open transactions on the coordinator", "retry later, or raise TransactionsMax"),
     (3003, OperationLimit, Overload, "too many operations in one transaction", "commit more often, or raise OperationsMax"),

@@ -106,6 +106,8 @@ pub(crate) struct Exchange {
     pub(crate) transaction: Option<TransactionId>,
     /// Whether the cluster keeps its state on disk.
     pub(crate) has_disk: bool,
+    /// The newest protocol version that all members of the cluster speak.
+    pub(crate) protocol: u16,
     commits: Commits,
     /// What has come from data nodes since the connection was made; what of it had come when the
     /// session began, and what of it is in the counters of the process.
@@ -281,6 +283,11 @@ impl Kernel {
     /// Whether the cluster keeps its state on disk.
     pub fn has_disk(&self) -> bool {
         self.exchange.borrow().has_disk
+    }
+
+    /// Whether all members of the cluster know what came with this protocol version.
+    pub(crate) fn all_know(&self, since: u16) -> bool {
+        since <= self.exchange.borrow().protocol
     }
 
     /// What the connection has committed so far.

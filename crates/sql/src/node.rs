@@ -332,6 +332,7 @@ impl Connection {
         let mut exchange = self.exchange.borrow_mut();
         exchange.now = ctx.now();
         exchange.has_disk = ctx.config().disk;
+        exchange.protocol = client.protocol();
         if exchange.deadline.is_some_and(|deadline| deadline <= ctx.now()) {
             exchange.deadline = None;
             exchange.interrupt(Interrupt::TimedOut);

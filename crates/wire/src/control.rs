@@ -24,6 +24,9 @@ pub struct NodeLife {
     pub workers: u8,
     /// Whose rows it has on its disk, and up to which epoch all of them.
     pub rows: Option<(ClusterId, Epoch)>,
+    /// The newest protocol version that its program speaks; 0 of one that does not say so.
+    #[codec(since = 10)]
+    pub protocol: u16,
 }
 
 /// A member's answer to a heartbeat: it asks for a lease.
@@ -44,6 +47,9 @@ pub struct LeaseRequest {
     pub reached: ControlIndex,
     /// It has read back all that counts of its disk.
     pub restored: bool,
+    /// The newest protocol version that its program speaks; 0 of one that does not say so.
+    #[codec(since = 10)]
+    pub protocol: u16,
 }
 
 /// Between control actors, and from clients and other actors to them.
@@ -115,6 +121,9 @@ pub enum ControlMessage {
         term: raftbare::Term,
         /// Counts the leader's heartbeats.
         sequence: u64,
+        /// The newest protocol version that all members speak, as far as the leader knows.
+        #[codec(since = 10)]
+        protocol: u16,
     },
     /// Member to leader: I am here; lend me time.
     LeaseRequest(LeaseRequest),
@@ -258,6 +267,13 @@ pub enum ControlMessage {
         /// Of `CoordinatorMessage::Quiesce`.
         number: u64,
     },
+    /// To a client that follows, before a state: the newest protocol version that all members
+    /// speak. Who is not told follows a node that does not say so.
+    #[codec(since = 10)]
+    Speaks {
+        /// The version.
+        protocol: u16,
+    },
 }
 
 impl ControlMessage {
@@ -296,6 +312,7 @@ impl ControlMessage {
             ControlMessage::Quiesce { .. } => "Quiesce",
             ControlMessage::Quiet { .. } => "Quiet",
             ControlMessage::WorkerQuiet { .. } => "WorkerQuiet",
+            ControlMessage::Speaks { .. } => "Speaks",
         }
     }
 }

@@ -21,11 +21,21 @@ pub(super) struct Follower {
     since: Instant,
     /// When to ask another node, unless the state says that all is well.
     due: Instant,
+    /// The newest protocol version that all members speak.
+    protocol: u16,
+    /// The followed node has told it.
+    told: bool,
 }
 
 impl Default for Follower {
     fn default() -> Self {
-        Self { followed: None, since: Instant::ZERO, due: Instant::FAR_FUTURE }
+        Self {
+            followed: None,
+            since: Instant::ZERO,
+            due: Instant::FAR_FUTURE,
+            protocol: 0,
+            told: false,
+        }
     }
 }
 
@@ -38,6 +48,11 @@ impl Follower {
     /// The node whose control actor is asked first.
     pub(super) fn followed(&self) -> Option<NodeId> {
         self.followed
+    }
+
+    /// The newest protocol version that all members speak.
+    pub(super) fn protocol(&self) -> u16 {
+        self.protocol.max(wire::PROTOCOL_VERSION_MIN)
     }
 
     /// When to look again.
@@ -57,6 +72,20 @@ fn reports(cluster: &ClusterState, node: NodeId) -> bool {
 }
 
 impl Client {
+    /// The newest protocol version that all members of the cluster speak, as far as is known here.
+    /// A change of definitions that is newer is refused.
+    pub fn protocol(&self) -> u16 {
+        self.follower.protocol()
+    }
+
+    /// A control actor says what all members speak.
+    pub(super) fn all_speak(&mut self, node: NodeId, protocol: u16) {
+        if self.follower.followed == Some(node) {
+            self.follower.protocol = protocol;
+            self.follower.told = true;
+        }
+    }
+
     /// Follows the next data node.
     pub(super) fn follow(&mut self, ctx: &mut Ctx<'_>) {
         let cluster = ctx.cluster();
@@ -81,6 +110,7 @@ impl Client {
         self.follower.due = ctx.now() + PATIENCE;
         if let Some(node) = next {
             self.follower.followed = Some(node);
+            self.follower.told = false;
             ctx.send(control_of(node), Message::Control(Box::new(ControlMessage::Follow)));
         }
     }
@@ -117,6 +147,10 @@ impl Client {
     /// cluster is known to be started, and the node belongs to it.
     pub(super) fn followed_answers(&mut self, ctx: &Ctx<'_>, node: NodeId) {
         let followed = self.follower.followed == Some(node);
+        if followed && !self.follower.told {
+            // One that knew of versions would have told them before its state.
+            self.follower.protocol = 0;
+        }
         if followed && self.ready(ctx) && reports(ctx.cluster(), node) {
             self.follower.due = Instant::FAR_FUTURE;
         }

@@ -49,9 +49,19 @@ fn work(call: &mut Call) -> &mut SchemaCall {
     }
 }
 
+/// Why a change is refused that came with a protocol version, and what helps.
+fn older(since: u16, known: u16) -> String {
+    format!(
+        "it needs protocol {since}, and all nodes speak {known} only: `nines ctl version` shows \
+         which version each runs; update the older ones and run it again"
+    )
+}
+
 impl Client {
     /// Changes the catalog; a session has one change under way at a time. Ends in
-    /// `SchemaChanged` or `Failed`; `Failed` with `OutcomeUnknown` when no data node could say.
+    /// `SchemaChanged` or `Failed`; `Failed` with `OutcomeUnknown` when no data node could say, and
+    /// with `OlderNode`, before anything is done, when a member does not know such changes
+    /// ([`Client::protocol`]).
     ///
     /// `CreateUniqueIndex` ends when the index is online; `UniqueViolation` if it cannot be.
     pub fn change_schema(
@@ -64,8 +74,13 @@ impl Client {
         if !admitted {
             return token;
         }
+        let (since, known) = (change.since(), self.follower.protocol());
         let record = self.session_mut(session);
-        if record.schema_call.is_some() {
+        if since > known {
+            probe!(ctx, "client: schema change that an older member does not know");
+            let refusal = Refusal::new(ErrorCode::OlderNode, older(since, known));
+            self.emit(session, token, ClientResult::Failed(refusal));
+        } else if record.schema_call.is_some() {
             let refusal = Refusal::new(ErrorCode::BadRequest, "a schema change is under way");
             self.emit(session, token, ClientResult::Failed(refusal));
         } else {

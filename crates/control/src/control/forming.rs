@@ -69,6 +69,7 @@ impl Control {
             role: self.role,
             workers: self.workers,
             rows: self.stored_rows(),
+            protocol: self.versions.own,
         }
     }
 
@@ -124,6 +125,7 @@ impl Control {
         let newest = self.lives.entry(node).or_insert(heard);
         if life.incarnation >= newest.life.incarnation {
             *newest = heard;
+            self.versions.note(node, life.incarnation, life.protocol);
         }
     }
 

@@ -679,6 +679,9 @@ impl Control {
 
     /// A command that another actor or node wants logged.
     pub(super) fn lead_proposal(&mut self, command: &Command) {
+        if command.since() > self.versions.of_all() {
+            return; // Who asked for it did not know yet that a member is older.
+        }
         if let Command::Activate { node, incarnation } = command {
             let syncing = self
                 .state

@@ -34,6 +34,10 @@ impl Control {
     pub(super) fn send_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         let term = self.consensus.term();
+        if self.leadership.is_some() {
+            self.weigh_versions(ctx);
+        }
+        let protocol = self.versions.of_all();
         let Some(leadership) = &mut self.leadership else {
             return;
         };
@@ -45,7 +49,7 @@ impl Control {
             hearers.extend(self.voters());
         }
         for node in hearers.into_iter().filter(|node| *node != self.node) {
-            self.tell(ctx, node, ControlMessage::Heartbeat { term, sequence });
+            self.tell(ctx, node, ControlMessage::Heartbeat { term, sequence, protocol });
         }
     }
 
@@ -54,14 +58,15 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        term: Term,
-        sequence: u64,
+        (term, sequence): (Term, u64),
+        protocol: u16,
     ) {
         // The answer is evidence that this voter has not voted in a newer term yet.
         if term != self.consensus.term() || self.leader() != Some(from.node) {
             return;
         }
         self.leader_heard_at = ctx.now();
+        self.all_speak(ctx, protocol);
         let request = LeaseRequest {
             term,
             sequence,
@@ -70,6 +75,7 @@ impl Control {
             voter: self.voter,
             reached: ControlIndex(self.consensus.applied()),
             restored: self.is_restored(),
+            protocol: self.versions.own,
         };
         self.tell(ctx, from.node, ControlMessage::LeaseRequest(request));
         if self.gave_up {
@@ -99,6 +105,7 @@ impl Control {
             return;
         }
         leadership.note_request(now, from.node, request);
+        self.versions.note(from.node, request.incarnation, request.protocol);
         if !known {
             return; // It votes as an earlier life that was a member; this one is not lent anything.
         }

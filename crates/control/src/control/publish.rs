@@ -187,6 +187,7 @@ impl Control {
     pub(super) fn receive_follow(&mut self, ctx: &mut Ctx<'_>, from: Address) {
         let follower = Address { actor: ActorKind::Client, ..from };
         self.followers.insert(follower);
+        self.tell_versions(ctx, follower);
         if self.state.index > ControlIndex(0) && self.shows_state() {
             ctx.send(follower, Message::State(self.state.clone()));
         }
@@ -214,6 +215,11 @@ impl Control {
         if full || self.role != NodeRole::Data || !self.state.started {
             probe!(ctx, "control: schema change refused");
             self.reply_schema(ctx, client, session, number, Err(ErrorCode::NotServing));
+            return;
+        }
+        if change.since() > self.versions.of_all() {
+            probe!(ctx, "control: schema change that an older member does not know");
+            self.reply_schema(ctx, client, session, number, Err(ErrorCode::OlderNode));
             return;
         }
         let command = Arc::new(Command::Schema { session, number, change });

@@ -62,7 +62,8 @@ fn believe_alone(world: &mut World, node: NodeId) {
         let (incarnation, workers) = (host.shared.incarnation, host.shared.workers);
         let data = world.config.data_nodes.contains(&other);
         let role = if data { NodeRole::Data } else { NodeRole::Management };
-        let life = NodeLife { incarnation, voter: incarnation, role, workers, rows: None };
+        let life =
+            NodeLife { incarnation, voter: incarnation, role, workers, rows: None, protocol: 0 };
         let reply = ControlMessage::HelloReply { life, cluster: None, leader: None, serves: false };
         let reply = Message::Control(Box::new(reply));
         world.turn(node, |control, ctx| control.handle(ctx, control_of(other), reply));
@@ -87,7 +88,7 @@ fn a_founder_gives_way_to_a_cluster_that_was_there() {
         // It had asked to join before, and that arrives only now.
         let incarnation = world.hosts[&NodeId(1)].shared.incarnation;
         let (voter, role) = (incarnation, NodeRole::Data);
-        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None };
+        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None, protocol: 0 };
         let join = ControlMessage::Join { life };
         world.heal();
         for node in [2, 3] {
@@ -552,6 +553,7 @@ fn clients_change_the_schema_anywhere() {
     let (address, _) = client();
     world.send(address, NodeId(2), ControlMessage::Follow);
     world.run(50);
+    assert!(matches!(world.inbox.pop_front(), Some(Message::Control(_))), "what all speak");
     assert!(matches!(world.inbox.pop_front(), Some(Message::State(_))));
     let table = change(&mut world, 1, 2, &create("a")).unwrap();
     assert_eq!(change(&mut world, 2, 2, &create("a")), Ok(table), "a repeat elsewhere");
@@ -563,6 +565,44 @@ fn clients_change_the_schema_anywhere() {
     change(&mut world, 2, 5, &create("b")).unwrap();
     let management = change(&mut world, 90, 6, &create("c"));
     assert_eq!(management, Err(ErrorCode::NotServing));
+}
+
+/// A change that one member could not read in the log is not logged, whoever leads and is asked.
+#[test]
+fn a_change_that_an_older_member_does_not_know_waits_for_its_update() {
+    for (seed, older) in [(1, 1), (2, 2), (3, 3), (4, 90), (5, 1)] {
+        let mut world = World::started(seed, 3, 1, 3);
+        let table = change(&mut world, 1, 1, &create("a")).unwrap();
+        let keep = SchemaChange::KeepJournal { table, kept: true };
+        let together = SchemaChange::Together { expected: vec![], changes: vec![keep.clone()] };
+        world.older.insert(NodeId(older));
+        world.crash(older);
+        world.run(1_000);
+        world.boot(NodeId(older));
+        world.await_active();
+        world.run(200);
+        for (number, asked) in [(2, 1), (3, 2), (4, 3)].into_iter().filter(|n| n.1 != older) {
+            let answer = change(&mut world, asked, number, &together);
+            assert_eq!(answer, Err(ErrorCode::OlderNode), "seed {seed}, {asked} asked");
+        }
+        // Another leader learns the same.
+        let leader = world.leader().unwrap();
+        world.crash(leader);
+        world.run(1_000);
+        world.boot(NodeId(leader));
+        world.await_active();
+        world.run(200);
+        let asked = if older == 2 { 3 } else { 2 };
+        assert_eq!(change(&mut world, asked, 5, &keep), Err(ErrorCode::OlderNode));
+        assert!(change(&mut world, asked, 6, &create("b")).is_ok(), "others may go on");
+        world.older.clear();
+        world.crash(older);
+        world.run(1_000);
+        world.boot(NodeId(older));
+        world.await_active();
+        world.run(200);
+        assert_eq!(change(&mut world, asked, 7, &keep), Ok(table), "seed {seed}");
+    }
 }
 
 /// A definition that a leader has committed is of use when all nodes know it: who writes to the

@@ -154,7 +154,10 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
         ActorKind::Client | ActorKind::IndexBuilder => match message {
             Message::Reply(_) | Message::Continue(_) | Message::Kill { .. } => true,
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
-            Message::Control(message) => matches!(**message, ControlMessage::SchemaReply { .. }),
+            Message::Control(message) => matches!(
+                **message,
+                ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. }
+            ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
         },

@@ -62,6 +62,7 @@ impl Harness {
     /// A session whose default database is `d`.
     pub(crate) fn new() -> Self {
         let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().protocol = wire::PROTOCOL_VERSION;
         let options = SqlOptions {
             directory: Default::default(),
             sequences: Default::default(),

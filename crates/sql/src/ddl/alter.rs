@@ -134,10 +134,11 @@ async fn carry_out(
 ) -> Result<Outcome, SqlError> {
     let plan = match altered.must_rebuild || alter.algorithm == Some(AlterAlgorithm::Copy) {
         true => None,
-        false => change::plan(&altered),
+        false => change::plan(&altered).filter(|plan| plan.is_known(session)),
     };
     let Some(plan) = plan else {
-        check_copying_allowed(alter, rebuild::is_online(session, name, &altered))?;
+        let older = !rebuild::keeps_journals(session);
+        check_copying_allowed(alter, rebuild::is_online(session, name, &altered), older)?;
         return rebuild::run(session, name, &altered, alter.lock).await;
     };
     if alter.algorithm == Some(AlterAlgorithm::Instant) && plan.builds_indexes() {
@@ -147,8 +148,8 @@ async fn carry_out(
     change::run(session, name, &altered, plan).await
 }
 
-/// Copying may keep writers out: a statement may refuse that.
-fn check_copying_allowed(alter: &AlterTable, online: bool) -> Result<(), SqlError> {
+/// Copying may keep writers out, if only because a node is `older`: a statement may refuse that.
+fn check_copying_allowed(alter: &AlterTable, online: bool, older: bool) -> Result<(), SqlError> {
     match (alter.algorithm, alter.lock) {
         (Some(AlterAlgorithm::Instant), _) => {
             Err(error::algorithm_unsupported("ALGORITHM=INSTANT", "ALGORITHM=COPY"))
@@ -157,7 +158,10 @@ fn check_copying_allowed(alter: &AlterTable, online: bool) -> Result<(), SqlErro
             Err(error::algorithm_unsupported("ALGORITHM=INPLACE", "ALGORITHM=COPY"))
         }
         (_, Some(AlterLock::None)) if !online => {
-            let reason = "COPY algorithm requires a lock";
+            let reason = match older {
+                true => "a node is of an older version, see `nines ctl version`",
+                false => "COPY algorithm requires a lock",
+            };
             Err(error::lock_unsupported("LOCK=NONE", reason, "LOCK=SHARED"))
         }
         _ => Ok(()),

@@ -58,6 +58,12 @@ impl Plan {
         !self.built.is_empty()
     }
 
+    /// Whether all nodes know the commands; as long as one is older, rows are copied instead.
+    pub(super) fn is_known(&self, session: &Session) -> bool {
+        let last = self.last(TableId(0), 0, model::Description::default());
+        session.kernel.all_know(last.since())
+    }
+
     /// The command that names the result.
     fn last(&self, table: TableId, version: u32, description: model::Description) -> SchemaChange {
         let (renamed, columns) = (self.renamed.clone(), self.modified.clone());

@@ -61,7 +61,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether writers may go on while the table is rebuilt as altered.
 pub(super) fn is_online(session: &Session, name: &TableName, altered: &Altered) -> bool {
-    online::is_possible(session, name, altered)
+    keeps_journals(session) && online::is_possible(session, name, altered)
+}
+
+/// Whether all nodes know journals.
+pub(super) fn keeps_journals(session: &Session) -> bool {
+    session.kernel.all_know(SchemaChange::KeepJournal { table: TableId(0), kept: true }.since())
 }
 
 /// Rebuilds a table as altered. With a `lock` of SHARED or EXCLUSIVE writers are kept out.

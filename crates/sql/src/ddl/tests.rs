@@ -508,6 +508,28 @@ fn was_online(harness: &mut Harness) -> bool {
 }
 
 #[test]
+fn what_an_older_node_does_not_know_is_done_by_a_copy_that_keeps_writers_out() {
+    for (action, known, reason) in [
+        ("MODIFY b BIGINT", 8, "ALGORITHM=INPLACE is not supported"),
+        ("DROP b", 8, "ALGORITHM=INPLACE is not supported"),
+        ("FORCE", 9, "a node is of an older version"),
+    ] {
+        let mut harness = table_of("a INT PRIMARY KEY, b INT, c INT", "(1, 2, 3)");
+        harness.world.exchange.borrow_mut().protocol = known;
+        let asked = if known == 8 { "ALGORITHM=INPLACE" } else { "LOCK=NONE" };
+        let (_, text) = harness.error(&format!("ALTER TABLE t {action}, {asked}"));
+        assert!(text.contains(reason), "{text}");
+        harness.ok(&format!("ALTER TABLE t {action}"));
+        assert!(!was_online(&mut harness), "{action}");
+        harness.world.exchange.borrow_mut().protocol = wire::PROTOCOL_VERSION;
+        harness.ok("ALTER TABLE t MODIFY c BIGINT");
+        assert!(!copied(&mut harness), "it is known again");
+        harness.ok("ALTER TABLE t FORCE");
+        assert!(was_online(&mut harness));
+    }
+}
+
+#[test]
 fn writers_go_on_where_rows_keep_their_keys() {
     let definition = "a INT, b VARCHAR(9), c INT AUTO_INCREMENT, d INT AS (a + 1) STORED NOT NULL, \
                       PRIMARY KEY (a, b), UNIQUE (c)";

@@ -1,11 +1,14 @@
 //! What the cluster agrees on, inside messages: as JSON, like in the control log, with its length
-//! before it.
+//! before it. What the receiver's version does not know is not sent: it could not read it.
 
 use codec::{DecodeError, Encode, EncodeError, Problem, Reader, Writer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-fn encode<T: Serialize>(what: &'static str, value: &T, out: &mut Writer) {
+fn encode<T: Serialize>(what: &'static str, since: u16, value: &T, out: &mut Writer) {
+    if since > out.version() {
+        return out.refuse(EncodeError::Newer { what, since });
+    }
     match serde_json::to_vec(value) {
         Ok(json) => json.encode(out),
         Err(_) => out.refuse(EncodeError::Unspeakable { what }),
@@ -23,12 +26,13 @@ fn decode<T: DeserializeOwned>(
 }
 
 macro_rules! json {
-    ($($module:ident: $kind:ty, $what:literal;)*) => {$(
+    ($($module:ident: $kind:ty, $what:literal, $since:expr;)*) => {$(
         pub(crate) mod $module {
             use codec::{DecodeError, Format, Reader, Shape, Writer};
 
             pub(crate) fn encode(value: &$kind, out: &mut Writer) {
-                super::encode($what, value, out);
+                let since: fn(&$kind) -> u16 = $since;
+                super::encode($what, since(value), value, out);
             }
 
             pub(crate) fn decode(input: &mut Reader<'_>) -> Result<$kind, DecodeError> {
@@ -43,8 +47,9 @@ macro_rules! json {
 }
 
 json! {
-    cluster_state: std::sync::Arc<model::ClusterState>, "ClusterState";
-    command: std::sync::Arc<model::Command>, "Command";
-    commands: Vec<std::sync::Arc<model::Command>>, "list of Command";
-    schema_change: model::SchemaChange, "SchemaChange";
+    cluster_state: std::sync::Arc<model::ClusterState>, "ClusterState", |_| 1;
+    command: std::sync::Arc<model::Command>, "Command", |command| command.since();
+    commands: Vec<std::sync::Arc<model::Command>>, "list of Command",
+        |commands| commands.iter().map(|command| command.since()).max().unwrap_or(1);
+    schema_change: model::SchemaChange, "SchemaChange", |change| change.since();
 }

@@ -108,6 +108,24 @@ fn blocks(made: &mut BTreeSet<(&'static str, &'static str)>) -> Vec<u8> {
 }
 
 #[test]
+fn definitions_that_the_peer_cannot_read_are_not_sent() {
+    let journal = model::SchemaChange::KeepJournal { table: TableId(1), kept: true };
+    let since = journal.since();
+    let change = model::SchemaChange::Together { expected: vec![], changes: vec![journal] };
+    let (session, number) = (SessionId::default(), 1);
+    let command = || Arc::new(model::Command::Schema { session, number, change: change.clone() });
+    let schema = ControlMessage::Schema { session, number, change: change.clone() };
+    for message in [schema, ControlMessage::Propose(command())] {
+        let message = envelope(Message::Control(Box::new(message)));
+        let mut out = Writer::new(since - 1);
+        let refused = message.encode(&mut out);
+        assert!(matches!(refused, Err(EncodeError::Newer { since: 10, .. })), "{refused:?}");
+        assert!(out.bytes().is_empty());
+        assert_eq!(message.encode(&mut Writer::new(since)), Ok(()));
+    }
+}
+
+#[test]
 fn every_variant_comes_back() {
     let (samples, made) = samples(4_000);
     for bytes in samples {

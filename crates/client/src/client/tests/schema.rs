@@ -141,3 +141,30 @@ fn a_unique_index_that_is_gone_again_was_violated() {
     let ClientResult::Failed(refusal) = sim.event() else { panic!() };
     assert_eq!(refusal.code, ErrorCode::UniqueViolation);
 }
+
+#[test]
+fn what_an_older_member_does_not_know_is_refused_at_once() {
+    let mut sim = Sim::new();
+    let journal = || SchemaChange::KeepJournal { table: BASE, kept: true };
+    let refused = |sim: &mut Sim| {
+        sim.client.change_schema(&mut sim.world.ctx(), sim.session, journal());
+        let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+        assert_eq!(refusal.code, ErrorCode::OlderNode);
+        assert!(refusal.detail.contains("`nines ctl version`"), "{refusal}");
+        assert!(sim.world.sent().is_empty());
+    };
+    // The followed node has told its state, and nothing of versions.
+    refused(&mut sim);
+    let followed = super::super::follow::control_of(sim.client.follower.followed().unwrap());
+    let speaks = |protocol| Message::Control(Box::new(ControlMessage::Speaks { protocol }));
+    sim.deliver(followed, speaks(journal().since() - 1));
+    refused(&mut sim);
+    sim.deliver(followed, speaks(journal().since()));
+    let state = sim.world.ctx().cluster().clone();
+    sim.deliver(followed, Message::State(state));
+    sim.client.change_schema(&mut sim.world.ctx(), sim.session, journal());
+    let asked = sim.asked();
+    sim.reply(&asked, Ok(BASE));
+    sim.show(&asked, |_| {});
+    assert!(matches!(sim.event(), ClientResult::SchemaChanged(BASE)));
+}

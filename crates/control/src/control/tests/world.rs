@@ -89,6 +89,8 @@ pub(super) struct World {
     pub(super) inbox: VecDeque<Message>,
     /// Coordinators always have transactions open.
     pub(super) busy: bool,
+    /// Nodes whose next lives are of an older version.
+    pub(super) older: BTreeSet<NodeId>,
     /// A life with a lease was removed somewhere.
     pub(super) fence_broken: bool,
     pub(super) probes: BTreeSet<&'static str>,
@@ -129,6 +131,7 @@ impl World {
             states: BTreeMap::new(),
             inbox: VecDeque::new(),
             busy: false,
+            older: BTreeSet::new(),
             fence_broken: false,
             probes: BTreeSet::new(),
             chance,
@@ -176,7 +179,10 @@ impl World {
             mutation: self.mutation,
             ..Shared::new((node, incarnation), (WorkerId(0), workers), self.config.clone())
         };
-        let control = Control::new(self.config.clone(), node, incarnation, role, workers);
+        let mut control = Control::new(self.config.clone(), node, incarnation, role, workers);
+        if self.older.contains(&node) {
+            control.versions.own = 9;
+        }
         let (offset, rate) = (self.prng.below(1 << 40), self.prng.between(965, 1_035));
         let host = Host { control, shared, frozen_until: Instant::ZERO, offset, rate };
         self.hosts.insert(node, host);
