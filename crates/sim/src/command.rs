@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 18] = [
+const MUTATIONS: [(Mutation, u64); 19] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 5),
@@ -60,6 +60,7 @@ const MUTATIONS: [(Mutation, u64); 18] = [
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::JournalForgetsDeletes, 5),
+    (Mutation::ScansPassStagedRows, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
     (Mutation::SavedBeforeSync, 6),
     (Mutation::VotesNotSynced, 1),

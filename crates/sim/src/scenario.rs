@@ -47,6 +47,7 @@ impl Scenario {
             idle: Duration::ZERO,
             pause_max: Duration::from_millis(3),
             copies: false,
+            families: false,
             kinds,
         };
         let lab = Lab::new();

@@ -10,6 +10,7 @@ pub mod bank;
 mod copies;
 pub mod counters;
 mod doubt;
+mod families;
 pub mod inspect;
 pub mod ledger;
 pub mod lists;
@@ -39,6 +40,10 @@ const COPIES_PERCENT: u64 = 50;
 /// mutations.
 const COPIES_DRAW: u64 = 0x9CE;
 
+/// The same for two sessions on each client node that write rows which refer to others.
+const FAMILIES_PERCENT: u64 = 50;
+const FAMILIES_DRAW: u64 = 0xFA3;
+
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
 
@@ -59,6 +64,8 @@ pub struct Load {
     pub idle: Duration,
     /// A session of the first client node copies tables that others write to.
     pub copies: bool,
+    /// Sessions of each client node keep foreign keys.
+    pub families: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -80,6 +87,7 @@ impl Load {
             ring: prng.between(5, 12),
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
             copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
+            families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -101,7 +109,9 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let drawn = (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]);
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
         let copies = (load.copies && place.node == load.first_client).then_some("copies");
-        drawn.chain(["watch", "inspect"]).chain(copies).collect()
+        let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });
+        let apart = pair(load.families, "families");
+        drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
     };
@@ -131,6 +141,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
             "copies" => copies::round(&session, &lab).await,
+            "families" => families::round(&session, &lab).await,
             "counters" => counters::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,
@@ -177,6 +188,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         ledger::prepare(&session, &lab).await;
         names::prepare(&session, &lab).await;
         ring::prepare(&session, &lab, &load).await;
+        families::prepare(&session, &lab).await;
         lab.enter(Phase::Working);
     }
     while lab.phase() < Phase::Auditing {

@@ -16,7 +16,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use actor::{Ctx, Tally, probe};
+use actor::{Ctx, Mutation, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
     ActorKind, Address, ColumnId, ErrorCode, Incarnation, KeyEncoder, NodeId, OperationNumber,
@@ -500,8 +500,8 @@ impl Participant {
     /// A transaction gives up its shared locks at its commit point and shows its rows a moment
     /// later: who got an exclusive lock from it would not see them yet. They stay locked until they
     /// are shown.
-    fn await_staged(&mut self, scan: &mut Scan) -> Option<u64> {
-        if !scan.unsettled {
+    fn await_staged(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Option<u64> {
+        if !scan.unsettled || ctx.mutated(Mutation::ScansPassStagedRows) {
             return None;
         }
         let partition = scan.request.partition;
@@ -517,7 +517,7 @@ impl Participant {
 
     /// Walks over at most a step's rows.
     fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
-        if let Some(hash) = self.await_staged(scan) {
+        if let Some(hash) = self.await_staged(ctx, scan) {
             return Step::Locked(hash);
         }
         let partition = scan.request.partition;

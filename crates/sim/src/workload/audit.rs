@@ -6,7 +6,7 @@ use std::rc::Rc;
 use client::ScanSpec;
 use model::Value;
 
-use super::{Load, bank, int, lists, ring};
+use super::{Load, bank, families, int, lists, ring};
 use crate::lab::Lab;
 use crate::session::{Session, is_passing};
 
@@ -39,4 +39,7 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     lab.ledger.borrow_mut().check(&cluster, &rows);
     let rows = all_rows(session, lab, "ring").await;
     ring::check("at the end", load, &rows);
+    let parents = all_rows(session, lab, "parents").await;
+    let children = all_rows(session, lab, "children").await;
+    families::check("at the end", &parents, &children);
 }
