@@ -48,6 +48,7 @@ impl Scenario {
             pause_max: Duration::from_millis(3),
             copies: false,
             families: false,
+            large: false,
             kinds,
         };
         let lab = Lab::new();

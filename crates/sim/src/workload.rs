@@ -12,6 +12,7 @@ pub mod counters;
 mod doubt;
 mod families;
 pub mod inspect;
+mod large;
 pub mod ledger;
 pub mod lists;
 pub mod names;
@@ -40,9 +41,12 @@ const COPIES_PERCENT: u64 = 50;
 /// mutations.
 const COPIES_DRAW: u64 = 0x9CE;
 
-/// The same for two sessions on each client node that write rows which refer to others.
+/// The same for two sessions on each client node that write rows which refer to others, and two
+/// that write values beside their rows.
 const FAMILIES_PERCENT: u64 = 50;
 const FAMILIES_DRAW: u64 = 0xFA3;
+const LARGE_PERCENT: u64 = 40;
+const LARGE_DRAW: u64 = 0x1A6;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -66,6 +70,8 @@ pub struct Load {
     pub copies: bool,
     /// Sessions of each client node keep foreign keys.
     pub families: bool,
+    /// Sessions of each client node keep values beside their rows.
+    pub large: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -88,6 +94,7 @@ impl Load {
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
             copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
             families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
+            large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -110,7 +117,7 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
         let copies = (load.copies && place.node == load.first_client).then_some("copies");
         let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });
-        let apart = pair(load.families, "families");
+        let apart = pair(load.families, "families").chain(pair(load.large, "large"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -142,6 +149,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "bank" => bank::round(&session, &lab, &load).await,
             "copies" => copies::round(&session, &lab).await,
             "families" => families::round(&session, &lab).await,
+            "large" => large::round(&session, &lab).await,
             "counters" => counters::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,
@@ -189,6 +197,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         names::prepare(&session, &lab).await;
         ring::prepare(&session, &lab, &load).await;
         families::prepare(&session, &lab).await;
+        large::prepare(&session, &lab).await;
         lab.enter(Phase::Working);
     }
     while lab.phase() < Phase::Auditing {

@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::ScanSpec;
-use model::Value;
+use model::{TableId, Value};
 
-use super::{Load, bank, families, int, lists, ring};
+use super::{Load, bank, families, int, large, lists, ring};
 use crate::lab::Lab;
 use crate::session::{Session, is_passing};
 
 /// Reads all rows of a table, however long that takes.
 async fn all_rows(session: &Session, lab: &Rc<Lab>, name: &'static str) -> Vec<Vec<Value>> {
+    all_rows_of(session, lab.table(name)).await
+}
+
+async fn all_rows_of(session: &Session, table: TableId) -> Vec<Vec<Value>> {
     loop {
-        match session.scan(ScanSpec::heap(lab.table(name))).await {
+        match session.scan(ScanSpec::heap(table)).await {
             Ok(rows) => return rows,
-            Err(refusal) => assert!(is_passing(&refusal), "reading {name}: {refusal}"),
+            Err(refusal) => assert!(is_passing(&refusal), "reading {table}: {refusal}"),
         }
         session.pause(50).await;
     }
@@ -42,4 +46,8 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     let parents = all_rows(session, lab, "parents").await;
     let children = all_rows(session, lab, "children").await;
     families::check("at the end", &parents, &children);
+    let rows = all_rows(session, lab, "large").await;
+    let parts = session.definition(lab.table("large")).and_then(|table| table.large.clone());
+    let parts = all_rows_of(session, parts.expect("made so").parts).await;
+    large::check("at the end", &rows, &parts);
 }
