@@ -116,6 +116,8 @@ pub enum Mutation {
     KeepOldUniqueEntries,
     /// The journal of a table has no entries of rows that were deleted.
     JournalForgetsDeletes,
+    /// A journal begins while transactions are open that have written the table.
+    JournalBeginsUnderWriters,
     /// A settled scan does not wait for rows that others have staged.
     ScansPassStagedRows,
     /// Rollback to a savepoint is not passed on to backups.

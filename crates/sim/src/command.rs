@@ -48,24 +48,25 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 19] = [
+const MUTATIONS: [(Mutation, u64); 20] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 5),
+    (Mutation::TakeoverForgetsCommits, 6),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
-    (Mutation::CopyIgnoresLocks, 2),
+    (Mutation::CopyIgnoresLocks, 7),
     (Mutation::ServeWithoutLease, 11),
     (Mutation::RemoveBeforeLeaseEnds, 38),
     (Mutation::DropVersionsEarly, 1),
     (Mutation::KeepOldUniqueEntries, 1),
     (Mutation::JournalForgetsDeletes, 5),
+    (Mutation::JournalBeginsUnderWriters, 6),
     (Mutation::ScansPassStagedRows, 1),
     (Mutation::RollbackOnPrimaryOnly, 1),
-    (Mutation::SavedBeforeSync, 6),
+    (Mutation::SavedBeforeSync, 3),
     (Mutation::VotesNotSynced, 1),
     (Mutation::NoFence, 1),
-    (Mutation::RestartTakesNewest, 6),
+    (Mutation::RestartTakesNewest, 7),
     (Mutation::CheckpointsForgetDeletes, 4),
     (Mutation::LookupsReadNewest, 1),
 ];

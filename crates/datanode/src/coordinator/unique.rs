@@ -56,12 +56,13 @@ impl Coordinator {
     /// rows. Likewise those that have changed a table whose writes are blocked: whoever copies its
     /// rows must not miss theirs.
     pub(super) fn indexes_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let under_writers = ctx.mutated(Mutation::JournalBeginsUnderWriters);
         let new_index = |table: &Table| {
             let old = before.tables.get(&table.id);
             old.is_some_and(|old| {
                 let new = |index: &UniqueIndexDef| old.unique_index(index.id).is_none();
                 table.writes_blocked && !old.writes_blocked
-                    || table.journal.is_some() && table.journal != old.journal
+                    || table.journal.is_some() && table.journal != old.journal && !under_writers
                     || table.unique_indexes.iter().any(new)
             })
         };
