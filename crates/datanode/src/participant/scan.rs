@@ -23,7 +23,8 @@ use model::{
     PartitionId, Refusal, Table, TransactionId,
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
-use vector::{Bad, Block, Machine, Output};
+use store::partition::Partition;
+use vector::{Bad, Block, Machine, Output, Program};
 use wire::{
     Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource,
     ScanStatus, WaitPolicy,
@@ -59,6 +60,8 @@ type Made = (ScanRows, Vec<Block>, u64);
 struct Scan {
     request: Box<ScanRequest>,
     range: Range,
+    /// It has not been looked whether its range is a wide one.
+    may_be_wide: bool,
     /// Which of the rows that are read it is about, where not all are.
     within: Option<Within>,
     projector: Projector,
@@ -152,6 +155,8 @@ impl Scans {
 enum Step {
     /// The step was long enough.
     Again,
+    /// Nothing was done with the rows it began with: it begins anew by another way.
+    Anew,
     /// A batch is full.
     Full,
     /// No more rows.
@@ -206,11 +211,14 @@ impl Participant {
             }
         };
         let own = request.transaction.filter(|_| request.snapshot.is_none());
-        let (range, within) = self.way_of(ctx, &request, own.is_some());
+        // What the transaction itself has changed lies elsewhere.
+        let program = request.program.as_ref().filter(|_| own.is_none());
+        let (range, may_be_wide) = (self.way_of(ctx, &request, program), program.is_some());
         self.scans.tickets += 1;
         let scan = Scan {
             range,
-            within,
+            may_be_wide,
+            within: None,
             table: table.clone(),
             projector: Projector::new(table, &request.projection),
             position: Position::default(),
@@ -239,30 +247,19 @@ impl Participant {
         }
     }
 
-    /// What a scan reads to find its rows, and which of the rows read it is about.
+    /// What a scan reads to find its rows: the range it names, or the keys its program is told.
     fn way_of(
         &self,
         ctx: &mut Ctx<'_>,
         request: &ScanRequest,
-        sees_own: bool,
-    ) -> (Range, Option<Within>) {
+        program: Option<&Arc<Program>>,
+    ) -> Range {
         let range = Range::new(&request.source);
-        // What the transaction itself has changed lies elsewhere.
-        let Some(program) = request.program.as_ref().filter(|_| !sees_own) else {
-            return (range, None);
-        };
         let partition = &self.replicas[&request.partition].partition;
-        if let Some(lookups) = keys::lookups(partition, program, &range) {
-            probe!(ctx, "scan: keys are looked up");
-            return (Range::Keys(lookups), None);
-        }
-        match within::wide(partition, &range) {
-            Some(wide) => {
-                probe!(ctx, "scan: a wide range is read as rows lie");
-                (Range::Heap, Some(wide))
-            }
-            None => (range, None),
-        }
+        let lookups = program.and_then(|program| keys::lookups(partition, program, &range));
+        let Some(lookups) = lookups else { return range };
+        probe!(ctx, "scan: keys are looked up");
+        Range::Keys(lookups)
     }
 
     /// Whether the scan may run here and makes sense.
@@ -447,6 +444,12 @@ impl Participant {
                 self.scans.records.insert(key, scan);
                 self.queue_scan(ctx, key);
             }
+            Step::Anew => {
+                probe!(ctx, "scan: a wide range is read as rows lie");
+                scan.position = Position::default();
+                self.scans.records.insert(key, scan);
+                self.queue_scan(ctx, key);
+            }
             Step::Full => {
                 let some = scan.take_some();
                 self.scans.records.insert(key, scan);
@@ -538,7 +541,7 @@ impl Participant {
         }
         let most = ctx.config().scan_step_rows.max(1);
         if scan.machine.is_some() {
-            let step = scan.compute(table, &mut walk, most as usize);
+            let step = scan.compute(&replica.partition, &mut walk, most as usize);
             if !matches!(step, Step::End) {
                 scan.position = walk.after_last();
             }
@@ -624,7 +627,7 @@ impl Scan {
     }
 
     /// Takes the next rows into the machine, unless it has enough to fill a batch.
-    fn compute(&mut self, table: &Table, walk: &mut Walk<'_>, rows_max: usize) -> Step {
+    fn compute(&mut self, partition: &Partition, walk: &mut Walk<'_>, rows_max: usize) -> Step {
         if self.collect() {
             return Step::Full;
         }
@@ -632,6 +635,15 @@ impl Scan {
             let mut rows = Vec::with_capacity(rows_max);
             self.walked = !walk.take(rows_max, &mut rows);
             self.examined += rows.len() as u64;
+            // Who has only a few rows to read is not asked.
+            if std::mem::take(&mut self.may_be_wide)
+                && !self.walked
+                && let Some(wide) = within::wide(partition, &self.range)
+            {
+                (self.range, self.within) = (Range::Heap, Some(wide));
+                return Step::Anew;
+            }
+            let table = partition.table();
             if let Some(within) = &self.within {
                 let mut key = KeyEncoder::new();
                 rows.retain(|row| within.has(table, row, &mut key));

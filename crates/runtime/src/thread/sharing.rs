@@ -188,6 +188,13 @@ impl Load {
     fn is_full(self) -> bool {
         self.busy >= BUSY
     }
+
+    /// What two threads may use at most to be tried as one. Where others want the processors too,
+    /// one thread may get as much done as two; where there are enough of them, a full thread is
+    /// nothing but slower.
+    fn most(self) -> u64 {
+        if self.used * 10 < self.busy * 9 { MUCH } else { LITTLE }
+    }
 }
 
 impl Thread {
@@ -225,7 +232,7 @@ impl Thread {
             && self.stopping.is_none()
             && now >= self.sharing.not_before
             && !is_long
-            && load.used + before.used(now) < MUCH
+            && load.used + before.used(now) < load.most()
     }
 
     /// Turns that actors have taken on this thread, or for it.
@@ -305,8 +312,10 @@ fn hand_over(seat: &Seat, guest: Box<Thread>) {
 const WINDOW: Duration = Duration::from_millis(10);
 /// How old the word of a thread may be that is not asleep, in milliseconds.
 const FRESH_MILLIS: u64 = 50;
-/// Two threads that use more of the processors, in thousands of one, are not tried as one: they
-/// would have to do the same with two thirds of it.
+/// Two threads that use less of the processors, in thousands of one, are tried as one.
+const LITTLE: u64 = 1_100;
+/// The same where threads wait for processors: with more they would have to do the same with two
+/// thirds of it.
 const MUCH: u64 = 1_600;
 /// A thread that is busy for less keeps its guest.
 const BUSY: u64 = 950;
@@ -329,6 +338,15 @@ mod tests {
             assert_eq!(sharing.window(now, || panic!("too early")), None);
             now = now + WINDOW;
             assert_eq!(sharing.window(now, || cpu), Some(Load { busy, used }));
+        }
+    }
+
+    #[test]
+    fn more_is_tried_where_threads_wait_for_processors() {
+        for (busy, used, most) in
+            [(1_000, 950, LITTLE), (1_000, 850, MUCH), (500, 480, LITTLE), (500, 400, MUCH)]
+        {
+            assert_eq!(Load { busy, used }.most(), most, "{busy} {used}");
         }
     }
 
