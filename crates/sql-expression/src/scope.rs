@@ -15,8 +15,9 @@ use sql_parser::ast::ColumnRef;
 use sqltype::Datum;
 
 use crate::aggregate::AggregateCall;
+use crate::binder::BoundSubquery;
 use crate::error::SqlError;
-use crate::expression::{ColumnName, Expression, Node};
+use crate::expression::{ColumnName, Expression, Node, SubqueryId};
 use crate::result_type::ResultType;
 
 /// The tables of a query block. Their columns, one after the other, are the block's row.
@@ -30,6 +31,10 @@ pub struct Scope<'a> {
     outer: RefCell<Vec<OuterColumn>>,
     /// The aggregates of the block, those met inside its subqueries included.
     aggregates: RefCell<Vec<AggregateCall>>,
+    /// How often subqueries have asked for an aggregate of the block.
+    asked: Cell<u32>,
+    /// The subqueries of the block that use its aggregates, themselves or further inside.
+    of_groups: RefCell<Vec<SubqueryId>>,
     /// Whether aggregates of the subquery that is bound now can be this block's.
     hosting: Cell<Hosting>,
     /// How many blocks further out the nearest column is that was found since this was reset.
@@ -219,6 +224,30 @@ impl<'a> Scope<'a> {
             calls.len() - 1
         });
         slot as u32
+    }
+
+    /// The place of an aggregate that a subquery asks for.
+    pub(crate) fn aggregate_for_subquery(&self, call: AggregateCall) -> u32 {
+        self.asked.set(self.asked.get() + 1);
+        self.aggregate_slot(call)
+    }
+
+    /// Binds a subquery of the block, and notes whether it uses aggregates of the block.
+    pub(crate) fn noting_groups(
+        &self,
+        bind: impl FnOnce() -> Result<BoundSubquery, SqlError>,
+    ) -> Result<BoundSubquery, SqlError> {
+        let before = self.asked.get();
+        let bound = bind()?;
+        if self.asked.get() != before {
+            self.of_groups.borrow_mut().push(bound.id);
+        }
+        Ok(bound)
+    }
+
+    /// Whether a subquery uses aggregates of the block.
+    pub(crate) fn is_of_groups(&self, subquery: SubqueryId) -> bool {
+        self.of_groups.borrow().contains(&subquery)
     }
 
     /// Says whether aggregates of the subquery that is bound next can be this block's.

@@ -63,6 +63,15 @@ impl Binder<'_, '_> {
         nearest
     }
 
+    /// Whether it is made of aggregates of this block: one, or a subquery that uses some.
+    pub(super) fn is_of_groups(&self, part: &Expression) -> bool {
+        match &part.node {
+            Node::Aggregate(_) => true,
+            Node::Subquery(subquery) => self.scope.is_of_groups(subquery.id),
+            _ => false,
+        }
+    }
+
     /// Whether it is the result of an aggregate, of this block or of one further out.
     pub(super) fn is_aggregate(&self, part: &Expression) -> bool {
         match part.node {
@@ -137,7 +146,7 @@ impl Binder<'_, '_> {
         }
         let result = bound.result.clone();
         let owner = self.scope.outwards().nth(depth.into()).ok_or_else(missing_block)?;
-        let index = width + owner.aggregate_slot(bound);
+        let index = width + owner.aggregate_for_subquery(bound);
         self.scope.remember(depth, index);
         Ok(Expression { node: Node::Outer { depth, index, name: Arc::default() }, result })
     }

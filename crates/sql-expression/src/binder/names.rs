@@ -109,7 +109,7 @@ impl Binder<'_, '_> {
         if has_window && (self.in_aggregate || self.clause != Clause::OrderBy) {
             return Err(SqlError::of::<3594>(&[&written(name)]));
         }
-        let has_aggregate = value.any(&mut |part| matches!(part.node, Node::Aggregate(_)));
+        let has_aggregate = value.any(&mut |part| self.is_of_groups(part));
         if has_aggregate && (self.in_aggregate || self.clause == Clause::GroupBy) {
             let what = "reference to group function";
             return Err(SqlError::of::<1247>(&[&written(name), &what]));
@@ -136,7 +136,7 @@ impl Binder<'_, '_> {
             };
             return Err(SqlError::of::<3594>(&[&name]));
         }
-        if value.any(&mut |part| self.is_aggregate(part)) {
+        if value.any(&mut |part| self.is_of_groups(part) || self.is_aggregate(part)) {
             let name = match (&bound, expr) {
                 (OrderBy::Output(at), _) => self.outputs[*at].name.to_string(),
                 (_, Expr::Column(name)) => written(name),

@@ -124,8 +124,9 @@ impl Binder<'_, '_> {
     }
 
     fn subquery(&mut self, query: &Query, exists: bool) -> Result<BoundSubquery, SqlError> {
-        self.scope.host(self.hosting());
-        self.environment.subquery(query, self.scope, exists)
+        let scope = self.scope;
+        scope.host(self.hosting());
+        scope.noting_groups(|| self.environment.subquery(query, scope, exists))
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> Result<Expression, SqlError> {
