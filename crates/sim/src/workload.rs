@@ -22,8 +22,10 @@ pub mod schema;
 use std::rc::Rc;
 
 use actor::Actor;
-use client::ClientOperation;
-use model::{ClusterState, Column, ColumnType, Epoch, Refusal, SchemaChange, TableId, Value};
+use client::{ClientOperation, ScanSpec};
+use model::{
+    ClusterState, Column, ColumnType, Epoch, ErrorCode, Refusal, SchemaChange, TableId, Value,
+};
 use stdx::{Duration, Prng};
 
 use crate::lab::{Lab, Phase, TaskName};
@@ -278,8 +280,42 @@ pub(crate) fn passing(refusal: Option<Refusal>) -> Result<(), Refusal> {
     match refusal {
         Some(refusal) if is_passing(&refusal) => Err(refusal),
         Some(refusal) => panic!("an unexplained refusal: {refusal}"),
-        None => Err(model::ErrorCode::NodeFailed.into()),
+        None => Err(ErrorCode::NodeFailed.into()),
     }
+}
+
+/// The end of a transaction that nothing stands against but what passes.
+pub(crate) fn judged(ended: Ended) -> Result<(), Refusal> {
+    match ended {
+        Ended::Committed(..) | Ended::Unknown => Ok(()),
+        Ended::Aborted(refusal) => passing(refusal),
+    }
+}
+
+/// The same where it may have met what another session has done meanwhile.
+pub(crate) fn judged_unless(
+    ended: Ended,
+    explained: impl Fn(ErrorCode) -> bool,
+) -> Result<(), Refusal> {
+    match ended {
+        Ended::Aborted(Some(refusal)) if explained(refusal.code) => Ok(()),
+        other => judged(other),
+    }
+}
+
+/// Scans as of one new snapshot: its epoch, and what each has found.
+pub(crate) async fn scan_snapshot<const N: usize>(
+    session: &Session,
+    specs: [ScanSpec; N],
+) -> Result<(Epoch, [Vec<Vec<Value>>; N]), Refusal> {
+    let epoch = session.open_snapshot().await?;
+    let mut found = Vec::with_capacity(N);
+    for spec in specs {
+        found.push(session.scan(ScanSpec { snapshot: Some(epoch), ..spec }).await);
+    }
+    session.close_snapshot(epoch).await;
+    let found: Vec<_> = found.into_iter().collect::<Result<_, _>>()?;
+    Ok((epoch, found.try_into().expect("one of each scan")))
 }
 
 /// Whether what committed in an epoch has outlived the restarts of the whole cluster since.
@@ -292,5 +328,13 @@ pub(crate) fn int(value: &Value) -> i64 {
     match value {
         Value::Int(v) => *v,
         other => panic!("an integer, not {other}"),
+    }
+}
+
+/// The unsigned integer in a value.
+pub(crate) fn uint(value: &Value) -> u64 {
+    match value {
+        Value::UInt(v) => *v,
+        other => panic!("an unsigned integer, not {other}"),
     }
 }

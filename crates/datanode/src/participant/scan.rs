@@ -440,13 +440,10 @@ impl Participant {
         };
         let reply_to = scan.request.reply_to;
         match step {
-            Step::Again => {
-                self.scans.records.insert(key, scan);
-                self.queue_scan(ctx, key);
-            }
-            Step::Anew => {
-                probe!(ctx, "scan: a wide range is read as rows lie");
-                scan.position = Position::default();
+            Step::Again | Step::Anew => {
+                if matches!(step, Step::Anew) {
+                    probe!(ctx, "scan: a wide range is read as rows lie");
+                }
                 self.scans.records.insert(key, scan);
                 self.queue_scan(ctx, key);
             }
@@ -542,7 +539,7 @@ impl Participant {
         let most = ctx.config().scan_step_rows.max(1);
         if scan.machine.is_some() {
             let step = scan.compute(&replica.partition, &mut walk, most as usize);
-            if !matches!(step, Step::End) {
+            if !matches!(step, Step::End | Step::Anew) {
                 scan.position = walk.after_last();
             }
             return step;

@@ -162,6 +162,7 @@ impl Sharing {
         Some(Load { busy: 1_000 - share(idle), used: share(used) })
     }
 
+    /// The state is on its own thread again; may set when it may be lent next.
     fn is_back(&mut self, now: Instant, why: Why) {
         self.lent = None;
         let verdict = match why {

@@ -19,7 +19,7 @@ use vector::{
 use wire::{LockMode, Projection};
 
 use super::doubt::{Addition, explains};
-use super::{Load, column, create_table, fill, insist, int, is_kept, nullable, passing};
+use super::{Load, column, create_table, fill, insist, int, is_kept, judged, nullable, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -168,10 +168,7 @@ async fn locked_transfer(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resul
     lab.bank.borrow_mut().begin(number, &[(from, -amount), (to, amount)]);
     let ended = session.commit().await;
     lab.bank.borrow_mut().end(number, &ended);
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    judged(ended)
 }
 
 fn check_sum(what: &str, load: &Load, balances: impl Iterator<Item = i64>) {

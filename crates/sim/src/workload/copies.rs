@@ -15,7 +15,7 @@ use client::{ClientOperation, ScanSpec};
 use model::{ErrorCode, Refusal, SchemaChange, Table, TableId, Value};
 use wire::LockMode;
 
-use super::passing;
+use super::{judged, passing, scan_snapshot};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -169,26 +169,16 @@ impl Copy {
             }
         }
         // Whatever came of it, it came of all.
-        match session.commit().await {
-            Ended::Committed(..) | Ended::Unknown => Ok(()),
-            Ended::Aborted(refusal) => passing(refusal),
-        }
+        judged(session.commit().await)
     }
 
     /// Compares table and copy in a snapshot.
     async fn check(&self, session: &Session) -> Result<(), Refusal> {
-        let epoch = session.open_snapshot().await?;
-        let mut rows = Vec::new();
-        for table in [self.base, self.copy, self.journal] {
-            let spec = ScanSpec { snapshot: Some(epoch), ..ScanSpec::heap(table) };
-            rows.push(session.scan(spec).await);
-        }
-        session.close_snapshot(epoch).await;
-        let rows: Vec<Vec<Vec<Value>>> = rows.into_iter().collect::<Result<_, _>>()?;
+        let specs = [self.base, self.copy, self.journal].map(ScanSpec::heap);
+        let (epoch, [base, copy, journal]) = scan_snapshot(session, specs).await?;
         if session.generation() != self.generation {
             return Ok(());
         }
-        let [base, copy, journal] = rows.try_into().expect("three tables");
         let entries: BTreeSet<String> = journal.iter().map(|row| row[0].to_string()).collect();
         let by_key = |rows: Vec<Vec<Value>>| -> BTreeMap<String, Vec<Value>> {
             rows.into_iter().map(|row| (row[0].to_string(), row)).collect()

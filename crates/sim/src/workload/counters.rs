@@ -10,7 +10,7 @@ use client::ClientOperation;
 use model::{ClusterState, ColumnId, ColumnType, Epoch, Expression, Refusal, Value};
 
 use super::doubt::{Addition, explains};
-use super::{column, create_table, fill, insist, int, is_kept, passing};
+use super::{column, create_table, fill, insist, int, is_kept, judged};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -87,10 +87,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
     lab.counters.borrow_mut().doubtful.insert(number, added);
     let ended = session.commit().await;
     lab.counters.borrow_mut().end(number, &ended);
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    judged(ended)
 }
 
 /// Adds to one or two counters in one batch; what was added. Sorted, so that sessions wait for each

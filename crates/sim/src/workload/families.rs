@@ -17,7 +17,7 @@ use model::{
 };
 use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
 
-use super::{column, insist, nullable, passing};
+use super::{column, create_table, insist, judged_unless, nullable, scan_snapshot};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -35,18 +35,13 @@ const LOOKUPS_MAX: u32 = 4;
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
     let table = |name: &str, columns, indexes: &[(&str, u16)], unique: &[(&str, u16)]| {
-        let named = |(name, at): &(&str, u16)| (name.to_string(), vec![*at]);
-        SchemaChange::CreateTable {
-            name: format!("sim.{name}"),
-            columns,
-            primary_key: vec![0],
-            distribution_key: vec![],
-            partition_count: 0,
-            ordered_indexes: indexes.iter().map(named).collect(),
-            unique_indexes: unique.iter().map(named).collect(),
-            large: None,
-            description: Default::default(),
+        let mut change = create_table(&format!("sim.{name}"), columns, 1);
+        if let SchemaChange::CreateTable { ordered_indexes, unique_indexes, .. } = &mut change {
+            let named = |(name, at): &(&str, u16)| (name.to_string(), vec![*at]);
+            *ordered_indexes = indexes.iter().map(named).collect();
+            *unique_indexes = unique.iter().map(named).collect();
         }
+        change
     };
     let id = || column("id", ColumnType::Int(8));
     let parents = vec![id(), column("code", ColumnType::Int(8))];
@@ -102,11 +97,7 @@ fn number(session: &Session, below: u64) -> Value {
 
 /// The end of a transaction that may have met what is there, or is not.
 fn judged(ended: Ended) -> Result<(), Refusal> {
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(Some(refusal)) if explained(refusal.code) => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    judged_unless(ended, explained)
 }
 
 fn explained(code: ErrorCode) -> bool {
@@ -307,19 +298,13 @@ impl Family {
 
     /// Reads both tables as of a snapshot.
     async fn look(&self, session: &Session) -> Result<(), Refusal> {
-        let epoch = session.open_snapshot().await?;
-        let of = |spec| ScanSpec { snapshot: Some(epoch), ..spec };
         let children = match session.percent(50) {
             true => ScanSpec::heap(self.children.id),
             false => ScanSpec::index(self.children.id, self.index(PARENT), ScanOrder::Ascending),
         };
-        let mut rows = Vec::new();
-        for spec in [of(ScanSpec::heap(self.parents.id)), of(children)] {
-            rows.push(session.scan(spec).await);
-        }
-        session.close_snapshot(epoch).await;
-        let rows: Vec<Vec<Vec<Value>>> = rows.into_iter().collect::<Result<_, _>>()?;
-        check(&format!("snapshot {epoch}"), &rows[0], &rows[1]);
+        let specs = [ScanSpec::heap(self.parents.id), children];
+        let (epoch, [parents, children]) = scan_snapshot(session, specs).await?;
+        check(&format!("snapshot {epoch}"), &parents, &children);
         Ok(())
     }
 }

@@ -23,9 +23,9 @@ use model::{
 use stdx::Duration;
 use wire::{LockMode, Projection, WaitPolicy};
 
-use super::{column, create_table, insist, nullable, passing};
+use super::{column, create_table, insist, judged, nullable, scan_snapshot, uint};
 use crate::lab::Lab;
-use crate::session::{Ended, Session};
+use crate::session::Session;
 
 /// Few, so that sessions meet.
 const KEYS: u64 = 8;
@@ -291,23 +291,10 @@ impl Store {
 
     /// Compares rows and parts as of a snapshot.
     async fn look(&self, session: &Session) -> Result<(), Refusal> {
-        let epoch = session.open_snapshot().await?;
-        let mut rows = Vec::new();
-        for table in [self.table.id, self.parts] {
-            let spec = ScanSpec { snapshot: Some(epoch), ..ScanSpec::heap(table) };
-            rows.push(session.scan(spec).await);
-        }
-        session.close_snapshot(epoch).await;
-        let rows: Vec<Vec<Vec<Value>>> = rows.into_iter().collect::<Result<_, _>>()?;
-        check(&format!("snapshot {epoch}"), &rows[0], &rows[1]);
+        let specs = [self.table.id, self.parts].map(ScanSpec::heap);
+        let (epoch, [rows, parts]) = scan_snapshot(session, specs).await?;
+        check(&format!("snapshot {epoch}"), &rows, &parts);
         Ok(())
-    }
-}
-
-fn judged(ended: Ended) -> Result<(), Refusal> {
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
     }
 }
 
@@ -321,13 +308,6 @@ fn whole(keys: &[Vec<Value>], parts: Vec<Option<Vec<Value>>>) -> bool {
         }
     }
     all
-}
-
-fn uint(value: &Value) -> u64 {
-    match value {
-        Value::UInt(v) => *v,
-        other => panic!("a number, not {other}"),
-    }
 }
 
 fn check_part(part: &[Value], key: &[Value]) {

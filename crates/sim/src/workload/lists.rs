@@ -14,7 +14,7 @@ use model::{ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, Re
 use stdx::Instant;
 use wire::LockMode;
 
-use super::{column, create_table, insist, is_kept, passing};
+use super::{column, create_table, insist, is_kept, judged_unless, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -177,12 +177,8 @@ async fn append(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     lab.lists.borrow_mut().appends.insert(number, append);
     let ended = finish(session, changes).await;
     lab.lists.borrow_mut().end(number, &ended, session.now(), session.generation());
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        // Another session has made the list meanwhile: no lock is kept on what is not there.
-        Ended::Aborted(Some(refusal)) if refusal.code == ErrorCode::RowExists => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    // Another session has made the list meanwhile: no lock is kept on what is not there.
+    judged_unless(ended, |code| code == ErrorCode::RowExists)
 }
 
 async fn finish(session: &Session, changes: Vec<ClientOperation>) -> Ended {

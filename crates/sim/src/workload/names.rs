@@ -11,9 +11,9 @@ use model::{
     ColumnId, ColumnType, ErrorCode, Expression, IndexState, Refusal, SchemaChange, Value,
 };
 
-use super::{column, insist, nullable, passing};
+use super::{column, insist, judged_unless, nullable};
 use crate::lab::Lab;
-use crate::session::{Ended, Session};
+use crate::session::Session;
 
 const TABLE: &str = "sim.names";
 const NAME: ColumnId = ColumnId(1);
@@ -64,11 +64,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         7 => return lookup(session, lab).await,
         _ => return look(session, lab).await,
     };
-    match session.autocommit(batch).await {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(Some(refusal)) if explained(refusal.code) => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    judged_unless(session.autocommit(batch).await, explained)
 }
 
 fn explained(code: ErrorCode) -> bool {

@@ -15,9 +15,9 @@ use vector::{
 use wire::{LockMode, Projection};
 
 use super::bank::BINARY;
-use super::{Load, column, create_table, fill, insist, int, passing};
+use super::{Load, column, create_table, fill, insist, int, judged};
 use crate::lab::Lab;
-use crate::session::{Ended, Session};
+use crate::session::Session;
 
 const TABLE: &str = "sim.ring";
 const NEXT: ColumnId = ColumnId(1);
@@ -69,10 +69,7 @@ async fn turn(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refus
         session.run_all(changes).await?;
         session.commit().await
     };
-    match ended {
-        Ended::Committed(..) | Ended::Unknown => Ok(()),
-        Ended::Aborted(refusal) => passing(refusal),
-    }
+    judged(ended)
 }
 
 async fn look(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refusal> {

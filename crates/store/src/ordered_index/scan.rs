@@ -136,18 +136,17 @@ impl OrderedIndex {
     /// About how many entries lie in the range, from the places of its ends in two paths of the
     /// tree: exact within one leaf, else as far as nodes of a level are equally full.
     pub fn entries_about(&self, range: &KeyRange) -> u64 {
-        let (low, high) = (range.lower_cut(), range.upper_cut());
-        let start = self.place(&low);
-        let end = self.end_place(start, &high);
+        let (start, before_start) = self.place_and_share(&range.lower_cut());
+        let (end, before_end) = self.place_and_share(&range.upper_cut());
         if start.leaf == end.leaf {
-            return (end.position - start.position) as u64;
+            return end.position.saturating_sub(start.position) as u64;
         }
-        let share = self.share_before(&high).saturating_sub(self.share_before(&low));
-        (self.len as u64 * share) >> SHARE_BITS
+        (self.len as u64 * before_end.saturating_sub(before_start)) >> SHARE_BITS
     }
 
-    /// About which share of all entries lies before a cut, of 2 to the power of [`SHARE_BITS`].
-    fn share_before(&self, cut: &Cut<'_>) -> u64 {
+    /// Where a cut lies in its leaf, and about which share of all entries lies before it, of 2 to
+    /// the power of [`SHARE_BITS`].
+    fn place_and_share(&self, cut: &Cut<'_>) -> (Place, u64) {
         let (mut id, mut before, mut width) = (self.root, 0, 1_u64 << SHARE_BITS);
         loop {
             let node = &self.nodes[id];
@@ -155,7 +154,7 @@ impl OrderedIndex {
             let parts = node.count() + usize::from(!node.is_leaf());
             before += width * position as u64 / parts.max(1) as u64;
             if node.is_leaf() {
-                return before;
+                return (Place { leaf: id, position }, before);
             }
             width /= parts as u64;
             id = node.child(position);

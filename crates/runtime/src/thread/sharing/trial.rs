@@ -161,6 +161,14 @@ mod tests {
             }
         }
 
+        /// Apart until they may be one, then as one until it is time to part: the verdict, how
+        /// long that took, and when they may be one again.
+        fn round(&mut self, until: Instant) -> (Verdict, Duration, Instant) {
+            self.stay_apart(until);
+            let (verdict, span) = self.stay_joined();
+            (verdict, span, self.trial.parts(self.now, Some(verdict)))
+        }
+
         /// As one, until it is time to part; the verdict, and how long that took.
         fn stay_joined(&mut self) -> (Verdict, Duration) {
             let began = self.now;
@@ -180,10 +188,9 @@ mod tests {
         let mut pair = Pair::new(1_000, 1_010);
         let mut until = pair.now + PATIENCE_MIN;
         for patience in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
-            pair.stay_apart(until);
-            let (verdict, span) = pair.stay_joined();
+            let (verdict, span, next) = pair.round(until);
             assert_eq!((verdict, span), (Verdict::Apart, Duration::from_millis(40)));
-            until = pair.trial.parts(pair.now, Some(verdict));
+            until = next;
             assert_eq!(until.since(pair.now), Duration::from_millis(patience));
         }
     }
@@ -193,11 +200,10 @@ mod tests {
         let mut pair = Pair::new(1_000, 1_100);
         let mut until = pair.now + PATIENCE_MIN;
         for patience in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
-            pair.stay_apart(until);
-            let (verdict, span) = pair.stay_joined();
+            let (verdict, span, next) = pair.round(until);
             let tried = Duration::from_millis(40 + patience);
             assert_eq!((verdict, span), (Verdict::Unknown, tried));
-            until = pair.trial.parts(pair.now, Some(verdict));
+            until = next;
             assert_eq!(until.since(pair.now), PATIENCE_MIN, "soon measured");
         }
     }
@@ -207,9 +213,7 @@ mod tests {
         let mut pair = Pair::new(1_000, 900);
         let mut until = pair.now + PATIENCE_MIN;
         for _ in 0..5 {
-            pair.stay_apart(until);
-            let (verdict, _) = pair.stay_joined();
-            until = pair.trial.parts(pair.now, Some(verdict));
+            (_, _, until) = pair.round(until);
         }
         pair.joined = 1_100;
         pair.stay_apart(until);
