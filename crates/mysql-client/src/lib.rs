@@ -11,6 +11,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 /// A row of texts; none for NULL.
 pub type TextRow = Vec<Option<String>>;
 
@@ -18,7 +20,7 @@ pub type TextRow = Vec<Option<String>>;
 #[derive(Debug)]
 pub struct Session {
     /// Read through a buffer, as an answer is many small packets.
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Awaited>,
     sequence: u8,
 }
 
@@ -78,10 +80,23 @@ impl From<io::Error> for QueryError {
     }
 }
 
+/// A socket that is waited for before it is read, as common clients do. Who waits in `read` on a
+/// Unix socket is woken twice for each answer: the first time when the server takes the question
+/// from the socket, which makes room for another.
+#[derive(Debug)]
+struct Awaited(UnixStream);
+
+impl Read for Awaited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)?;
+        self.0.read(buffer)
+    }
+}
+
 impl Session {
     /// Connects and logs in.
     pub fn connect(socket: &Path) -> Result<Session, QueryError> {
-        let stream = BufReader::new(UnixStream::connect(socket)?);
+        let stream = BufReader::new(Awaited(UnixStream::connect(socket)?));
         let mut session = Session { stream, sequence: 0 };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
@@ -165,7 +180,7 @@ impl Session {
         packet.push(self.sequence);
         packet.extend(payload);
         self.sequence = self.sequence.wrapping_add(1);
-        self.stream.get_mut().write_all(&packet)
+        self.stream.get_mut().0.write_all(&packet)
     }
 
     fn packet(&mut self) -> io::Result<Vec<u8>> {
