@@ -24,6 +24,7 @@ pub use digest::{Digest, digest};
 pub use error::ParseError;
 pub use keyword::{is_reserved, keywords};
 pub use lexer::SqlMode;
+pub use parameterise::rows::{LiteralRows, RowLiteral};
 pub use parameterise::{Literals, parameterise};
 pub use parser::{Parsed, parse, parse_at, parse_expression, parse_parameterised};
 pub use printer::print_expression_with_charset;

@@ -3,13 +3,16 @@
 //! # Owns
 //! One fast pass over the bytes that finds the literals which stand for values, and the key of what
 //! is left. It knows no grammar, only where values can be: after WHERE, VALUES, SET, ON, HAVING,
-//! LIMIT.
+//! LIMIT. Rows behind VALUES that are nothing but literals are taken out as a whole (`rows`).
 //! # Invariants
 //! 1. Statements with one key differ in nothing but the values of their literals: kinds of
-//!    literals, lengths of lists, every other byte are in the key.
+//!    literals, lengths of lists, every other byte are in the key. Of rows taken out as a whole
+//!    neither their number nor the kinds of their literals are.
 //! 2. What might not be a value stays in the key: positions in ORDER BY, arguments of functions,
 //!    the select list, which names columns. A doubt about the whole text gives no key.
 //! 3. [`crate::parse_parameterised`] has the last word: it refuses where a literal was no value.
+
+pub(crate) mod rows;
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -17,12 +20,16 @@ use crate::ast::Literal;
 use crate::keyword::Keyword as K;
 use crate::lexer::literal::unquote;
 use crate::lexer::{SqlMode, is_digit, is_space, is_word};
+use rows::{LiteralRows, RowsPlace};
 
 /// The literals that were found, and the text without them. Kept between statements for its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Literals {
     spans: Vec<LiteralSpan>,
     key: Vec<u8>,
+    /// Where the rows of an INSERT lie that are nothing but literals, and these.
+    rows: Option<RowsPlace>,
+    row_spans: Vec<LiteralSpan>,
 }
 
 /// Where a literal stands.
@@ -42,10 +49,12 @@ enum LiteralKind {
     Decimal,
     Float,
     String,
+    /// In rows alone.
+    Null,
 }
 
 impl Literals {
-    /// How many there are.
+    /// How many there are, beside those of rows.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -60,7 +69,7 @@ impl Literals {
         &self.key
     }
 
-    /// The values in order, out of the text they were found in.
+    /// The values in order, out of the text they were found in; without those of rows.
     pub fn values<'a>(
         &'a self,
         sql: &'a [u8],
@@ -69,8 +78,27 @@ impl Literals {
         self.spans.iter().map(move |span| span.value(sql, mode))
     }
 
+    /// The rows that were taken out as a whole, out of the text they were found in. They are given
+    /// away: the next call has none.
+    pub fn take_rows(&mut self, sql: &[u8], mode: SqlMode) -> Option<LiteralRows> {
+        let place = self.rows.take()?;
+        Some(LiteralRows::new(sql, mode, place, std::mem::take(&mut self.row_spans)))
+    }
+
+    /// The text but for rows that were taken out: what stands for all texts with this key.
+    pub fn text_without_rows(&self, sql: &[u8]) -> Vec<u8> {
+        match self.rows {
+            Some(place) => [&sql[..place.start], b"(...)", &sql[place.end..]].concat(),
+            None => sql.to_vec(),
+        }
+    }
+
     pub(crate) fn spans(&self) -> &[LiteralSpan] {
         &self.spans
+    }
+
+    pub(crate) fn rows_place(&self) -> Option<RowsPlace> {
+        self.rows
     }
 }
 
@@ -91,6 +119,7 @@ impl LiteralSpan {
                 unquote(bytes, !mode.no_backslash_escapes, &mut value);
                 Literal::String(value.into())
             }
+            LiteralKind::Null => Literal::Null,
         }
     }
 }
@@ -103,10 +132,9 @@ impl LiteralSpan {
 pub fn parameterise(sql: &[u8], mode: SqlMode, literals: &mut Literals) -> Option<u128> {
     literals.spans.clear();
     literals.key.clear();
-    if sql.len() > SQL_SIZE_MAX {
-        return None;
-    }
-    literals.key.reserve(sql.len() + 1);
+    literals.rows = None;
+    literals.row_spans.clear();
+    literals.key.reserve(sql.len().min(SQL_SIZE_MAX) + 1);
     literals.key.push(mode_byte(mode));
     let mut scan = Scan {
         sql,
@@ -116,6 +144,7 @@ pub fn parameterise(sql: &[u8], mode: SqlMode, literals: &mut Literals) -> Optio
         copied: 0,
         before: Before::Start,
         values: false,
+        inserts: false,
         outer: [Place::Other; DEPTH_MAX],
         depth: 0,
         in_call: false,
@@ -135,7 +164,7 @@ fn mode_byte(mode: SqlMode) -> u8 {
     bits.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit))
 }
 
-/// Longer texts are loads of rows, whose plans are not worth keeping.
+/// Longer texts, beside rows that were taken out, have plans that are not worth keeping.
 const SQL_SIZE_MAX: usize = 64 * 1024;
 const LITERALS_MAX: usize = 2_048;
 const INTEGER_DIGITS_MAX: usize = 18;
@@ -174,6 +203,8 @@ struct Scan<'a> {
     before: Before,
     /// Literals here are values.
     values: bool,
+    /// It is an INSERT or REPLACE.
+    inserts: bool,
     /// What each open parenthesis interrupted.
     outer: [Place; DEPTH_MAX],
     depth: usize,
@@ -231,7 +262,13 @@ impl Scan<'_> {
 
     fn finish(&mut self) -> Option<()> {
         self.copy_to(self.at);
-        (self.depth == 0).then_some(())
+        (self.depth == 0 && !self.is_long()).then_some(())
+    }
+
+    /// Whether there is too much text beside the rows that were taken out.
+    fn is_long(&self) -> bool {
+        let rows = self.literals.rows.map_or(0, |place| place.end - place.start);
+        self.sql.len() - rows > SQL_SIZE_MAX
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -249,10 +286,12 @@ impl Scan<'_> {
             self.at += 1;
         }
         let keyword = K::of(&self.sql[start..self.at]);
-        if self.before == Before::Start
-            && !matches!(keyword, K::Select | K::Insert | K::Replace | K::Update | K::Delete)
-        {
-            return None;
+        if self.before == Before::Start {
+            match keyword {
+                K::Insert | K::Replace => self.inserts = true,
+                K::Select | K::Update | K::Delete => {}
+                _ => return None,
+            }
         }
         // `x'4D'`, `_utf8mb4'a'`: a literal that begins with a word.
         if self.peek(0) == b'\'' || self.sql[start] == b'_' {
@@ -262,6 +301,10 @@ impl Scan<'_> {
         let (before, values) = effect(keyword);
         self.before = before;
         self.values = values.unwrap_or(self.values);
+        let may_have_rows = self.inserts && self.depth == 0 && self.literals.rows.is_none();
+        if may_have_rows && matches!(keyword, K::Values | K::Value) {
+            self.take_rows();
+        }
         Some(())
     }
 
@@ -311,6 +354,13 @@ impl Scan<'_> {
 
     fn number(&mut self) -> Option<()> {
         let start = self.at;
+        let kind = self.skip_number()?;
+        self.literal(start, kind, true)
+    }
+
+    /// Goes behind the number that begins here; none where what it is depends on more.
+    fn skip_number(&mut self) -> Option<LiteralKind> {
+        let start = self.at;
         let mut kind = LiteralKind::Integer;
         while is_digit(self.peek(0)) {
             self.at += 1;
@@ -338,10 +388,8 @@ impl Scan<'_> {
             return None;
         }
         // Beyond a signed integer the type depends on the value.
-        if kind == LiteralKind::Integer && self.at - start > INTEGER_DIGITS_MAX {
-            return None;
-        }
-        self.literal(start, kind, true)
+        let is_wide = kind == LiteralKind::Integer && self.at - start > INTEGER_DIGITS_MAX;
+        (!is_wide).then_some(kind)
     }
 
     fn string(&mut self) -> Option<()> {
@@ -359,7 +407,7 @@ impl Scan<'_> {
         let is_value =
             self.values && !self.in_call && matches!(self.before, Before::Operator | Before::Other);
         if is_value {
-            if self.literals.spans.len() == LITERALS_MAX {
+            if self.literals.spans.len() == LITERALS_MAX || self.is_long() {
                 return None;
             }
             self.copy_to(start);
@@ -508,7 +556,7 @@ mod tests {
             ("SELECT a FROM t WHERE b IN (1,2)", "SELECT a FROM t WHERE b IN (?i,?i)"),
             ("SELECT a FROM t WHERE b > 1.5 LIMIT 10", "SELECT a FROM t WHERE b > ?d LIMIT ?i"),
             ("SELECT a FROM t WHERE b = -1e5", "SELECT a FROM t WHERE b = -?f"),
-            ("INSERT INTO t (a) VALUES (1),('x')", "INSERT INTO t (a) VALUES (?i),(?s)"),
+            ("INSERT INTO t (a) VALUES (1+2),('x')", "INSERT INTO t (a) VALUES (?i+?i),(?s)"),
             (
                 "UPDATE t SET a = 1, b = b + 2 WHERE c = 3",
                 "UPDATE t SET a = ?i, b = b + ?i WHERE c = ?i",
@@ -570,7 +618,7 @@ mod tests {
 
     #[test]
     fn values_come_back() {
-        let sql = br"INSERT INTO t VALUES (1, 'a\'b', 2.5, 1e3, '', 999999999999999999)";
+        let sql = br"SELECT a FROM t WHERE b IN (1, 'a\'b', 2.5, 1e3, '', 999999999999999999)";
         let mut literals = Literals::default();
         let mode = SqlMode::default();
         assert!(parameterise(sql, mode, &mut literals).is_some());

@@ -39,6 +39,7 @@ use crate::error::ParseError;
 use crate::keyword::{Class, Keyword};
 use crate::lexer::literal::unquote;
 use crate::lexer::{Kind, Lexer, SqlMode, Token, is_space};
+use crate::parameterise::rows::RowsPlace;
 use crate::parameterise::{LiteralSpan, Literals};
 use crate::{NESTING_MAX, TREE_HEIGHT_MAX};
 
@@ -100,7 +101,8 @@ pub fn parse_expression(sql: &[u8], mode: SqlMode) -> Result<Expr, ParseError> {
 
 /// Parses a statement with the given literals as parameters, in their order.
 ///
-/// None where one of them does not stand for a value, so that the statement has no such form.
+/// None where one of them does not stand for a value, so that the statement has no such form. Rows
+/// that were taken out as a whole become [`ast::InsertSource::Literals`].
 pub fn parse_parameterised(
     sql: &[u8],
     mode: SqlMode,
@@ -108,9 +110,10 @@ pub fn parse_parameterised(
 ) -> Result<Option<Statement>, ParseError> {
     let mut parser = Parser::new(sql, 0, mode)?;
     parser.literals = literals.spans();
+    parser.rows = literals.rows_place();
     let statement = parser.whole_statement()?;
     parser.eat(Kind::Semicolon);
-    let complete = parser.literals.is_empty() && parser.at(Kind::End);
+    let complete = parser.literals.is_empty() && parser.rows.is_none() && parser.at(Kind::End);
     Ok(complete.then_some(statement))
 }
 
@@ -132,6 +135,8 @@ struct Parser<'a> {
     parameters: u32,
     /// Literals that are to become parameters, those not met yet.
     literals: &'a [LiteralSpan],
+    /// Rows of literals that are left out of the tree, if they have not been met yet.
+    rows: Option<RowsPlace>,
 }
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
@@ -162,6 +167,7 @@ impl<'a> Parser<'a> {
             height: 0,
             parameters: 0,
             literals: &[],
+            rows: None,
         })
     }
 
@@ -215,6 +221,14 @@ impl<'a> Parser<'a> {
     fn advance(&mut self) {
         self.previous = self.token.start as usize;
         self.consumed = self.token.end as usize;
+        self.token = self.lexer.next();
+    }
+
+    /// Takes what lies between the token in hand and a place of the text as consumed.
+    fn go_behind(&mut self, end: usize) {
+        self.previous = self.token.start as usize;
+        self.consumed = end;
+        self.lexer = Lexer::new(self.sql, end, self.mode);
         self.token = self.lexer.next();
     }
 

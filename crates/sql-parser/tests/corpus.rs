@@ -1,9 +1,9 @@
 //! Every form of every statement: parses, prints, parses to the same tree; broken, never panics.
 
-use sql_parser::ast::{Expr, Literal, Statement};
+use sql_parser::ast::{Expr, InsertSource, Literal, Statement};
 use sql_parser::{
-    Literals, NESTING_MAX, ParseError, SqlMode, TREE_HEIGHT_MAX, digest, parameterise, parse,
-    parse_at, parse_expression, parse_parameterised,
+    LiteralRows, Literals, NESTING_MAX, ParseError, RowLiteral, SqlMode, TREE_HEIGHT_MAX, digest,
+    parameterise, parse, parse_at, parse_expression, parse_parameterised,
 };
 use stdx::Prng;
 
@@ -114,18 +114,36 @@ fn with_literals(statement: &Statement, values: &[Literal]) -> String {
     text
 }
 
+/// Makes rows that were taken out of an INSERT a part of its tree.
+fn put_back(tree: &mut Statement, rows: &LiteralRows) {
+    let Statement::Insert(insert) = tree else { panic!("only an INSERT has such rows") };
+    let expr = |RowLiteral { negative, literal }| match negative {
+        true => {
+            let text = format!("-{}", Expr::Literal(literal));
+            parse_expression(text.as_bytes(), SqlMode::default()).expect("a negative number")
+        }
+        false => Expr::Literal(literal),
+    };
+    let row = |at| rows.row(at).map(expr).collect();
+    insert.source = InsertSource::Values((0..rows.count()).map(row).collect());
+}
+
 #[test]
 fn parameterised_statements_mean_the_same() {
     let mode = SqlMode::default();
     let mut literals = Literals::default();
-    let (mut keys, mut with_form) = (0, 0);
+    let (mut keys, mut with_form, mut with_rows) = (0, 0, 0);
     for sql in statements().filter(|sql| !sql.contains("\\'")) {
         let Some(hash) = parameterise(sql.as_bytes(), mode, &mut literals) else { continue };
         keys += 1;
         let tree = parse_parameterised(sql.as_bytes(), mode, &literals)
             .unwrap_or_else(|error| panic!("{sql}: {error}"));
-        let Some(tree) = tree else { continue };
+        let Some(mut tree) = tree else { continue };
         with_form += 1;
+        if let Some(rows) = literals.take_rows(sql.as_bytes(), mode) {
+            with_rows += 1;
+            put_back(&mut tree, &rows);
+        }
         let values: Vec<Literal> = literals.values(sql.as_bytes(), mode).collect();
         let text = with_literals(&tree, &values);
         assert_eq!(parsed(&text), parsed(sql), "{sql}\n{text}");
@@ -137,6 +155,7 @@ fn parameterised_statements_mean_the_same() {
         assert_eq!(parameterise(sql.as_bytes(), mode, &mut literals), Some(hash));
     }
     assert!(keys > 150 && with_form > 140, "{keys} keys, {with_form} with a form");
+    assert!(with_rows > 5, "{with_rows} with rows of literals");
 }
 
 #[test]
@@ -164,6 +183,10 @@ fn mutated_statements_never_panic() {
         if found.is_some() {
             let _ = parse_parameterised(&sql, mode, &literals);
             assert_eq!(literals.values(&sql, mode).count(), literals.len());
+            if let Some(rows) = literals.take_rows(&sql, mode) {
+                let width = rows.row(0).count();
+                assert!((0..rows.count()).all(|at| rows.row(at).count() == width));
+            }
         }
         let _ = digest(&sql, mode);
         match parse(&sql, mode) {

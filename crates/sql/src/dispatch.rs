@@ -324,7 +324,7 @@ async fn planned_change(
     let outcome = match &plan.kind {
         PlanKind::Update(update) => update.run(session, parameters).await?,
         PlanKind::Delete(delete) => delete.run(session, parameters).await?,
-        PlanKind::Insert(insert) => Some(insert.run(session, parameters).await?),
+        PlanKind::Insert(insert) => Some(insert.run(session, parameters, prepared.rows()).await?),
         _ => None,
     };
     match (outcome, statement) {

@@ -39,7 +39,7 @@ use sql_expression::{
     BindSettings, BoundSubquery, ComparedParameter, Environment, Expression, ResultType, Scope,
     SqlError, SubqueryId,
 };
-use sql_parser::{Literals, ast};
+use sql_parser::{Literals, RowLiteral, ast};
 use sqltype::{Datum, SqlType};
 use stdx::HashMap;
 
@@ -131,21 +131,36 @@ impl PlanCache {
                 if !has_plan(&statement) {
                     return None;
                 }
-                let own = String::from_utf8_lossy(text);
-                let prepared = Prepared::new(statement, own.trim(), literals.len());
+                let own = literals.text_without_rows(text);
+                let shown = String::from_utf8_lossy(&own);
+                let prepared = Prepared::new(statement, shown.trim(), literals.len());
                 let mut entries = cache.entries.borrow_mut();
-                let size = cache.size.get() + text.len();
+                let size = cache.size.get() + own.len();
                 if entries.len() >= TEXTS_MAX || size > TEXTS_SIZE_MAX {
                     entries.clear();
                     cache.size.set(0);
                 }
                 entries.insert(key, prepared.clone());
-                cache.size.set(cache.size.get() + text.len());
+                cache.size.set(cache.size.get() + own.len());
                 prepared
             }
         };
         let parameters = literals.values(text, mode).map(datum_of_literal).collect();
+        let prepared = match literals.take_rows(text, mode) {
+            Some(rows) => prepared.with_rows(rows),
+            None => prepared,
+        };
         Some((prepared, parameters))
+    }
+}
+
+/// The value of a literal of a row that was taken out of an INSERT, as the binder has it.
+pub(crate) fn datum_of_row_literal(literal: RowLiteral) -> Datum {
+    match (datum_of_literal(literal.literal), literal.negative) {
+        (Datum::Int(number), true) => Datum::Int(-number),
+        (Datum::Decimal(number), true) => Datum::Decimal(number.negate()),
+        (Datum::Double(number), true) => Datum::Double(-number),
+        (value, _) => value,
     }
 }
 

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use sql_expression::SqlError;
+use sql_parser::LiteralRows;
 use sql_parser::ast::Statement;
 use sqltype::Datum;
 
@@ -24,6 +25,8 @@ use crate::session::Session;
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     inner: Rc<Inner>,
+    /// The rows of an INSERT, where they are not in its tree.
+    rows: Option<Rc<LiteralRows>>,
 }
 
 #[derive(Debug)]
@@ -56,7 +59,18 @@ impl Prepared {
     /// A statement that has been parsed already.
     pub(crate) fn new(statement: Statement, text: &str, parameters: usize) -> Self {
         let plan = RefCell::default();
-        Self { inner: Rc::new(Inner { statement, text: text.to_owned(), parameters, plan }) }
+        let inner = Inner { statement, text: text.to_owned(), parameters, plan };
+        Self { inner: Rc::new(inner), rows: None }
+    }
+
+    /// The same statement with these rows.
+    pub(crate) fn with_rows(self, rows: LiteralRows) -> Self {
+        Self { rows: Some(Rc::new(rows)), ..self }
+    }
+
+    /// The rows of an INSERT, where they are not in its tree.
+    pub(crate) fn rows(&self) -> Option<&LiteralRows> {
+        self.rows.as_deref()
     }
 
     pub(crate) fn statement(&self) -> &Statement {

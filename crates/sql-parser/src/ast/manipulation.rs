@@ -46,6 +46,9 @@ pub enum InsertPriority {
 pub enum InsertSource {
     /// VALUES, and SET as one row. `VALUES ()` is a row without values.
     Values(Vec<Vec<Expr>>),
+    /// VALUES with rows of so many literals each, which were taken out of the text and are kept
+    /// apart from the tree.
+    Literals(u32),
     /// A query.
     Query(Box<Query>),
 }

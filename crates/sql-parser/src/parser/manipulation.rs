@@ -81,8 +81,13 @@ impl Parser<'_> {
             return Ok(());
         }
         self.advance();
-        let rows = self.list(Self::value_row)?;
-        insert.source = InsertSource::Values(rows);
+        insert.source = match self.rows.take_if(|rows| rows.start == self.token.start as usize) {
+            Some(rows) => {
+                self.go_behind(rows.end);
+                InsertSource::Literals(rows.width)
+            }
+            None => InsertSource::Values(self.list(Self::value_row)?),
+        };
         self.insert_alias(insert)
     }
 

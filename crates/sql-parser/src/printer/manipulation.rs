@@ -34,6 +34,7 @@ impl Printer<'_> {
                     printer.put(")");
                 });
             }
+            InsertSource::Literals(_) => self.put(" values (...)"),
             InsertSource::Query(query) => {
                 self.put(" ");
                 self.query(query);

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
 use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError, SqlMode};
+use sql_parser::LiteralRows;
 use sql_parser::ast::{self, Expr, InsertSource};
 use sqltype::{Datum, SqlType};
 use wire::{LockMode, Projection, WaitPolicy};
@@ -28,9 +29,9 @@ use crate::execute::run::{Row, Run, memory_of_row};
 use crate::execute::scan::datum_of;
 use crate::kernel::Failure;
 use crate::large::read::complete_locked;
-use crate::plan::Planner;
 use crate::plan::from::definition_columns;
 use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::plan::{Planner, datum_of_row_literal};
 use crate::result::Outcome;
 use crate::sequences::Spacing;
 use crate::session::Session;
@@ -56,6 +57,8 @@ pub(crate) struct InsertPlan {
 enum Source {
     /// Values of each row; none for DEFAULT.
     Values(Vec<Vec<Option<Formula>>>),
+    /// Literals that come with each execution.
+    Literals,
     Query(Rc<QueryPlan>),
 }
 
@@ -66,20 +69,21 @@ pub(crate) async fn insert(
     parameters: &[Datum],
 ) -> Result<Outcome, SqlError> {
     let plan = plan(&mut Planner::new(session, parameters), insert)?;
-    plan.run(session, parameters).await
+    plan.run(session, parameters, None).await
 }
 
 impl InsertPlan {
-    /// Runs it.
+    /// Runs it, with these rows where they are not in the plan.
     pub(crate) async fn run(
         &self,
         session: &mut Session,
         parameters: &[Datum],
+        rows: Option<&LiteralRows>,
     ) -> Result<Outcome, SqlError> {
         let mut run = Run::new(session, parameters);
         run.context.strict = run.context.facts.sql_mode.is_strict();
         run.add_subplans(&self.subplans);
-        let result = execute(&mut run, self).await;
+        let result = execute(&mut run, self, rows).await;
         run.finish();
         result
     }
@@ -91,7 +95,11 @@ impl InsertPlan {
 
     /// The expressions it evaluates; nothing when it holds queries.
     pub(crate) fn expressions(&self) -> Option<impl Iterator<Item = &Expression>> {
-        let Source::Values(rows) = &self.source else { return None };
+        let rows: &[_] = match &self.source {
+            Source::Values(rows) => rows,
+            Source::Literals => &[],
+            Source::Query(_) => return None,
+        };
         let given = rows.iter().flatten().flatten();
         let formulas = given.chain(self.duplicates.assignments.iter().map(|(_, formula)| formula));
         self.subplans.is_empty().then(|| formulas.map(|formula| &formula.expression))
@@ -141,6 +149,8 @@ pub(crate) fn plan(
             }
             Source::Values(bound)
         }
+        InsertSource::Literals(width) if *width as usize == columns.len() => Source::Literals,
+        InsertSource::Literals(_) => return Err(SqlError::of::<1136>(&[&1])),
         InsertSource::Query(query) => {
             let plan = planner.query(query)?;
             if plan.columns.len() != columns.len() {
@@ -197,8 +207,12 @@ struct New {
     read: Vec<Datum>,
 }
 
-async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlError> {
-    let (mut rows, mut held) = rows_of(run, plan).await?;
+async fn execute(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    literals: Option<&LiteralRows>,
+) -> Result<Outcome, SqlError> {
+    let (mut rows, mut held) = rows_of(run, plan, literals).await?;
     // Beside them stand their values as the kernel has them.
     held.add(held.bytes())?;
     let first_generated = generate(run, plan, &mut rows).await?;
@@ -253,10 +267,16 @@ async fn execute(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Outcome, SqlErr
 
 /// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
 /// columns that want a value are NULL.
-async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError> {
+async fn rows_of(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    literals: Option<&LiteralRows>,
+) -> Result<Kept, SqlError> {
     let maker = &plan.maker;
     let width = maker.definition.columns.len();
-    let (mut rows, mut held) = (Vec::new(), run.hold("the rows of an INSERT"));
+    let mut kept: Kept = (Vec::new(), run.hold("the rows of an INSERT"));
+    let mut all_given = vec![false; width];
+    plan.columns.iter().for_each(|at| all_given[*at] = true);
     match &plan.source {
         Source::Values(all) => {
             for (number, values) in all.iter().enumerate() {
@@ -271,15 +291,25 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError>
                     }
                     given[*at] = true;
                 }
-                fill_defaults(run, maker, &mut row, &given).await?;
-                held.add(memory_of_row(&row))?;
-                rows.push(row);
-                run.worked(1).await?;
+                add_row(run, maker, row, &given, [], &mut kept).await?;
+            }
+        }
+        Source::Literals => {
+            let literals = literals.expect("who took them out of the text hands them over");
+            for number in 0..literals.count() {
+                run.context.row_number = number as u64 + 1;
+                let mut row = vec![Datum::Null; width];
+                for (at, literal) in plan.columns.iter().zip(literals.row(number)) {
+                    if takes_value(run, maker, *at)? {
+                        let datum = datum_of_row_literal(literal);
+                        let of = run.session.type_of(&datum).sql_type;
+                        row[*at] = maker.store(run, *at, datum, &of)?;
+                    }
+                }
+                add_row(run, maker, row, &all_given, [], &mut kept).await?;
             }
         }
         Source::Query(query) => {
-            let mut given = vec![false; width];
-            plan.columns.iter().for_each(|at| given[*at] = true);
             let (found, _of_found) = run.rows_of(query, None).await?;
             for (number, values) in found.into_iter().enumerate() {
                 run.context.row_number = number as u64 + 1;
@@ -291,15 +321,30 @@ async fn rows_of(run: &mut Run<'_>, plan: &InsertPlan) -> Result<Kept, SqlError>
                         row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
                     }
                 }
-                fill_defaults(run, maker, &mut row, &given).await?;
-                row.extend(values);
-                held.add(memory_of_row(&row))?;
-                rows.push(row);
-                run.worked(1).await?;
+                add_row(run, maker, row, &all_given, values, &mut kept).await?;
             }
         }
     }
-    Ok((rows, held))
+    Ok(kept)
+}
+
+/// Adds a row: columns without a value get their default, and behind them stands what was read
+/// beside it.
+async fn add_row(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    mut row: Row,
+    given: &[bool],
+    read: impl IntoIterator<Item = Datum>,
+    (rows, held): &mut Kept,
+) -> Result<(), SqlError> {
+    for (at, _) in given.iter().enumerate().filter(|(_, given)| !**given) {
+        row[at] = maker.default(run, at, &row).await?;
+    }
+    row.extend(read);
+    held.add(memory_of_row(&row))?;
+    rows.push(row);
+    run.worked(1).await
 }
 
 /// Whether a value given for a column is its value. Generated columns take none: in strict mode
@@ -315,20 +360,6 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
     }
     run.context.note(Level::Warning, error);
     Ok(false)
-}
-
-async fn fill_defaults(
-    run: &mut Run<'_>,
-    maker: &RowMaker,
-    row: &mut Row,
-    given: &[bool],
-) -> Result<(), SqlError> {
-    for (at, given) in given.iter().enumerate() {
-        if !given {
-            row[at] = maker.default(run, at, row).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Fills AUTO_INCREMENT columns; the first value generated, or zero.

@@ -60,7 +60,7 @@ impl Subject {
                 into = Some((word, name));
                 match &insert.source {
                     ast::InsertSource::Query(query) => planner.query(query)?,
-                    ast::InsertSource::Values(_) => QueryPlan {
+                    ast::InsertSource::Values(_) | ast::InsertSource::Literals(_) => QueryPlan {
                         columns: Vec::new(),
                         root: Operator::Rows(Vec::new()),
                         subqueries: Vec::new(),

@@ -62,7 +62,7 @@ pub(super) fn plan(
     let mut behind = Behind::Nothing;
     let mut sources = Vec::new();
     match (&insert.source, &insert.alias) {
-        (InsertSource::Values(_), Some(alias)) => {
+        (InsertSource::Values(_) | InsertSource::Literals(_), Some(alias)) => {
             scope.add(new_row(definition, columns, alias)?);
             behind = Behind::New(columns.to_vec());
         }
@@ -74,7 +74,7 @@ pub(super) fn plan(
                 scope.add(table.clone());
             }
         }
-        (InsertSource::Values(_), None) => {}
+        (InsertSource::Values(_) | InsertSource::Literals(_), None) => {}
     }
     let mut binder = Binder::new(&scope, planner);
     binder.updating_duplicates = true;
