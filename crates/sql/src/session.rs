@@ -133,7 +133,7 @@ pub(crate) struct SessionTransaction {
     pub read_only: bool,
     /// The snapshot that plain reads use: REPEATABLE READ and WITH CONSISTENT SNAPSHOT.
     pub snapshot: Option<Epoch>,
-    /// Tables from this identity on were made after the snapshot.
+    /// The last identity that was given before the snapshot: tables above it were made after it.
     pub snapshot_before: u32,
     /// The isolation level of this transaction only, set by SET TRANSACTION before it.
     pub isolation_once: Option<Isolation>,

@@ -142,7 +142,7 @@ impl Session {
             self.open_snapshot().await?;
         }
         if self.transaction.snapshot.is_some()
-            && tables.iter().any(|table| table.0 >= self.transaction.snapshot_before)
+            && tables.iter().any(|table| table.0 > self.transaction.snapshot_before)
         {
             // TRUNCATE and ALTERs that copy make tables anew, without their past.
             return Err(SqlError::of::<1412>(&[]));

@@ -1,7 +1,7 @@
-//! What a session waits for when its commits are to be on disk.
+//! What a session waits for when its commits are to be on disk; what its snapshots have.
 
 use client::ClientOperation;
-use model::{Epoch, SchemaChange};
+use model::{Epoch, SchemaChange, TableId};
 use sqltype::Datum;
 
 use crate::catalog::harness::Harness;
@@ -102,4 +102,18 @@ fn a_copied_table_takes_its_place_when_its_rows_are_on_disk() {
     harness.world.exchange.borrow_mut().has_disk = false;
     harness.ok("ALTER TABLE t MODIFY a INT");
     assert_eq!(harness.world.saved, 1);
+}
+
+/// A table without indexes has the last number that was given.
+#[test]
+fn a_snapshot_has_the_table_that_was_made_last_before_it() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE newest (a INT, PRIMARY KEY (a) USING HASH)");
+    let newest = harness.table("d.newest").id;
+    assert_eq!(newest.0, harness.world.state.next_id);
+    harness.ok("SET transaction_isolation = 'REPEATABLE-READ'");
+    harness.ok("SET autocommit = 0");
+    let mut read = |table| harness.wait(async |session| session.read_snapshot(&[table]).await);
+    assert_eq!(read(newest).unwrap(), Some(Epoch(1)));
+    assert_eq!(read(TableId(newest.0 + 1)).unwrap_err().code(), 1412, "it is younger");
 }
