@@ -217,7 +217,9 @@ impl Control {
             self.reply_schema(ctx, client, session, number, Err(ErrorCode::NotServing));
             return;
         }
-        if change.since() > self.versions.of_all() {
+        let answered = self.state.schema_answers.get(&session);
+        let answered = answered.is_some_and(|(newest, _)| *newest >= number);
+        if !answered && change.since() > self.versions.of_all() {
             probe!(ctx, "control: schema change that an older member does not know");
             self.reply_schema(ctx, client, session, number, Err(ErrorCode::OlderNode));
             return;

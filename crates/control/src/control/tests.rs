@@ -602,6 +602,14 @@ fn a_change_that_an_older_member_does_not_know_waits_for_its_update() {
         world.await_active();
         world.run(200);
         assert_eq!(change(&mut world, asked, 7, &keep), Ok(table), "seed {seed}");
+        // What is done is done, also for who asks for it again when one is older again.
+        world.older.insert(NodeId(older));
+        world.crash(older);
+        world.run(1_000);
+        world.boot(NodeId(older));
+        world.await_active();
+        world.run(200);
+        assert_eq!(change(&mut world, asked, 7, &keep), Ok(table), "seed {seed}, again");
     }
 }
 
