@@ -132,8 +132,7 @@ impl Command {
             match parameter {
                 Parameter::Int(value) => payload.extend(value.to_le_bytes()),
                 Parameter::Text(text) => {
-                    let length = u8::try_from(text.len()).ok().filter(|length| *length < 251);
-                    payload.push(length.expect("a short text"));
+                    put_length(&mut payload, text.len());
                     payload.extend(text.as_bytes());
                 }
             }
@@ -162,9 +161,22 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const TYPE_LONG: u8 = 3;
 const TYPE_STRING: u8 = 254;
+/// Says that a length follows in two bytes; 251 stands for NULL.
+const TWO_BYTES: u8 = 252;
 
 fn query(text: &str) -> Vec<u8> {
     packet(0, &[&[COM_QUERY], text.as_bytes()].concat())
+}
+
+/// The length of a text, which must be smaller than 64 KiB.
+fn put_length(payload: &mut Vec<u8>, length: usize) {
+    match u8::try_from(length) {
+        Ok(short) if short < TWO_BYTES - 1 => payload.push(short),
+        _ => {
+            payload.push(TWO_BYTES);
+            payload.extend(u16::try_from(length).expect("a text of some length").to_le_bytes());
+        }
+    }
 }
 
 /// A packet, which must be smaller than 16 MB.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use model::{ColumnId, Expression, Row, Table, Value};
 
 use crate::client::{Client, Command, Expected, Parameter, Statement};
-use crate::cluster::{Cluster, SMALLEST};
+use crate::cluster::{Cluster, SMALLEST, Shape};
 use crate::replicas::Replicas;
 use crate::storage;
 
@@ -30,7 +30,8 @@ pub struct Path {
 }
 
 /// All paths, by name. Statements are those of sysbench's scripts.
-pub const PATHS: [Path; 16] = [
+pub const PATHS: [Path; 17] = [
+    Path { name: "insert_large_prepared", operations: 200, run: insert_large_prepared },
     Path { name: "insert_prepared", operations: 400, run: insert_prepared },
     Path { name: "insert_rows_text", operations: 20, run: insert_rows_text },
     Path { name: "lock_update_transaction", operations: 200, run: lock_update_transaction },
@@ -106,6 +107,18 @@ pub(crate) fn fill(client: &mut Client) {
         client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {rows}"));
     }
     client.run("CREATE INDEX k_1 ON sbtest1 (k)");
+}
+
+/// Makes a table whose values lie outside of its rows.
+pub(crate) fn fill_large(client: &mut Client) {
+    client.run(
+        "CREATE TABLE large1 (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT, b TEXT, KEY (k))",
+    );
+}
+
+/// A text of 10,000 characters.
+pub(crate) fn large_text(of: u32) -> String {
+    long_text(of).repeat(85)[..10_000].to_string()
 }
 
 /// Rows for VALUES, with keys from `first` on.
@@ -188,6 +201,18 @@ fn insert_prepared(operations: u32) {
         let (k, c, pad) = (key_of(operation, 500), long_text(operation), pad_text(operation));
         let parameters = [Parameter::Int(k), Parameter::Text(&c), Parameter::Text(&pad)];
         Command::execute(insert, &parameters, Expected::Changed(1))
+    });
+}
+
+/// With two workers, of which one has to do with a row and the parts of its value.
+fn insert_large_prepared(operations: u32) {
+    let mut client = Client::new(Cluster::start(Shape { workers: 2, ..SMALLEST }));
+    fill(&mut client);
+    fill_large(&mut client);
+    let insert = client.prepare("INSERT INTO large1 (b) VALUES (?)");
+    count(&mut client, operations, |operation| {
+        let value = large_text(operation);
+        Command::execute(insert, &[Parameter::Text(&value)], Expected::Changed(1))
     });
 }
 
@@ -396,6 +421,7 @@ mod tests {
     #[test]
     fn texts_have_their_lengths() {
         assert_eq!((long_text(7).len(), pad_text(7).len()), (119, 59));
+        assert_eq!(large_text(7).len(), 10_000);
         assert_ne!(long_text(7), long_text(8));
     }
 }

@@ -12,7 +12,7 @@ use stdx::Duration;
 
 use crate::client::{Client, Command, Expected, Parameter, Statement};
 use crate::cluster::{Cluster, Shape, Traffic};
-use crate::paths::{ROWS, fill, key_of, long_text};
+use crate::paths::{ROWS, fill, fill_large, key_of, large_text, long_text};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Operation {
     Update,
     /// One row, likewise.
     Insert,
+    /// One row with a value that lies outside of it, likewise.
+    InsertLarge,
     /// Ten updates between BEGIN and COMMIT.
     TenUpdates,
     /// A hundred rows of a range of the primary key.
@@ -30,10 +32,11 @@ pub enum Operation {
 }
 
 /// All operations.
-pub const OPERATIONS: [Operation; 5] = [
+pub const OPERATIONS: [Operation; 6] = [
     Operation::Select,
     Operation::Update,
     Operation::Insert,
+    Operation::InsertLarge,
     Operation::TenUpdates,
     Operation::Range,
 ];
@@ -64,6 +67,7 @@ impl Operation {
             Self::Select => "select by key",
             Self::Update => "update by key",
             Self::Insert => "insert",
+            Self::InsertLarge => "insert of a value of 10 kB",
             Self::TenUpdates => "transaction of 10 updates",
             Self::Range => "range of 100 rows",
         }
@@ -81,6 +85,11 @@ impl Operation {
             Self::Update => vec![update(0)],
             Self::Insert => {
                 let parameters = [Parameter::Int(1), Parameter::Text(&text)];
+                vec![Command::execute(statement, &parameters, Expected::Changed(1))]
+            }
+            Self::InsertLarge => {
+                let value = large_text(number);
+                let parameters = [Parameter::Text(&value)];
                 vec![Command::execute(statement, &parameters, Expected::Changed(1))]
             }
             Self::TenUpdates => {
@@ -102,6 +111,7 @@ impl Operation {
             Self::Select => "SELECT c FROM sbtest1 WHERE id=?",
             Self::Update | Self::TenUpdates => "UPDATE sbtest1 SET c=? WHERE id=?",
             Self::Insert => "INSERT INTO sbtest1 (k, c) VALUES (?, ?)",
+            Self::InsertLarge => "INSERT INTO large1 (b) VALUES (?)",
             Self::Range => "SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?",
         }
     }
@@ -111,6 +121,7 @@ impl Operation {
 pub fn counted(operation: Operation, shape: Shape) -> Each {
     let mut client = Client::new(Cluster::start(shape));
     fill(&mut client);
+    fill_large(&mut client);
     let statement = client.prepare(operation.text());
     run(&mut client, operation, statement, 0..WARM_UP);
     client.cluster().count_traffic();
@@ -147,4 +158,20 @@ fn run(
     }
     // What comes after the answer belongs to the operation, too.
     client.cluster().settle();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row and the parts of its value lie with the same workers, however many there are.
+    #[test]
+    fn a_value_outside_of_its_row_takes_no_leg_of_its_own() {
+        let shape = |workers| Shape { data_nodes: 2, replicas: 2, workers };
+        let alone = counted(Operation::InsertLarge, shape(1));
+        for workers in 2..=4 {
+            let each = counted(Operation::InsertLarge, shape(workers));
+            assert_eq!(each, alone, "{workers} workers");
+        }
+    }
 }

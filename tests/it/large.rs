@@ -21,7 +21,7 @@ fn ok(session: &mut Session, statement: &str) -> Vec<tests::TextRow> {
 }
 
 /// Replicas are equal, and each part belongs to a row.
-fn check(session: &mut Session, table: &str) {
+pub(super) fn check(session: &mut Session, table: &str) {
     // A cluster that has just come back may know of no snapshot yet.
     for _ in 0..50 {
         let rows = ok(session, &format!("CHECK TABLE {table}"));

@@ -11,8 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Processes, SMALL, SQL};
+use tests::{Session, number};
 
 use super::hosts::say;
+use super::large::check;
 use super::load::Load;
 
 /// How long anything may take.
@@ -41,6 +43,87 @@ fn the_previous_version_is_replaced_node_by_node_and_comes_back() {
         }
     }
     load.end(&cluster, SQL);
+}
+
+/// The first identity of tables that are colocated with others, in programs that know such.
+const COLOCATED_MIN: u32 = 1_862_340_480;
+
+fn ok(session: &mut Session, statement: &str) {
+    session.execute(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+}
+
+/// Writes values that lie outside of their rows and reads them, all through one SQL node.
+fn write_large(session: &mut Session, table: &str, first: u32) {
+    let last = first + 9;
+    ok(
+        session,
+        &format!(
+            "INSERT INTO d.{table} (id, k, b) WITH RECURSIVE s AS (SELECT {first} AS n UNION ALL \
+             SELECT n + 1 FROM s WHERE n < {last}) SELECT n, n, REPEAT(CHAR(97 + n), 70000) FROM s"
+        ),
+    );
+    ok(session, &format!("UPDATE d.{table} SET b = CONCAT(b, 'x') WHERE id = {last}"));
+    ok(session, &format!("DELETE FROM d.{table} WHERE id = {first}"));
+}
+
+/// Reads all values, and looks for parts without a row.
+fn read_large(session: &mut Session, table: &str, rows: i64) {
+    let value = "CONCAT(REPEAT(CHAR(97 + k), 70000), IF(k % 10 = 9, 'x', ''))";
+    let right = format!("SELECT SUM(b = {value}) FROM d.{table}");
+    assert_eq!(number(session, &right), rows, "{table}");
+    check(session, &format!("d.{table}"));
+}
+
+/// Whether some table's parts are colocated with it.
+fn is_colocated(session: &mut Session) -> bool {
+    let parts = format!("SELECT COUNT(*) FROM nines.replicas WHERE table_id > {COLOCATED_MIN}");
+    number(session, &parts) > 0
+}
+
+#[test]
+fn large_values_are_written_and_read_by_both_versions() {
+    let Some(previous) = std::env::var_os("NINES_PREVIOUS").map(PathBuf::from) else {
+        return say("skipped: large values of two versions: NINES_PREVIOUS names no program");
+    };
+    const COLUMNS: &str = "(id INT PRIMARY KEY, k INT, b LONGTEXT, KEY (k))";
+    let mut cluster = Processes::prepare(SMALL, "");
+    cluster.programs = cluster.nodes().map(|node| (node, previous.clone())).collect();
+    cluster.start_all();
+    let renew = |cluster: &mut Processes, node: u16| {
+        assert_eq!(cluster.stop(node), Some(0), "{}", cluster.log(node));
+        cluster.programs.remove(&node);
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+    };
+    renew(&mut cluster, SQL);
+    // All members are older: tables are made as they know them.
+    let mut new = cluster.session(SQL).expect("it serves");
+    let mut old = cluster.session(SQL + 1).expect("it serves");
+    ok(&mut new, "CREATE DATABASE d");
+    ok(&mut new, &format!("CREATE TABLE d.early {COLUMNS}"));
+    write_large(&mut new, "early", 0);
+    write_large(&mut old, "early", 10);
+    for node in cluster.nodes().filter(|node| *node < SQL).collect::<Vec<u16>>() {
+        renew(&mut cluster, node);
+        read_large(&mut old, "early", 18);
+    }
+    // Now members know all; one SQL node does not.
+    ok(&mut new, &format!("CREATE TABLE d.late {COLUMNS}"));
+    let began = Instant::now();
+    while !is_colocated(&mut new) {
+        assert!(began.elapsed() < PATIENCE, "parts are never colocated");
+        thread::sleep(Duration::from_millis(100));
+        ok(&mut new, "TRUNCATE TABLE d.late");
+    }
+    write_large(&mut old, "late", 0);
+    write_large(&mut new, "late", 10);
+    for session in [&mut old, &mut new] {
+        read_large(session, "early", 18);
+        read_large(session, "late", 18);
+    }
+    ok(&mut old, "TRUNCATE TABLE d.late");
+    write_large(&mut new, "late", 0);
+    read_large(&mut old, "late", 9);
 }
 
 /// What a node says first on a connection to another one: `docs/internals/links.md`.

@@ -132,6 +132,8 @@ pub enum Mutation {
     RestartTakesNewest,
     /// Checkpoints leave out rows that were deleted.
     CheckpointsForgetDeletes,
+    /// A restart takes a colocated table for one that has workers of its own.
+    RestoreIgnoresColocation,
     /// What is looked up for the rows of a snapshot is read as it is now.
     LookupsReadNewest,
 }

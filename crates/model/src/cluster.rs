@@ -322,6 +322,12 @@ pub enum SchemaChange {
         /// The index.
         index: IndexId,
     },
+    /// As the change says, which makes or empties a table; if a table of parts is made with it, the
+    /// two are colocated.
+    ColocateParts {
+        /// `CreateTable`, `AddColumns` or `TruncateTable`.
+        change: Box<SchemaChange>,
+    },
     /// Several changes as one: all or none, in their order.
     Together {
         /// Full names with the table and the version that each stands for, none where it stands for
@@ -339,6 +345,7 @@ impl SchemaChange {
         match self {
             SchemaChange::ModifyColumns { .. } => 9,
             SchemaChange::KeepJournal { .. } => 10,
+            SchemaChange::ColocateParts { change } => change.since().max(11),
             SchemaChange::Together { changes, .. } => {
                 changes.iter().map(SchemaChange::since).max().unwrap_or(1)
             }
@@ -511,7 +518,7 @@ impl ClusterState {
     pub fn participant(&self, partition: PartitionId, node: NodeId) -> Address {
         let workers = self.members.get(&node).map_or(1, |m| m.workers.max(1));
         let row = usize::from(partition.index.0) / self.slots.len();
-        let worker = (row + partition.table.0 as usize) % usize::from(workers);
+        let worker = (row + partition.table.anchor().0 as usize) % usize::from(workers);
         Address { node, worker: WorkerId(worker as u8), actor: ActorKind::Participant }
     }
 
@@ -586,6 +593,71 @@ impl ClusterState {
             }
             let journal = table.journal.is_none_or(|journal| self.tables.contains_key(&journal));
             assert!(journal, "journal without table");
+            let anchor = table.id.anchor();
+            if anchor != table.id {
+                let anchor = self.tables.get(&anchor).expect("a colocated table has its anchor");
+                assert_eq!(table.hidden_behind, Some(anchor.id), "whose {} is", table.id);
+                assert_eq!(table.partition_count, anchor.partition_count, "partitions");
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes with so many workers, and two slots.
+    fn cluster(workers: [u8; 2]) -> ClusterState {
+        let nodes = [1, 2].map(NodeId);
+        let member = |workers| Member {
+            incarnation: Incarnation(1),
+            voter: Incarnation(1),
+            role: NodeRole::Data,
+            workers,
+            status: MemberStatus::Active,
+            joined_at: ControlIndex(1),
+        };
+        let slot = |order: [NodeId; 2]| {
+            let replicas = order.map(|node| Replica { node, syncing: false }).to_vec();
+            PlacementSlot { group: 0, replicas, last: None }
+        };
+        ClusterState {
+            members: nodes.into_iter().zip(workers.map(member)).collect(),
+            groups: vec![nodes.to_vec()],
+            slots: vec![slot(nodes), slot([nodes[1], nodes[0]])],
+            ..ClusterState::default()
+        }
+    }
+
+    #[test]
+    fn colocated_tables_lie_with_the_same_workers() {
+        let of = |table, index| PartitionId { table, index: PartitionIndex(index) };
+        for workers in (1..=70).flat_map(|all| [[all, all], [all, 70 - all / 2]]) {
+            let cluster = cluster(workers);
+            for table in [1, 2, 3, 4711, TableId::LAST.0 - 1, TableId::LAST.0].map(TableId) {
+                for index in 0..150 {
+                    let chain = cluster.chain(of(table, index));
+                    assert_eq!(chain, cluster.chain(of(table.colocated(), index)), "{workers:?}");
+                }
+            }
+        }
+    }
+
+    /// Programs of before protocol 11 take the remainder of every table's identity.
+    #[test]
+    fn older_programs_find_colocated_tables() {
+        let usual = (1..=22).chain([24, 26, 28, 30, 32, 36, 40, 42, 44, 48, 56, 60, 64, 96, 128]);
+        for workers in usual {
+            for table in [1, 4711, TableId::LAST.0].map(TableId) {
+                assert_eq!(table.0 % workers, table.colocated().0 % workers, "{workers}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is colocated itself")]
+    fn a_colocated_table_has_none_beside_it() {
+        let _ = TableId(7).colocated().colocated();
     }
 }

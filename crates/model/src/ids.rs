@@ -91,6 +91,36 @@ id!(
     ScanNumber(u64), "s"
 );
 
+/// Where the identities of colocated tables begin. It is a multiple of all numbers of workers up to
+/// 22, and of most that machines have: programs of before protocol 11, which choose a worker by the
+/// remainder of a table's identity, find the same one.
+const COLOCATED_MIN: u32 = 8 * 232_792_560;
+
+impl TableId {
+    /// The last identity that is given to a table for itself: there is room for the one that is
+    /// colocated with it.
+    pub const LAST: TableId = TableId(COLOCATED_MIN - 1);
+
+    /// The identity of the hidden table that is colocated with this one: a worker that holds a
+    /// partition of the one holds the partition of the same number of the other.
+    ///
+    /// # Panics
+    /// When this is a colocated table itself.
+    pub fn colocated(self) -> TableId {
+        assert!(self <= Self::LAST, "{self} is colocated itself");
+        TableId(COLOCATED_MIN + self.0)
+    }
+
+    /// The table whose identity decides which workers hold the partitions: the one that this is
+    /// colocated with, or itself.
+    #[inline]
+    pub fn anchor(self) -> TableId {
+        TableId(self.0.checked_sub(COLOCATED_MIN).unwrap_or(self.0))
+    }
+}
+
+const _: () = assert!(COLOCATED_MIN <= u32::MAX / 2, "each identity has a colocated one");
+
 /// Bits of an epoch below the number of its generation.
 const GENERATION_SHIFT: u32 = 40;
 /// Epochs without a commit after which there is no hurry.

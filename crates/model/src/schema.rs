@@ -197,7 +197,7 @@ pub struct LargeColumns {
     pub references: ColumnId,
     /// The hidden table of their parts: the base table's distribution key, the value's number, the
     /// part's number, its bytes. All but the bytes are its primary key; parts lie in the partition
-    /// of their row.
+    /// of their row, and with its workers if the two tables are colocated ([`TableId::colocated`]).
     pub parts: TableId,
 }
 

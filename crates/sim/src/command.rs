@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 20] = [
+const MUTATIONS: [(Mutation, u64); 21] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 6),
@@ -68,6 +68,7 @@ const MUTATIONS: [(Mutation, u64); 20] = [
     (Mutation::NoFence, 1),
     (Mutation::RestartTakesNewest, 7),
     (Mutation::CheckpointsForgetDeletes, 4),
+    (Mutation::RestoreIgnoresColocation, 3),
     (Mutation::LookupsReadNewest, 1),
 ];
 
@@ -80,6 +81,7 @@ fn is_of_disks(mutation: Mutation) -> bool {
             | Mutation::NoFence
             | Mutation::RestartTakesNewest
             | Mutation::CheckpointsForgetDeletes
+            | Mutation::RestoreIgnoresColocation
     )
 }
 

@@ -30,6 +30,7 @@ use stdx::{Duration, Instant, Prng};
 use vector::Block;
 use wire::Inspection;
 
+use crate::catalog::large::colocating;
 use crate::large::write;
 pub(crate) use desk::{Desk, Passed};
 
@@ -512,8 +513,19 @@ impl Kernel {
         self.exchange.borrow_mut().ask(self.lane, Ask::CloseSnapshot(epoch));
     }
 
-    /// Changes the catalog; the new definition is in use here when this ends.
+    /// Changes the catalog; the new definition is in use here when this ends. Tables of parts that
+    /// are made with it are colocated with their base tables, unless a node is too old for that.
     pub async fn change_schema(&self, change: SchemaChange) -> Result<TableId, Failure> {
+        if let Some(colocating) = colocating(&self.cluster(), &change) {
+            match self.ask_schema(colocating).await {
+                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::OlderNode => {}
+                result => return result,
+            }
+        }
+        self.ask_schema(change).await
+    }
+
+    async fn ask_schema(&self, change: SchemaChange) -> Result<TableId, Failure> {
         match Waiting::new(self, Ask::Schema(change)).next(false).await? {
             ClientResult::SchemaChanged(table) => Ok(table),
             other => Err(failure(other)),

@@ -23,6 +23,8 @@ use model::{
     UniqueIndexDef,
 };
 
+use large::Place;
+
 /// Longest name of a table, column or index, in bytes.
 const NAME_SIZE_MAX: usize = 512;
 /// Longest description of a table or a database, in bytes.
@@ -40,9 +42,10 @@ pub(super) fn change(
     change: &SchemaChange,
 ) -> Result<TableId, ErrorCode> {
     match change {
-        SchemaChange::CreateTable { .. } => create_table(state, change),
+        SchemaChange::CreateTable { .. } => create_table(state, change, Place::Own),
         SchemaChange::AddColumns { table, columns, large, description } => {
-            add_columns(state, *table, columns, large.as_deref(), description.as_ref())
+            let added = (&columns[..], large.as_deref(), description.as_ref());
+            add_columns(state, *table, added, Place::Own)
         }
         SchemaChange::Describe { table, version, renamed, description } => {
             describe(state, *table, *version, renamed, description)
@@ -53,7 +56,7 @@ pub(super) fn change(
         SchemaChange::DropTable { table } => drop_table(state, *table),
         SchemaChange::RenameTables { names } => names::rename_tables(state, names),
         SchemaChange::ReplaceTable { old, new } => names::replace_table(state, *old, *new),
-        SchemaChange::TruncateTable { table } => names::truncate_table(state, *table),
+        SchemaChange::TruncateTable { table } => names::truncate_table(state, *table, Place::Own),
         SchemaChange::CreateDatabase { name, description } => {
             names::create_database(state, name, description)
         }
@@ -69,7 +72,23 @@ pub(super) fn change(
         }
         SchemaChange::SetIndexOnline { table, index } => set_index_online(state, *table, *index),
         SchemaChange::DropIndex { table, index } => drop_index(state, *table, *index),
+        SchemaChange::ColocateParts { change } => colocating(state, change),
         SchemaChange::Together { expected, changes } => together(state, expected, changes),
+    }
+}
+
+/// Carries out a change; a table of parts that it makes is colocated with its base table.
+fn colocating(state: &mut ClusterState, change: &SchemaChange) -> Result<TableId, ErrorCode> {
+    match change {
+        SchemaChange::CreateTable { .. } => create_table(state, change, Place::Colocated),
+        SchemaChange::AddColumns { table, columns, large, description } => {
+            let added = (&columns[..], large.as_deref(), description.as_ref());
+            add_columns(state, *table, added, Place::Colocated)
+        }
+        SchemaChange::TruncateTable { table } => {
+            names::truncate_table(state, *table, Place::Colocated)
+        }
+        _ => Err(ErrorCode::BadDefinition),
     }
 }
 
@@ -99,7 +118,11 @@ fn together(
     Ok(answer)
 }
 
-fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<TableId, ErrorCode> {
+fn create_table(
+    state: &mut ClusterState,
+    change: &SchemaChange,
+    parts: Place,
+) -> Result<TableId, ErrorCode> {
     let SchemaChange::CreateTable {
         name,
         columns,
@@ -159,7 +182,7 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
         push_unique_index(state, &mut table, name, key, IndexState::Online);
     }
     if let Some(form) = large {
-        large::add(state, &mut table, form);
+        large::add(state, &mut table, form, parts);
     }
     state.table_names.insert(name.clone(), table.id);
     Ok(publish(state, table))
@@ -168,9 +191,8 @@ fn create_table(state: &mut ClusterState, change: &SchemaChange) -> Result<Table
 fn add_columns(
     state: &mut ClusterState,
     id: TableId,
-    added: &[Column],
-    large: Option<&LargeForm>,
-    description: Option<&Description>,
+    (added, large, description): (&[Column], Option<&LargeForm>, Option<&Description>),
+    parts: Place,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;
     // Rows that exist read as the default, so there must be one they may have.
@@ -190,7 +212,7 @@ fn add_columns(
     if let Some(form) = large {
         check_table_count(state, 1)?;
         large::check(&table, form, before)?;
-        large::add(state, &mut table, form);
+        large::add(state, &mut table, form, parts);
     }
     table.version += 1;
     Ok(publish(state, table))
@@ -326,7 +348,8 @@ fn publish(state: &mut ClusterState, table: Table) -> TableId {
 }
 
 fn take_id(state: &mut ClusterState) -> u32 {
-    state.next_id = state.next_id.checked_add(1).expect("fewer than 2^32 definitions ever");
+    assert!(state.next_id < TableId::LAST.0, "as many definitions as there can ever be");
+    state.next_id += 1;
     state.next_id
 }
 

@@ -3,13 +3,14 @@
 //! A row refers to values by numbers that are drawn anew for each; the parts of a value are rows of
 //! the hidden table, in the partition of the same number. Rows go first, then their parts, in
 //! portions, all in one transaction. Readers may come between a row and its parts, which are
-//! another worker's as a rule: who finds one missing looks again, and reads the row again if it is
-//! not locked.
+//! another worker's where they are not colocated: who finds one missing looks again, and reads the
+//! row again if it is not locked.
 //!
 //! What is in a part follows from the value's number, so a part of another value shows.
 //!
 //! Judged by: no part of another value anywhere; values that are whole in every snapshot and at the
-//! end, and no part there without a row; under locks and in committed reads whole after a while.
+//! end, and no part there without a row; under locks and in committed reads whole after a while,
+//! and under locks at once if a row and its parts are one leg of the transaction.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -29,6 +30,8 @@ use crate::session::Session;
 
 /// Few, so that sessions meet.
 const KEYS: u64 = 8;
+/// How often parts lie with the workers of their rows, and not where chance has them.
+const COLOCATED_PERCENT: u64 = 75;
 const BODY: ColumnId = ColumnId(1);
 const REFERENCES: ColumnId = ColumnId(2);
 /// Most values outside of a row, and most parts of one.
@@ -57,6 +60,9 @@ pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
     let mut change = create_table("sim.large", columns, 1);
     if let SchemaChange::CreateTable { large, .. } = &mut change {
         *large = Some(Box::new(LargeForm { columns: vec![BODY.0], references: REFERENCES.0 }));
+    }
+    if session.percent(COLOCATED_PERCENT) {
+        change = SchemaChange::ColocateParts { change: change.into() };
     }
     let table = insist(session, change).await;
     lab.set_table("large", table);
@@ -249,8 +255,8 @@ impl Store {
         }
     }
 
-    /// Whoever has locked the row finds its values whole, if not at once: its lock ended when it
-    /// was shown, and its parts may be another worker's.
+    /// Whoever has locked the row finds its values whole. At once if they are colocated, as one leg
+    /// shows both and then gives up the locks; another worker may show its parts later.
     async fn read_locked(&self, session: &Session) -> Result<(), Refusal> {
         let id = Value::Int(session.below(KEYS) as i64);
         let lock = if session.percent(50) { LockMode::Shared } else { LockMode::Exclusive };
@@ -260,11 +266,15 @@ impl Store {
             let began = session.now();
             while !whole(&keys, self.own_parts(session, &keys).await?) {
                 let late = session.now().since(began) >= PATIENCE;
-                assert!(!late, "a part of the locked {row:?} is missing");
+                assert!(!late && !self.is_colocated(), "a part of the locked {row:?} is missing");
                 session.sleep(PAUSE).await;
             }
         }
         judged(session.commit().await)
+    }
+
+    fn is_colocated(&self) -> bool {
+        self.parts == self.table.id.colocated()
     }
 
     /// Reads parts in the transaction, without locks.

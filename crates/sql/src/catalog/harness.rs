@@ -267,6 +267,9 @@ impl World {
     }
 
     fn change(&mut self, change: SchemaChange) -> ClientResult {
+        if change.since() > self.exchange.borrow().protocol {
+            return ClientResult::Failed(ErrorCode::OlderNode.into());
+        }
         self.changes.push(change.clone());
         self.numbers += 1;
         let session = SessionId::default();

@@ -530,6 +530,43 @@ fn what_an_older_node_does_not_know_is_done_by_a_copy_that_keeps_writers_out() {
 }
 
 #[test]
+fn parts_are_colocated_with_their_rows_unless_a_node_is_older() {
+    let mut harness = Harness::new();
+    let own = |harness: &mut Harness, name: &str| {
+        let table = harness.table(name);
+        let parts = table.large.as_ref().expect("it has a TEXT column").parts;
+        assert!(harness.world.state.tables.contains_key(&parts));
+        parts != table.id.colocated()
+    };
+    for (protocol, expected) in [(10, true), (wire::PROTOCOL_VERSION, false)] {
+        harness.world.exchange.borrow_mut().protocol = protocol;
+        harness.ok("CREATE TABLE t (a INT PRIMARY KEY, b TEXT)");
+        assert_eq!(own(&mut harness, "d.t"), expected, "CREATE TABLE");
+        harness.ok("CREATE TABLE u (a INT PRIMARY KEY)");
+        harness.ok("ALTER TABLE u ADD b TEXT");
+        assert_eq!(own(&mut harness, "d.u"), expected, "ALTER TABLE that adds a column");
+        harness.ok("TRUNCATE TABLE u");
+        assert_eq!(own(&mut harness, "d.u"), expected, "TRUNCATE");
+        harness.ok("ALTER TABLE u PARTITION BY KEY() PARTITIONS 3");
+        assert_eq!(own(&mut harness, "d.u"), expected, "ALTER TABLE that copies");
+        harness.ok("CREATE TABLE v LIKE t");
+        assert_eq!(own(&mut harness, "d.v"), expected, "CREATE TABLE LIKE");
+        harness.ok("DROP TABLE t, u, v");
+    }
+    // What was made before is renewed the new way, and the other way round.
+    for (before, after) in [(10, wire::PROTOCOL_VERSION), (wire::PROTOCOL_VERSION, 10)] {
+        harness.world.exchange.borrow_mut().protocol = before;
+        harness.ok("CREATE TABLE t (a INT PRIMARY KEY, b TEXT)");
+        harness.world.exchange.borrow_mut().protocol = after;
+        harness.ok("ALTER TABLE t ADD c TEXT, RENAME TO u");
+        assert_eq!(own(&mut harness, "d.u"), before == 10, "the table stays");
+        harness.ok("TRUNCATE TABLE u");
+        assert_eq!(own(&mut harness, "d.u"), after == 10, "there are no rows any more");
+        harness.ok("DROP TABLE u");
+    }
+}
+
+#[test]
 fn writers_go_on_where_rows_keep_their_keys() {
     let definition = "a INT, b VARCHAR(9), c INT AUTO_INCREMENT, d INT AS (a + 1) STORED NOT NULL, \
                       PRIMARY KEY (a, b), UNIQUE (c)";

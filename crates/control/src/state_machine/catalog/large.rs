@@ -5,7 +5,8 @@
 //! # Guarantees
 //! A table with large columns has its parts' table as long as it exists; parts lie in the
 //! partitions of their rows, as both tables are distributed by the same columns over as many
-//! partitions.
+//! partitions. Where the change that made them says so, the two are colocated: a row and its parts
+//! lie with the same worker.
 //! # Not here
 //! What is in references and parts: the SQL layer writes and reads them.
 
@@ -16,6 +17,23 @@ use model::{
 };
 
 use super::{hidden_table, publish, take_id};
+
+/// Which workers hold the partitions of a table of parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its own, as of any other table.
+    Own,
+    /// Those of its base table.
+    Colocated,
+}
+
+/// The identity of a new table of parts.
+fn parts_id(state: &mut ClusterState, base: TableId, place: Place) -> TableId {
+    match place {
+        Place::Own => TableId(take_id(state)),
+        Place::Colocated => base.colocated(),
+    }
+}
 
 /// Whether columns of a table can be made large. Those from `first` on are new: no row has a value
 /// in them that was stored otherwise.
@@ -44,14 +62,14 @@ pub(super) fn check(table: &Table, form: &LargeForm, first: usize) -> Result<(),
 }
 
 /// Makes columns of a table large, of which [`check`] has nothing to say.
-pub(super) fn add(state: &mut ClusterState, table: &mut Table, form: &LargeForm) {
+pub(super) fn add(state: &mut ClusterState, table: &mut Table, form: &LargeForm, place: Place) {
     let columns = form.columns.iter().map(|position| ColumnId(*position));
     if let Some(large) = &mut table.large {
         large.columns.extend(columns);
         return;
     }
     let columns = columns.collect();
-    let parts = parts_table(TableId(take_id(state)), table);
+    let parts = parts_table(parts_id(state, table.id, place), table);
     let references = ColumnId(form.references);
     table.large = Some(LargeColumns { columns, references, parts: parts.id });
     publish(state, parts);
@@ -85,11 +103,11 @@ fn parts_table(id: TableId, base: &Table) -> Table {
 
 /// Gives a table that is a new identity of another, which has large columns, a parts' table of its
 /// own.
-pub(super) fn renew(state: &mut ClusterState, table: &mut Table) {
+pub(super) fn renew(state: &mut ClusterState, table: &mut Table, place: Place) {
     let Some(large) = &mut table.large else { return };
     let parts = state.tables.get(&large.parts).expect("large columns have their parts' table");
     let mut parts = parts.as_ref().clone();
-    parts.id = TableId(take_id(state));
+    parts.id = parts_id(state, table.id, place);
     parts.hidden_behind = Some(table.id);
     large.parts = parts.id;
     publish(state, parts);

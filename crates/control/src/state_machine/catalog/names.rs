@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use model::{ClusterState, Description, ErrorCode, IndexId, Table, TableId};
 
+use super::large::Place;
 use super::{
     NO_TABLE, base_table, check_description, check_name, check_table_count, large, publish, remove,
     take_id,
@@ -90,7 +91,11 @@ pub(super) fn replace_table(
     Ok(publish(state, stays))
 }
 
-pub(super) fn truncate_table(state: &mut ClusterState, id: TableId) -> Result<TableId, ErrorCode> {
+pub(super) fn truncate_table(
+    state: &mut ClusterState,
+    id: TableId,
+    parts: Place,
+) -> Result<TableId, ErrorCode> {
     let old = base_table(state, id)?;
     check_table_count(state, 0)?;
     let mut new = old.clone();
@@ -114,7 +119,7 @@ pub(super) fn truncate_table(state: &mut ClusterState, id: TableId) -> Result<Ta
         index.state = model::IndexState::Online;
         publish(state, hidden);
     }
-    large::renew(state, &mut new);
+    large::renew(state, &mut new, parts);
     remove(state, &old);
     state.table_names.insert(new.name.clone(), new.id);
     Ok(publish(state, new))

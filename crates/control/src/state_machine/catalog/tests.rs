@@ -440,6 +440,47 @@ fn parts_of_large_values_lie_in_a_hidden_table() {
 }
 
 #[test]
+fn parts_are_colocated_where_the_change_says_so() {
+    let mut catalog = Catalog::new();
+    let colocating =
+        |change: SchemaChange| SchemaChange::ColocateParts { change: Box::new(change) };
+    let parts_of = |catalog: &Catalog, table| catalog.table(table).large.clone().unwrap().parts;
+    let old = catalog.create(with_large()).unwrap();
+    assert_eq!(parts_of(&catalog, old).anchor(), parts_of(&catalog, old));
+    // One of before becomes colocated when it is emptied, and back.
+    let new = catalog.run(colocating(SchemaChange::TruncateTable { table: old })).unwrap();
+    let parts = parts_of(&catalog, new);
+    assert_eq!((parts, parts.anchor()), (new.colocated(), new));
+    assert_eq!(catalog.table(parts).hidden_behind, Some(new));
+    let again = catalog.run(colocating(SchemaChange::TruncateTable { table: new })).unwrap();
+    assert_eq!(parts_of(&catalog, again), again.colocated());
+    assert!(!catalog.log.state.tables.contains_key(&new.colocated()));
+    let before = catalog.run(SchemaChange::TruncateTable { table: again }).unwrap();
+    assert_ne!(parts_of(&catalog, before), before.colocated());
+    // With a first column of the kind; others join it.
+    catalog.run(SchemaChange::DropTable { table: before }).unwrap();
+    let table = catalog.create(draft()).unwrap();
+    let text = |name: &str| column(name, ColumnType::Variable(500), true);
+    let add = |columns, added: u16| {
+        let large = Some(LargeForm { columns: vec![added], references: 4 }.into());
+        SchemaChange::AddColumns { table, columns, large, description: None }
+    };
+    catalog.run(colocating(add(vec![text("a"), text("r")], 3))).unwrap();
+    catalog.run(add(vec![text("b")], 5)).unwrap();
+    assert_eq!(parts_of(&catalog, table), table.colocated());
+    // Nothing else can be said so.
+    for other in [
+        SchemaChange::DropTable { table },
+        SchemaChange::Together { expected: vec![], changes: vec![add(vec![text("c")], 6)] },
+        colocating(SchemaChange::TruncateTable { table }),
+    ] {
+        assert_eq!(catalog.run(colocating(other)), Err(ErrorCode::BadDefinition));
+    }
+    catalog.run(SchemaChange::DropTable { table }).unwrap();
+    assert!(!catalog.log.state.tables.contains_key(&table.colocated()));
+}
+
+#[test]
 fn columns_are_large_if_they_can_be() {
     let form = |columns: &[u16], references| {
         let large = Some(LargeForm { columns: columns.to_vec(), references }.into());

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actor::{Ctx, DiskError, Halt, fault_point, probe};
+use actor::{Ctx, DiskError, Halt, Mutation, fault_point, probe};
 use model::{Epoch, MemberStatus, PartitionId};
 use ondisk::checkpoint::CheckpointReader;
 use ondisk::redo::{Position, Record, SegmentReader};
@@ -227,11 +227,16 @@ impl Participant {
     /// Makes replicas for what is to be read, and leaves out what is not this worker's any more.
     fn place_stored(&mut self, ctx: &Ctx<'_>, survey: &Survey, plan: &mut Plan) {
         let cluster = ctx.cluster().clone();
+        let by_number = ctx.mutated(Mutation::RestoreIgnoresColocation);
         let is_ours = |partition: &PartitionId| {
+            let mut placed = *partition;
+            if by_number && placed.table.anchor() != placed.table {
+                placed.table.0 = placed.table.anchor().0 + 1;
+            }
             cluster.tables.get(&partition.table).is_some_and(|table| {
                 partition.index.0 < table.partition_count
                     && !cluster.slots.is_empty()
-                    && cluster.participant(*partition, ctx.node()) == ctx.me()
+                    && cluster.participant(placed, ctx.node()) == ctx.me()
             })
         };
         plan.partitions.retain(|partition, _| is_ours(partition));
