@@ -20,6 +20,8 @@ pub(crate) mod from;
 pub(crate) mod join;
 pub(crate) mod json_table;
 pub(crate) mod keyed;
+mod limit;
+pub(crate) mod member;
 pub(crate) mod merge;
 pub(crate) mod operator;
 mod order;
@@ -418,6 +420,16 @@ impl<'s> Planner<'s> {
         std::mem::take(&mut self.subplans)
     }
 
+    /// Has the subqueries of conditions be asked for single values, where that is possible.
+    pub(crate) fn add_searches(&mut self, conditions: &[Expression]) -> Result<(), SqlError> {
+        let numbers = &mut self.numbers;
+        let mut next_number = || {
+            *numbers += 1;
+            *numbers
+        };
+        member::add_searches(&mut self.subplans, conditions, &mut next_number)
+    }
+
     pub(crate) fn facts(&self) -> &Arc<sql_expression::SessionFacts> {
         &self.settings.facts
     }
@@ -479,8 +491,16 @@ impl Environment for Planner<'_> {
         let columns = plan.types();
         let correlated = plan.correlated;
         let keyed = plan.keyed.take().map(Rc::from);
-        let enough = exists.then_some(1);
-        self.subplans.push(Subplan { id, plan: Rc::new(plan), enough, keyed });
+        let ingredients = plan.ingredients.take().map(Rc::from);
+        self.subplans.push(Subplan {
+            id,
+            plan: Rc::new(plan),
+            enough: exists.then_some(1),
+            keyed,
+            ingredients,
+            search: None,
+            whole: None,
+        });
         Ok(BoundSubquery { id, columns, correlated })
     }
 

@@ -32,6 +32,8 @@ use crate::plan::operator::{
 
 /// Rows given at a time by operators that have collected them all.
 const BATCH: usize = 256;
+/// Rows of which conditions with subqueries are checked at first; twice as many each time after.
+const CHECKED_ROWS: usize = 16;
 /// Rows made of columns at a time.
 const COLUMN_ROWS: usize = 1_024;
 /// Bytes of values that are made for a batch of rows, about.
@@ -78,6 +80,9 @@ pub(crate) enum Work<'p> {
     Filter {
         input: Box<Cursor<'p>>,
         conditions: &'p [Formula],
+        /// Rows of the input that are not looked at yet, and how many of them are at a time.
+        rest: VecDeque<Row>,
+        step: usize,
     },
     Project {
         input: Box<Cursor<'p>>,
@@ -135,7 +140,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
             let input = match &**input {
-                Operator::HashJoin { .. } | Operator::LoopJoin { .. } | Operator::Filter { .. } => {
+                Operator::LoopJoin { .. } | Operator::Filter { .. } => {
                     Cursor { operator: input, work: work_on_rows(input), begun: false }
                 }
                 _ => open(input),
@@ -174,7 +179,10 @@ pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
             Work::Join(Box::new(join::JoinCursor::new(open(left), operator)))
         }
         Operator::Filter { input, conditions } => {
-            Work::Filter { input: Box::new(open(input)), conditions }
+            // Who needs few rows has few checked with subqueries.
+            let is_dear = conditions.iter().any(|condition| !condition.is_ready());
+            let step = if is_dear { CHECKED_ROWS } else { usize::MAX };
+            Work::Filter { input: Box::new(open(input)), conditions, rest: VecDeque::new(), step }
         }
         _ => work_of(operator),
     }
@@ -234,7 +242,7 @@ impl Work<'_> {
                 join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
             }
             Self::Join(join) => join.next(run).await,
-            Self::Filter { input, conditions } => filtered(run, input, conditions).await,
+            Self::Filter { .. } => self.step_filter(run).await,
             Self::Project { input, expressions, moved, rest } => {
                 if rest.is_empty() {
                     let Some(rows) = input.next(run).await? else { return Ok(None) };
@@ -271,6 +279,18 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
+    /// Checks the conditions of some rows.
+    async fn step_filter(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+        let Self::Filter { input, conditions, rest, step } = self else { return Ok(None) };
+        if rest.is_empty() {
+            let Some(rows) = input.next(run).await? else { return Ok(None) };
+            *rest = rows.into();
+        }
+        let some = rest.drain(..rest.len().min(*step));
+        *step = step.saturating_mul(2);
+        filtered(run, some, conditions).await.map(Some)
+    }
+
     /// A step of what is done on columns, or may be.
     async fn step_columns(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         let (cursor, untried, rest) = match self {
@@ -313,13 +333,12 @@ impl Work<'_> {
     }
 }
 
-/// The next rows of which conditions are true.
+/// The rows of which conditions are true.
 async fn filtered(
     run: &mut Run<'_>,
-    input: &mut Cursor<'_>,
+    rows: impl ExactSizeIterator<Item = Row>,
     conditions: &[Formula],
-) -> Result<Option<Vec<Row>>, SqlError> {
-    let Some(rows) = input.next(run).await? else { return Ok(None) };
+) -> Result<Vec<Row>, SqlError> {
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {
         if run.all_hold(conditions, &row).await? {
@@ -327,7 +346,7 @@ async fn filtered(
         }
         run.worked_a_row().await?;
     }
-    Ok(Some(kept))
+    Ok(kept)
 }
 
 /// The rows that have not been seen before.

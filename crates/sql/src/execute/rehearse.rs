@@ -21,7 +21,10 @@ use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::JoinedScan;
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
-use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, QueryPlan, TableScan};
+use crate::plan::keyed::Keyed;
+use crate::plan::operator::{
+    AccessPath, Aggregate, Formula, HashKey, Operator, QueryPlan, TableScan,
+};
 use crate::plan::outer::for_each_outer;
 
 /// On what an operator works.
@@ -93,14 +96,21 @@ impl Rehearsal {
         self.plans_below(run, &plan.root);
         for subplan in &plan.subqueries {
             self.query(run, &subplan.plan);
-            if let Some(keyed) = &subplan.keyed {
-                self.all_at_once(run, &keyed.plan);
+            let mut keyed = &subplan.keyed;
+            if let Some(search) = &subplan.search {
+                self.query(run, &search.subplan.plan);
+                keyed = &search.subplan.keyed;
+            }
+            if let Some(keyed) = keyed {
+                self.all_at_once(run, keyed);
             }
         }
     }
 
     /// A subquery for all rows of the enclosing block, whose own subqueries are those of the plan.
-    fn all_at_once(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
+    fn all_at_once(&mut self, run: &mut Run<'_>, keyed: &Keyed) {
+        let plan = &keyed.plan;
+        self.tell(run, &keyed.keys, &plan.root);
         match columns::can_begin(run, &plan.root, plan.results.len()) {
             true => self.take_made(run, &plan.root),
             false => self.cursor(run, &open(&plan.root)),
@@ -207,18 +217,23 @@ impl Rehearsal {
                 match operator {
                     Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
                     Operator::HashJoin { right, keys, .. } => {
-                        let places = columns::told_places(run, keys);
-                        for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
-                            let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
-                            let column = scan.wanted[usize::from(at)];
-                            if !list.contains(&column) {
-                                list.push(column);
-                            }
-                        }
+                        self.tell(run, keys, right);
                         operator.inputs().into_iter().for_each(|i| self.made(run, i, made));
                     }
                     _ => operator.inputs().into_iter().for_each(|i| self.made(run, i, made)),
                 }
+            }
+        }
+    }
+
+    /// Scans below the right side of keys are told what the left side is.
+    fn tell(&mut self, run: &Run<'_>, keys: &[HashKey], right: &Operator) {
+        let places = columns::told_places(run, keys);
+        for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
+            let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
+            let column = scan.wanted[usize::from(at)];
+            if !list.contains(&column) {
+                list.push(column);
             }
         }
     }

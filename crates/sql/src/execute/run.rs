@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use sql_expression::{
     Deferred, DeferredFunction, EvalContext, Expression, Node, RowSet, SqlError, SubqueryId,
+    SubqueryKind, SubqueryUse,
 };
 use sqltype::Datum;
 use stdx::Duration;
@@ -24,7 +25,9 @@ use vector::KeySet;
 use crate::execute::cursor::{self, join::key_of};
 use crate::execute::observe::Observer;
 use crate::memory::Held;
+use crate::plan::estimate::Estimates;
 use crate::plan::keyed::Keyed;
+use crate::plan::member::Search;
 use crate::plan::operator::{Formula, QueryPlan, Subplan, TableScan};
 use crate::session::Session;
 
@@ -90,6 +93,19 @@ struct ByKey {
     of_nothing: Option<Vec<Row>>,
 }
 
+/// How often a subquery of IN has been asked for single values.
+#[derive(Debug)]
+struct Searched {
+    runs: u32,
+    /// As often as costs what its rows do.
+    most: u32,
+    /// Its rows with a NULL for a value, once they are known.
+    nulls: Option<Vec<Row>>,
+}
+
+/// What it costs to ask a subquery for a single value, in the unit of the planner's costs.
+const SEARCH: f64 = 1_300.0;
+
 /// An execution under way.
 pub(crate) struct Run<'s> {
     pub(crate) session: &'s mut Session,
@@ -97,6 +113,8 @@ pub(crate) struct Run<'s> {
     subplans: BTreeMap<SubqueryId, Subplan>,
     /// Of correlated subqueries, by key.
     keyed: BTreeMap<SubqueryId, ByKey>,
+    /// Subqueries that are asked for single values, and have not been run as a whole.
+    searched: BTreeMap<SubqueryId, Searched>,
     /// What the rows of other subqueries take.
     of_subqueries: BTreeMap<SubqueryId, Held>,
     /// The newest rows of recursive tables, by number.
@@ -123,6 +141,7 @@ impl<'s> Run<'s> {
             context,
             subplans: BTreeMap::new(),
             keyed: BTreeMap::new(),
+            searched: BTreeMap::new(),
             of_subqueries: BTreeMap::new(),
             work_tables: BTreeMap::new(),
             narrowed: BTreeMap::new(),
@@ -241,9 +260,11 @@ impl<'s> Run<'s> {
             for part in waits {
                 match &part.node {
                     Node::Subquery(subquery)
-                        if (subquery.correlated || !self.context.has_subquery(subquery.id)) =>
+                        if (subquery.correlated
+                            || self.searched.contains_key(&subquery.id)
+                            || !self.context.has_subquery(subquery.id)) =>
                     {
-                        self.run_subquery(subquery.id, row, subquery.correlated).await?;
+                        self.run_subquery(subquery, row).await?;
                     }
                     Node::Deferred(deferred) => self.run_deferred(deferred, row).await?,
                     _ => {}
@@ -255,18 +276,25 @@ impl<'s> Run<'s> {
 
     async fn run_subquery(
         &mut self,
-        id: SubqueryId,
+        subquery: &SubqueryUse,
         row: &[Datum],
-        correlated: bool,
     ) -> Result<(), SqlError> {
+        let SubqueryUse { id, correlated, .. } = *subquery;
         let missing = || SqlError::internal(format_args!("subquery {} has no plan", id.0));
         let subplan = self.subplans.get(&id).cloned().ok_or_else(missing)?;
+        if let Some(search) = &subplan.search
+            && let Some(rows) = self.search(subquery, &subplan, search, row).await?
+        {
+            self.context.set_subquery(id, RowSet::new(rows));
+            return Ok(());
+        }
         if let Some(keyed) = &subplan.keyed
             && let Some(rows) = self.rows_by_key(id, &subplan, keyed, row).await?
         {
             self.context.set_subquery(id, RowSet::new(rows));
             return Ok(());
         }
+        self.searched.remove(&id);
         self.context.push_outer(if correlated { row.to_vec() } else { Vec::new() });
         let rows = self.rows_of(&subplan.plan, subplan.enough).await;
         self.context.pop_outer();
@@ -274,6 +302,74 @@ impl<'s> Run<'s> {
         self.context.set_subquery(id, RowSet::new(rows));
         self.of_subqueries.insert(id, held);
         Ok(())
+    }
+
+    /// Of the rows of a subquery of IN those that decide about a row; none if it is to be run as a
+    /// whole.
+    async fn search(
+        &mut self,
+        subquery: &SubqueryUse,
+        subplan: &Subplan,
+        search: &Search,
+        row: &[Datum],
+    ) -> Result<Option<Vec<Row>>, SqlError> {
+        let SubqueryKind::Quantified { operand, .. } = &subquery.kind else { return Ok(None) };
+        // Whether NULL is among the rows depends on whether there are any.
+        if row.is_empty() || !search.only_true && self.has_null(operand, row)? {
+            return Ok(None);
+        }
+        let (id, found) = (subquery.id, &search.subplan);
+        if subquery.correlated {
+            if let Some(keyed) = &found.keyed
+                && let Some(rows) = self.rows_by_key(found.id, found, keyed, row).await?
+            {
+                return Ok(Some(rows));
+            }
+        } else {
+            let most = || match search.by_index {
+                true => {
+                    (Estimates { session: self.session }.of(&subplan.plan.root).cost / SEARCH)
+                        as u32
+                }
+                false => 0,
+            };
+            let mut searched = match self.searched.remove(&id) {
+                Some(searched) => searched,
+                None => Searched { runs: 0, most: most(), nulls: None },
+            };
+            if searched.runs >= searched.most {
+                return Ok(None);
+            }
+            searched.runs += 1;
+            if let (Some(plan), None) = (&search.nulls, &searched.nulls) {
+                searched.nulls = Some(self.rows_of(plan, Some(1)).await?.0);
+            }
+            self.searched.insert(id, searched);
+        }
+        self.context.push_outer(row.to_vec());
+        let rows = self.rows_of(&found.plan, found.enough).await;
+        self.context.pop_outer();
+        let nulls = self.searched.get(&id).and_then(|searched| searched.nulls.as_ref());
+        let nulls = nulls.into_iter().flatten().cloned();
+        Ok(Some(rows?.0.into_iter().chain(nulls).collect()))
+    }
+
+    /// Whether a value, or one of a row of values, is NULL.
+    pub(crate) fn has_null(
+        &mut self,
+        operand: &Expression,
+        row: &[Datum],
+    ) -> Result<bool, SqlError> {
+        let parts = match &operand.node {
+            Node::Row(list) => &**list,
+            _ => std::slice::from_ref(operand),
+        };
+        for part in parts {
+            if part.eval(row, &mut self.context)?.is_null() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The rows of a correlated subquery for a row, found by its key; none as long as it is run row
@@ -376,6 +472,7 @@ impl<'s> Run<'s> {
             for subplan in &plan.subqueries {
                 // What an earlier outer row has left is of no use for this one.
                 self.context.forget_subquery(subplan.id);
+                self.searched.remove(&subplan.id);
                 self.of_subqueries.remove(&subplan.id);
             }
             let mut cursor = cursor::open(&plan.root);

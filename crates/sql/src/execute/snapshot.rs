@@ -16,6 +16,10 @@ use crate::session::Session;
 /// Opens a snapshot for an autocommit query if it reads a large table whole; whether it did. It is
 /// to be released when the query has ended.
 pub(crate) async fn hold(session: &mut Session, plan: &QueryPlan) -> Result<bool, SqlError> {
+    if !plan.subqueries.is_empty() {
+        // By the sizes of tables it is judged how subqueries are run.
+        session.refresh_sizes().await;
+    }
     let variables = &session.variables;
     if !variables.analytic_snapshot
         || !session.autocommits()

@@ -65,6 +65,7 @@ pub(crate) async fn update(
             _ => None,
         });
     }
+    judge_subqueries(session, &found).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     run.add_subplans(&found.subplans);
@@ -86,12 +87,20 @@ pub(crate) async fn delete(
 ) -> Result<Outcome, SqlError> {
     let mut planner = Planner::new(session, parameters);
     let found = plan_delete(&mut planner, delete)?;
+    judge_subqueries(session, &found).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     run.add_subplans(&found.subplans);
     let result = remove(&mut run, &found, delete.ignore).await;
     run.finish();
     result.map(Outcome::affected)
+}
+
+/// Learns of the sizes of tables, by which it is judged how subqueries are run.
+async fn judge_subqueries(session: &Session, found: &Found) {
+    if !found.subplans.is_empty() {
+        session.refresh_sizes().await;
+    }
 }
 
 /// Says what is wrong with an UPDATE or DELETE before it is run.
@@ -122,6 +131,7 @@ pub(crate) fn search_of(
         results: Vec::new(),
         correlated: false,
         keyed: None,
+        ingredients: None,
     })
 }
 
@@ -228,6 +238,7 @@ fn find_with(
         }
     }
     leave_unread(&mut tables, &conditions, &keys, &bound);
+    planner.add_searches(&conditions)?;
     let width = scope.width() as usize;
     let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
     if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {

@@ -17,15 +17,16 @@ use crate::plan::edge;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed;
-use crate::plan::operator::{
-    AccessPath, Aggregate, Bounds, Formula, IndexRange, Operator, QueryPlan, SortBy,
-};
+use crate::plan::limit::{check_late, limit_scan, ordered_by_index};
+use crate::plan::member::Ingredients;
+use crate::plan::operator::{Aggregate, Bounds, Formula, Operator, QueryPlan, SortBy};
 use crate::plan::outer;
 use crate::plan::query::bounds;
 use crate::plan::window;
 use crate::result::ResultColumn;
 
 /// A bound SELECT, before its operators are made.
+#[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) outputs: Vec<Output>,
     columns: Vec<ResultColumn>,
@@ -84,13 +85,6 @@ pub(super) fn block(
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
-    let mark = |tables: &mut [FromTable], expression: &Expression| {
-        expression.visit(&mut |part| {
-            if let Node::Column { index, .. } = part.node {
-                use_column(tables, index as usize);
-            }
-        });
-    };
     mark_used(&mut tables, &bound, tree.as_ref(), &mark);
     mark_used_inside(planner, &mut tables);
     let correlated = !scope.outer_columns().is_empty();
@@ -101,6 +95,9 @@ pub(super) fn block(
         }
         _ => None,
     };
+    planner.add_searches(&bound.conditions)?;
+    let asked = tree.as_ref().filter(|_| parent.is_some() && !exists);
+    let ingredients = asked.map(|tree| Box::new(Ingredients::new(&tables, tree, &bound, width)));
     let root = operators(&tables, tree, bound, width, grouped, select)?;
     if let Some(keyed) = &mut keyed {
         keyed.weigh(&root, &tables);
@@ -113,6 +110,7 @@ pub(super) fn block(
         results,
         correlated,
         keyed: keyed.map(Box::new),
+        ingredients,
     })
 }
 
@@ -122,6 +120,15 @@ fn use_column(tables: &mut [FromTable], place: usize) {
             table.used.insert(place - table.offset);
         }
     }
+}
+
+/// Marks the columns that an expression uses.
+fn mark(tables: &mut [FromTable], expression: &Expression) {
+    expression.visit(&mut |part| {
+        if let Node::Column { index, .. } = part.node {
+            use_column(tables, index as usize);
+        }
+    });
 }
 
 type Mark<'a> = dyn Fn(&mut [FromTable], &Expression) + 'a;
@@ -547,6 +554,7 @@ fn operators(
         order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
         if order_by.is_empty() {
             limit_scan(&mut root, bounds.as_ref());
+            root = check_late(root, bounds.as_ref());
         }
     }
     Ok(finished(root, values, order_by, bounds, (select.distinct, counts)))
@@ -686,72 +694,4 @@ fn finished(
         root = Operator::Project { input: Box::new(root), expressions };
     }
     root
-}
-
-/// Lets a single table's index give the order, where it does so for nothing or a LIMIT makes it
-/// worth it. What remains to be sorted by.
-fn ordered_by_index(
-    root: &mut Operator,
-    order_by: Vec<(Expression, Option<usize>, bool)>,
-    bounds: Option<&Bounds>,
-) -> Vec<(Expression, Option<usize>, bool)> {
-    let Operator::Scan(scan) = root else { return order_by };
-    let Some((_, _, descending)) = order_by.first() else { return order_by };
-    let descending = *descending;
-    let mut wanted = Vec::new();
-    for (expression, _, down) in &order_by {
-        let place = expression.as_column().map(|place| place as usize);
-        match place.and_then(|place| place.checked_sub(scan.offset)) {
-            Some(at) if *down == descending => wanted.push(at),
-            _ => return order_by,
-        }
-    }
-    let order = match descending {
-        true => wire::ScanOrder::Descending,
-        false => wire::ScanOrder::Ascending,
-    };
-    match &scan.path {
-        AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } if keys.len() == 1 => {
-            Vec::new()
-        }
-        AccessPath::Ranges { columns, ranges, .. } if ranges.len() == 1 => {
-            let equal = ranges[0].equal.len();
-            // Columns that are equal in all rows do not count.
-            let fixed = &columns[..equal];
-            let mut rest: Vec<usize> =
-                wanted.iter().copied().filter(|at| !fixed.contains(at)).collect();
-            rest.dedup();
-            if columns[equal..].starts_with(&rest) {
-                scan.ordered = Some(order);
-                return Vec::new();
-            }
-            order_by
-        }
-        AccessPath::Full if bounds.is_some() => {
-            let definition = scan.definition.clone();
-            let key = definition.keys.iter().find(|key| {
-                let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
-                !key.invisible && key.ordered.is_some() && columns.starts_with(&wanted)
-            });
-            let Some((key, index)) = key.and_then(|key| Some((key, key.ordered?))) else {
-                return order_by;
-            };
-            scan.path = AccessPath::Ranges {
-                index,
-                name: key.name.clone(),
-                columns: key.columns.iter().map(|part| part.column).collect(),
-                ranges: vec![IndexRange::default()],
-            };
-            scan.ordered = Some(order);
-            Vec::new()
-        }
-        _ => order_by,
-    }
-}
-
-/// A limit that nothing between it and the scan takes rows away from.
-fn limit_scan(root: &mut Operator, bounds: Option<&Bounds>) {
-    if let (Operator::Scan(scan), Some(bounds)) = (root, bounds) {
-        scan.limit = Some(bounds.clone());
-    }
 }

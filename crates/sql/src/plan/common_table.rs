@@ -258,6 +258,7 @@ fn growing(columns: Vec<ResultColumn>, first: &[ResultType], recursion: Recursio
         results,
         correlated: false,
         keyed: None,
+        ingredients: None,
     }
 }
 
@@ -332,6 +333,7 @@ fn newest_rows(first: &QueryPlan, number: u32) -> QueryPlan {
         results: first.results.iter().map(column_type).collect(),
         correlated: false,
         keyed: None,
+        ingredients: None,
     }
 }
 

@@ -68,6 +68,7 @@ impl Subject {
                         results: Vec::new(),
                         correlated: false,
                         keyed: None,
+                        ingredients: None,
                     },
                 }
             }
@@ -95,8 +96,12 @@ struct Block<'p> {
 struct Subquery<'p> {
     correlated: bool,
     block: Block<'p>,
+    /// How it is asked for single values.
+    by_value: Option<Step<'p>>,
     /// How it is run for all rows of the enclosing block at once.
     at_once: Option<Step<'p>>,
+    /// Why all of its rows are read for whatever values.
+    whole: Option<&'static str>,
 }
 
 /// An operator with what is told of it.
@@ -169,8 +174,12 @@ impl Teller<'_> {
             let next = std::mem::replace(&mut self.next, self.numbers[&subplan.id]);
             let mut block = self.block_from(&subplan.plan, kind, next);
             block.kind = kind;
-            let at_once = subplan.keyed.as_ref().map(|keyed| self.step(&keyed.plan.root));
-            Subquery { correlated, block, at_once }
+            let search = subplan.search.as_deref();
+            let asked = search.filter(|search| search.by_index || correlated);
+            let by_value = asked.map(|search| self.step(&search.subplan.plan.root));
+            let keyed = search.map_or(&subplan.keyed, |search| &search.subplan.keyed);
+            let at_once = keyed.as_ref().map(|keyed| self.step(&keyed.plan.root));
+            Subquery { correlated, block, by_value, at_once, whole: subplan.whole }
         });
         let subqueries = subqueries.collect();
         Block { id, kind, root, subqueries }

@@ -114,6 +114,7 @@ pub(crate) fn plan(
             results,
             correlated: !scope.outer_columns().is_empty(),
             keyed: None,
+            ingredients: None,
         })
     })
 }

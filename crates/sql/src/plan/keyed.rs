@@ -126,12 +126,13 @@ pub(super) fn plan(
         results,
         correlated: false,
         keyed: None,
+        ingredients: None,
     };
     Ok(Some(Keyed { plan, keys, outputs: places, residual, whole, patience: 1 }))
 }
 
 /// The key that an equality of something inside with something outside is.
-fn tie(condition: &Expression) -> Option<HashKey> {
+pub(super) fn tie(condition: &Expression) -> Option<HashKey> {
     let Node::Compare(compare) = &condition.node else { return None };
     let null_safe = compare.op == BinaryOp::NullSafeEqual;
     let equal = null_safe || compare.op == BinaryOp::Equal;
@@ -207,7 +208,7 @@ pub(super) fn has_subquery(expression: &Expression) -> bool {
 }
 
 /// Whether it does not matter when and how often it is evaluated.
-fn is_steady(expression: &Expression) -> bool {
+pub(super) fn is_steady(expression: &Expression) -> bool {
     let is_correlated =
         |part: &Expression| matches!(&part.node, Node::Subquery(subquery) if subquery.correlated);
     !expression.is_volatile() && !expression.any(&mut |part| is_correlated(part))
@@ -224,22 +225,29 @@ fn sees_outer(table: &FromTable) -> bool {
 }
 
 fn tree_uses_outer(tree: &JoinTree) -> bool {
-    let strange = |conditions: &[Expression]| {
-        conditions.iter().any(|condition| uses_outer(condition) || !is_steady(condition))
-    };
+    !all_in_tree(tree, &|condition| !uses_outer(condition) && is_steady(condition))
+}
+
+/// Whether it does not matter when and how often conditions of joins are evaluated.
+pub(super) fn is_steady_tree(tree: &JoinTree) -> bool {
+    all_in_tree(tree, &is_steady)
+}
+
+/// Whether all conditions of joins are so.
+fn all_in_tree(tree: &JoinTree, are: &dyn Fn(&Expression) -> bool) -> bool {
     match tree {
-        JoinTree::Table(_) => false,
+        JoinTree::Table(_) => true,
         JoinTree::Inner { parts, conditions } => {
-            strange(conditions) || parts.iter().any(tree_uses_outer)
+            conditions.iter().all(are) && parts.iter().all(|part| all_in_tree(part, are))
         }
         JoinTree::Left { left, right, conditions } => {
-            strange(conditions) || tree_uses_outer(left) || tree_uses_outer(right)
+            conditions.iter().all(are) && all_in_tree(left, are) && all_in_tree(right, are)
         }
     }
 }
 
 /// Whether the enclosing row helps to find the rows of a subquery, when it is run row by row.
-fn finds_by_outer(operator: &Operator) -> bool {
+pub(super) fn finds_by_outer(operator: &Operator) -> bool {
     let own = match operator {
         Operator::Scan(scan) | Operator::Lookup { scan, .. } => {
             let mut found = false;

@@ -18,6 +18,7 @@ use crate::large::add_needed;
 use crate::plan::common_table::Recursion;
 use crate::plan::json_table::JsonTable;
 use crate::plan::keyed::Keyed;
+use crate::plan::member::{Ingredients, Search};
 use crate::plan::window::Windows;
 use crate::result::ResultColumn;
 
@@ -56,6 +57,8 @@ pub(crate) struct QueryPlan {
     pub(crate) correlated: bool,
     /// How to get its rows for all rows of the enclosing block at once.
     pub(crate) keyed: Option<Box<Keyed>>,
+    /// What it was made of, until the enclosing block has been planned.
+    pub(crate) ingredients: Option<Box<Ingredients>>,
 }
 
 impl QueryPlan {
@@ -74,6 +77,12 @@ pub(crate) struct Subplan {
     pub(crate) enough: Option<usize>,
     /// How to get its rows for all rows of the enclosing block at once.
     pub(crate) keyed: Option<Rc<Keyed>>,
+    /// What it was made of, until the enclosing block has been planned.
+    pub(crate) ingredients: Option<Rc<Ingredients>>,
+    /// How to find out whether it has some value.
+    pub(crate) search: Option<Rc<Search>>,
+    /// Of a subquery of IN: why it has no search.
+    pub(crate) whole: Option<&'static str>,
 }
 
 /// Produces rows.

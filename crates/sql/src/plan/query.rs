@@ -100,6 +100,7 @@ fn ordered(
         results,
         correlated,
         keyed: None,
+        ingredients: None,
     })
 }
 
@@ -155,6 +156,7 @@ fn values(
         results,
         correlated: !scope.outer_columns().is_empty(),
         keyed: None,
+        ingredients: None,
     })
 }
 
@@ -213,8 +215,16 @@ fn set_operation(
         .collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
     let root = Operator::Set { first: Box::new(first), rest, types };
-    let (subqueries, counts_found_rows, keyed) = (Vec::new(), false, None);
-    Ok(QueryPlan { columns, root, subqueries, counts_found_rows, results, correlated, keyed })
+    Ok(QueryPlan {
+        columns,
+        root,
+        subqueries: Vec::new(),
+        counts_found_rows: false,
+        results,
+        correlated,
+        keyed: None,
+        ingredients: None,
+    })
 }
 
 /// Rows with their values converted to the common types of a set operation.

@@ -6,7 +6,7 @@ use sql_parser::ast;
 
 use crate::catalog::harness::Harness;
 use crate::execute;
-use crate::plan::{Plan, PlanKind};
+use crate::plan::{Plan, PlanKind, Planner};
 
 fn harness() -> Harness {
     let mut harness = Harness::new();
@@ -129,6 +129,50 @@ fn a_kept_plan_that_locks_is_for_transactions_or_for_single_statements() {
     }
     let point = of(&harness, "SELECT k FROM t WHERE id = ? FOR UPDATE");
     assert!(matches!(point.kind, PlanKind::Point(_)));
+}
+
+#[test]
+fn subqueries_of_in_are_asked_for_values_where_these_decide() {
+    let harness = harness();
+    let search = |condition: &str| {
+        let sql = format!("SELECT id FROM t WHERE {condition}");
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let subplan = &plan.subqueries[0];
+        match &subplan.search {
+            Some(search) => {
+                let keyed = search.subplan.keyed.is_some();
+                Ok((search.by_index, keyed, search.only_true, search.nulls.is_some()))
+            }
+            None => Err(subplan.whole),
+        }
+    };
+    let more = Err(Some("it is more than rows of tables"));
+    for (condition, expected) in [
+        ("k IN (SELECT id FROM t)", Ok((true, true, true, false))),
+        ("k = ANY (SELECT u FROM t WHERE k > 3)", Ok((true, true, true, false))),
+        ("k NOT IN (SELECT id FROM t)", Ok((true, true, false, false))),
+        ("k NOT IN (SELECT u FROM t)", Ok((true, true, false, true))),
+        ("k IN (SELECT u FROM t) OR id = 1", Ok((true, true, false, true))),
+        ("k IN (SELECT k FROM t)", Ok((false, true, true, false))),
+        ("(k, id) IN (SELECT u, k FROM t)", Ok((true, true, true, false))),
+        ("k IN (SELECT DISTINCT u FROM t)", Ok((true, true, true, false))),
+        ("k IN (SELECT u FROM t AS i WHERE i.k = t.id)", Ok((true, true, true, false))),
+        // Subqueries inside would be run anew for each value.
+        ("k IN (SELECT id FROM t WHERE k IN (SELECT u FROM t))", Ok((false, true, true, false))),
+        ("(k, id) NOT IN (SELECT u, k FROM t)", Err(Some("a NULL among its rows would count"))),
+        ("k IN (SELECT MAX(id) FROM t GROUP BY k)", more),
+        ("k IN (SELECT id FROM (SELECT id FROM t) AS d)", more),
+        ("k IN (SELECT id FROM t UNION SELECT 1)", more),
+        ("k IN (SELECT id FROM t WHERE k > RAND())", more),
+        ("5 IN (SELECT id FROM t)", Err(Some("what is looked for is no value of the row alone"))),
+        ("k > ANY (SELECT id FROM t)", Err(None)),
+        ("EXISTS (SELECT id FROM t)", Err(None)),
+    ] {
+        assert_eq!(search(condition), expected, "{condition}");
+    }
 }
 
 #[test]

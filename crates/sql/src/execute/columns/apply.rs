@@ -27,7 +27,9 @@ use crate::execute::columns::{
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
+use crate::plan::estimate::Estimates;
 use crate::plan::keyed::{Keyed, runs_worth};
+use crate::plan::member::Search;
 use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan, TableScan};
 
 /// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
@@ -37,6 +39,9 @@ const COLUMNS_GAIN: usize = 10;
 /// Rows whose keys data nodes look up in an index, if there is one. Sets of more numbers they are
 /// not told.
 const LOOKED_UP_MAX: usize = 8_192;
+
+/// Values for which a subquery is asked one by one.
+const SOUGHT_MAX: usize = 64;
 
 /// What the error says that is too much.
 const KEPT: &str = "the rows of a subquery";
@@ -85,8 +90,9 @@ struct Extra {
 enum ExtraKind {
     /// Whether there is a row.
     Exists,
-    /// Whether the value is among the rows; with whether there is a NULL among them.
-    In { has_null: bool },
+    /// Whether the value is among the rows; with whether there is a NULL among them, and whether
+    /// there is none at all.
+    In { has_null: bool, is_empty: bool },
     /// The value at a place of the only row; of no row, what is given here.
     Value { place: usize, of_nothing: Datum, sql_type: SqlType },
 }
@@ -152,8 +158,14 @@ impl<'p> ApplyCursor<'p> {
     async fn begin(&mut self, run: &mut Run<'_>) -> Result<(), Stop> {
         let shape = self.input.shape().clone();
         let (mut conditions, mut later) = (Vec::new(), Vec::new());
+        let mut most = LOOKED_UP_MAX;
         for formula in std::mem::take(&mut self.formulas) {
             if formula.needs.correlated_subqueries {
+                later.push(formula);
+                most = COLLECTED_MAX;
+                continue;
+            }
+            if is_for_few(run, formula, self.operator) {
                 later.push(formula);
                 continue;
             }
@@ -169,7 +181,7 @@ impl<'p> ApplyCursor<'p> {
         }
         let (mut count, mut is_all) = (0, false);
         let held = self.held.insert(run.hold(KEPT));
-        while !later.is_empty() && count < COLLECTED_MAX && !is_all {
+        while !later.is_empty() && count <= most && !is_all {
             match self.input.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
@@ -180,6 +192,8 @@ impl<'p> ApplyCursor<'p> {
             }
         }
         let known = Known { batches: &self.taken, count, is_all };
+        // For no rows nothing is run.
+        later.retain(|_| count > 0);
         for formula in later {
             let applied = applied(run, formula, &shape, Some(&known)).await?;
             conditions.push(Condition::new(formula, applied));
@@ -200,6 +214,27 @@ struct Known<'a> {
     batches: &'a VecDeque<ColumnBatch>,
     count: usize,
     is_all: bool,
+}
+
+impl Known<'_> {
+    /// Whether a value, or one of a row of values, is NULL in one of the rows.
+    async fn has_null(
+        &self,
+        run: &mut Run<'_>,
+        operand: &Expression,
+        shape: &Shape,
+    ) -> Result<bool, SqlError> {
+        for batch in self.batches {
+            for at in 0..batch.rows() {
+                let row = batch.row(at, shape, run);
+                if run.has_null(operand, &row)? {
+                    return Ok(true);
+                }
+                run.worked(1).await?;
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// The places of the rows for which a condition holds, found row by row.
@@ -251,7 +286,15 @@ async fn applied<'p>(
             return Ok(None);
         }
         let alone = alone(&subquery);
-        if !subquery.correlated {
+        let search = run.subplan(subquery.id).and_then(|subplan| subplan.search.clone());
+        let sought = match (known, search) {
+            (Some(known), Some(search)) => sought(run, &subquery, &search, (shape, known)).await?,
+            _ => Sought::Whole,
+        };
+        if matches!(sought, Sought::RowByRow) {
+            return Ok(None);
+        }
+        if !subquery.correlated && matches!(sought, Sought::Whole) {
             run.prepare(&alone, &[]).await?;
         }
         let is_value = matches!(subquery.kind, SubqueryKind::Scalar { .. } | SubqueryKind::Exists);
@@ -260,10 +303,11 @@ async fn applied<'p>(
             replace(&mut expression, &subquery, |part| part.node = Node::Constant(value.clone()));
             continue;
         }
-        let extra = match (known, subquery.correlated) {
-            (Some(known), true) => keyed(run, &subquery, shape, known).await?,
-            (_, false) => listed(run, &subquery, shape)?,
-            (None, true) => None,
+        let extra = match (sought, known, subquery.correlated) {
+            (Sought::Column(column), ..) => Some(*column),
+            (_, Some(known), true) => of_row(run, &subquery, shape, known).await?,
+            (_, _, false) => listed(run, &subquery, shape)?,
+            (_, None, true) => None,
         };
         let Some((extra, sql_type)) = extra else { return Ok(None) };
         let place = wider.len();
@@ -325,29 +369,111 @@ fn listed(
     };
     let Some(keys) = Keys::new(run, &[key], shape, &inner) else { return Ok(None) };
     let has_null = (0..values.len()).any(|at| values.is_null(at));
+    let is_empty = values.is_empty();
     let rows = ColumnBatch::new(values.len(), vec![Some(Rc::new(values))]);
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
     let table = JoinTable::new(&of_rows, rows.rows());
     let mut held = run.hold(KEPT);
     held.set(rows.memory_bytes() + table.memory_bytes())?;
-    let kind = ExtraKind::In { has_null };
+    let kind = ExtraKind::In { has_null, is_empty };
     let extra = Extra { kind, keys, table, rows, residual: None, _held: held };
     Ok(Some((extra, SqlType::big_int())))
 }
 
-/// A subquery that equalities tie to the row, run for all rows there are.
-async fn keyed(
+/// Whether a condition is to be checked when the rows are known: IN of a subquery that costs more
+/// than reading these does, and that can be asked for single values.
+fn is_for_few(run: &Run<'_>, formula: &Formula, operator: &Operator) -> bool {
+    let estimates = Estimates { session: run.session };
+    let mut is = false;
+    formula.expression.visit(&mut |part| {
+        if let Node::Subquery(subquery) = &part.node
+            && let Some(Subplan { plan, search: Some(_), .. }) = run.subplan(subquery.id)
+        {
+            is = is || estimates.of(&plan.root).cost > estimates.of(operator).cost;
+        }
+    });
+    is
+}
+
+/// What comes of asking a subquery of IN for the values that there are.
+enum Sought {
+    Column(Box<(Extra, SqlType)>),
+    /// It is asked value by value: there are few.
+    RowByRow,
+    /// All of its rows are wanted.
+    Whole,
+}
+
+/// Asks a subquery of IN for the values that there are, if these are few.
+async fn sought(
+    run: &mut Run<'_>,
+    subquery: &SubqueryUse,
+    search: &Search,
+    (shape, known): (&Shape, &Known<'_>),
+) -> Result<Sought, Stop> {
+    let SubqueryKind::Quantified { operand, .. } = &subquery.kind else {
+        return Ok(Sought::Whole);
+    };
+    let few = known.is_all && known.count <= LOOKED_UP_MAX;
+    if !few && !subquery.correlated {
+        return Ok(Sought::Whole);
+    }
+    let found = match &search.subplan.keyed {
+        Some(of_values) => keyed(run, of_values, shape, known).await?,
+        None => None,
+    };
+    let Some(of_values) = found else {
+        let few = search.by_index && known.is_all && known.count <= SOUGHT_MAX;
+        return Ok(if few || subquery.correlated { Sought::RowByRow } else { Sought::Whole });
+    };
+    if !search.only_true && known.has_null(run, operand, shape).await? {
+        return Ok(if subquery.correlated { Sought::RowByRow } else { Sought::Whole });
+    }
+    let has_null = match &search.nulls {
+        Some(plan) => !run.rows_of(plan, Some(1)).await?.0.is_empty(),
+        None => false,
+    };
+    let kind = ExtraKind::In { has_null, is_empty: false };
+    let column = (Extra { kind, ..of_values }, SqlType::big_int());
+    Ok(Sought::Column(Box::new(column)))
+}
+
+/// A subquery that equalities tie to the row, and that is a value or asked for rows.
+async fn of_row(
     run: &mut Run<'_>,
     subquery: &SubqueryUse,
     shape: &Shape,
     known: &Known<'_>,
 ) -> Result<Option<(Extra, SqlType)>, Stop> {
-    let Some(Subplan { plan, keyed: Some(keyed), .. }) = run.subplan(subquery.id).cloned() else {
+    let Some(Subplan { plan, keyed: Some(of_keys), .. }) = run.subplan(subquery.id).cloned() else {
         return Ok(None);
     };
-    if matches!(subquery.kind, SubqueryKind::Quantified { .. }) {
-        return Ok(None);
+    let is_exists = match &subquery.kind {
+        SubqueryKind::Exists => true,
+        SubqueryKind::Scalar { .. } => false,
+        SubqueryKind::Quantified { .. } => return Ok(None),
+    };
+    let Some(extra) = keyed(run, &of_keys, shape, known).await? else { return Ok(None) };
+    if is_exists {
+        return Ok(Some((extra, SqlType::big_int())));
     }
+    let place = of_keys.outputs.0;
+    let sql_type = of_keys.plan.results[place].sql_type.clone();
+    let of_nothing = match of_keys.whole {
+        true => of_nothing(run, &plan, shape.len()).await?,
+        false => Datum::Null,
+    };
+    let kind = ExtraKind::Value { place, of_nothing, sql_type: sql_type.clone() };
+    Ok(Some((Extra { kind, ..extra }, sql_type)))
+}
+
+/// Whether a subquery that equalities tie to the row has rows: run for all rows there are.
+async fn keyed(
+    run: &mut Run<'_>,
+    keyed: &Keyed,
+    shape: &Shape,
+    known: &Known<'_>,
+) -> Result<Option<Extra>, Stop> {
     let all = (0..keyed.plan.results.len()).collect();
     let source = ColumnCursor::new(run, &keyed.plan.root, &all);
     let Some(mut source) = source else { return Ok(None) };
@@ -381,7 +507,7 @@ async fn keyed(
         true => None,
         false => {
             let mut pair: Shape = shape.iter().chain(&inner).cloned().collect();
-            let moved = moved(&keyed, shape.len());
+            let moved = moved(keyed, shape.len());
             let used = places_of_conditions(&moved, pair.len());
             for (place, column) in pair.iter_mut().enumerate() {
                 column.take_if(|_| !used.contains(&place));
@@ -392,20 +518,8 @@ async fn keyed(
             Some((conditions, pair))
         }
     };
-    let (kind, sql_type) = match subquery.kind {
-        SubqueryKind::Exists => (ExtraKind::Exists, SqlType::big_int()),
-        _ => {
-            let place = keyed.outputs.0;
-            let sql_type = keyed.plan.results[place].sql_type.clone();
-            let of_nothing = match keyed.whole {
-                true => of_nothing(run, &plan, shape.len()).await?,
-                false => Datum::Null,
-            };
-            let kind = ExtraKind::Value { place, of_nothing, sql_type: sql_type.clone() };
-            (kind, sql_type)
-        }
-    };
-    Ok(Some((Extra { kind, keys, table, rows, residual, _held: held }, sql_type)))
+    let kind = ExtraKind::Exists;
+    Ok(Some(Extra { kind, keys, table, rows, residual, _held: held }))
 }
 
 /// Tells the scans of an operator which keys the rows have; false if these cannot be computed.
@@ -574,12 +688,11 @@ impl Extra {
         }
         Ok(match &self.kind {
             ExtraKind::Exists => truths(found.iter().map(|found| Some(found.is_some()))),
-            ExtraKind::In { has_null } => {
-                let is_empty = self.rows.rows() == 0;
+            ExtraKind::In { has_null, is_empty } => {
                 let operand = &keys[0].vector;
                 truths(found.iter().enumerate().map(|(at, found)| match found {
                     Some(_) => Some(true),
-                    None if is_empty => Some(false),
+                    None if *is_empty => Some(false),
                     None if *has_null || operand.is_null(at) => None,
                     None => Some(false),
                 }))

@@ -120,8 +120,12 @@ fn fields_of(block: &Block<'_>) -> Fields {
                 ("cacheable", Json::yes(!subquery.correlated)),
                 ("query_block", Json::Object(fields_of(&subquery.block))),
             ];
-            if let Some(at_once) = &subquery.at_once {
-                fields.push(("for_all_rows_at_once", Json::Object(of_step(at_once))));
+            let by_value = subquery.by_value.iter().map(|step| ("for_single_values", step));
+            let at_once = subquery.at_once.iter().map(|step| ("for_all_rows_at_once", step));
+            let plans = by_value.chain(at_once);
+            fields.extend(plans.map(|(name, step)| (name, Json::Object(of_step(step)))));
+            if let Some(why) = subquery.whole {
+                fields.push(("runs_once_because", Json::text(why)));
             }
             Json::Object(fields)
         });

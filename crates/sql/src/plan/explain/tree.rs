@@ -34,10 +34,13 @@ fn line(text: &mut String, depth: usize, what: &str) {
 fn block(block: &Block<'_>, depth: usize, text: &mut String) {
     step(&block.root, depth, text);
     for subquery in &block.subqueries {
-        let runs = match (subquery.correlated, &subquery.at_once) {
-            (false, _) => "runs once",
-            (true, None) => "dependent, runs for each row",
-            (true, Some(_)) => "dependent, runs for each row while these are few",
+        let searched = subquery.by_value.is_some() || subquery.at_once.is_some();
+        let runs = match (subquery.correlated, &subquery.at_once, subquery.whole) {
+            (false, _, _) if searched => "runs once unless few values are asked for".to_owned(),
+            (false, _, Some(why)) => format!("runs once: {why}"),
+            (false, _, None) => "runs once".to_owned(),
+            (true, None, _) => "dependent, runs for each row".to_owned(),
+            (true, Some(_), _) => "dependent, runs for each row while these are few".to_owned(),
         };
         line(
             text,
@@ -45,9 +48,13 @@ fn block(block: &Block<'_>, depth: usize, text: &mut String) {
             &format!("Select #{} (subquery in condition; {runs})", subquery.block.id),
         );
         self::block(&subquery.block, depth + 1, text);
-        if let Some(at_once) = &subquery.at_once {
-            line(text, depth, &format!("Select #{} for all rows at once", subquery.block.id));
-            step(at_once, depth + 1, text);
+        let plans =
+            [("single values", &subquery.by_value), ("all rows at once", &subquery.at_once)];
+        for (what, plan) in plans {
+            if let Some(plan) = plan {
+                line(text, depth, &format!("Select #{} for {what}", subquery.block.id));
+                step(plan, depth + 1, text);
+            }
         }
     }
 }
