@@ -379,3 +379,78 @@ fn a_query_over_all_rows_sees_whole_transactions() {
     ends.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().expect("a writer does not panic"));
 }
+
+#[test]
+fn subqueries_say_for_which_rows_they_run() {
+    let server = Server::start(&[]);
+    server.sql(
+        "CREATE DATABASE d; CREATE TABLE d.l (id INT PRIMARY KEY, k INT, v INT); \
+         CREATE TABLE d.r (id INT PRIMARY KEY, l INT NOT NULL, v INT, KEY by_l (l))",
+    );
+    let session = &mut session_of(&server);
+    let rows: Vec<String> = (0..3_000).map(|id| format!("({id}, {}, 1)", id / 2)).collect();
+    for table in ["l", "r"] {
+        ask(session, &format!("INSERT INTO {table} VALUES {}", rows.join(",")));
+    }
+    let of = "(SELECT l FROM r WHERE v < 9)";
+    let (in_few, not_in) = (
+        format!("SELECT id FROM l WHERE id IN (3, 5) AND k IN {of}"),
+        format!("SELECT id FROM l WHERE id BETWEEN 3 AND 40 AND k NOT IN {of}"),
+    );
+    let first = "SELECT l.id, r.v FROM l JOIN r ON r.l = l.k ORDER BY r.v LIMIT 3";
+    for (statement, parts) in [
+        (
+            format!("EXPLAIN FORMAT=TREE {in_few}"),
+            &[
+                "Select #2 (subquery in condition; runs once unless few values are asked for)",
+                "Select #2 for single values",
+                "Index lookup on r using by_l (l=const)",
+                "Select #2 for all rows at once",
+                "keys of a join told: l",
+            ][..],
+        ),
+        (
+            format!("EXPLAIN ANALYZE {in_few}"),
+            &[
+                "Table scan on r, pushed condition: (r.v < 9) [data \
+          nodes: all of p0-p3; rows] (never executed)",
+                "loops=2",
+            ],
+        ),
+        (format!("EXPLAIN ANALYZE {not_in}"), &["(never executed)", "read 38 rows"]),
+        (
+            "EXPLAIN FORMAT=TREE SELECT id FROM l WHERE k IN (SELECT MAX(l) FROM r GROUP BY v)"
+                .into(),
+            &["(subquery in condition; runs once: it is more than rows of tables)"],
+        ),
+        (
+            format!("EXPLAIN FORMAT=TREE DELETE FROM l WHERE id IN {of}"),
+            &["by PRIMARY for the values of a subquery while these are few"],
+        ),
+        (
+            format!("EXPLAIN FORMAT=TREE {first}"),
+            &["Sort of first rows: r.v, limit input [SQL node: columns]"],
+        ),
+    ] {
+        let shown = tree(session, &statement).join("\n");
+        for part in parts {
+            assert!(shown.contains(part), "{part} in\n{statement}\n{shown}");
+        }
+    }
+    // What a joined scan of the data nodes is asked for in an order. A table whose size is not
+    // known is thought to be large.
+    ask(session, "CREATE TABLE m (id INT PRIMARY KEY, v INT)");
+    ask(session, "INSERT INTO m SELECT id, v FROM l");
+    ask(session, "SET nines_pushed_join_rows = 0");
+    let joined = "SELECT r.id, m.v FROM r JOIN m ON m.id = r.id WHERE r.l = 700 \
+                  ORDER BY m.v, r.id DESC LIMIT 1";
+    let shown = tree(session, &format!("EXPLAIN FORMAT=TREE {joined}")).join("\n");
+    assert!(shown.contains("joined there"), "{shown}");
+    assert!(
+        shown.contains("Sort of first rows: m.v, r.id DESC, limit input [SQL node]"),
+        "{shown}"
+    );
+    let rows = ask(session, joined);
+    let ids: Vec<_> = rows.into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(ids, [Some("1401".to_owned())]);
+}

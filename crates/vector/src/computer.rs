@@ -6,6 +6,7 @@ use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
 use crate::group::Groups;
 use crate::program::{Bad, Input, Program, Yield};
+use crate::top::Best;
 use crate::vector::{Kind, Vector};
 
 /// A program to be run on columns instead of stored rows. The columns are its inputs, in order; of
@@ -19,6 +20,10 @@ pub struct Computer {
 /// Groups that a program makes of columns.
 #[derive(Debug)]
 pub struct GroupTable(Groups);
+
+/// The first rows in a program's order, of those it has met.
+#[derive(Debug)]
+pub struct FirstRows(Best);
 
 impl Computer {
     /// For a program.
@@ -85,6 +90,46 @@ impl Computer {
         let Yield::Groups { keys, aggregates } = &self.program.yields else { return Ok(()) };
         let batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
         groups.0.take(&mut batch.filtered(&self.program.filter)?, keys, aggregates)
+    }
+
+    /// No first rows yet; nothing if the program wants all rows, or groups.
+    pub fn first_rows(&self) -> Option<FirstRows> {
+        match (&self.program.top, &self.program.yields) {
+            (Some(top), Yield::Rows(nodes)) => Some(FirstRows(Best::new(top, nodes, &self.kinds))),
+            _ => None,
+        }
+    }
+
+    /// Adds those of so many rows that pass, as far as they may be among the first.
+    ///
+    /// # Errors
+    /// As [`Computer::select`]; nothing has been added then.
+    pub fn take_first(
+        &self,
+        first: &mut FirstRows,
+        inputs: Vec<Rc<Vector>>,
+        rows: usize,
+    ) -> Result<(), Inexact> {
+        let (Some(top), Yield::Rows(nodes)) = (&self.program.top, &self.program.yields) else {
+            return Ok(());
+        };
+        let batch = Batch::new(&self.program.nodes, &self.kinds, inputs, rows);
+        first.0.take(&mut batch.filtered(&self.program.filter)?, nodes, top)
+    }
+
+    /// What the program yields of the first rows, as many as it wants at most, in any order.
+    pub fn finish_first(&self, first: FirstRows) -> Block {
+        match &self.program.top {
+            Some(top) => first.0.finish(top),
+            None => Block::empty(std::iter::empty()),
+        }
+    }
+}
+
+impl FirstRows {
+    /// About how many bytes the rows take.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
     }
 }
 

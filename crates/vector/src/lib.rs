@@ -27,7 +27,7 @@ mod top;
 mod vector;
 
 pub use block::Block;
-pub use computer::{Computer, GroupTable};
+pub use computer::{Computer, FirstRows, GroupTable};
 pub use evaluate::Inexact;
 pub use join::{JoinTable, JoinTableMaker, KeyColumn, ProbePlace};
 pub use key_set::KeySet;

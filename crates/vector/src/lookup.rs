@@ -3,10 +3,10 @@
 //! # Owns
 //! [`JoinPlan`], what is looked up for the rows of a scan and what is made of the joined rows;
 //! [`LookupJoin`], which computes keys, puts found rows beside those they were looked up for, and
-//! keeps what becomes groups.
+//! keeps what becomes groups, or is among the first rows in an order.
 //! # Guarantees
 //! 1. A lookup finds one row at most, so joined rows never become more: memory is that of the rows
-//!    that came in, and of groups.
+//!    that came in, and of groups, or of the first rows in an order.
 //! 2. A plan that [`LookupJoin::new`] accepts runs on any rows to the end. What it cannot compute
 //!    exactly is an error before anything is made of the rows at hand.
 //! # Not here
@@ -20,7 +20,7 @@ use model::{ColumnType, IndexId, Table, TableId, Value};
 use stdx::HashMap;
 
 use crate::block::Block;
-use crate::computer::{Computer, GroupTable};
+use crate::computer::{Computer, FirstRows, GroupTable};
 use crate::evaluate::Inexact;
 use crate::program::{Bad, Input, Program, Yield, lies_so};
 use crate::vector::{Kind, ScalarRef, Vector};
@@ -150,7 +150,26 @@ pub struct LookupJoin {
     key_types: Vec<Vec<ColumnType>>,
     conditions: Vec<Computer>,
     result: Computer,
-    groups: Option<GroupTable>,
+    kept: Kept,
+}
+
+/// What is kept of joined rows until it is taken.
+#[derive(Debug)]
+enum Kept {
+    Nothing,
+    Groups(GroupTable),
+    First(FirstRows),
+}
+
+impl Kept {
+    /// Nothing yet of what a program keeps.
+    fn of(result: &Computer) -> Self {
+        match (result.groups(), result.first_rows()) {
+            (Some(groups), _) => Self::Groups(groups),
+            (None, Some(first)) => Self::First(first),
+            (None, None) => Self::Nothing,
+        }
+    }
 }
 
 impl LookupJoin {
@@ -181,14 +200,17 @@ impl LookupJoin {
                 }
                 kinds.push(input.kind);
             }
+            if lookup.conditions.top.is_some() {
+                return Err(Bad("conditions have no order"));
+            }
             conditions.push(computer_over(&lookup.conditions, &kinds)?);
         }
         if kinds.len() > COLUMNS_MAX {
             return Err(Bad("too many columns"));
         }
         let result = computer_over(&plan.result, &kinds)?;
-        let groups = result.groups();
-        Ok(Self { plan, key_types, conditions, result, groups })
+        let kept = Kept::of(&result);
+        Ok(Self { plan, key_types, conditions, result, kept })
     }
 
     /// The lookups.
@@ -291,7 +313,7 @@ impl LookupJoin {
     }
 
     /// Makes the result of rows for which all has been looked up, or of none: a block of it, unless
-    /// they become part of groups or none passes.
+    /// they become part of what is kept or none passes.
     ///
     /// # Errors
     /// Something cannot be computed exactly; nothing has been made of the rows then.
@@ -300,9 +322,17 @@ impl LookupJoin {
         if rows.is_empty() {
             return Ok(None);
         }
-        if let Some(groups) = &mut self.groups {
-            self.result.group(groups, rows.inputs(&self.result), rows.count)?;
-            return Ok(None);
+        let inputs = rows.inputs(&self.result);
+        match &mut self.kept {
+            Kept::Nothing => {}
+            Kept::Groups(groups) => {
+                self.result.group(groups, inputs, rows.count)?;
+                return Ok(None);
+            }
+            Kept::First(first) => {
+                self.result.take_first(first, inputs, rows.count)?;
+                return Ok(None);
+            }
         }
         let passing = self.result.select(rows.inputs(&self.result), rows.count)?;
         let chosen;
@@ -319,15 +349,24 @@ impl LookupJoin {
         Ok(Some(Block::new(rows.count, columns)))
     }
 
-    /// About how many bytes the groups take.
-    pub fn groups_bytes(&self) -> usize {
-        self.groups.as_ref().map_or(0, GroupTable::memory_bytes)
+    /// About how many bytes the groups or the first rows take.
+    pub fn kept_bytes(&self) -> usize {
+        match &self.kept {
+            Kept::Nothing => 0,
+            Kept::Groups(groups) => groups.memory_bytes(),
+            Kept::First(first) => first.memory_bytes(),
+        }
     }
 
-    /// Takes the groups that have been made so far, which are begun anew; nothing if there is none.
-    pub fn take_groups(&mut self) -> Option<Block> {
-        let groups = std::mem::replace(&mut self.groups, self.result.groups())?;
-        (!groups.is_empty()).then(|| groups.finish())
+    /// Takes the groups, or the first rows, of those so far; they are begun anew. Nothing if there
+    /// is none.
+    pub fn take_kept(&mut self) -> Option<Block> {
+        let block = match std::mem::replace(&mut self.kept, Kept::of(&self.result)) {
+            Kept::Nothing => return None,
+            Kept::Groups(groups) => groups.finish(),
+            Kept::First(first) => self.result.finish_first(first),
+        };
+        (block.rows() > 0).then_some(block)
     }
 }
 
@@ -370,9 +409,8 @@ fn computer_over(program: &Program, kinds: &[Kind]) -> Result<Computer, Bad> {
     if !program.inputs.iter().all(fits) {
         return Err(Bad("no such column of the joined row"));
     }
-    let is_plain = program.references.is_none() && program.members.is_empty();
-    if !is_plain || program.top.is_some() {
-        return Err(Bad("joined rows have no order, no references and no sets of keys"));
+    if program.references.is_some() || !program.members.is_empty() {
+        return Err(Bad("joined rows have no references and no sets of keys"));
     }
     if matches!(&program.yields, Yield::Rows(nodes) if nodes.len() > COLUMNS_MAX) {
         return Err(Bad("too many columns"));

@@ -196,7 +196,7 @@ impl Join {
                     return Next::Scan;
                 }
                 Scan::Finished => {
-                    self.give_groups();
+                    self.give_kept();
                     return match self.asked {
                         true => self.send(key, ScanStatus::Finished),
                         false => Next::Wait,
@@ -223,8 +223,8 @@ impl Join {
             if let Some(block) = self.plan.finish(&work.rows)? {
                 self.give(block);
             }
-            if self.plan.groups_bytes() >= GROUPS_BYTES_MAX {
-                self.give_groups();
+            if self.plan.kept_bytes() >= GROUPS_BYTES_MAX {
+                self.give_kept();
             }
             return Ok(None);
         };
@@ -236,9 +236,10 @@ impl Join {
         Ok(asks.then_some(Next::LookUp { reads, snapshot: self.snapshot }))
     }
 
-    fn give_groups(&mut self) {
-        if let Some(groups) = self.plan.take_groups() {
-            self.give(groups);
+    /// Makes ready what has been kept: groups, or the first rows.
+    fn give_kept(&mut self) {
+        if let Some(block) = self.plan.take_kept() {
+            self.give(block);
         }
     }
 

@@ -12,6 +12,7 @@
 mod apply;
 mod batch;
 mod filter;
+mod first;
 mod group;
 mod join;
 mod joined;
@@ -32,6 +33,7 @@ use vector::KeySet;
 use apply::ApplyCursor;
 pub(crate) use batch::ColumnBatch;
 use filter::FilterCursor;
+pub(crate) use first::FirstRows;
 use group::GroupCursor;
 use join::JoinCursor;
 use joined::JoinedCursor;
@@ -45,6 +47,8 @@ use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 
 /// Rows that are collected before what is joined to them is asked for.
 const COLLECTED_MAX: usize = 200_000;
+/// Rows of a table from which on subqueries over large tables are told them at once.
+const ASKING_ROWS: u64 = 32;
 /// Pairs of rows that are looked at at a time.
 const PAIRS_MAX: usize = 1_024;
 
@@ -131,9 +135,10 @@ pub(crate) fn begin<'p>(
 fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
     match operator {
         Operator::Scan(scan) => {
-            let rows = run.session.shared.statistics.rows(scan.definition.table.id);
             let worth = run.session.variables.column_rows;
-            rows.unwrap_or(0) >= worth && reads_blocks(operator)
+            let rows = rows_of(run, scan);
+            reads_blocks(operator)
+                && (rows >= worth || rows >= ASKING_ROWS.min(worth) && asks_much(run, scan))
         }
         Operator::Lookup { input, .. } => {
             in_data_nodes::is_chain(run, operator) || is_worth(run, input)
@@ -145,6 +150,29 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
         }
         _ => false,
     }
+}
+
+/// About how many rows the table of a scan has; 0 if that is not known.
+fn rows_of(run: &Run<'_>, scan: &TableScan) -> u64 {
+    run.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0)
+}
+
+/// Whether conditions ask subqueries over large tables, which can be told all values at once.
+fn asks_much(run: &Run<'_>, scan: &TableScan) -> bool {
+    let worth = run.session.variables.column_rows;
+    let mut asks = false;
+    for condition in scan.conditions.iter().filter(|condition| has_subquery(condition)) {
+        condition.expression.visit(&mut |part| {
+            if let Node::Subquery(subquery) = &part.node
+                && let Some(subplan) = run.subplan(subquery.id)
+                && (subplan.search.is_some() || subplan.keyed.is_some())
+            {
+                let mut scans = apply::scanned(&subplan.plan.root);
+                asks = asks || scans.any(|scan| rows_of(run, scan) >= worth);
+            }
+        });
+    }
+    asks
 }
 
 /// Whether an operator is a scan whose rows can come in blocks.
@@ -242,6 +270,16 @@ impl<'p> ColumnCursor<'p> {
             Self::Project(cursor) => &cursor.shape,
             Self::Group(cursor) => cursor.shape(),
             Self::Watched(watched) => watched.cursor.shape(),
+        }
+    }
+
+    /// Of what data nodes join, has them send only so many rows that come first in an order; false
+    /// if they do not make the rows, or check all of their conditions.
+    fn want_first(&mut self, run: &Run<'_>, order: &[(&Expression, bool)], rows: u32) -> bool {
+        match self {
+            Self::Joined(cursor) => cursor.want_first(run, order, rows),
+            Self::Watched(watched) => watched.cursor.want_first(run, order, rows),
+            _ => false,
         }
     }
 

@@ -18,7 +18,7 @@ use sql_expression::{LARGE, SqlError, group_key};
 use sqltype::{Datum, SqlType};
 use vector::Program;
 
-use crate::execute::columns::{self, ColumnBatch, ColumnCursor, Stop};
+use crate::execute::columns::{self, ColumnBatch, ColumnCursor, FirstRows, Stop};
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
@@ -535,12 +535,17 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlErro
                     let work = Work::Table(Box::new(cursor));
                     Cursor { operator: input, work, begun: false }
                 }
-                None => match sort::distinct(input, keys) {
-                    Some((distinct, types)) => {
+                None => {
+                    if let Some((distinct, types)) = sort::distinct(input, keys) {
                         return sort::sorted_once(run, distinct, types, keys, most).await;
                     }
-                    None => open(input),
-                },
+                    if let Some(first) = FirstRows::new(run, input, keys, most)
+                        && let Some(kept) = first.rows(run, keys, most).await?
+                    {
+                        return Ok(kept);
+                    }
+                    open(input)
+                }
             };
             sort::sorted_rows(run, cursor, keys, most).await
         }

@@ -188,7 +188,31 @@ impl<'p> JoinedScan<'p> {
         run: &Run<'_>,
         places: &BTreeSet<usize>,
     ) -> Result<(JoinPlan, Shape), Obstacle> {
+        self.plan(places, self.result(run)?)
+    }
+
+    /// The same, of rows that come first in an order: of each value whether its largest does.
+    pub(crate) fn first_rows(
+        &self,
+        run: &Run<'_>,
+        places: &BTreeSet<usize>,
+        (order, rows): (&[(&Expression, bool)], u32),
+    ) -> Result<JoinPlan, Obstacle> {
+        if !self.others.is_empty() {
+            return because("conditions are left to the SQL node");
+        }
         let mut builder = self.result(run)?;
+        match builder.first_rows(order, rows) {
+            true => self.plan(places, builder).map(|(plan, _)| plan),
+            false => because("what is sorted by has no translation"),
+        }
+    }
+
+    fn plan(
+        &self,
+        places: &BTreeSet<usize>,
+        mut builder: ProgramBuilder<'_>,
+    ) -> Result<(JoinPlan, Shape), Obstacle> {
         let mut given: Shape = vec![None; self.columns.len()];
         for place in places {
             if let Some(Some(column)) = self.columns.get(*place) {

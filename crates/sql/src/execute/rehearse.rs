@@ -15,7 +15,7 @@ use sql_expression::{Obstacle, SqlError, short_text};
 use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
-use crate::execute::columns::{self, narrowed_scan};
+use crate::execute::columns::{self, FirstRows, narrowed_scan};
 use crate::execute::cursor::group::Pushed;
 use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::JoinedScan;
@@ -164,6 +164,11 @@ impl Rehearsal {
                     });
                     if cursor::first_rows(run, input, keys, count).is_some() {
                         self.note(run, operator, Manner::DataNodes);
+                    } else if let Some(first) = FirstRows::new(run, input, keys, count) {
+                        let pushed = first.is_pushed();
+                        let manner = if pushed { Manner::DataNodes } else { Manner::Columns };
+                        self.note(run, operator, manner);
+                        return self.take_made(run, input);
                     }
                     self.cursor(run, &open(input));
                 }

@@ -103,6 +103,9 @@ struct Searched {
     nulls: Option<Vec<Row>>,
 }
 
+/// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
+pub(crate) const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
+
 /// What it costs to ask a subquery for a single value, in the unit of the planner's costs.
 const SEARCH: f64 = 1_300.0;
 

@@ -7,6 +7,7 @@
 //! Every condition is checked here: a path that cannot be used with the values at hand (a text that
 //! is no number) becomes a scan of all rows, and the answer is the same.
 
+pub(crate) mod listed;
 mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -218,7 +219,10 @@ async fn begin<'p>(
     scan: &'p TableScan,
     given: Option<Arc<Program>>,
 ) -> Result<TableCursor<'p>, SqlError> {
-    let located = locate(run, scan, &[])?;
+    let located = match listed::locate(run, scan).await? {
+        Some(located) => located,
+        None => locate(run, scan, &[])?,
+    };
     let reader = Box::new(reader_of(run, scan).await?);
     let outside = Outside::of(scan, &reader);
     let (ranges, exact) = match located {

@@ -6,6 +6,7 @@ use model::{Column, ColumnId, Comparison, IndexState, Table, UniqueIndexDef};
 use super::*;
 use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
 use crate::tests::table_of;
+use crate::top::{Top, TopKey};
 use crate::vector::Scalar;
 
 const BINARY: u16 = 63;
@@ -132,11 +133,33 @@ fn groups_are_kept_until_they_are_taken() {
         let rows = join.join(0, rows, &keys, &found()).expect("nothing to compute");
         assert_eq!(join.finish(&rows), Ok(None));
     }
-    assert!(join.groups_bytes() > 0);
-    let block = join.take_groups().expect("groups");
+    assert!(join.kept_bytes() > 0);
+    let block = join.take_kept().expect("groups");
     let counts: Vec<ScalarRef<'_>> = (0..2).map(|at| block.columns()[1].get(at)).collect();
     assert_eq!((block.rows(), counts), (2, vec![ScalarRef::Int(4), ScalarRef::Int(8)]));
-    assert_eq!(join.take_groups(), None);
+    assert_eq!(join.take_kept(), None);
+}
+
+#[test]
+fn the_first_rows_are_kept_until_they_are_taken() {
+    let mut first = plan(Matching::Left, Yield::Rows(vec![0, 2]));
+    let keys = vec![
+        TopKey { node: 2, descending: false, collation: 255 },
+        TopKey { node: 0, descending: true, collation: BINARY },
+    ];
+    first.result.top = Some(Top { keys, rows: 3 });
+    let mut join = begin(first).expect("a good plan");
+    for _ in 0..300 {
+        let rows = rows();
+        let keys = join.keys(0, &rows);
+        let rows = join.join(0, rows, &keys, &found()).expect("nothing to compute");
+        assert_eq!(join.finish(&rows), Ok(None));
+    }
+    assert!(join.kept_bytes() > 0);
+    let block = join.take_kept().expect("rows");
+    let numbers: Vec<ScalarRef<'_>> = (0..3).map(|at| block.columns()[0].get(at)).collect();
+    assert_eq!((block.rows(), numbers), (3, vec![ScalarRef::Int(9); 3]), "NULLs come first");
+    assert_eq!(join.take_kept(), None);
 }
 
 #[test]

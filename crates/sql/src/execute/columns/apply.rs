@@ -25,15 +25,13 @@ use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan,
     places_of_conditions,
 };
-use crate::execute::run::Run;
+use crate::execute::run::{ENDS, Run};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
 use crate::plan::keyed::{Keyed, runs_worth};
 use crate::plan::member::Search;
 use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan, TableScan};
 
-/// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
-const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;
 /// Rows whose keys data nodes look up in an index, if there is one. Sets of more numbers they are
@@ -558,7 +556,7 @@ fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u6
 }
 
 /// The scans that an operator begins with.
-fn scanned(operator: &Operator) -> Box<dyn Iterator<Item = &TableScan> + '_> {
+pub(super) fn scanned(operator: &Operator) -> Box<dyn Iterator<Item = &TableScan> + '_> {
     match operator {
         Operator::Scan(scan) => Box::new(std::iter::once(&**scan)),
         _ => Box::new(operator.inputs().into_iter().flat_map(scanned)),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use sql_expression::Expression;
 use vector::JoinPlan;
 
 use crate::execute::columns::batch::Blocks;
@@ -36,6 +37,25 @@ impl<'p> JoinedCursor<'p> {
         let (plan, shape) = joined.rows(run, &places).ok()?;
         let others = Conditions::new(run, joined.others.iter().copied(), &shape)?;
         Some(Self { joined, plan, shape, others, read: None, blocks: Blocks::default() })
+    }
+
+    /// Has the data nodes send only so many rows that come first in an order; false if they cannot
+    /// tell which these are.
+    pub(super) fn want_first(
+        &mut self,
+        run: &Run<'_>,
+        order: &[(&Expression, bool)],
+        rows: u32,
+    ) -> bool {
+        let given = self.shape.iter().enumerate().filter(|(_, column)| column.is_some());
+        let places = given.map(|(place, _)| place).collect();
+        match self.joined.first_rows(run, &places, (order, rows)) {
+            Ok(plan) => {
+                self.plan = plan;
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {

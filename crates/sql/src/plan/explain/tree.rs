@@ -2,6 +2,7 @@
 
 use crate::execute::observe::Done;
 use crate::execute::rehearse::Manner;
+use crate::execute::scan::listed::Listed;
 use crate::plan::explain::facts::Facts;
 use crate::plan::explain::{Block, Explanation, Step, number};
 use crate::plan::operator::{AccessPath, Operator, SetKind};
@@ -141,7 +142,7 @@ fn title(of: &Step<'_>) -> String {
         Operator::Project { .. } => "Project".to_owned(),
         Operator::Sort { limit, .. } => {
             let limited = if limit.is_some() { ", limit input" } else { "" };
-            let of_first = of.manner == Manner::DataNodes;
+            let of_first = of.manner != Manner::Rows;
             let word = if of_first { "Sort of first rows" } else { "Sort" };
             format!("{}{limited}", with(word, ", "))
         }
@@ -191,6 +192,7 @@ fn place(of: &Step<'_>) -> String {
             }
         }
         (Operator::Filter { .. }, Manner::Joined) => " [data nodes]".to_owned(),
+        (Operator::Sort { .. }, Manner::Columns) => " [SQL node: columns]".to_owned(),
         (Operator::Aggregate(_), Manner::DataNodes) => " [data nodes, SQL node]".to_owned(),
         (
             Operator::Aggregate(_) | Operator::HashJoin { .. } | Operator::LoopJoin { .. },
@@ -242,6 +244,10 @@ fn reading(facts: &Facts<'_>) -> String {
     }
     if !facts.told.is_empty() {
         what.push_str(&format!(", keys of a join told: {}", facts.told.join(", ")));
+    }
+    if let Some(listed) = Listed::of(facts.scan) {
+        let index = listed.index_name(facts.scan);
+        what.push_str(&format!(", by {index} for the values of a subquery while these are few"));
     }
     if facts.is_limited() {
         what.push_str(", pushed limit");
