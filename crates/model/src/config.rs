@@ -121,7 +121,7 @@ impl Config {
             batch_max: 16_384,
             scans_max: 4_096,
             scan_batch_rows: 256,
-            scan_step_rows: 512,
+            scan_step_rows: 256,
             data_memory: 4 << 30,
             version_memory: 512 << 20,
             outcomes_max: 1 << 20,

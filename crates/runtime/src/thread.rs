@@ -517,8 +517,8 @@ impl Thread {
         }
     }
 
-    /// Lets workers do pieces of long work, one after the other, for a moment: who wants something
-    /// small waits for no more than that.
+    /// Lets workers do pieces of long work, one after the other, for a moment or until another
+    /// thread sends something: who wants something small waits for no more than that.
     fn run_pieces(&mut self) {
         if !self.hosted.iter().any(|hosted| hosted.worker.has_pieces()) {
             return;
@@ -533,7 +533,7 @@ impl Thread {
                 continue;
             }
             without = 0;
-            if self.common.clock.now().since(began) > PIECES_MAX {
+            if self.common.clock.now().since(began) > PIECES_MAX || self.has_mail() {
                 break;
             }
         }
@@ -787,7 +787,7 @@ const STEPS_PER_PASS: usize = 32;
 /// How long workers run before sockets are looked at again.
 const TURN_MAX: Duration = Duration::from_millis(1);
 /// How long workers do pieces of long work before sockets are looked at again.
-const PIECES_MAX: Duration = Duration::from_micros(50);
+const PIECES_MAX: Duration = Duration::from_micros(25);
 /// How often it is noted how far disks have been read back.
 const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.

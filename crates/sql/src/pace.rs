@@ -14,7 +14,7 @@ use std::cell::Cell;
 use stdx::Duration;
 
 /// How long a task runs before others have a turn.
-const SLICE: Duration = Duration::from_micros(100);
+const SLICE: Duration = Duration::from_micros(50);
 /// The same without a clock, in rows.
 const SLICE_WORK: u64 = 2_000;
 
@@ -91,7 +91,7 @@ mod tests {
                 pace.resume();
             }
             assert!(!pace.is_over(u64::MAX));
-            NOW.set(NOW.get() + 99);
+            NOW.set(NOW.get() + 49);
             assert!(!pace.is_over(u64::MAX));
             NOW.set(NOW.get() + 1);
             assert!(pace.is_over(0));
