@@ -8,9 +8,9 @@ use model::{
 };
 use stdx::{Duration, Few};
 use wire::{
-    Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationResult,
-    ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage, ScanRequest, ScanRows,
-    ScanTransaction, TransactionState,
+    Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationOutcome,
+    OperationResult, ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage,
+    ScanRequest, ScanRows, ScanTransaction, TransactionState,
 };
 
 use super::Coordinator;
@@ -190,6 +190,11 @@ impl Coordinator {
                 return;
             }
             record.waits.remove(&u64::from(prepared.number.0));
+            if matches!(prepared.result, Ok(OperationOutcome::Written { .. }))
+                && let Some(leg) = record.leg_mut(leg)
+            {
+                leg.staged = true;
+            }
             let client = number::client(prepared.number);
             let Some(state) = record.progress_mut(client) else { continue };
             let returned = prepared.returned.take().filter(|_| state.sent < ROUTES_MAX);

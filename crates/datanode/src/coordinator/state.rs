@@ -50,8 +50,11 @@ pub(super) struct Leg {
     pub(super) chain: Chain,
     /// Placement slots the leg's partitions belong to.
     pub(super) slots: Few<usize>,
-    /// A change was sent down the chain: backups take part in commit and abort.
+    /// A change may have been sent down the chain: backups take part in commit and abort. From the
+    /// commit point on, one was.
     pub(super) replicated: bool,
+    /// A change is staged at every replica.
+    pub(super) staged: bool,
     /// The primary has applied.
     pub(super) committed: bool,
     /// Replicas whose answer to complete or abort is awaited.
@@ -63,8 +66,15 @@ pub(super) struct Leg {
 impl Leg {
     /// A leg of which nothing was sent.
     pub(super) fn new(chain: Chain) -> Self {
-        let (replicated, committed) = (false, false);
-        Self { chain, slots: Few::new(), replicated, committed, pending: Chain::EMPTY, attempt: 0 }
+        Self {
+            chain,
+            slots: Few::new(),
+            replicated: false,
+            staged: false,
+            committed: false,
+            pending: Chain::EMPTY,
+            attempt: 0,
+        }
     }
 }
 

@@ -274,6 +274,21 @@ fn with_two_legs_primaries_keep_their_record_until_all_have_applied() {
     assert_eq!(completes.len(), 4, "both replicas of both legs");
 }
 
+/// Backups do not know such a leg: who takes over would not hear of its commit, and abort the rest.
+#[test]
+fn a_leg_whose_changes_were_all_refused_has_no_part_in_the_commit() {
+    let mut w = World::new();
+    w.execute(&[1], false);
+    w.prepared_with(1, 0, vec![refused(1 << 8, ErrorCode::RowExists)]);
+    // Operation 2 lives in partition 1: chain node 2, node 1.
+    w.execute(&[2], true);
+    let sent = w.prepared(1, 1, &[2]);
+    assert_eq!(names(&sent), ["n1w0.participant Abort", "n1w0.participant Commit"]);
+    assert_eq!(names(&w.tell(participant(2), committed(1, 1))), ["n1w0.participant Complete"]);
+    let end = w.tell(participant(1), completed(1, 2));
+    assert_eq!(state_of(&end), TransactionState::Committed(Epoch(5)));
+}
+
 #[test]
 fn a_refused_operation_aborts_an_autocommit_batch_and_only_that() {
     let mut w = World::new();
