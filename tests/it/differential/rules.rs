@@ -175,8 +175,18 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB joins TINYINT and YEAR to TINYINT", |case| {
         case.says(".y")
-            && case.says_one_of(&["DISTINCT", "ORDER BY CASE"])
+            && case.says_one_of(&[
+                "DISTINCT",
+                "ORDER BY CASE",
+                "ORDER BY IFNULL(",
+                "ORDER BY COALESCE(",
+            ])
             && case.says_one_of(&[".u8", ".t8"])
+    }),
+    ("MariaDB makes a DECIMAL of numbers with and without a sign for CAST to UNSIGNED", |case| {
+        case.says_one_of(&["CAST(CASE ", "CAST(IF(", "CAST(IFNULL(", "CAST(COALESCE("])
+            && case.says(" AS UNSIGNED)")
+            && case.nines_shows("1844674407")
     }),
     ("MariaDB makes no totals of a constant", |case| {
         case.says(" WITH ROLLUP") && has_constant_key(case.statement)

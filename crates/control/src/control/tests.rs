@@ -567,6 +567,15 @@ fn clients_change_the_schema_anywhere() {
     assert_eq!(management, Err(ErrorCode::NotServing));
 }
 
+/// Ends a node and starts it anew; all are members again afterwards.
+fn restart(world: &mut World, node: u16) {
+    world.crash(node);
+    world.run(1_000);
+    world.boot(NodeId(node));
+    world.await_active();
+    world.run(200);
+}
+
 /// A change that one member could not read in the log is not logged, whoever leads and is asked.
 #[test]
 fn a_change_that_an_older_member_does_not_know_waits_for_its_update() {
@@ -576,39 +585,23 @@ fn a_change_that_an_older_member_does_not_know_waits_for_its_update() {
         let keep = SchemaChange::KeepJournal { table, kept: true };
         let together = SchemaChange::Together { expected: vec![], changes: vec![keep.clone()] };
         world.older.insert(NodeId(older));
-        world.crash(older);
-        world.run(1_000);
-        world.boot(NodeId(older));
-        world.await_active();
-        world.run(200);
+        restart(&mut world, older);
         for (number, asked) in [(2, 1), (3, 2), (4, 3)].into_iter().filter(|n| n.1 != older) {
             let answer = change(&mut world, asked, number, &together);
             assert_eq!(answer, Err(ErrorCode::OlderNode), "seed {seed}, {asked} asked");
         }
         // Another leader learns the same.
         let leader = world.leader().unwrap();
-        world.crash(leader);
-        world.run(1_000);
-        world.boot(NodeId(leader));
-        world.await_active();
-        world.run(200);
+        restart(&mut world, leader);
         let asked = if older == 2 { 3 } else { 2 };
         assert_eq!(change(&mut world, asked, 5, &keep), Err(ErrorCode::OlderNode));
         assert!(change(&mut world, asked, 6, &create("b")).is_ok(), "others may go on");
         world.older.clear();
-        world.crash(older);
-        world.run(1_000);
-        world.boot(NodeId(older));
-        world.await_active();
-        world.run(200);
+        restart(&mut world, older);
         assert_eq!(change(&mut world, asked, 7, &keep), Ok(table), "seed {seed}");
         // What is done is done, also for who asks for it again when one is older again.
         world.older.insert(NodeId(older));
-        world.crash(older);
-        world.run(1_000);
-        world.boot(NodeId(older));
-        world.await_active();
-        world.run(200);
+        restart(&mut world, older);
         assert_eq!(change(&mut world, asked, 7, &keep), Ok(table), "seed {seed}, again");
     }
 }

@@ -123,16 +123,7 @@ pub(crate) fn search_of(
         ast::Statement::Delete(delete) => plan_delete(planner, delete)?,
         _ => return Err(SqlError::internal("a search of no change")),
     };
-    Ok(QueryPlan {
-        columns: Vec::new(),
-        root,
-        subqueries: subplans,
-        counts_found_rows: false,
-        results: Vec::new(),
-        correlated: false,
-        keyed: None,
-        ingredients: None,
-    })
+    Ok(QueryPlan { subqueries: subplans, ..QueryPlan::new(Vec::new(), root, Vec::new(), false) })
 }
 
 fn plan_update(

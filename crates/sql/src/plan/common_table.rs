@@ -250,16 +250,7 @@ fn growing(columns: Vec<ResultColumn>, first: &[ResultType], recursion: Recursio
     let named = columns.iter().zip(&results);
     let columns =
         named.map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()));
-    QueryPlan {
-        columns: columns.collect(),
-        root: Operator::Recursive(Box::new(recursion)),
-        subqueries: Vec::new(),
-        counts_found_rows: false,
-        results,
-        correlated: false,
-        keyed: None,
-        ingredients: None,
-    }
+    QueryPlan::new(columns.collect(), Operator::Recursive(Box::new(recursion)), results, false)
 }
 
 /// Whether a part of the table refers to it. Everything else that is wrong with the part is told
@@ -325,16 +316,12 @@ pub(crate) fn bare(body: QueryBody) -> ast::Query {
 
 /// What parts see as the table: the rows of the last round.
 fn newest_rows(first: &QueryPlan, number: u32) -> QueryPlan {
-    QueryPlan {
-        columns: first.columns.clone(),
-        root: Operator::WorkTable { number },
-        subqueries: Vec::new(),
-        counts_found_rows: false,
-        results: first.results.iter().map(column_type).collect(),
-        correlated: false,
-        keyed: None,
-        ingredients: None,
-    }
+    QueryPlan::new(
+        first.columns.clone(),
+        Operator::WorkTable { number },
+        first.results.iter().map(column_type).collect(),
+        false,
+    )
 }
 
 /// The first part fixes the types of columns; all of them may be NULL.

@@ -60,16 +60,9 @@ impl Subject {
                 into = Some((word, name));
                 match &insert.source {
                     ast::InsertSource::Query(query) => planner.query(query)?,
-                    ast::InsertSource::Values(_) | ast::InsertSource::Literals(_) => QueryPlan {
-                        columns: Vec::new(),
-                        root: Operator::Rows(Vec::new()),
-                        subqueries: Vec::new(),
-                        counts_found_rows: false,
-                        results: Vec::new(),
-                        correlated: false,
-                        keyed: None,
-                        ingredients: None,
-                    },
+                    ast::InsertSource::Values(_) | ast::InsertSource::Literals(_) => {
+                        QueryPlan::new(Vec::new(), Operator::Rows(Vec::new()), Vec::new(), false)
+                    }
                 }
             }
             _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),

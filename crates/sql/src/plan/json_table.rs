@@ -106,16 +106,12 @@ pub(crate) fn plan(
         let results: Vec<ResultType> =
             columns.iter().map(|column| ResultType::column(column.1.clone(), true)).collect();
         let table = JsonTable { document: Formula::new(document), rows, width: columns.len() };
-        Ok(QueryPlan {
-            columns: columns.into_iter().map(|(name, of)| ResultColumn::new(&name, of)).collect(),
-            root: Operator::JsonTable(Box::new(table)),
-            subqueries: Vec::new(),
-            counts_found_rows: false,
+        Ok(QueryPlan::new(
+            columns.into_iter().map(|(name, of)| ResultColumn::new(&name, of)).collect(),
+            Operator::JsonTable(Box::new(table)),
             results,
-            correlated: !scope.outer_columns().is_empty(),
-            keyed: None,
-            ingredients: None,
-        })
+            !scope.outer_columns().is_empty(),
+        ))
     })
 }
 

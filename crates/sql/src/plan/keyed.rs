@@ -118,16 +118,12 @@ pub(super) fn plan(
     let residual = rebase(residual, &mut expressions);
     let results = expressions.iter().map(|expression| expression.result.clone()).collect();
     let expressions = expressions.into_iter().map(Formula::new).collect();
-    let plan = QueryPlan {
-        columns: Vec::new(),
-        root: Operator::Project { input: Box::new(root), expressions },
-        subqueries: Vec::new(),
-        counts_found_rows: false,
+    let plan = QueryPlan::new(
+        Vec::new(),
+        Operator::Project { input: Box::new(root), expressions },
         results,
-        correlated: false,
-        keyed: None,
-        ingredients: None,
-    };
+        false,
+    );
     Ok(Some(Keyed { plan, keys, outputs: places, residual, whole, patience: 1 }))
 }
 

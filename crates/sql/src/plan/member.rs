@@ -220,14 +220,13 @@ fn plan_with(
     let results = expressions.iter().map(|expression| expression.result.clone()).collect();
     let expressions = expressions.into_iter().map(Formula::new).collect();
     Ok(QueryPlan {
-        columns: Vec::new(),
-        root: Operator::Project { input: Box::new(input), expressions },
         subqueries: subqueries.to_vec(),
-        counts_found_rows: false,
-        results,
-        correlated: true,
-        keyed: None,
-        ingredients: None,
+        ..QueryPlan::new(
+            Vec::new(),
+            Operator::Project { input: Box::new(input), expressions },
+            results,
+            true,
+        )
     })
 }
 

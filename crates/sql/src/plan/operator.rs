@@ -62,6 +62,25 @@ pub(crate) struct QueryPlan {
 }
 
 impl QueryPlan {
+    /// A query without subqueries.
+    pub(crate) fn new(
+        columns: Vec<ResultColumn>,
+        root: Operator,
+        results: Vec<ResultType>,
+        correlated: bool,
+    ) -> Self {
+        Self {
+            columns,
+            root,
+            subqueries: Vec::new(),
+            counts_found_rows: false,
+            results,
+            correlated,
+            keyed: None,
+            ingredients: None,
+        }
+    }
+
     /// The types of its columns.
     pub(crate) fn types(&self) -> Vec<ResultType> {
         self.results.clone()

@@ -92,16 +92,7 @@ fn ordered(
     if let Some(bounds) = bounds {
         root = Operator::Limit { input: Box::new(root), bounds };
     }
-    Ok(QueryPlan {
-        columns,
-        root,
-        subqueries: Vec::new(),
-        counts_found_rows: false,
-        results,
-        correlated,
-        keyed: None,
-        ingredients: None,
-    })
+    Ok(QueryPlan::new(columns, root, results, correlated))
 }
 
 /// LIMIT, bound.
@@ -148,16 +139,7 @@ fn values(
         .map(|at| ResultColumn::new(&format!("column_{at}"), results[at].sql_type.clone()))
         .collect();
     let rows = bound.into_iter().map(|row| row.into_iter().map(Formula::new).collect()).collect();
-    Ok(QueryPlan {
-        columns,
-        root: Operator::Rows(rows),
-        subqueries: Vec::new(),
-        counts_found_rows: false,
-        results,
-        correlated: !scope.outer_columns().is_empty(),
-        keyed: None,
-        ingredients: None,
-    })
+    Ok(QueryPlan::new(columns, Operator::Rows(rows), results, !scope.outer_columns().is_empty()))
 }
 
 fn set_operation(
@@ -215,16 +197,7 @@ fn set_operation(
         .collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
     let root = Operator::Set { first: Box::new(first), rest, types };
-    Ok(QueryPlan {
-        columns,
-        root,
-        subqueries: Vec::new(),
-        counts_found_rows: false,
-        results,
-        correlated,
-        keyed: None,
-        ingredients: None,
-    })
+    Ok(QueryPlan::new(columns, root, results, correlated))
 }
 
 /// Rows with their values converted to the common types of a set operation.
