@@ -162,6 +162,8 @@ pub(crate) fn datum_of_row_literal(literal: RowLiteral) -> Datum {
         (Datum::Int(number), true) => Datum::Int(-number),
         (Datum::Decimal(number), true) => Datum::Decimal(number.negate()),
         (Datum::Double(number), true) => Datum::Double(-number),
+        // A number of more digits than a DECIMAL has.
+        (Datum::Bytes(digits), true) => Datum::Bytes([b"-", &*digits].concat().into()),
         (value, _) => value,
     }
 }
