@@ -136,7 +136,7 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
     match operator {
         Operator::Scan(scan) => {
             let worth = run.session.variables.column_rows;
-            let rows = rows_of(run, scan);
+            let rows = run.rows_of_table(scan);
             reads_blocks(operator)
                 && (rows >= worth || rows >= ASKING_ROWS.min(worth) && asks_much(run, scan))
         }
@@ -152,11 +152,6 @@ fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
     }
 }
 
-/// About how many rows the table of a scan has; 0 if that is not known.
-fn rows_of(run: &Run<'_>, scan: &TableScan) -> u64 {
-    run.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0)
-}
-
 /// Whether conditions ask subqueries over large tables, which can be told all values at once.
 fn asks_much(run: &Run<'_>, scan: &TableScan) -> bool {
     let worth = run.session.variables.column_rows;
@@ -168,7 +163,7 @@ fn asks_much(run: &Run<'_>, scan: &TableScan) -> bool {
                 && (subplan.search.is_some() || subplan.keyed.is_some())
             {
                 let mut scans = apply::scanned(&subplan.plan.root);
-                asks = asks || scans.any(|scan| rows_of(run, scan) >= worth);
+                asks = asks || scans.any(|scan| run.rows_of_table(scan) >= worth);
             }
         });
     }

@@ -15,8 +15,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use sql_expression::{
-    Deferred, DeferredFunction, EvalContext, Expression, Node, RowSet, SqlError, SubqueryId,
-    SubqueryKind, SubqueryUse,
+    Deferred, DeferredFunction, EvalContext, Expression, Node, ResultType, RowSet, SqlError,
+    SubqueryId, SubqueryKind, SubqueryUse,
 };
 use sqltype::Datum;
 use stdx::Duration;
@@ -109,6 +109,12 @@ pub(crate) const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
 /// What it costs to ask a subquery for a single value, in the unit of the planner's costs.
 const SEARCH: f64 = 1_300.0;
 
+/// A subquery as an expression of its own.
+pub(crate) fn alone(subquery: &SubqueryUse) -> Expression {
+    let result = ResultType::truth(true);
+    Expression { node: Node::Subquery(Box::new(subquery.clone())), result }
+}
+
 /// An execution under way.
 pub(crate) struct Run<'s> {
     pub(crate) session: &'s mut Session,
@@ -170,6 +176,11 @@ impl<'s> Run<'s> {
     /// The plan of a subquery.
     pub(crate) fn subplan(&self, id: SubqueryId) -> Option<&Subplan> {
         self.subplans.get(&id)
+    }
+
+    /// About how many rows the table of a scan has; 0 if that is not known.
+    pub(crate) fn rows_of_table(&self, scan: &TableScan) -> u64 {
+        self.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0)
     }
 
     /// Gives back to the session what evaluation has changed.

@@ -25,7 +25,7 @@ use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan,
     places_of_conditions,
 };
-use crate::execute::run::{ENDS, Run};
+use crate::execute::run::{ENDS, Run, alone};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
 use crate::plan::keyed::{Keyed, runs_worth};
@@ -334,12 +334,6 @@ fn replace(expression: &mut Expression, subquery: &SubqueryUse, with: impl Fn(&m
     });
 }
 
-/// A subquery as an expression of its own.
-fn alone(subquery: &SubqueryUse) -> Expression {
-    let result = sql_expression::ResultType::truth(true);
-    Expression { node: Node::Subquery(Box::new(subquery.clone())), result }
-}
-
 /// `value IN (…)` of a subquery that depends on no row, and has been run.
 fn listed(
     run: &Run<'_>,
@@ -551,7 +545,7 @@ fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u6
     let by_index: Vec<*const TableScan> = by_index.map(|(scan, _)| scan as _).collect();
     scanned(operator)
         .filter(|scan| !by_index.contains(&std::ptr::from_ref(*scan)))
-        .map(|scan| run.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0))
+        .map(|scan| run.rows_of_table(scan))
         .sum()
 }
 

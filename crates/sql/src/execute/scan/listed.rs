@@ -9,14 +9,13 @@
 use client::{IndexBound, ScanRange};
 use model::{IndexId, Value};
 use sql_expression::{
-    BinaryOp, Comparison, Expression, Node, ResultType, RowQuantifier, SqlError, SubqueryKind,
-    SubqueryUse,
+    BinaryOp, Comparison, Expression, Node, RowQuantifier, SqlError, SubqueryKind, SubqueryUse,
 };
 use sqltype::TypeKind;
 
 use super::{Located, distinct_keys, merged_ranges};
 use crate::execute::key::{KeyValue, key_value};
-use crate::execute::run::{ENDS, Run};
+use crate::execute::run::{ENDS, Run, alone};
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{AccessPath, TableScan};
 
@@ -110,14 +109,10 @@ pub(super) async fn locate(
     let Some(Listed { subquery, column, index }) = Listed::of(scan) else { return Ok(None) };
     let Some(subplan) = run.subplan(subquery.id) else { return Ok(None) };
     let estimates = Estimates { session: run.session };
-    let statistics = &run.session.shared.statistics;
-    let rows = statistics.rows(scan.definition.table.id).unwrap_or(0);
-    if estimates.of(&subplan.plan.root).cost > rows as f64 * LOCKED_ROW {
+    if estimates.of(&subplan.plan.root).cost > run.rows_of_table(scan) as f64 * LOCKED_ROW {
         return Ok(None);
     }
-    let result = ResultType::truth(true);
-    let alone = Expression { node: Node::Subquery(Box::new(subquery.clone())), result };
-    match run.prepare(&alone, &[]).await {
+    match run.prepare(&alone(subquery), &[]).await {
         // It is an error only if there are rows.
         Err(error) if !ENDS.contains(&error.code()) => return Ok(None),
         prepared => prepared?,
