@@ -174,6 +174,7 @@ fn transaction(number: u64) -> TransactionId {
 fn node(number: u16, config: &Arc<Config>) -> Node {
     let lease = LeaseCell::default();
     lease.set(Instant::FAR_FUTURE);
+    lease.set_protocol(wire::PROTOCOL_VERSION);
     let shared = Shared {
         now: Instant::from_nanos(1),
         lease,

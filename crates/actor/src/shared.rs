@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use model::{
     ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
@@ -59,19 +59,37 @@ impl fmt::Display for Halt {
     }
 }
 
-/// Until when the node may serve: written by its control actor, read by every worker.
+/// Until when the node may serve, and in which version of the messages: written by its control
+/// actor, read by every worker. Who sees a lease sees what was said before it was lent.
 #[derive(Clone, Debug, Default)]
-pub struct LeaseCell(Arc<AtomicU64>);
+pub struct LeaseCell(Arc<LeaseState>);
+
+#[derive(Debug, Default)]
+struct LeaseState {
+    until: AtomicU64,
+    protocol: AtomicU16,
+}
 
 impl LeaseCell {
     /// The end of the lease; `Instant::ZERO` for none.
     pub fn until(&self) -> Instant {
-        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+        Instant::from_nanos(self.0.until.load(Ordering::Acquire))
     }
 
     /// Prolongs, or ends, the lease.
     pub fn set(&self, until: Instant) {
-        self.0.store(until.as_nanos(), Ordering::Relaxed);
+        self.0.until.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// The newest protocol version that all members speak, as far as the leader of the cluster
+    /// knows; zero before it was heard.
+    pub fn protocol(&self) -> u16 {
+        self.0.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Notes what all members speak.
+    pub fn set_protocol(&self, protocol: u16) {
+        self.0.protocol.store(protocol, Ordering::Relaxed);
     }
 }
 
@@ -80,6 +98,8 @@ impl LeaseCell {
 pub struct EpochView {
     /// The epoch commits get now; zero before the first switch.
     pub current: Epoch,
+    /// The newest epoch that this worker was prepared for: nobody commits in a later one yet.
+    pub announced: Epoch,
     /// The newest complete epoch heard of, and when.
     pub completed: Epoch,
     /// See `completed`.
@@ -335,6 +355,12 @@ impl<'a> Ctx<'a> {
     pub fn may_serve(&self) -> bool {
         self.shared.now < self.shared.lease.until()
             || self.shared.mutation == Mutation::ServeWithoutLease
+    }
+
+    /// The newest protocol version that all members speak. While the node may serve, no member
+    /// speaks less.
+    pub fn protocol(&self) -> u16 {
+        self.shared.lease.protocol()
     }
 
     /// Stops the node after this handler.

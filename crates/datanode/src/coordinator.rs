@@ -11,6 +11,7 @@
 //! out: `ParticipantMessage`, `ClientReply`, `CoordinatorMessage` to other coordinators
 //! # Invariants
 //! 1. The commit point is the moment a record gets its epoch; from then on it is only driven on.
+//!    A record that is sent with its commit has an epoch before: its replicas decide (`one_phase`).
 //! 2. No epoch is assigned between `Prepare` and `Switch` of an epoch change, nor without a lease.
 //! 3. `Drained(e)` is reported only when no record holds an epoch up to `e`.
 //! 4. A session has at most one record that is not ending.
@@ -27,6 +28,7 @@ mod execute;
 mod failure;
 mod finish;
 mod inspect;
+mod one_phase;
 mod outcome;
 mod quiesce;
 mod records;
@@ -136,8 +138,8 @@ impl Coordinator {
             CoordinatorMessage::PrepareRefused { transaction, refusal } => {
                 self.prepare_refused(ctx, transaction, refusal);
             }
-            CoordinatorMessage::Committed { transaction, leg, attempt } => {
-                self.committed(ctx, transaction, leg, attempt);
+            CoordinatorMessage::Committed { transaction, leg, attempt, results } => {
+                self.committed(ctx, transaction, leg, attempt, results);
             }
             CoordinatorMessage::Completed { transaction, leg, attempt } => {
                 self.answered(ctx, from, transaction, leg, attempt);
@@ -171,6 +173,9 @@ impl Coordinator {
             }
             CoordinatorMessage::OutcomeReport { transaction: _, probe, outcome } => {
                 self.outcome_report(ctx, from, probe, outcome);
+            }
+            CoordinatorMessage::NotStaged { transaction, leg, attempt } => {
+                self.not_staged(ctx, transaction, leg, attempt);
             }
             CoordinatorMessage::Quiesce { number, node, incarnation, span } => {
                 self.quiesce(ctx, number, (node, incarnation), span);

@@ -32,6 +32,7 @@ mod finish;
 mod inspect;
 mod leg;
 mod memory;
+mod one_phase;
 mod outcomes;
 mod placement;
 mod prepare;
@@ -46,7 +47,7 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Figures, Shared, Timer};
-use model::{Address, ClusterState, Epoch, PartitionId};
+use model::{Address, ClusterState, Epoch, PartitionId, RowId};
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
 use wire::{Continue, InspectMessage, Message, ParticipantMessage};
@@ -58,8 +59,10 @@ use disk::Disk;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
 use memory::Memory;
+use one_phase::{Decisions, StagedQuestion};
 use outcomes::Outcomes;
 use replica::Replica;
+use replicate::Then;
 use scan::Scans;
 use waits::{Waiting, Waits};
 
@@ -73,6 +76,7 @@ pub struct Participant {
     scans: Scans,
     copies: Copies,
     outcomes: Outcomes,
+    decisions: Decisions,
     /// Legs for which something was found out in this turn; it is sent at its end.
     answered: Vec<LegHandle>,
     /// Granted in this turn, taken up at its end.
@@ -131,6 +135,12 @@ impl Participant {
         self.replicas.get(&partition).map(|replica| replica.partition.digest())
     }
 
+    /// The epoch in which a change of a slot commits that is staged here with its commit.
+    pub fn commits_in(&self, partition: PartitionId, slot: RowId) -> Option<Epoch> {
+        let handle = self.replicas.get(&partition)?.claims.get(&slot)?;
+        self.legs.leg(*handle).commits_in
+    }
+
     /// One line per open leg, for traces and system tables.
     pub fn describe(&self) -> Vec<String> {
         let line = |(handle, leg): (LegHandle, &leg::Leg)| {
@@ -172,7 +182,10 @@ impl Participant {
                 chain,
                 writes,
                 results,
-            } => self.replicate(ctx, (transaction, leg), coordinator, chain, writes, results),
+            } => {
+                let then = Then::Answer(results);
+                self.replicate(ctx, (transaction, leg), coordinator, chain, writes, then);
+            }
             ParticipantMessage::Commit {
                 transaction,
                 leg,
@@ -184,6 +197,12 @@ impl Participant {
             } => {
                 let order = CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
                 self.commit(ctx, order);
+            }
+            ParticipantMessage::PrepareAndCommit { .. }
+            | ParticipantMessage::ReplicateAndCommit { .. }
+            | ParticipantMessage::CommitStaged { .. }
+            | ParticipantMessage::CommitIfStaged { .. } => {
+                self.handle_one_phase(ctx, from, message);
             }
             ParticipantMessage::Complete { transaction, leg, attempt } => {
                 self.complete(ctx, from, (transaction, leg), attempt);
@@ -215,6 +234,58 @@ impl Participant {
             ParticipantMessage::Save { epoch } => self.save(ctx, from, epoch),
             ParticipantMessage::Durable { epoch, waited } => self.durable(ctx, epoch, waited),
             ParticipantMessage::Restore { through } => self.restore(ctx, through),
+        }
+    }
+
+    /// The messages of commits in one phase.
+    fn handle_one_phase(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
+        match message {
+            ParticipantMessage::PrepareAndCommit {
+                transaction,
+                leg,
+                chain,
+                operations,
+                lock_wait,
+                epoch,
+            } => {
+                let (name, how) = ((transaction, leg), (lock_wait, epoch));
+                self.prepare_and_commit(ctx, from, name, chain, operations, how);
+            }
+            ParticipantMessage::ReplicateAndCommit {
+                transaction,
+                leg,
+                coordinator,
+                chain,
+                writes,
+                epoch,
+            } => {
+                let then = Then::Commit(epoch);
+                self.replicate(ctx, (transaction, leg), coordinator, chain, writes, then);
+            }
+            ParticipantMessage::CommitStaged {
+                transaction,
+                leg,
+                epoch,
+                up,
+                coordinator,
+                attempt,
+            } => {
+                let keep = false;
+                let order = CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
+                self.commit_staged(ctx, order);
+            }
+            ParticipantMessage::CommitIfStaged {
+                transaction,
+                leg,
+                up,
+                down,
+                coordinator,
+                attempt,
+            } => {
+                let question = StagedQuestion { transaction, leg, up, down, coordinator, attempt };
+                self.commit_if_staged(ctx, question);
+            }
+            other => unreachable!("{} has two phases", other.name()),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::workload::bank::BankBook;
 use crate::workload::counters::CounterBook;
 use crate::workload::ledger::LedgerBook;
 use crate::workload::lists::ListBook;
+use crate::workload::singles::SingleBook;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +63,8 @@ pub struct Lab {
     pub bank: RefCell<BankBook>,
     /// Of counters.
     pub counters: RefCell<CounterBook>,
+    /// Of rows that are changed one at a time.
+    pub singles: RefCell<SingleBook>,
     /// Of lists.
     pub lists: RefCell<ListBook>,
     /// Of rows with a single owner.
@@ -78,6 +81,7 @@ impl Lab {
             numbers: Cell::new(0),
             bank: RefCell::default(),
             counters: RefCell::default(),
+            singles: RefCell::default(),
             lists: RefCell::default(),
             ledger: RefCell::default(),
         })

@@ -49,6 +49,7 @@ impl Scenario {
             copies: false,
             families: false,
             large: false,
+            singles: false,
             kinds,
         };
         let lab = Lab::new();

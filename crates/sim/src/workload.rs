@@ -18,6 +18,7 @@ pub mod lists;
 pub mod names;
 pub mod ring;
 pub mod schema;
+pub mod singles;
 
 use std::rc::Rc;
 
@@ -49,6 +50,9 @@ const FAMILIES_PERCENT: u64 = 50;
 const FAMILIES_DRAW: u64 = 0xFA3;
 const LARGE_PERCENT: u64 = 40;
 const LARGE_DRAW: u64 = 0x1A6;
+/// Two sessions on each client node that change one row at a time.
+const SINGLES_PERCENT: u64 = 60;
+const SINGLES_DRAW: u64 = 0x51E;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -74,6 +78,8 @@ pub struct Load {
     pub families: bool,
     /// Sessions of each client node keep values beside their rows.
     pub large: bool,
+    /// Sessions of each client node change one row at a time.
+    pub singles: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -97,6 +103,7 @@ impl Load {
             copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
             families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
+            singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -119,7 +126,9 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
         let copies = (load.copies && place.node == load.first_client).then_some("copies");
         let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });
-        let apart = pair(load.families, "families").chain(pair(load.large, "large"));
+        let apart = pair(load.families, "families")
+            .chain(pair(load.large, "large"))
+            .chain(pair(load.singles, "singles"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -146,6 +155,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
     }
     let mut ledger = ledger::Owner::new(&lab);
     let mut schema = schema::Maker::new(&lab);
+    let mut singles = singles::Owner::default();
     while lab.works() {
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
@@ -160,6 +170,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "names" => names::round(&session, &lab).await,
             "ring" => ring::round(&session, &lab, &load).await,
             "schema" => schema.round(&session, &lab).await,
+            "singles" => singles.round(&session, &lab).await,
             other => panic!("no such workload: {other}"),
         };
         match done {
@@ -195,6 +206,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         bank::prepare(&session, &lab, &load).await;
         lists::prepare(&session, &lab).await;
         counters::prepare(&session, &lab).await;
+        singles::prepare(&session, &lab).await;
         ledger::prepare(&session, &lab).await;
         names::prepare(&session, &lab).await;
         ring::prepare(&session, &lab, &load).await;

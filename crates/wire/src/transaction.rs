@@ -2,13 +2,14 @@
 //!
 //! A *leg* is the part of a transaction that lives in one write chain: the operations whose
 //! partitions have the same replicas on the same workers. Prepare runs down the chain (primary to
-//! last backup), commit runs up (last backup to primary), complete goes to all.
+//! last backup), commit runs up (last backup to primary), complete goes to all. What one leg
+//! begins and commits with one message is committed on the way back up its chain.
 //! Walk-through: `docs/internals/transactions.md`.
 
 use codec::Codec;
 use model::{
-    Address, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal, Row, RowId,
-    SessionId, TransactionId,
+    Address, ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, Refusal,
+    Row, RowId, SessionId, TransactionId,
 };
 use stdx::{Duration, Few};
 
@@ -438,6 +439,74 @@ pub enum ParticipantMessage {
         /// Which copy.
         copy: u64,
     },
+    /// Coordinator to primary: as `Prepare`, and commit in this epoch if all operations succeed at
+    /// once. Otherwise `Prepared` says that it has become a `Prepare`.
+    #[codec(since = 12)]
+    PrepareAndCommit {
+        /// The transaction; it has no other leg.
+        transaction: TransactionId,
+        /// The leg; nothing was sent to it before.
+        leg: LegId,
+        /// The whole chain, primary (the receiver) first.
+        chain: Chain,
+        /// Operations, numbers ascending.
+        operations: Few<Operation>,
+        /// How long each waits for a lock if it must wait; the cluster's lock time-out unless
+        /// given.
+        lock_wait: Option<Duration>,
+        /// The commit epoch.
+        epoch: Epoch,
+    },
+    /// Replica to the next one: stage these changes; who is the last of the chain commits.
+    #[codec(since = 12)]
+    ReplicateAndCommit {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Who coordinates.
+        coordinator: CoordinatorRef,
+        /// The whole chain; the receiver finds itself in it.
+        chain: Chain,
+        /// The changes.
+        writes: Few<StagedWrite>,
+        /// The commit epoch.
+        epoch: Epoch,
+    },
+    /// Up the chain: all replicas have the changes of the transaction, which is committed thereby.
+    /// The receiver applies them and passes it on; the primary tells the coordinator.
+    #[codec(since = 12)]
+    CommitStaged {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// The commit epoch.
+        epoch: Epoch,
+        /// Who is still to be told, next one last; the receiver is not in it.
+        up: Chain,
+        /// Where to answer.
+        coordinator: Address,
+        /// Repeated in the answer.
+        attempt: u32,
+    },
+    /// Down what is left of a chain: have all of you the changes that were sent with their commit?
+    /// The last one that has commits; the first one that has not says `NotStaged`.
+    #[codec(since = 12)]
+    CommitIfStaged {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Who has them, the primary first; the receiver is not in it.
+        up: Chain,
+        /// Who is still to be asked after the receiver, next one first.
+        down: Chain,
+        /// Where to answer.
+        coordinator: Address,
+        /// Repeated in the answer.
+        attempt: u32,
+    },
 }
 
 /// How far a reported leg is at one replica.
@@ -449,6 +518,14 @@ pub enum ReportedLegStatus {
     Committed(Epoch),
     /// Applied, kept for the other legs.
     Applied(Epoch),
+    /// Staged, with the order to commit in this epoch once all replicas have staged it.
+    #[codec(since = 12)]
+    StagedToCommit {
+        /// The commit epoch.
+        epoch: Epoch,
+        /// The cluster state in which it was staged: whoever joined later is not of the chain.
+        began: ControlIndex,
+    },
 }
 
 /// One leg as one replica knows it.
@@ -500,6 +577,9 @@ pub enum CoordinatorMessage {
         leg: LegId,
         /// Of the commit.
         attempt: u32,
+        /// Of operations that came with their commit; none if who knew them has died.
+        #[codec(since = 12)]
+        results: Few<PreparedOperation>,
     },
     /// This replica has applied and forgotten the leg.
     Completed {
@@ -603,6 +683,16 @@ pub enum CoordinatorMessage {
         /// How long, at most; zero ends it.
         span: Duration,
     },
+    /// A replica has not staged the changes that were sent with their commit, and never will.
+    #[codec(since = 12)]
+    NotStaged {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The leg.
+        leg: LegId,
+        /// Of the question.
+        attempt: u32,
+    },
 }
 
 /// What one actor knows of a transaction's end.
@@ -668,6 +758,10 @@ impl ParticipantMessage {
             ParticipantMessage::Restore { .. } => "Restore",
             ParticipantMessage::Save { .. } => "Save",
             ParticipantMessage::Durable { .. } => "Durable",
+            ParticipantMessage::PrepareAndCommit { .. } => "PrepareAndCommit",
+            ParticipantMessage::ReplicateAndCommit { .. } => "ReplicateAndCommit",
+            ParticipantMessage::CommitStaged { .. } => "CommitStaged",
+            ParticipantMessage::CommitIfStaged { .. } => "CommitIfStaged",
         }
     }
 }
@@ -689,6 +783,7 @@ impl CoordinatorMessage {
             CoordinatorMessage::TakeoverReport { .. } => "TakeoverReport",
             CoordinatorMessage::OutcomeQuery { .. } => "OutcomeQuery",
             CoordinatorMessage::OutcomeReport { .. } => "OutcomeReport",
+            CoordinatorMessage::NotStaged { .. } => "NotStaged",
             CoordinatorMessage::Quiesce { .. } => "CoordinatorQuiesce",
         }
     }

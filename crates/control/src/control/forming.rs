@@ -169,7 +169,7 @@ impl Control {
     /// A node asks the leader to be admitted.
     pub(super) fn receive_join(&mut self, ctx: &mut Ctx<'_>, from: Address, life: NodeLife) {
         let node = from.node;
-        let NodeLife { incarnation, voter, role, workers, .. } = life;
+        let NodeLife { incarnation, voter, role, workers, protocol, .. } = life;
         if self.is_over(node, incarnation) {
             self.tell(ctx, node, ControlMessage::Removed { incarnation });
             return;
@@ -191,6 +191,11 @@ impl Control {
         if self.state.takeovers.iter().any(|takeover| takeover.node == node) {
             // It asks again; admitted once its old life's transactions are settled.
             probe!(ctx, "control: join waits for takeover");
+            return;
+        }
+        if !self.versions.admits(ctx.now(), protocol, self.config.lease) {
+            // It asks again; admitted once nobody sends what it does not understand.
+            probe!(ctx, "control: join of an older version waits");
             return;
         }
         self.propose(Command::AddMember { node, incarnation, voter, role, workers });

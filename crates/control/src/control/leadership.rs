@@ -208,6 +208,7 @@ impl Control {
             let mut leadership = Leadership::new(self.consensus.term(), ctx.now());
             leadership.follow(ctx.now(), &self.config, &self.state);
             self.leadership = Some(leadership);
+            self.versions.begin_leading();
             self.leader_heard_at = ctx.now();
             fault_point!(ctx, "control: elected, nobody told");
             self.send_heartbeats(ctx);

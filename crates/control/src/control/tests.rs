@@ -62,8 +62,8 @@ fn believe_alone(world: &mut World, node: NodeId) {
         let (incarnation, workers) = (host.shared.incarnation, host.shared.workers);
         let data = world.config.data_nodes.contains(&other);
         let role = if data { NodeRole::Data } else { NodeRole::Management };
-        let life =
-            NodeLife { incarnation, voter: incarnation, role, workers, rows: None, protocol: 0 };
+        let (voter, protocol) = (incarnation, wire::PROTOCOL_VERSION);
+        let life = NodeLife { incarnation, voter, role, workers, rows: None, protocol };
         let reply = ControlMessage::HelloReply { life, cluster: None, leader: None, serves: false };
         let reply = Message::Control(Box::new(reply));
         world.turn(node, |control, ctx| control.handle(ctx, control_of(other), reply));
@@ -87,8 +87,8 @@ fn a_founder_gives_way_to_a_cluster_that_was_there() {
         assert_ne!(world.hosts[&NodeId(1)].control.state().id, id);
         // It had asked to join before, and that arrives only now.
         let incarnation = world.hosts[&NodeId(1)].shared.incarnation;
-        let (voter, role) = (incarnation, NodeRole::Data);
-        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None, protocol: 0 };
+        let (voter, role, protocol) = (incarnation, NodeRole::Data, wire::PROTOCOL_VERSION);
+        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None, protocol };
         let join = ControlMessage::Join { life };
         world.heal();
         for node in [2, 3] {

@@ -5,8 +5,10 @@
 //! them speak. The leader knows the former and tells the latter with its heartbeats; data nodes
 //! tell it to the clients that follow them.
 //! # Guarantees
-//! What a member cannot read is not logged: a change that is newer than what all members speak is
-//! refused by whoever is asked for it, with `OlderNode`.
+//! 1. What a member cannot read is not logged: a change that is newer than what all members speak
+//!    is refused by whoever is asked for it, with `OlderNode`.
+//! 2. A node that holds a lease knows of no newer version than all members speak: a life of an
+//!    older one is admitted when every lease rests on a heartbeat that has told of it.
 //! # Failure
 //! Whose version is not known counts as old. A new leader learns it with the first answers to its
 //! heartbeats, if it has not been told when the member began.
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 
 use actor::{Ctx, probe};
 use model::{Address, ClusterState, Incarnation, NodeId};
+use stdx::{Duration, Instant};
 use wire::{ControlMessage, Message};
 
 use super::Control;
@@ -30,11 +33,26 @@ pub(super) struct Versions {
     said: BTreeMap<NodeId, (Incarnation, u16)>,
     /// The newest that all members speak, by the leader's last heartbeat.
     of_all: u16,
+    /// Leader: the oldest life that asks to be admitted.
+    asker: Option<Asker>,
 }
+
+/// A life of an older version that is no member yet.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    protocol: u16,
+    /// Since when this leader counts it among those that speak.
+    since: Instant,
+    /// When it, or another one as old, last asked.
+    asked: Instant,
+}
+
+/// How long a life that does not ask again is waited for.
+const ASKS_AGAIN: Duration = Duration::from_secs(10);
 
 impl Default for Versions {
     fn default() -> Self {
-        Self { own: wire::PROTOCOL_VERSION, said: BTreeMap::new(), of_all: 0 }
+        Self { own: wire::PROTOCOL_VERSION, said: BTreeMap::new(), of_all: 0, asker: None }
     }
 }
 
@@ -59,19 +77,41 @@ impl Versions {
             known.map_or(0, |(_, protocol)| *protocol)
         };
         let others = state.members.iter().filter(|(node, _)| **node != own);
-        others.map(said).min().unwrap_or(self.own).min(self.own)
+        let asker = self.asker.map_or(self.own, |asker| asker.protocol);
+        others.map(said).min().unwrap_or(self.own).min(self.own).min(asker)
+    }
+
+    /// Leader: whether a life may become a member. All that hold a lease must know of an older one
+    /// first, for which two `lease`s are enough: those that were lent before are over then.
+    pub(super) fn admits(&mut self, now: Instant, protocol: u16, lease: Duration) -> bool {
+        if protocol >= self.own {
+            return true;
+        }
+        let known = self.asker.filter(|asker| asker.protocol <= protocol);
+        let since = known.map_or(now, |asker| asker.since);
+        let oldest = known.map_or(protocol, |asker| asker.protocol);
+        self.asker = Some(Asker { protocol: oldest, since, asked: now });
+        now.since(since) >= lease.times(2)
+    }
+
+    /// A new leader has told nobody of anyone who asks.
+    pub(super) fn begin_leading(&mut self) {
+        self.asker = None;
     }
 }
 
 impl Control {
     /// The leader finds out what all members speak.
     pub(super) fn weigh_versions(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now();
+        self.versions.asker.take_if(|asker| now.since(asker.asked) > ASKS_AGAIN);
         let oldest = self.versions.oldest(&self.state, self.node);
         self.all_speak(ctx, oldest);
     }
 
     /// What all members speak is known anew; those that follow this node hear of it.
     pub(super) fn all_speak(&mut self, ctx: &mut Ctx<'_>, protocol: u16) {
+        ctx.shared().lease.set_protocol(protocol);
         if std::mem::replace(&mut self.versions.of_all, protocol) == protocol {
             return;
         }

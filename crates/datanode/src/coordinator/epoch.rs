@@ -185,16 +185,20 @@ impl Coordinator {
         match message {
             EpochMessage::Prepare { epoch, retained } => {
                 self.epochs.driver = Some(from);
-                ctx.shared().epochs.retained = retained;
-                if epoch > ctx.view().epochs.current {
+                let view = &mut ctx.shared().epochs;
+                view.retained = retained;
+                view.announced = view.announced.max(epoch);
+                if epoch > view.current {
                     self.epochs.prepared = Some(epoch);
                 }
                 ctx.send(from, Message::Epoch(EpochMessage::Prepared { epoch }));
             }
             EpochMessage::Switch { epoch } => {
                 self.epochs.driver = Some(from);
-                if epoch > ctx.view().epochs.current {
-                    ctx.shared().epochs.current = epoch;
+                let view = &mut ctx.shared().epochs;
+                if epoch > view.current {
+                    view.current = epoch;
+                    view.announced = view.announced.max(epoch);
                     self.epochs.prepared = None;
                     self.decide_waiting(ctx);
                     self.epochs.report_drained(ctx);

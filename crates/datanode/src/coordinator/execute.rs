@@ -14,6 +14,7 @@ use wire::{
 };
 
 use super::Coordinator;
+use super::one_phase::takes_commit;
 use super::state::{Batch, IndexChange, Leg, Phase, Progress, Record, number};
 
 /// How often an operation is routed anew before its refusal is passed on.
@@ -67,8 +68,9 @@ impl Coordinator {
             }
             progress.push(Progress::new(operation.number, operation.partition));
         }
+        let alone = record.legs.is_empty();
         record.batch = Some(Batch::Execute { request, commit, progress });
-        self.send_operations(ctx, id, operations);
+        self.send_operations(ctx, id, operations, alone);
         self.batch_moved(ctx, id);
     }
 
@@ -137,12 +139,14 @@ impl Coordinator {
         ctx.send(to, Message::Reply(reply));
     }
 
-    /// Sends operations of the running batch, one message per leg, in number order.
+    /// Sends operations of the running batch, one message per leg, in number order; with their
+    /// commit if they are `alone`, nothing of the transaction having been sent before, and fit.
     pub(super) fn send_operations(
         &mut self,
         ctx: &mut Ctx<'_>,
         id: TransactionId,
         operations: Vec<Operation>,
+        alone: bool,
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
         let mut by_leg: Few<(LegId, Few<Operation>)> = Few::new();
@@ -170,6 +174,13 @@ impl Coordinator {
             let refusal = ErrorCode::MembershipChanged.into();
             return self.abort_with(ctx, id, refusal, None);
         }
+        if alone
+            && let [(_, operations)] = &mut by_leg[..]
+            && takes_commit(ctx, &self.epochs, record, operations)
+        {
+            let operations = std::mem::take(operations);
+            return self.send_with_commit(ctx, id, operations);
+        }
         for (leg, operations) in by_leg {
             send_prepare(ctx, record, leg, operations);
         }
@@ -183,6 +194,7 @@ impl Coordinator {
         leg: LegId,
         results: Few<PreparedOperation>,
     ) {
+        self.leave_one_phase(ctx, id);
         let mut reroute: Vec<Operation> = Vec::new();
         for mut prepared in results {
             let Some(record) = self.records.get_mut(&id) else { return };
@@ -214,7 +226,7 @@ impl Coordinator {
         }
         if !reroute.is_empty() {
             probe!(ctx, "coordinator: stale route tried again");
-            self.send_operations(ctx, id, reroute);
+            self.send_operations(ctx, id, reroute, false);
         }
         self.batch_moved(ctx, id);
     }
@@ -282,6 +294,7 @@ impl Coordinator {
         id: TransactionId,
         refusal: Refusal,
     ) {
+        self.leave_one_phase(ctx, id);
         let open = self.records.get(&id).is_some_and(|r| r.phase.undecided());
         if open {
             probe!(ctx, "coordinator: backup refused to stage");

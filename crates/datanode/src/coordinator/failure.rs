@@ -29,6 +29,12 @@ impl Coordinator {
                     let refusal = Refusal::new(ErrorCode::NodeFailed, node.to_string());
                     self.abort_with(ctx, id, refusal, None);
                 }
+                Phase::Delegated(_) => {
+                    probe!(ctx, "coordinator: transaction in one phase lost a replica");
+                    let refusal = Refusal::new(ErrorCode::NodeFailed, node.to_string());
+                    self.abort_with(ctx, id, refusal, None);
+                    self.ask_staged(ctx, id);
+                }
                 Phase::Committing(_) => {
                     probe!(ctx, "coordinator: committing transaction lost a replica");
                     self.drive_commit(ctx, id);
@@ -63,7 +69,7 @@ impl Coordinator {
                 continue;
             }
             record.client = None;
-            if record.phase.undecided() {
+            if record.phase.under_way() {
                 probe!(ctx, "coordinator: client lost with an open transaction");
                 let refusal = Refusal::new(ErrorCode::UnknownTransaction, "client gone");
                 self.abort_with(ctx, id, refusal, None);

@@ -2,8 +2,10 @@
 
 use actor::{Ctx, Mutation, Tally, Timer, fault_point, probe};
 use model::{Address, Epoch, ErrorClass, ErrorCode, Refusal, TransactionId};
+use stdx::Few;
 use wire::{
-    Chain, ClientReply, ClientRequest, LegId, Message, ParticipantMessage, TransactionState,
+    Chain, ClientReply, ClientRequest, LegId, Message, ParticipantMessage, PreparedOperation,
+    TransactionState,
 };
 
 use super::state::{Batch, Leg, Phase, Record};
@@ -163,10 +165,14 @@ impl Coordinator {
         id: TransactionId,
         leg: LegId,
         attempt: u32,
+        results: Few<PreparedOperation>,
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
-        if !matches!(record.phase, Phase::Committing(_)) {
-            return;
+        match record.phase {
+            Phase::Committing(_) => {}
+            // Whichever question it answers.
+            Phase::Delegated(_) => return self.one_phase_committed(ctx, id, results),
+            _ => return,
         }
         let Some(leg) = record.leg_mut(leg).filter(|leg| leg.attempt == attempt) else { return };
         leg.committed = true;
@@ -233,11 +239,12 @@ impl Coordinator {
                 self.finished(ctx, id, TransactionState::Committed(epoch));
             }
             Phase::Aborting => self.forget(ctx, id),
-            Phase::Open | Phase::Deciding | Phase::Committing(_) => {}
+            Phase::Open | Phase::Delegated(_) | Phase::Deciding | Phase::Committing(_) => {}
         }
     }
 
-    /// Aborts an undecided transaction and tells the client at once.
+    /// Aborts an undecided transaction and tells the client at once. One that was sent with its
+    /// commit is aborted if that is not made.
     ///
     /// `request` is the request that is answered; without it, the one under way is, or the client
     /// is told unasked.
@@ -249,6 +256,10 @@ impl Coordinator {
         request: Option<u64>,
     ) {
         let Some(record) = self.records.get_mut(&id) else { return };
+        if matches!(record.phase, Phase::Delegated(_)) {
+            record.given_up.get_or_insert(refusal);
+            return;
+        }
         if !record.phase.undecided() {
             return;
         }
@@ -288,7 +299,12 @@ impl Coordinator {
     }
 
     /// The transaction is over: tells the client and forgets it.
-    fn finished(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, state: TransactionState) {
+    pub(super) fn finished(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: TransactionId,
+        state: TransactionState,
+    ) {
         self.tell_end(ctx, id, state);
         self.forget(ctx, id);
     }
@@ -384,10 +400,12 @@ fn abort_tally(refusal: &Refusal) -> Tally {
 /// What fills the reply to a client that wanted the abort.
 const ON_REQUEST: &str = "aborted on request";
 
-/// The epoch of a decided phase.
+/// The epoch of a phase that has one.
 pub(super) fn epoch_of(phase: Phase) -> Option<Epoch> {
     match phase {
-        Phase::Committing(epoch) | Phase::Completing(epoch) => Some(epoch),
+        Phase::Delegated(epoch) | Phase::Committing(epoch) | Phase::Completing(epoch) => {
+            Some(epoch)
+        }
         Phase::Open | Phase::Deciding | Phase::Aborting => None,
     }
 }

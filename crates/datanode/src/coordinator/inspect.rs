@@ -33,7 +33,7 @@ fn row(ctx: &Ctx<'_>, record: &Record) -> Vec<Value> {
     let state = match record.phase {
         Phase::Open => "open",
         Phase::Deciding => "deciding",
-        Phase::Committing(_) => "committing",
+        Phase::Delegated(_) | Phase::Committing(_) => "committing",
         Phase::Completing(_) => "completing",
         Phase::Aborting => "aborting",
     };

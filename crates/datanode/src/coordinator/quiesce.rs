@@ -110,7 +110,7 @@ impl Coordinator {
         let group = change.group;
         let open = |record: &Record| {
             leaves
-                || record.phase.undecided()
+                || record.phase.under_way()
                     && (has_leg_in(ctx, record, group)
                         // Changes of unique indexes may yet go there.
                         || matches!(record.batch, Some(Batch::Execute { .. })))

@@ -16,6 +16,8 @@ use super::takeover::Life;
 pub(super) enum Phase {
     /// Takes operations.
     Open,
+    /// Was sent with its commit, in this epoch; its replicas commit it or say why not.
+    Delegated(Epoch),
     /// Wants to commit; waits for the epoch switch to end.
     Deciding,
     /// Has its epoch; legs are being committed.
@@ -30,7 +32,12 @@ impl Phase {
     /// Whether `next` may follow.
     pub(super) fn can_become(self, next: Phase) -> bool {
         match (self, next) {
-            (Phase::Open, Phase::Deciding | Phase::Committing(_) | Phase::Aborting) => true,
+            (
+                Phase::Open,
+                Phase::Delegated(_) | Phase::Deciding | Phase::Committing(_) | Phase::Aborting,
+            ) => true,
+            (Phase::Delegated(_), Phase::Open) => true,
+            (Phase::Delegated(a), Phase::Completing(b)) => a == b,
             (Phase::Deciding, Phase::Committing(_) | Phase::Aborting) => true,
             (Phase::Committing(a), Phase::Completing(b)) => a == b,
             _ => false,
@@ -40,6 +47,11 @@ impl Phase {
     /// Whether the commit point is not reached: the transaction can still be aborted.
     pub(super) fn undecided(self) -> bool {
         matches!(self, Phase::Open | Phase::Deciding)
+    }
+
+    /// Whether it may yet end in either way, as far as is known here.
+    pub(super) fn under_way(self) -> bool {
+        self.undecided() || matches!(self, Phase::Delegated(_))
     }
 }
 
@@ -194,6 +206,8 @@ pub(super) struct Record {
     pub(super) last_active: Instant,
     /// When its commit was asked for.
     pub(super) commit_since: Option<Instant>,
+    /// Why it is to be aborted if it is not committed in one phase.
+    pub(super) given_up: Option<Refusal>,
 }
 
 impl Record {
@@ -216,6 +230,7 @@ impl Record {
             probed: Vec::new(),
             last_active: now,
             commit_since: None,
+            given_up: None,
         }
     }
 
@@ -271,9 +286,11 @@ impl Record {
 
     /// What holds between messages.
     pub(super) fn check(&self) {
+        let one_phase = matches!(self.phase, Phase::Delegated(_));
+        assert!(one_phase || self.given_up.is_none(), "{}: given up in silence", self.id);
         for leg in &self.legs {
             match self.phase {
-                Phase::Open | Phase::Deciding => {
+                Phase::Open | Phase::Delegated(_) | Phase::Deciding => {
                     assert!(leg.pending.is_empty() && !leg.committed, "{}: early answer", self.id);
                 }
                 Phase::Completing(_) => {

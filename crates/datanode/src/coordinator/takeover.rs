@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use actor::{Ctx, Mutation, fault_point, probe};
-use model::{ActorKind, Address, Command, Epoch, Incarnation, NodeId, TransactionId, WorkerId};
+use model::{
+    ActorKind, Address, Command, ControlIndex, Epoch, Incarnation, NodeId, TransactionId, WorkerId,
+};
 use wire::{
     Chain, ControlMessage, LegId, Message, ParticipantMessage, ReportedLegStatus,
     ReportedTransaction,
@@ -53,6 +55,8 @@ struct Running {
 struct Found {
     commit: Option<Epoch>,
     undecided_somewhere: bool,
+    /// Its changes were sent with the order to commit them in this epoch.
+    staged: Option<Epoch>,
     legs: BTreeMap<LegId, FoundLeg>,
 }
 
@@ -60,15 +64,23 @@ struct Found {
 struct FoundLeg {
     chain: Chain,
     applied: bool,
+    /// No life that joined later is of the chain.
+    began: ControlIndex,
 }
 
 impl Found {
     fn add(&mut self, report: ReportedTransaction) {
         for leg in report.legs {
-            let known =
-                self.legs.entry(leg.leg).or_insert(FoundLeg { chain: leg.chain, applied: false });
+            let began = ControlIndex(u64::MAX);
+            let found = FoundLeg { chain: leg.chain, applied: false, began };
+            let known = self.legs.entry(leg.leg).or_insert(found);
             match leg.status {
                 ReportedLegStatus::Open => self.undecided_somewhere = true,
+                ReportedLegStatus::StagedToCommit { epoch, began } => {
+                    self.undecided_somewhere = true;
+                    self.staged = Some(epoch);
+                    known.began = known.began.min(began);
+                }
                 ReportedLegStatus::Committed(epoch) => self.decided(epoch),
                 ReportedLegStatus::Applied(epoch) => {
                     known.applied = true;
@@ -167,6 +179,7 @@ impl Coordinator {
             fault_point!(ctx, "takeover: before a transaction is driven");
             match self.records.get(&id).expect("adopted above").phase {
                 Phase::Aborting => self.drive_abort(ctx, id),
+                Phase::Delegated(_) => self.ask_staged(ctx, id),
                 _ => self.drive_commit(ctx, id),
             }
         }
@@ -186,13 +199,18 @@ impl Coordinator {
         for at in 0..count {
             // Legs nobody reports are complete everywhere, or were never begun.
             let known = found.legs.get(&LegId(at));
-            let chain = known.map_or(Chain::EMPTY, |leg| leg.chain);
-            let chain: Chain = chain.iter().copied().filter(|a| is_life(&alive, *a)).collect();
+            let (chain, began) =
+                known.map_or((Chain::EMPTY, ControlIndex(0)), |leg| (leg.chain, leg.began));
+            let lives = |address: &Address| {
+                let member = alive.members.get(&address.node);
+                member.is_some_and(|member| member.joined_at <= began)
+            };
+            let chain: Chain = chain.iter().copied().filter(lives).collect();
             let (replicated, committed) = (!chain.is_empty(), chain.is_empty());
             record.legs.push(Leg { replicated, committed, ..Leg::new(chain) });
         }
-        match commit {
-            Some(epoch) => {
+        match (commit, found.staged) {
+            (Some(epoch), _) => {
                 probe!(ctx, "takeover: committing transaction");
                 if found.undecided_somewhere {
                     probe!(ctx, "takeover: commit known to some replicas only");
@@ -202,7 +220,11 @@ impl Coordinator {
                 }
                 record.phase = Phase::Committing(epoch);
             }
-            None => {
+            (None, Some(epoch)) => {
+                probe!(ctx, "takeover: changes that were sent with their commit");
+                record.phase = Phase::Delegated(epoch);
+            }
+            (None, None) => {
                 probe!(ctx, "takeover: undecided transaction");
                 record.phase = Phase::Aborting;
             }
@@ -230,8 +252,4 @@ impl Coordinator {
         let message = ControlMessage::Propose(Arc::new(command));
         ctx.send(control, Message::Control(Box::new(message)));
     }
-}
-
-fn is_life(cluster: &model::ClusterState, address: Address) -> bool {
-    cluster.members.contains_key(&address.node)
 }

@@ -2,6 +2,7 @@
 //! what it makes of answers and deaths.
 
 mod journal;
+mod one_phase;
 mod quiesce;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use model::{
     PartitionIndex, Row, RowLayout, SessionId, Table, TableId, TransactionId, UniqueIndexDef,
     Value, WorkerId,
 };
-use stdx::{Duration, Instant};
+use stdx::{Duration, Few, Instant};
 use wire::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
     Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation, ReportedLeg,
@@ -229,10 +230,15 @@ fn state_of(sent: &[(Address, Message)]) -> TransactionState {
 }
 
 fn committed(leg: u16, attempt: u32) -> Message {
+    committed_with(leg, attempt, Few::new())
+}
+
+fn committed_with(leg: u16, attempt: u32, results: Few<PreparedOperation>) -> Message {
     Message::Coordinator(CoordinatorMessage::Committed {
         transaction: transaction(),
         leg: LegId(leg),
         attempt,
+        results,
     })
 }
 

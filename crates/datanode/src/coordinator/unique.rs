@@ -70,7 +70,7 @@ impl Coordinator {
         let changed: BTreeSet<TableId> =
             cluster.tables.values().filter(|t| new_index(t)).map(|t| t.id).collect();
         let writes = |r: &Record| r.written.iter().any(|table| changed.contains(table));
-        for id in self.records.ids(|r| r.phase.undecided() && writes(r)) {
+        for id in self.records.ids(|r| r.phase.under_way() && writes(r)) {
             probe!(ctx, "coordinator: unique index created under a writing transaction");
             let refusal = Refusal::new(ErrorCode::SchemaChanged, "a table it wrote to was altered");
             self.abort_with(ctx, id, refusal, None);

@@ -7,6 +7,7 @@ use model::{
     ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, Refusal,
     TransactionId,
 };
+use stdx::Few;
 use store::lock_table::LockOwner;
 use wire::{
     Chain, CoordinatorMessage, KnownOutcome, LegId, Message, ParticipantMessage, ReportedLeg,
@@ -43,10 +44,7 @@ pub(super) struct AbortOrder {
 impl Participant {
     /// The transaction commits: a backup notes it and passes it on, the primary applies.
     pub(super) fn commit(&mut self, ctx: &mut Ctx<'_>, mut order: CommitOrder) {
-        let limit = ctx.config().outcomes_max;
-        if self.outcomes.record(order.transaction, order.epoch, limit) {
-            probe!(ctx, "participant: outcome forgotten for want of room");
-        }
+        self.record_outcome(ctx, order.transaction, order.epoch);
         let handle = self.legs.find(order.transaction, order.leg);
         if handle.is_none() {
             probe!(ctx, "participant: commit of an unknown leg");
@@ -57,7 +55,8 @@ impl Participant {
             }
             fault_point!(ctx, "participant: applied, before it answers");
             let CommitOrder { transaction, leg, attempt, .. } = order;
-            let done = CoordinatorMessage::Committed { transaction, leg, attempt };
+            let results = Few::new();
+            let done = CoordinatorMessage::Committed { transaction, leg, attempt, results };
             return ctx.send(order.coordinator, Message::Coordinator(done));
         };
         if let Some(handle) = handle {
@@ -68,6 +67,19 @@ impl Participant {
         let commit =
             ParticipantMessage::Commit { transaction, leg, epoch, up, keep, coordinator, attempt };
         ctx.send(next, Message::Participant(commit));
+    }
+
+    /// Keeps that a transaction has committed, for a client that loses the answer.
+    pub(super) fn record_outcome(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        transaction: TransactionId,
+        epoch: Epoch,
+    ) {
+        let limit = ctx.config().outcomes_max;
+        if self.outcomes.record(transaction, epoch, limit) {
+            probe!(ctx, "participant: outcome forgotten for want of room");
+        }
     }
 
     /// Applies a leg at its primary.
@@ -141,6 +153,8 @@ impl Participant {
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            let before = replica.partition.slot_epoch(row_id);
+            assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
             match row.newest() {
                 Some(image) => {
                     replica.partition.put(row_id, &image.0, epoch, &retained);
@@ -332,8 +346,7 @@ impl Participant {
         let mut transactions: Vec<ReportedTransaction> = Vec::new();
         for handle in self.legs.of_life(node, incarnation) {
             let leg = self.legs.leg(handle);
-            let report =
-                ReportedLeg { leg: leg.leg, chain: leg.chain, status: leg.status.reported() };
+            let report = ReportedLeg { leg: leg.leg, chain: leg.chain, status: leg.reported() };
             match transactions.last_mut() {
                 Some(last) if last.transaction == leg.transaction => last.legs.push(report),
                 _ => transactions

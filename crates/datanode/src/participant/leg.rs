@@ -15,7 +15,7 @@ use model::{
     ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, TransactionId,
 };
 use stdx::{Few, HashMap};
-use wire::{Chain, CoordinatorRef, LegId, ReportedLegStatus, RollbackScope};
+use wire::{Chain, CoordinatorRef, LegId, PreparedOperation, ReportedLegStatus, RollbackScope};
 
 use super::prepare::Answers;
 
@@ -45,15 +45,6 @@ impl Status {
             _ => false,
         }
     }
-
-    /// The status in a takeover report.
-    pub(super) fn reported(self) -> ReportedLegStatus {
-        match self {
-            Status::Open => ReportedLegStatus::Open,
-            Status::Committed(epoch) => ReportedLegStatus::Committed(epoch),
-            Status::Applied(epoch) => ReportedLegStatus::Applied(epoch),
-        }
-    }
 }
 
 /// One leg of a transaction.
@@ -80,6 +71,10 @@ pub(super) struct Leg {
     bytes: u64,
     /// The cluster state in which the leg began here.
     pub(super) began: ControlIndex,
+    /// The epoch in which it commits as soon as all replicas have staged it.
+    pub(super) commits_in: Option<Epoch>,
+    /// What its coordinator is told then, by the primary.
+    pub(super) results: Few<PreparedOperation>,
 }
 
 impl Leg {
@@ -104,6 +99,8 @@ impl Leg {
             answers: Answers::default(),
             bytes: 0,
             began,
+            commits_in: None,
+            results: Few::new(),
         }
     }
 
@@ -117,6 +114,18 @@ impl Leg {
             self.status
         );
         self.status = next;
+    }
+
+    /// The status in a takeover report.
+    pub(super) fn reported(&self) -> ReportedLegStatus {
+        match (self.status, self.commits_in) {
+            (Status::Open, None) => ReportedLegStatus::Open,
+            (Status::Open, Some(epoch)) => {
+                ReportedLegStatus::StagedToCommit { epoch, began: self.began }
+            }
+            (Status::Committed(epoch), _) => ReportedLegStatus::Committed(epoch),
+            (Status::Applied(epoch), _) => ReportedLegStatus::Applied(epoch),
+        }
     }
 
     /// Notes that the leg holds or awaits locks of a partition.

@@ -9,13 +9,14 @@ use stdx::{Duration, Few, Instant};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
     Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
-    OperationOutcome, ParticipantMessage, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
+    OperationOutcome, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
 };
 
 use super::Participant;
 use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
 use super::read::not_here;
+use super::replicate::Then;
 use super::waits::{Wait, Waiting, lock_deadline};
 
 /// What a turn has found out for one leg and not sent yet.
@@ -33,6 +34,21 @@ impl Answers {
     /// Refuses an operation.
     pub(super) fn refuse(&mut self, number: OperationNumber, refusal: Refusal) {
         self.at_once.push(PreparedOperation::refused(number, refusal));
+    }
+
+    /// Whether `count` operations have succeeded, some of them changes, and nobody else need see
+    /// their rows.
+    pub(super) fn are_final(&self, count: usize) -> bool {
+        !self.writes.is_empty()
+            && self.at_once.len() + self.after_writes.len() == count
+            && self.at_once.iter().all(|read| read.result.is_ok())
+            && self.after_writes.iter().all(|done| done.images.is_none())
+    }
+
+    /// Takes all results out; the changes stay to be sent.
+    pub(super) fn take_results(&mut self) -> Few<PreparedOperation> {
+        let reads = std::mem::take(&mut self.at_once);
+        std::mem::take(&mut self.after_writes).into_iter().chain(reads).collect()
     }
 
     /// Whether there is nothing to send.
@@ -356,21 +372,15 @@ impl Participant {
                 continue;
             }
             fault_point!(ctx, "participant: staged, before it replicates");
-            match leg.chain.get(1).copied() {
-                None => send_prepared(ctx, to, name, answers.after_writes),
-                Some(next) => {
-                    leg.replicated = true;
-                    let replicate = ParticipantMessage::Replicate {
-                        transaction: leg.transaction,
-                        leg: leg.leg,
-                        coordinator: leg.coordinator,
-                        chain: leg.chain,
-                        writes: answers.writes,
-                        results: answers.after_writes,
-                    };
-                    ctx.send(next, Message::Participant(replicate));
-                }
+            let (coordinator, chain) = (leg.coordinator, leg.chain);
+            let then = match leg.commits_in {
+                Some(epoch) => Then::Commit(epoch),
+                None => Then::Answer(answers.after_writes),
+            };
+            if chain.len() > 1 {
+                leg.replicated = true;
             }
+            self.pass_on(ctx, name, (coordinator, chain, 0), answers.writes, then);
             if ctx.mutated(Mutation::ReleaseLocksAtPrepare) {
                 self.release_early(handle);
             }
@@ -382,7 +392,8 @@ impl Participant {
 
     /// Breaks two-phase locking, for the simulation to notice.
     fn release_early(&mut self, handle: LegHandle) {
-        let staged = self.legs.leg(handle).rows.iter().filter(|row| row.is_staged());
+        let Some(leg) = self.legs.get(handle) else { return };
+        let staged = leg.rows.iter().filter(|row| row.is_staged());
         let held: Vec<(PartitionId, u64)> = staged.map(|row| (row.place.0, row.hash)).collect();
         for (partition, hash) in held {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };

@@ -4,7 +4,7 @@
 //! staged row is taken at once, so that a promoted backup already holds it.
 
 use actor::{Ctx, Tally, fault_point, probe};
-use model::{ClusterState, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
+use model::{ClusterState, Epoch, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
 use stdx::Few;
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
@@ -13,8 +13,17 @@ use wire::{
 };
 
 use super::Participant;
+use super::finish::CommitOrder;
 use super::leg::{LegHandle, Status};
 use super::prepare::send_prepared;
+
+/// What the last replica of a chain does when it has staged changes.
+pub(super) enum Then {
+    /// Answers the coordinator with these results.
+    Answer(Few<PreparedOperation>),
+    /// Commits them in this epoch.
+    Commit(Epoch),
+}
 
 impl Participant {
     /// Stages changes the primary has made and passes them down the chain.
@@ -25,7 +34,7 @@ impl Participant {
         coordinator: CoordinatorRef,
         chain: Chain,
         writes: Few<StagedWrite>,
-        results: Few<PreparedOperation>,
+        then: Then,
     ) {
         let position = chain.iter().position(|address| *address == ctx.me());
         let position = position.expect("changes are sent to the replicas of their chain");
@@ -52,21 +61,65 @@ impl Participant {
             let refused = CoordinatorMessage::PrepareRefused { transaction: name.0, refusal };
             return ctx.send(coordinator.address, Message::Coordinator(refused));
         }
-        let Some(handle) = self.leg_for(ctx, name, chain, coordinator) else { return };
-        let next = chain.get(position + 1).copied();
-        let passed_on = next.map(|_| writes.clone());
+        let Some(handle) = self.leg_for(ctx, name, chain, coordinator) else {
+            let refusal = ErrorCode::UnknownTransaction.into();
+            let refused = CoordinatorMessage::PrepareRefused { transaction: name.0, refusal };
+            return ctx.send(coordinator.address, Message::Coordinator(refused));
+        };
+        // The last one needs them no more.
+        let passed_on = if position + 1 < chain.len() { writes.clone() } else { Few::new() };
         for write in writes {
             self.stage_at_backup(ctx, handle, write);
         }
         fault_point!(ctx, "participant: staged at a backup");
-        self.legs.leg_mut(handle).replicated = true;
-        let Some((next, writes)) = next.zip(passed_on) else {
-            return send_prepared(ctx, coordinator.address, name, results);
+        let leg = self.legs.leg_mut(handle);
+        leg.replicated = true;
+        if let Then::Commit(epoch) = then {
+            leg.commits_in = Some(epoch);
+        }
+        self.pass_on(ctx, name, (coordinator, chain, position), passed_on, then);
+    }
+
+    /// Sends changes that are staged here to the next replica of their chain. The last one, which
+    /// is given none, does what is to be done then.
+    pub(super) fn pass_on(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (transaction, leg): (TransactionId, LegId),
+        (coordinator, chain, position): (CoordinatorRef, Chain, usize),
+        writes: Few<StagedWrite>,
+        then: Then,
+    ) {
+        let next = chain.get(position + 1).copied();
+        let message = match (next, then) {
+            (Some(_), Then::Answer(results)) => ParticipantMessage::Replicate {
+                transaction,
+                leg,
+                coordinator,
+                chain,
+                writes,
+                results,
+            },
+            (Some(_), Then::Commit(epoch)) => ParticipantMessage::ReplicateAndCommit {
+                transaction,
+                leg,
+                coordinator,
+                chain,
+                writes,
+                epoch,
+            },
+            (None, Then::Answer(results)) => {
+                return send_prepared(ctx, coordinator.address, (transaction, leg), results);
+            }
+            (None, Then::Commit(epoch)) => {
+                let (up, keep) = (chain[..position].into(), false);
+                let coordinator = coordinator.address;
+                let attempt = 0;
+                let order = CommitOrder { transaction, leg, epoch, up, keep, coordinator, attempt };
+                return self.commit_staged(ctx, order);
+            }
         };
-        let (transaction, leg) = name;
-        let replicate =
-            ParticipantMessage::Replicate { transaction, leg, coordinator, chain, writes, results };
-        ctx.send(next, Message::Participant(replicate));
+        ctx.send(next.expect("matched above"), Message::Participant(message));
     }
 
     /// Whether the memory limit leaves room. What does not grow a row always passes.

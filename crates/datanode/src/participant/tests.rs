@@ -6,6 +6,7 @@ mod disk;
 mod keys;
 mod locks;
 mod mutations;
+mod one_phase;
 mod protocol;
 mod scans;
 

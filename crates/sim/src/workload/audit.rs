@@ -39,6 +39,8 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     lists::check(&lab.lists.borrow(), &cluster, &rows);
     let rows = all_rows(session, lab, "counters").await;
     lab.counters.borrow().check(&cluster, &rows);
+    let rows = all_rows(session, lab, "singles").await;
+    lab.singles.borrow().check(&cluster, &rows);
     let rows = all_rows(session, lab, "ledger").await;
     lab.ledger.borrow_mut().check(&cluster, &rows);
     let rows = all_rows(session, lab, "ring").await;

@@ -29,7 +29,12 @@ pub struct CounterBook {
 }
 
 impl CounterBook {
-    fn end(&mut self, number: u32, ended: &Ended) {
+    /// A transaction is about to end that adds so much.
+    pub(super) fn begin(&mut self, number: u32, added: Addition) {
+        self.doubtful.insert(number, added);
+    }
+
+    pub(super) fn end(&mut self, number: u32, ended: &Ended) {
         if matches!(ended, Ended::Unknown) {
             return;
         }
@@ -39,20 +44,38 @@ impl CounterBook {
         }
     }
 
+    /// How many transactions were told as committed.
+    pub(super) fn told(&self) -> usize {
+        self.added.len()
+    }
+
+    /// What the first `told` of them added, without those that a restart of the whole cluster has
+    /// lost.
+    pub(super) fn sums_of(&self, cluster: &ClusterState, told: usize) -> BTreeMap<i64, i64> {
+        let mut sums = BTreeMap::new();
+        let remain = self.added[..told].iter().filter(|(epoch, _)| is_kept(cluster, *epoch));
+        for (counter, amount) in remain.flat_map(|(_, added)| added) {
+            *sums.entry(*counter).or_default() += amount;
+        }
+        sums
+    }
+
     /// Compares the counters at the end with what committed and was not lost in a restart of the
     /// whole cluster.
     pub(crate) fn check(&self, cluster: &ClusterState, rows: &[Vec<Value>]) {
         assert_eq!(rows.len() as i64, COUNTERS, "all counters are there");
-        let mut deviations: BTreeMap<i64, i64> =
-            rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
-        let remain = self.added.iter().filter(|(epoch, _)| is_kept(cluster, *epoch));
-        for (counter, amount) in remain.flat_map(|(_, added)| added) {
-            *deviations.entry(*counter).or_default() -= amount;
+        self.check_sums(cluster, rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect());
+    }
+
+    /// Compares sums, by name, with what committed.
+    pub(super) fn check_sums(&self, cluster: &ClusterState, mut deviations: BTreeMap<i64, i64>) {
+        for (counter, amount) in self.sums_of(cluster, self.added.len()) {
+            *deviations.entry(counter).or_default() -= amount;
         }
         let doubtful: Vec<&Addition> = self.doubtful.values().collect();
         assert!(
             explains(&deviations, &doubtful),
-            "counters: additions lost or doubled: {deviations:?}, in doubt {doubtful:?}"
+            "additions lost or doubled: {deviations:?}, in doubt {doubtful:?}"
         );
     }
 }
@@ -84,7 +107,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         return Ok(());
     }
     let number = lab.number();
-    lab.counters.borrow_mut().doubtful.insert(number, added);
+    lab.counters.borrow_mut().begin(number, added);
     let ended = session.commit().await;
     lab.counters.borrow_mut().end(number, &ended);
     judged(ended)

@@ -625,6 +625,9 @@ pub static ERRORS: &[ErrorText] = &[
     row(3822, b"HY000", "CHECK_CONSTRAINT_DUP_NAME", "Duplicate check constraint name '%s'."),
     row(3854, b"HY000", "CANNOT_CONVERT_STRING", "Cannot convert string '%s' from %s to %s"),
     row(3940, b"HY000", "CONSTRAINT_NOT_FOUND", "Constraint '%s' does not exist."),
+    row(3942, b"HY000", "TABLE_VALUE_CONSTRUCTOR_MUST_HAVE_COLUMNS",
+        "Each row of a VALUES clause must have at least one column, unless when used as source in \
+         an INSERT statement."),
     row(3948, b"42000", "CLIENT_LOCAL_FILES_DISABLED",
         "Loading local data is disabled; this must be enabled on both the client and server sides"),
     row(3959, b"HY000", "DEPENDENT_BY_CHECK_CONSTRAINT",

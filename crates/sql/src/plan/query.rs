@@ -128,6 +128,9 @@ fn values(
         bound.push(values?);
     }
     let width = bound.first().map_or(0, Vec::len);
+    if width == 0 {
+        return Err(SqlError::of::<3942>(&[]));
+    }
     let mut results = Vec::new();
     for at in 0..width {
         let all = bound.iter().map(|row| row[at].result.clone());

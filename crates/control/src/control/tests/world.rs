@@ -590,6 +590,7 @@ impl World {
     /// What must hold across nodes at every moment.
     fn check(&mut self) {
         let mut leaders = BTreeSet::new();
+        let oldest = self.oldest_member();
         for (node, host) in &self.hosts {
             if host.control.is_leader() {
                 assert!(leaders.insert(host.control.term()), "two leaders in one term");
@@ -597,6 +598,9 @@ impl World {
             if !self.has_lease(node.0) {
                 continue;
             }
+            let known = host.shared.lease.protocol();
+            let held = known <= oldest || self.mutation != Mutation::None;
+            assert!(held, "{node} speaks {known}, a member {oldest}");
             // Whoever has seen the removal may take over: from then on nobody of that life serves.
             let life = host.shared.incarnation;
             let removed = |other: &Host| other.control.was_removed(*node, life);
@@ -605,6 +609,15 @@ impl World {
                 self.fence_broken = true;
             }
         }
+    }
+
+    /// The newest version that every member speaks that is running.
+    fn oldest_member(&self) -> u16 {
+        let running = |(node, member): (&NodeId, &Member)| {
+            let host = self.hosts.get(node)?;
+            (host.shared.incarnation == member.incarnation).then_some(host.control.versions.own)
+        };
+        self.state().members.iter().filter_map(running).min().unwrap_or(u16::MAX)
     }
 }
 

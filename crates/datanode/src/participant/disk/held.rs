@@ -8,9 +8,11 @@ use std::collections::VecDeque;
 
 use actor::{Ctx, probe};
 use model::{Address, Incarnation, NodeId, PartitionId, TransactionId};
+use stdx::Few;
 use wire::{LegId, Message, ParticipantMessage};
 
 use crate::participant::Participant;
+use crate::participant::prepare::send_prepared;
 
 /// The name of a leg.
 type LegName = (TransactionId, LegId);
@@ -54,11 +56,12 @@ impl Participant {
         }
         let Some(name) = name_of(&message) else { return Some(message) };
         let life = match &message {
-            ParticipantMessage::Prepare { .. } => {
+            ParticipantMessage::Prepare { .. } | ParticipantMessage::PrepareAndCommit { .. } => {
                 let member = ctx.cluster().members.get(&from.node)?;
                 Some((from.node, member.incarnation))
             }
-            ParticipantMessage::Replicate { coordinator, .. } => {
+            ParticipantMessage::Replicate { coordinator, .. }
+            | ParticipantMessage::ReplicateAndCommit { coordinator, .. } => {
                 Some((coordinator.address.node, coordinator.incarnation))
             }
             ParticipantMessage::Abort { .. } => {
@@ -70,6 +73,7 @@ impl Participant {
         match life {
             Some(life) => {
                 probe!(ctx, "disk: change waits for the disk");
+                let message = without_commit(ctx, from, message);
                 disk.held.messages.push_back((from, message, life));
                 None
             }
@@ -127,11 +131,37 @@ impl Participant {
     }
 }
 
+/// An order to prepare and commit without the commit, whose coordinator is told: no epoch is to
+/// wait for this disk. What comes from the primary is left as it is.
+fn without_commit(
+    ctx: &mut Ctx<'_>,
+    from: Address,
+    message: ParticipantMessage,
+) -> ParticipantMessage {
+    match message {
+        ParticipantMessage::PrepareAndCommit {
+            transaction,
+            leg,
+            chain,
+            operations,
+            lock_wait,
+            epoch: _,
+        } => {
+            send_prepared(ctx, from, (transaction, leg), Few::new());
+            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait }
+        }
+        other => other,
+    }
+}
+
 /// The leg that a message is about, if its order with others of the leg matters here.
 fn name_of(message: &ParticipantMessage) -> Option<LegName> {
     match message {
         ParticipantMessage::Prepare { transaction, leg, .. }
+        | ParticipantMessage::PrepareAndCommit { transaction, leg, .. }
         | ParticipantMessage::Replicate { transaction, leg, .. }
+        | ParticipantMessage::ReplicateAndCommit { transaction, leg, .. }
+        | ParticipantMessage::CommitIfStaged { transaction, leg, .. }
         | ParticipantMessage::Rollback { transaction, leg, .. }
         | ParticipantMessage::Abort { transaction, leg, .. } => Some((*transaction, *leg)),
         _ => None,
