@@ -154,8 +154,6 @@ pub enum Mutation {
     CheckpointsForgetDeletes,
     /// A restart takes a colocated table for one that has workers of its own.
     RestoreIgnoresColocation,
-    /// Parts of a transaction whose changes were all refused take part in its commit.
-    RefusedLegsCommit,
     /// What is looked up for the rows of a snapshot is read as it is now.
     LookupsReadNewest,
 }

@@ -71,10 +71,8 @@ impl Coordinator {
         record.commit_since.get_or_insert(ctx.now());
         // All answers are in. Backups do not know a leg whose changes were all refused: a commit of
         // it would be a decision that no takeover hears of.
-        if !ctx.mutated(Mutation::RefusedLegsCommit) {
-            for leg in &mut record.legs {
-                leg.replicated = leg.staged;
-            }
+        for leg in &mut record.legs {
+            leg.replicated = leg.staged;
         }
         if !record.legs.iter().any(|leg| leg.replicated) {
             self.release_read_legs(ctx, id);
