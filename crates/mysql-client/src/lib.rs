@@ -3,6 +3,7 @@
 //!
 //! # Owns
 //! A connection over a Unix socket as `root` without a password; text queries, one at a time.
+//! Statements can be prepared, for whoever takes over the socket and runs them.
 //! # Not here
 //! Real clients, which programs of others use: the tests try those.
 
@@ -167,6 +168,34 @@ impl Session {
         }
     }
 
+    /// Has a statement prepared; the server's number for it.
+    pub fn prepare(&mut self, statement: &str) -> Result<u32, QueryError> {
+        self.sequence = 0;
+        let mut command = vec![COM_STMT_PREPARE];
+        command.extend(statement.as_bytes());
+        self.send(&command)?;
+        let first = self.packet()?;
+        if first.first() == Some(&ERROR) {
+            return Err(refusal(&first));
+        }
+        let number = first.get(1..5).ok_or_else(cut)?;
+        let number = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
+        // Of columns, then of parameters; they are described in the other order.
+        for count in [two_bytes(&first, 7)?, two_bytes(&first, 5)?] {
+            // What ends them is one more.
+            for _ in 0..u32::from(count) + u32::from(count > 0) {
+                self.packet()?;
+            }
+        }
+        Ok(number)
+    }
+
+    /// The socket, between two statements.
+    pub fn into_stream(self) -> UnixStream {
+        assert!(self.stream.buffer().is_empty(), "an answer that nobody has read");
+        self.stream.into_inner().0
+    }
+
     /// Runs a statement whose answer is one number.
     pub fn number(&mut self, statement: &str) -> Result<i64, QueryError> {
         let rows = self.query(statement)?;
@@ -268,6 +297,7 @@ fn cut() -> io::Error {
 const CAPABILITIES: u32 = 0x0000_0001 | 0x0000_0200 | 0x0000_2000 | 0x0000_8000 | 0x0008_0000;
 const UTF8MB4: u8 = 45;
 const COM_QUERY: u8 = 3;
+const COM_STMT_PREPARE: u8 = 22;
 const OK: u8 = 0;
 const ERROR: u8 = 0xFF;
 const END: u8 = 0xFE;
