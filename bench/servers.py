@@ -4,6 +4,7 @@ A `Server` is one or more processes that end with it, in a directory of its own,
 """
 
 import os
+import pwd
 import random
 import re
 import shutil
@@ -97,9 +98,13 @@ class Server:
                 raise SystemExit(f"{self.name} does not start:\n{(self.directory / 'output').read_text()[-4000:]}")
             time.sleep(0.1)
 
-    def sql(self, statement, database=""):
+    def fault(self):
+        """Why its figures would not count, or nothing."""
+        return ""
+
+    def sql(self, statement, database="", path=None):
         """What the client prints, or None if it fails."""
-        client = ["mysql", "--no-defaults", "--user=root", f"--socket={self.socket}", "--batch", "--local-infile=1", "--connect-timeout=10"]
+        client = ["mysql", "--no-defaults", "--user=root", f"--socket={path or self.socket}", "--batch", "--local-infile=1", "--connect-timeout=10"]
         done = subprocess.run([*client, "-e", statement, *([database] if database else [])], capture_output=True, text=True)
         self.complaint = done.stderr.strip()
         return done.stdout if done.returncode == 0 else None
@@ -168,17 +173,35 @@ def cluster_commands(binary, directory, path, memory, http, sql_port):
     ]
 
 
-def mariadb_command(directory, path, memory, options=()):
-    """Makes an empty data directory of MariaDB; the command that serves it: InnoDB, its log flushed once a second."""
+def daemon_user():
+    """Whom a server that was started by root runs as: the account that Debian's package makes, where there is one.
+
+    A state transfer of Galera fails as root: rsync's daemon then writes as `nobody`, who may not.
+    """
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("mysql").pw_name
+    except KeyError:
+        return "root"
+
+
+def mariadb_command(directory, path, memory, options=(), user="root"):
+    """Makes an empty data directory of MariaDB; the command that serves it: InnoDB, its log flushed once a second.
+
+    `user` is whom it becomes if root starts it; the directory is made that account's, and those above must let it pass.
+    """
     data = Path(directory) / "data"
-    user = ["--user=root"] if os.geteuid() == 0 else []
+    as_user = [f"--user={user}"] if os.geteuid() == 0 else []
+    if as_user:
+        shutil.chown(directory, user)
     install = ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"]
-    subprocess.run([*install, *user, f"--datadir={data}"], check=True, capture_output=True)
+    subprocess.run([*install, *as_user, f"--datadir={data}"], check=True, capture_output=True)
     program = shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin")
     return [
-        program, "--no-defaults", *user, f"--datadir={data}", f"--socket={path}", "--innodb-flush-log-at-trx-commit=2",
-        f"--innodb-buffer-pool-size={memory}", "--innodb-doublewrite=0", "--local-infile=1", "--max-connections=600",
-        *options,
+        program, "--no-defaults", *as_user, f"--datadir={data}", f"--socket={path}", "--innodb-flush-log-at-trx-commit=2",
+        f"--innodb-buffer-pool-size={memory}", "--innodb-doublewrite=0", "--local-infile=1", "--max-connections=2000",
+        "--max-prepared-stmt-count=1000000", *options,
     ]
 
 
@@ -189,38 +212,65 @@ class MariaDB(Server):
         super().__init__(name, directory)
         self.launch(mariadb_command(self.directory, self.socket, memory, [
             "--skip-log-bin", f"--port={self.port}", "--bind-address=127.0.0.1",
-        ]))
+        ], daemon_user()))
         self.wait()
 
 
 class Galera(Server):
-    """Two nodes of MariaDB, replicated by Galera; the first is asked, the processes of both count."""
+    """Two nodes of MariaDB, replicated by Galera; the first is asked, the processes of both count.
+
+    Both are empty when the second joins; it counts as there when it has the first one's state and says so itself.
+    """
 
     PROVIDER = "/usr/lib/galera/libgalera_smm.so"
+    # That the second has joined the group is true long before it has the rows, and also while its transfer fails.
+    READY = ("wsrep_local_state_comment\tSynced", "wsrep_cluster_size\t2", "wsrep_ready\tON")
 
     def __init__(self, name, directory, memory="1G"):
         super().__init__(name, directory)
         ports = [free_port() for _ in range(4)]
+        user = daemon_user()
+        if user:
+            # Of the first node's socket.
+            shutil.chown(self.directory, user)
+        self.sockets = []
         for node, (group, incremental) in enumerate((ports[:2], ports[2:])):
             home = self.directory / f"node{node}"
             home.mkdir()
-            path = self.socket if node == 0 else home / "sock"
+            self.sockets.append(self.socket if node == 0 else home / "sock")
             port = self.port if node == 0 else free_port()
             peers = "" if node == 0 else f"127.0.0.1:{ports[0]}"
-            self.launch(mariadb_command(home, path, memory, [
+            self.launch(mariadb_command(home, self.sockets[node], memory, [
                 "--skip-networking=0", f"--port={port}", "--bind-address=127.0.0.1", "--wsrep-on=ON", f"--wsrep-provider={self.PROVIDER}",
                 "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", f"--wsrep-cluster-address=gcomm://{peers}",
-                "--wsrep-node-address=127.0.0.1", f"--wsrep-node-name=n{node}", "--wsrep-sst-method=rsync",
+                "--wsrep-node-address=127.0.0.1", f"--wsrep-node-name=n{node}", "--wsrep-sst-method=rsync", "--wsrep-slave-threads=2",
                 f"--wsrep-sst-receive-address=127.0.0.1:{free_port()}",
                 f"--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{incremental};gcache.size=256M",
                 *(["--wsrep-new-cluster"] if node == 0 else []),
-            ]))
+            ], user))
+            # The second node's transfer needs the first to be there.
             self.wait()
         until = time.monotonic() + PATIENCE
-        while "\t2" not in (self.sql("SHOW STATUS LIKE 'wsrep_cluster_size'") or ""):
-            if time.monotonic() > until:
-                raise SystemExit(f"{name}: the second node does not join:\n{(self.directory / 'output').read_text()[-4000:]}")
+        while wrong := self.fault():
+            if any(process.poll() is not None for process in self.processes) or time.monotonic() > until:
+                self.stop()
+                raise SystemExit(f"{name}: the second node does not join, {wrong}:\n{(self.directory / 'output').read_text()[-4000:]}")
             time.sleep(0.2)
+
+    def fault(self):
+        for node, path in enumerate(self.sockets):
+            state = self.sql("SHOW STATUS LIKE 'wsrep%'", path=path) or ""
+            if missing := [line.replace("\t", " ") for line in self.READY if line not in state]:
+                return f"node {node + 1} is not {', '.join(missing)}"
+        return ""
+
+    def stop(self):
+        # One by one: a node that leaves while the other does may wait for it.
+        both = self.processes
+        for process in reversed(both):
+            self.processes = [process]
+            super().stop()
+        self.processes = []
 
 
 class Echo(Server):

@@ -40,12 +40,34 @@ def serial_median(results, _):
 def kept(workload):
     """Operations a second with the most clients, in hundredths of the best number's."""
     def figure(results, _):
-        rates = {count: r.rate for (what, count, name), r in results.items() if (what, name) == (workload, "nines")}
-        # Less than twice the best number of clients is no overload.
-        most = max(rates, default=0)
-        best = max(rates, key=rates.get, default=0)
-        return (100 * rates[most] / rates[best], 95, "%") if most >= 64 and len(rates) > 2 else None
+        rates = {count: found.rate for count, found in by_clients(results, workload).items()}
+        return rates and (100 * rates[max(rates)] / max(rates.values()), 95, "%")
     return figure
+
+
+def dearer(workload):
+    """CPU per operation with the most clients, in proportion to the number with the least."""
+    def figure(results, _):
+        costs = {count: found.user + found.system for count, found in by_clients(results, workload).items()}
+        return costs and (costs[max(costs)] / min(costs.values()), 1.05, "×")
+    return figure
+
+
+def later(workload):
+    """99th percentile for each client with the most clients, in proportion to the number that does the most operations."""
+    def figure(results, _):
+        found = by_clients(results, workload)
+        if not found:
+            return None
+        most, best = max(found), max(found, key=lambda count: found[count].rate)
+        return found[most].p99 / most / (found[best].p99 / best), 1, "×"
+    return figure
+
+
+def by_clients(results, workload):
+    """A workload's results by number of clients, if there are enough to say what many do: ten times the best number, or 256 at least."""
+    found = {count: r for (what, count, name), r in results.items() if (what, name) == (workload, "nines")}
+    return found if len(found) > 2 and max(found) >= 256 else {}
 
 
 def flat(workload, of):
@@ -86,6 +108,8 @@ NATIVE = [
     Budget("native API, key reads in batches of 100", native("read by key, 100 at a time", 500), least=True),
     Budget("native API, key updates in batches of 100", native("update by key, 100 in a transaction", 100), least=True),
 ]
+# What many clients do, and the workload of it.
+MANY = {"point selects": "many_point_select", "updates": "many_update", "read-write transactions": "many_read_write"}
 BUDGETS = [
     Budget("point select", at_most("oltp_point_select", 10)),
     Budget("point select as text", at_most("point_select_text", 10)),
@@ -100,8 +124,11 @@ BUDGETS = [
     Budget("oltp_read_write, of MariaDB's with one copy", share_of("oltp_read_write", "mariadb", 0.5)),
     Budget("rows of multi-row INSERTs per core", bulk, least=True),
     Budget("p50 of a serial point select, of the echo server's", serial_median),
-    Budget("point selects kept with the most clients, of the peak", kept("oltp_point_select"), least=True),
-    Budget("read-write transactions kept with the most clients, of the peak", kept("oltp_read_write"), least=True),
+    *(line for what, workload in MANY.items() for line in (
+        Budget(f"{what} kept with the most clients, of the peak", kept(workload), least=True),
+        Budget(f"CPU of {what} with the most clients, of the least", dearer(workload)),
+        Budget(f"p99 of {what} with the most clients, for each, of the peak's", later(workload)),
+    )),
     Budget("p50 of a point select with eight times the rows", flat("oltp_point_select", lambda r: r.p50)),
     Budget("CPU of a point select with eight times the rows", flat("oltp_point_select", lambda r: r.user + r.system)),
     Budget("p50 of an update with eight times the rows", flat("oltp_update_non_index", lambda r: r.p50)),
@@ -128,4 +155,4 @@ def table(results, memory, of_native):
         bound = f"{limit:.2f}" if isinstance(limit, float) else f"{limit:,}"
         sign = "≥" if budget.least else "≤"
         lines.append(f"| {budget.text} | {sign} {bound} {unit} | {text} {unit} | {'met' if is_met else '**missed**'} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else ""

@@ -47,12 +47,13 @@ const NEEDS: [Need; 16] = [
 ];
 
 /// What `cargo xtask bench compare` starts and runs.
-const PEERS: [Need; 10] = [
+const PEERS: [Need; 11] = [
     Need { found: || in_path("sysbench"), package: "sysbench" },
     Need { found: || in_path("mysql"), package: "mariadb-client" },
     Need { found: || in_path("mariadb-install-db"), package: "mariadb-server" },
     Need { found: || Path::new("/usr/lib/galera/libgalera_smm.so").exists(), package: "galera-4" },
     Need { found: || in_path("rsync"), package: "rsync" },
+    Need { found: || in_path("ss"), package: "iproute2" },
     Need { found: || in_path("redis-server"), package: "redis-server" },
     Need { found: || in_path("redis-benchmark"), package: "redis-tools" },
     Need { found: || in_path("python3"), package: "python3" },

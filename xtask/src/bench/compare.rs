@@ -17,17 +17,23 @@ const SCRIPT: &str = "bench/compare/compare.py";
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
     let ycsb = clients::install_peers(&workspace.root)?;
     let given = |name: &str| args.iter().any(|arg| arg.split('=').next() == Some(name));
-    let programs = ["nines", "echo", "native", "tpcc"];
-    if !programs.iter().all(|program| given(&format!("--{program}"))) {
+    // The option that names a program, and the program.
+    let programs = [
+        ("--nines", "nines"),
+        ("--echo", "echo"),
+        ("--load-generator", "load_generator"),
+        ("--native", "native"),
+        ("--tpcc", "tpcc"),
+    ];
+    if !programs.iter().all(|(option, _)| given(option)) {
         let build = ["build", "--release", "-p", "nines", "-p", "bench", "-p", "tpcc"];
         passed(&workspace.root, Command::new(cargo()).args(build))?;
     }
     let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
     let mut script = Command::new("python3");
     script.arg(SCRIPT).args(args);
-    for program in programs {
-        let option = format!("--{program}");
-        if !given(&option) {
+    for (option, program) in programs {
+        if !given(option) {
             script.arg(option).arg(release.join("release").join(program));
         }
     }
