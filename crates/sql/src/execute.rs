@@ -11,6 +11,7 @@ pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod cursor;
 mod direct;
+mod generate;
 pub(crate) mod insert;
 pub(crate) mod joined;
 mod json_table;

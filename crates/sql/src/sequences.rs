@@ -82,7 +82,7 @@ impl Default for Spacing {
 
 impl Spacing {
     /// The first value of the series that is not below `from`; none beyond 64 bits.
-    fn first_from(self, from: u64) -> Option<u64> {
+    pub(crate) fn first_from(self, from: u64) -> Option<u64> {
         if from <= self.offset {
             return Some(self.offset);
         }

@@ -12,22 +12,22 @@ use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
-use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError, SqlMode};
+use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError};
 use sql_parser::LiteralRows;
 use sql_parser::ast::{self, Expr, InsertSource};
-use sqltype::{Datum, SqlType};
+use sqltype::Datum;
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::TableDefinition;
 use crate::execute::cursor::Kept;
+use crate::execute::generate::{generate, take};
 use crate::execute::reference;
 use crate::execute::reference::batch::{Batch, refused};
 use crate::execute::reference::children::{self, Cascade};
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run, memory_of_row};
 use crate::execute::scan::datum_of;
-use crate::kernel::Failure;
 use crate::large::read::complete_locked;
 use crate::plan::from::definition_columns;
 use crate::plan::operator::{Formula, QueryPlan, Subplan};
@@ -215,10 +215,10 @@ async fn execute(
     let (mut rows, mut held) = rows_of(run, plan, literals).await?;
     // Beside them stand their values as the kernel has them.
     held.add(held.bytes())?;
-    let first_generated = generate(run, plan, &mut rows).await?;
+    let first_generated = generate(run, &plan.maker, &mut rows).await?;
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
-        Some(_) => take(run, plan, rows.len() as u64, Spacing::default()).await?,
+        Some(_) => take(run, &plan.maker, rows.len() as u64, Spacing::default()).await?,
         None => 0,
     };
     let count = rows.len() as u64;
@@ -360,83 +360,6 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
     }
     run.context.note(Level::Warning, error);
     Ok(false)
-}
-
-/// Fills AUTO_INCREMENT columns; the first value generated, or zero.
-async fn generate(run: &mut Run<'_>, plan: &InsertPlan, rows: &mut [Row]) -> Result<u64, SqlError> {
-    let Some((at, column)) = plan.maker.definition.auto_increment() else { return Ok(0) };
-    let keeps_zero = run.context.facts.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-    let wants = |value: &Datum| match value {
-        Datum::Null => true,
-        Datum::Int(0) | Datum::UInt(0) => !keeps_zero,
-        _ => false,
-    };
-    let count = rows.iter().filter(|row| wants(&row[at])).count() as u64;
-    let largest = rows
-        .iter()
-        .filter_map(|row| match row[at] {
-            Datum::Int(v) => u64::try_from(v).ok(),
-            Datum::UInt(v) => Some(v),
-            _ => None,
-        })
-        .max();
-    let kernel = run.session.kernel.clone();
-    let sequences = run.session.shared.sequences.clone();
-    let start = plan.maker.definition.sequence_start();
-    let id = plan.maker.definition.table.id;
-    if let Some(largest) = largest.filter(|largest| *largest > 0) {
-        sequences.raise(&kernel, id, largest, start).await?;
-    }
-    if count == 0 {
-        return Ok(0);
-    }
-    let spacing = Spacing {
-        increment: run.session.variables.auto_increment_increment.max(1),
-        offset: run.session.variables.auto_increment_offset.max(1),
-    };
-    let first = match run.session.variables.insert_id.take() {
-        Some(first) => {
-            let last = first.saturating_add((count - 1).saturating_mul(spacing.increment));
-            sequences.raise(&kernel, id, last, start).await?;
-            first
-        }
-        None => take(run, plan, count, spacing).await?,
-    };
-    let mut next = first;
-    for row in rows.iter_mut().filter(|row| wants(&row[at])) {
-        let value = match column.sql_type.unsigned {
-            true => Datum::UInt(next),
-            false => Datum::Int(i64::try_from(next).unwrap_or(i64::MAX)),
-        };
-        let of = SqlType::unsigned_big_int();
-        row[at] = plan.maker.store(run, at, value, &of).map_err(|_| SqlError::of::<1467>(&[]))?;
-        next = next.saturating_add(spacing.increment);
-    }
-    Ok(first)
-}
-
-async fn take(
-    run: &mut Run<'_>,
-    plan: &InsertPlan,
-    count: u64,
-    spacing: Spacing,
-) -> Result<u64, SqlError> {
-    if count == 0 {
-        return Ok(0);
-    }
-    let kernel = run.session.kernel.clone();
-    let sequences = run.session.shared.sequences.clone();
-    let definition = &plan.maker.definition;
-    let taken = sequences
-        .take(&kernel, definition.table.id, count, spacing, definition.sequence_start())
-        .await;
-    taken.map_err(|failure| match failure {
-        // Failed to read auto-increment value from storage engine.
-        Failure::Refused(refusal) if refusal.code == ErrorCode::ValueOutOfRange => {
-            SqlError::of::<1467>(&[])
-        }
-        other => other.into(),
-    })
 }
 
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.

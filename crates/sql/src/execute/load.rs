@@ -17,6 +17,7 @@ use sqltype::{Datum, SqlType};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
+use crate::execute::generate::{generate, take};
 use crate::execute::insert::{BATCH, column_at};
 use crate::execute::reference;
 use crate::execute::reference::batch::Batch;
@@ -220,11 +221,11 @@ impl Loader {
         if rows.is_empty() {
             return Ok(());
         }
-        self.generate(run, &mut rows).await?;
+        generate(run, &self.maker, &mut rows).await?;
         let definition = self.maker.definition.clone();
         let table = definition.table.id;
         let hidden = match definition.hidden_key {
-            Some(_) => self.take_numbers(run, rows.len() as u64, Spacing::default()).await?,
+            Some(_) => take(run, &self.maker, rows.len() as u64, Spacing::default()).await?,
             None => 0,
         };
         let mut complete = Vec::with_capacity(rows.len());
@@ -327,49 +328,6 @@ impl Loader {
         };
         self.counts.deleted += answers.iter().filter(existed).count() as u64;
         Ok(())
-    }
-
-    async fn generate(&self, run: &mut Run<'_>, rows: &mut [Row]) -> Result<(), SqlError> {
-        let Some((at, _)) = self.maker.definition.auto_increment() else { return Ok(()) };
-        let wants = |row: &Row| matches!(row[at], Datum::Null | Datum::Int(0) | Datum::UInt(0));
-        let count = rows.iter().filter(|row| wants(row)).count() as u64;
-        let largest = rows
-            .iter()
-            .filter_map(|row| match row[at] {
-                Datum::Int(v) => u64::try_from(v).ok(),
-                Datum::UInt(v) => Some(v),
-                _ => None,
-            })
-            .max();
-        let kernel = run.session.kernel.clone();
-        let sequences = run.session.shared.sequences.clone();
-        let (id, start) = (self.maker.definition.table.id, self.maker.definition.sequence_start());
-        if let Some(largest) = largest.filter(|largest| *largest > 0) {
-            sequences.raise(&kernel, id, largest, start).await?;
-        }
-        if count == 0 {
-            return Ok(());
-        }
-        let mut next = self.take_numbers(run, count, Spacing::default()).await?;
-        for row in rows.iter_mut().filter(|row| wants(row)) {
-            let of = SqlType::unsigned_big_int();
-            row[at] = self.maker.store(run, at, Datum::UInt(next), &of)?;
-            next += 1;
-        }
-        Ok(())
-    }
-
-    async fn take_numbers(
-        &self,
-        run: &mut Run<'_>,
-        count: u64,
-        spacing: Spacing,
-    ) -> Result<u64, SqlError> {
-        let kernel = run.session.kernel.clone();
-        let sequences = run.session.shared.sequences.clone();
-        let definition = &self.maker.definition;
-        let start = definition.sequence_start();
-        Ok(sequences.take(&kernel, definition.table.id, count, spacing, start).await?)
     }
 }
 
