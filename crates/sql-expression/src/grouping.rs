@@ -5,14 +5,23 @@
 //! # Limits
 //! Functional dependence through equalities of WHERE and of joins is not seen: such a query is
 //! refused though MySQL would take it.
+//! # Not here
+//! The plans of subqueries, and which columns of the block they use.
 
 use crate::error::SqlError;
-use crate::expression::{Expression, Node};
+use crate::expression::{Expression, Node, SubqueryId};
 use crate::scope::Clause;
 
-/// Tells whether the column at this place of the row depends on the GROUP BY columns, by a primary
-/// or unique key for example.
-pub type FunctionalDependence<'a> = dyn Fn(u32) -> bool + 'a;
+/// What the expressions of a grouped query are checked against.
+pub struct Grouping<'a> {
+    /// GROUP BY; empty when all rows are one group.
+    pub group_by: &'a [Expression],
+    /// Whether the column at this place of the row depends on the GROUP BY columns, by a primary or
+    /// unique key for example.
+    pub depends: &'a dyn Fn(u32) -> bool,
+    /// A column of the query that a subquery of it uses and that may differ within a group.
+    pub inside: &'a dyn Fn(SubqueryId) -> Option<String>,
+}
 
 /// Checks the `position`th expression (from 1) of the select list or ORDER BY of a query that has
 /// aggregates or GROUP BY: errors 1055 and 1140.
@@ -20,37 +29,35 @@ pub fn check_full_group_by(
     expression: &Expression,
     position: usize,
     clause: Clause,
-    group_by: &[Expression],
-    depends: &FunctionalDependence<'_>,
+    grouping: &Grouping<'_>,
 ) -> Result<(), SqlError> {
-    let Some(column) = offender(expression, group_by, depends) else { return Ok(()) };
+    let Some(column) = offender(expression, grouping) else { return Ok(()) };
     if clause == Clause::Having {
         return Err(SqlError::of::<1463>(&[&column, &"HAVING"]));
     }
     let list = if clause == Clause::OrderBy { "ORDER BY clause" } else { "SELECT list" };
-    let of = if group_by.is_empty() { SqlError::of::<1140> } else { SqlError::of::<1055> };
+    let of = if grouping.group_by.is_empty() { SqlError::of::<1140> } else { SqlError::of::<1055> };
     Err(of(&[&position, &list, &column]))
 }
 
 /// The first column that may differ within a group.
-fn offender(
-    expression: &Expression,
-    group_by: &[Expression],
-    depends: &FunctionalDependence<'_>,
-) -> Option<String> {
-    if group_by.contains(expression) {
+fn offender(expression: &Expression, grouping: &Grouping<'_>) -> Option<String> {
+    if grouping.group_by.contains(expression) {
         return None;
     }
     match &expression.node {
         Node::Aggregate(_) => None,
-        Node::Column { index, .. } if depends(*index) => None,
+        Node::Column { index, .. } if (grouping.depends)(*index) => None,
         Node::Column { name, .. } => Some(name.qualified()),
         Node::Call(call) if call.function.name == "any_value" => None,
-        _ => {
-            let mut found = None;
+        node => {
+            let mut found = match node {
+                Node::Subquery(subquery) => (grouping.inside)(subquery.id),
+                _ => None,
+            };
             expression.for_each_part(&mut |part| {
                 if found.is_none() {
-                    found = offender(part, group_by, depends);
+                    found = offender(part, grouping);
                 }
             });
             found
@@ -78,7 +85,8 @@ mod tests {
     fn columns_must_be_grouped_or_depend_on_what_is() {
         let group = [column(0, "a")];
         let check = |expression: &Expression, group: &[Expression], depends: bool| {
-            let result = check_full_group_by(expression, 2, Clause::FieldList, group, &|_| depends);
+            let grouping = Grouping { group_by: group, depends: &|_| depends, inside: &|_| None };
+            let result = check_full_group_by(expression, 2, Clause::FieldList, &grouping);
             result.err().map(|error| (error.code(), error.message().to_owned()))
         };
         assert_eq!(check(&column(0, "a"), &group, false), None);

@@ -4,7 +4,7 @@ use sqltype::{SqlType, TypeKind};
 
 use super::*;
 use crate::expression::ColumnName;
-use crate::grouping::check_full_group_by;
+use crate::grouping::{Grouping, check_full_group_by};
 use crate::scope::{Hosting, ScopeColumn, ScopeTable};
 use crate::testing::{World, integer, parse, scope};
 
@@ -191,6 +191,7 @@ fn grouped_queries_use_groups_only() {
     let mut bind = |sql: &str| binder.bind(&parse(sql), Clause::FieldList).unwrap();
     let group = [bind("a + 1")];
     let is_key = |index: u32| index == 3;
+    let grouping = Grouping { group_by: &group, depends: &is_key, inside: &|_| None };
     for (sql, allowed) in [
         ("a + 1", true),
         ("(a + 1) * 2", true),
@@ -199,7 +200,7 @@ fn grouped_queries_use_groups_only() {
         ("ANY_VALUE(b)", true),
         ("b + 1", false),
     ] {
-        let checked = check_full_group_by(&bind(sql), 1, Clause::FieldList, &group, &is_key);
+        let checked = check_full_group_by(&bind(sql), 1, Clause::FieldList, &grouping);
         assert_eq!(checked.is_ok(), allowed, "{sql}");
     }
 }

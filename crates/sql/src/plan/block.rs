@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sql_expression::{
-    AggregateCall, Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError,
-    SqlMode, check_full_group_by,
+    AggregateCall, Binder, Clause, Expression, Grouping, Node, OrderBy, Output, ResultType, Scope,
+    SqlError, SqlMode, check_full_group_by,
 };
 use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
@@ -69,7 +69,7 @@ pub(super) fn block(
     let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
     check_groupings(&bound, select.rollup)?;
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        check_grouping(&tables, &bound)?;
+        check_grouping(planner, &scope, &tables, &bound)?;
     }
     if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
         check_distinct(&bound)?;
@@ -421,7 +421,12 @@ fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {
 }
 
 /// ONLY_FULL_GROUP_BY. Columns of a table depend on its unique keys without NULL.
-fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
+fn check_grouping(
+    planner: &Planner<'_>,
+    scope: &Scope<'_>,
+    tables: &[FromTable],
+    bound: &Bound,
+) -> Result<(), SqlError> {
     let grouped = |place: u32| bound.group_by.iter().any(|part| part.as_column() == Some(place));
     let depends = |place: u32| {
         let place = place as usize;
@@ -439,9 +444,14 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
         };
         definition.keys.iter().any(decides)
     };
+    let inside = |subquery| {
+        let subplan = planner.subplans.iter().find(|subplan| subplan.id == subquery)?;
+        varying_inside(&subplan.plan, scope, &bound.group_by, &depends)
+    };
+    let grouping = Grouping { group_by: &bound.group_by, depends: &depends, inside: &inside };
     for (at, output) in bound.outputs.iter().enumerate() {
         let (expression, clause) = (&output.expression, Clause::FieldList);
-        check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+        check_full_group_by(expression, at + 1, clause, &grouping)?;
         // What window functions are computed of are values of the groups, too.
         let mut inside = Vec::new();
         expression.visit(&mut |part| {
@@ -450,19 +460,45 @@ fn check_grouping(tables: &[FromTable], bound: &Bound) -> Result<(), SqlError> {
             }
         });
         for part in inside.into_iter().flat_map(|call| call.expressions()) {
-            check_full_group_by(part, at + 1, clause, &bound.group_by, &depends)?;
+            check_full_group_by(part, at + 1, clause, &grouping)?;
         }
     }
     for expression in &bound.having {
-        check_full_group_by(expression, 1, Clause::Having, &bound.group_by, &depends)?;
+        check_full_group_by(expression, 1, Clause::Having, &grouping)?;
     }
     for (at, (expression, output, _)) in bound.order_by.iter().enumerate() {
         if output.is_none() {
             let clause = Clause::OrderBy;
-            check_full_group_by(expression, at + 1, clause, &bound.group_by, &depends)?;
+            check_full_group_by(expression, at + 1, clause, &grouping)?;
         }
     }
     Ok(())
+}
+
+/// A column of the block that a subquery uses and that may differ within a group. Where the query
+/// is grouped by an expression, the subquery may use it as a whole: its columns are not looked at.
+fn varying_inside(
+    plan: &QueryPlan,
+    scope: &Scope<'_>,
+    group_by: &[Expression],
+    depends: &dyn Fn(u32) -> bool,
+) -> Option<String> {
+    let is_grouped = |place: u32| {
+        group_by.iter().any(|key| {
+            key.any(&mut |part| {
+                part.as_column() == Some(place) || matches!(part.node, Node::Subquery(_))
+            })
+        })
+    };
+    let mut varying = None;
+    outer::for_each_outer(plan, &mut |depth, place| {
+        // Behind the columns of the row stand the aggregates.
+        let column = scope.column_at(place).filter(|_| depth == 1 && varying.is_none());
+        if let Some(column) = column.filter(|_| !is_grouped(place) && !depends(place)) {
+            varying = Some(column.name.qualified());
+        }
+    });
+    varying
 }
 
 /// ONLY_FULL_GROUP_BY of DISTINCT: rows are sorted by what they still have.
