@@ -83,6 +83,8 @@ pub(crate) enum Work<'p> {
         /// Rows of the input that are not looked at yet, and how many of them are at a time.
         rest: VecDeque<Row>,
         step: usize,
+        /// As many as are wanted.
+        most: usize,
     },
     Project {
         input: Box<Cursor<'p>>,
@@ -91,6 +93,8 @@ pub(crate) enum Work<'p> {
         moved: Option<Vec<usize>>,
         /// Rows of the input that are not looked at yet.
         rest: VecDeque<Row>,
+        /// As many as are wanted.
+        most: usize,
     },
     Distinct {
         input: Box<Cursor<'p>>,
@@ -130,8 +134,8 @@ fn work_of(operator: &Operator) -> Work<'_> {
         }
         Operator::Project { input, expressions } => {
             let moved = columns_once(expressions.iter());
-            let rest = VecDeque::new();
-            Work::Project { input: Box::new(open(input)), expressions, moved, rest }
+            let (rest, most) = (VecDeque::new(), usize::MAX);
+            Work::Project { input: Box::new(open(input)), expressions, moved, rest, most }
         }
         Operator::Distinct { input, types } => {
             let input = Box::new(open(input));
@@ -182,7 +186,8 @@ pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
             // Who needs few rows has few checked with subqueries.
             let is_dear = conditions.iter().any(|condition| !condition.is_ready());
             let step = if is_dear { CHECKED_ROWS } else { usize::MAX };
-            Work::Filter { input: Box::new(open(input)), conditions, rest: VecDeque::new(), step }
+            let (rest, most) = (VecDeque::new(), usize::MAX);
+            Work::Filter { input: Box::new(open(input)), conditions, rest, step, most }
         }
         _ => work_of(operator),
     }
@@ -243,7 +248,7 @@ impl Work<'_> {
             }
             Self::Join(join) => join.next(run).await,
             Self::Filter { .. } => self.step_filter(run).await,
-            Self::Project { input, expressions, moved, rest } => {
+            Self::Project { input, expressions, moved, rest, most } => {
                 if rest.is_empty() {
                     let Some(rows) = input.next(run).await? else { return Ok(None) };
                     if let Some(moved) = moved {
@@ -251,7 +256,7 @@ impl Work<'_> {
                     }
                     *rest = rows.into();
                 }
-                computed(run, rest, expressions).await.map(Some)
+                computed(run, rest, expressions, *most).await.map(Some)
             }
             Self::Distinct { input, seen, held, types } => {
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
@@ -281,14 +286,27 @@ impl Work<'_> {
 impl Work<'_> {
     /// Checks the conditions of some rows.
     async fn step_filter(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
-        let Self::Filter { input, conditions, rest, step } = self else { return Ok(None) };
+        let Self::Filter { input, conditions, rest, step, most } = self else { return Ok(None) };
         if rest.is_empty() {
             let Some(rows) = input.next(run).await? else { return Ok(None) };
             *rest = rows.into();
         }
-        let some = rest.drain(..rest.len().min(*step));
+        let count = rest.len().min(*step);
         *step = step.saturating_mul(2);
-        filtered(run, some, conditions).await.map(Some)
+        filtered(run, rest, count, conditions, *most).await.map(Some)
+    }
+
+    /// Says how many more rows are wanted: what others would have is not computed, so that it
+    /// cannot fail.
+    fn want(&mut self, rows: usize) {
+        match self {
+            Self::Project { input, most, .. } => {
+                *most = rows;
+                input.work.want(rows);
+            }
+            Self::Filter { most, .. } => *most = rows,
+            _ => {}
+        }
     }
 
     /// A step of what is done on columns, or may be.
@@ -333,14 +351,20 @@ impl Work<'_> {
     }
 }
 
-/// The rows of which conditions are true.
+/// Those of the next `count` rows of which conditions are true, until there are as many as wanted.
 async fn filtered(
     run: &mut Run<'_>,
-    rows: impl ExactSizeIterator<Item = Row>,
+    rest: &mut VecDeque<Row>,
+    count: usize,
     conditions: &[Formula],
+    most: usize,
 ) -> Result<Vec<Row>, SqlError> {
-    let mut kept = Vec::with_capacity(rows.len());
-    for row in rows {
+    let mut kept = Vec::with_capacity(count.min(most));
+    for _ in 0..count {
+        if kept.len() >= most {
+            break;
+        }
+        let Some(row) = rest.pop_front() else { break };
         if run.all_hold(conditions, &row).await? {
             kept.push(row);
         }
@@ -383,15 +407,19 @@ async fn projected(
     Ok(rows)
 }
 
-/// The next of some rows in another shape: all, or so many as large values allow.
+/// The next of some rows in another shape: as many as are wanted, or as large values allow.
 pub(crate) async fn computed(
     run: &mut Run<'_>,
     rest: &mut VecDeque<Row>,
     expressions: &[Formula],
+    most: usize,
 ) -> Result<Vec<Row>, SqlError> {
     let before = run.large_bytes;
-    let mut rows = Vec::with_capacity(rest.len());
-    while let Some(mut row) = rest.pop_front() {
+    let most = most.min(rest.len());
+    let mut rows = Vec::with_capacity(most);
+    while rows.len() < most
+        && let Some(mut row) = rest.pop_front()
+    {
         row = evaluate(run, expressions, &row).await?;
         rows.push(row);
         run.worked_a_row().await?;
@@ -451,6 +479,10 @@ async fn limited(
     *left = Some((count, offset));
     if count == 0 && run.unlimited_rows.is_none() {
         return Ok(None);
+    }
+    if run.unlimited_rows.is_none() {
+        let wanted = count.saturating_add(offset);
+        input.work.want(usize::try_from(wanted).unwrap_or(usize::MAX));
     }
     let Some(mut rows) = input.next(run).await? else { return Ok(None) };
     if let Some(all) = &mut run.unlimited_rows {

@@ -147,7 +147,8 @@ impl<'p> Direct<'p> {
             } else {
                 let mut rest: VecDeque<Row> = cursor.rows_of(run, found).await?.into();
                 while left > 0 && !rest.is_empty() {
-                    let rows = computed(run, &mut rest, self.expressions).await?;
+                    let most = usize::try_from(left).unwrap_or(usize::MAX);
+                    let rows = computed(run, &mut rest, self.expressions, most).await?;
                     left -= write_some(&rows, left, out).await;
                 }
             }
@@ -218,7 +219,7 @@ impl<'p> Direct<'p> {
             let mut rest: VecDeque<Row> = cursor.rows_of(run, next).await?.into();
             while !rest.is_empty() {
                 let mut rows = match order.of_result {
-                    true => computed(run, &mut rest, self.expressions).await?,
+                    true => computed(run, &mut rest, self.expressions, usize::MAX).await?,
                     false => std::mem::take(&mut rest).into(),
                 };
                 if let Some(once) = &mut once {
@@ -242,7 +243,8 @@ impl<'p> Direct<'p> {
         let (mut left, mut rest) = (limit, VecDeque::from(rows));
         while left > 0 && !rest.is_empty() {
             let waiting = rest.len();
-            let rows = computed(run, &mut rest, self.expressions).await?;
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            let rows = computed(run, &mut rest, self.expressions, most).await?;
             held.give_up(rows.len(), waiting);
             left -= write_some(&rows, left, out).await;
         }

@@ -55,6 +55,8 @@ pub(crate) enum TableCursor<'p> {
         open: VecDeque<Scan>,
         checks: Checks,
         outside: Option<Box<Outside>>,
+        /// How many more rows are wanted, of those for which the conditions hold.
+        enough: Option<u64>,
     },
     /// Nothing more.
     Done,
@@ -112,6 +114,9 @@ impl<'p> TableCursor<'p> {
         loop {
             let Some(found) = self.next_found(run).await? else { return Ok(None) };
             let rows = self.rows_of(run, found).await?;
+            if let Self::Scans { enough: Some(enough), .. } = self {
+                *enough = enough.saturating_sub(rows.len() as u64);
+            }
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
@@ -124,7 +129,11 @@ impl<'p> TableCursor<'p> {
         run: &mut Run<'_>,
         found: Found<'p>,
     ) -> Result<Vec<Row>, SqlError> {
-        let (mut rows, blocks) = stored::rows_of(run, found).await?;
+        let enough = match self {
+            Self::Scans { enough: Some(enough), .. } => usize::try_from(*enough).ok(),
+            _ => None,
+        };
+        let (mut rows, blocks) = stored::rows_of(run, found, enough).await?;
         if let Self::Scans { scan, checks, .. } = self {
             for block in &blocks {
                 stored::rows_of_block(run, scan, block, checks.blocks, &mut rows).await?;
@@ -139,7 +148,7 @@ impl<'p> TableCursor<'p> {
         run: &mut Run<'_>,
     ) -> Result<Option<Mixed>, SqlError> {
         match self.next_found(run).await? {
-            Some(found) => stored::rows_of(run, found).await.map(Some),
+            Some(found) => stored::rows_of(run, found, None).await.map(Some),
             None => Ok(None),
         }
     }
@@ -237,10 +246,11 @@ async fn begin<'p>(
     // What the range says of every row is not asked again.
     let implied = scan.covered && exact;
     let (filter, all_pushed) = if implied { (None, true) } else { pushed_filter(run, scan) };
-    let limit = match &scan.limit {
-        Some(bounds) if all_pushed => most_rows(run, bounds).await?,
-        _ => None,
+    let enough = match &scan.limit {
+        Some(bounds) => most_rows(run, bounds).await?,
+        None => None,
     };
+    let limit = enough.filter(|_| all_pushed);
     let mut checks = Checks { rows: !implied, blocks: false };
     let computes = no_program(run, scan, limit.is_some()).is_none();
     let program = match given {
@@ -263,7 +273,7 @@ async fn begin<'p>(
     }
     let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
     let open = ranges.into_iter().map(scan_of).collect();
-    Ok(TableCursor::Scans { scan, open, checks, outside })
+    Ok(TableCursor::Scans { scan, open, checks, outside, enough })
 }
 
 /// Why the rows of a scan do not go through a program, if they do not.

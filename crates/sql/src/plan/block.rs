@@ -1,5 +1,6 @@
 //! A query block: SELECT with everything around it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{
@@ -87,6 +88,7 @@ pub(super) fn block(
     let columns = bound.columns.clone();
     mark_used(&mut tables, &bound, tree.as_ref(), &mark);
     mark_used_inside(planner, &mut tables);
+    forget_unused(&mut tables);
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -179,6 +181,23 @@ fn mark_used_inside(planner: &Planner<'_>, tables: &mut [FromTable]) {
         }
     }
     places.into_iter().for_each(|place| use_column(tables, place));
+}
+
+/// Takes out of queries in FROM what nothing uses of their rows, so that it cannot fail.
+fn forget_unused(tables: &mut [FromTable]) {
+    for table in tables {
+        let Source::Derived(plan) = &mut table.source else { continue };
+        let root = Rc::get_mut(plan).map(|plan| &mut plan.root);
+        let Some(Operator::Project { expressions, .. }) = root else { continue };
+        for (at, formula) in expressions.iter_mut().enumerate() {
+            let is_plain =
+                formula.expression.as_column().is_some() || formula.expression.is_volatile();
+            if !is_plain && !table.used.contains(&at) {
+                let result = ResultType { nullable: true, ..formula.expression.result.clone() };
+                *formula = Formula::new(Expression::constant(Datum::Null, result));
+            }
+        }
+    }
 }
 
 /// The select list: what clients see of its columns.
@@ -676,8 +695,9 @@ fn finished(
     (distinct, counts): (bool, bool),
 ) -> Operator {
     let width = values.len();
-    // Values that may be others the next time are computed once, before they are sorted by.
-    let early = distinct || values.iter().any(Expression::is_volatile);
+    // Values that may be others the next time are computed once, before they are sorted by. Where
+    // they are not sorted by, rows that LIMIT leaves out have none.
+    let early = distinct || order_by.iter().any(|(expression, _, _)| expression.is_volatile());
     let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
         true => root,
         // Where all rows are counted, none is left out by the sort.

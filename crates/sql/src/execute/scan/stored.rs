@@ -17,11 +17,18 @@ use crate::execute::run::{Row, Run};
 use crate::plan::operator::TableScan;
 
 /// What was found as rows of the block, but for those for which the conditions do not hold; blocks
-/// as they are.
-pub(super) async fn rows_of(run: &mut Run<'_>, found: Found<'_>) -> Result<Mixed, SqlError> {
+/// as they are. Where there are enough rows, conditions are not checked of others: they could fail.
+pub(super) async fn rows_of(
+    run: &mut Run<'_>,
+    found: Found<'_>,
+    enough: Option<usize>,
+) -> Result<Mixed, SqlError> {
     let Found { scan, rows: found, checks, blocks } = found;
     let mut rows = Vec::with_capacity(found.len());
     for values in found.iter() {
+        if enough.is_some_and(|enough| rows.len() >= enough) {
+            break;
+        }
         let mut row = null_row(scan.width + usize::from(scan.hidden.is_some()));
         fill_scanned(scan, values, &mut row, run);
         if !checks {
