@@ -301,7 +301,10 @@ fn locate(f: &mut Frame<'_, '_>, needle_at: usize, whole_at: usize) -> Evaluated
 /// The place of a text in a list with commas.
 fn find_in_set(f: &mut Frame<'_, '_>) -> Evaluated {
     let (wanted, list) = (f.text(0)?, f.text(1)?);
-    if list.is_empty() {
+    // A list of fewer bytes has it not, though a collation may take them for equal.
+    let charset = f.collation().charset();
+    let size = |text: &[u8]| super::signature::bytes_in(charset, text).len();
+    if list.is_empty() || size(&list) < size(&wanted) {
         return Ok(Datum::Int(0));
     }
     // Spaces at the end count here, whatever the collation says of them.
