@@ -221,6 +221,10 @@ const RULES: &[Rule] = &[
             && case.says_one_of(COMPARES)
             && case.says_one_of(&[".d", "-2.25", "1.5", "0.333"])
     }),
+    ("MariaDB has a decimal zero below zero within a text", |case| {
+        case.says_one_of(&[" % ", "MOD("])
+            && with_zeros(case.mariadb).is_some_and(|rows| Some(rows) == with_zeros(case.nines))
+    }),
     ("MariaDB's places of an empty text are bytes", |case| case.says_with("LOCATE(", 3)),
     (
         "MariaDB takes a BIGINT beside a YEAR for a DECIMAL, whose HEX goes through a DOUBLE",
@@ -322,6 +326,27 @@ impl Case<'_> {
 fn shows(outcome: &Outcome, text: &str) -> bool {
     let Outcome::Rows(_, rows, _) = outcome else { return false };
     rows.iter().flatten().flatten().any(|value| value.contains(text))
+}
+
+/// The rows, with decimal zeros that have no sign.
+fn with_zeros(outcome: &Outcome) -> Option<Vec<Vec<Option<String>>>> {
+    let Outcome::Rows(_, rows, _) = outcome else { return None };
+    let positive = |value: &Option<String>| value.as_deref().map(without_signs_of_zeros);
+    Some(rows.iter().map(|row| row.iter().map(positive).collect()).collect())
+}
+
+/// Three zeros behind the point are a zero whatever digits follow: a text may be put together.
+fn without_signs_of_zeros(text: &str) -> String {
+    let mut pieces = text.split("-0.");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches('0');
+        let zeros = piece.len() - rest.len();
+        let is_zero = zeros >= 3 || zeros > 0 && !rest.starts_with(|c: char| c.is_ascii_digit());
+        out.push_str(if is_zero { "0." } else { "-0." });
+        out.push_str(piece);
+    }
+    out
 }
 
 /// Both keys of groups are the same.
@@ -558,5 +583,6 @@ fn rules_know_what_they_look_for() {
         "SELECT 1 FROM (SELECT t1.id, t1.k, t1.w, -2.25 AS x1, t1.d AS x2"
     ));
     assert!(!has_constant_column("(SELECT t1.id, t1.k, ABS(t1.d) AS x1, t1.g AS x2 FROM n AS t1"));
+    assert_eq!(without_signs_of_zeros("-0.0, -0.05-0.000a-0.0002024"), "0.0, -0.050.000a0.0002024");
     assert!(has_key_twice("SELECT HEX(t1.w) AS g0, HEX(t1.w) AS g1, COUNT(*)"));
 }
