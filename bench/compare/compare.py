@@ -449,9 +449,9 @@ def run_part(part, options, found):
                 if grown:
                     found.memory.setdefault(name, grown)
             filled = time.monotonic()
-            idle, pause = sum(sum(server.cpu()) for server in running), 2
+            idle, pause = sum(server.precise_cpu() for server in running), 3
             time.sleep(pause)
-            idle = (sum(sum(server.cpu()) for server in running) - idle) / pause
+            idle = (sum(server.precise_cpu() for server in running) - idle) / pause
             if "native" in part.workloads:
                 found.native = run_native(options, part)
             compare(running, options, part, found)
