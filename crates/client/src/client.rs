@@ -138,6 +138,9 @@ struct Session {
     transaction: Option<Transaction>,
     /// The transactional request under way.
     call: Option<Token>,
+    /// Scans in the transaction, some of which may have ended: found here when it ends, as all
+    /// requests of all sessions are too many to look at for each transaction.
+    scans: Vec<Token>,
     /// Schema changes asked for so far.
     schema_changes: u64,
     /// The schema change under way.
@@ -228,6 +231,7 @@ impl Client {
             transactions: 0,
             transaction: None,
             call: None,
+            scans: Vec::new(),
             schema_changes: 0,
             schema_call: None,
             snapshots: Vec::new(),
@@ -253,6 +257,7 @@ impl Client {
         self.abandon_transaction(ctx, session);
         let record = &mut self.sessions[session.0 as usize];
         (record.call, record.schema_call, record.open) = (None, None, false);
+        record.scans.clear();
         let id = record.id;
         for (epoch, holder) in std::mem::take(&mut record.snapshots) {
             let close = ClientRequest::CloseSnapshot { session: id, epoch };
@@ -390,7 +395,10 @@ impl Client {
     pub fn check_invariants(&self) {
         for (token, call) in &self.calls {
             let session = self.session(call.session);
-            assert!(session.is_some(), "{token:?}: a call of a closed session");
+            let session =
+                session.unwrap_or_else(|| panic!("{token:?}: a call of a closed session"));
+            let listed = !call.is_scan_in_transaction() || session.scans.contains(token);
+            assert!(listed, "{token:?}: a scan that its transaction would not end");
             if let Some(due) = call.due {
                 assert!(self.agenda.contains(&(due, *token)), "{token:?}: not on the agenda");
             }

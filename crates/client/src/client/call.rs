@@ -76,6 +76,11 @@ impl Call {
         self.troubled.get_or_insert(now);
     }
 
+    /// Whether it is a scan that ends with its transaction.
+    pub(super) fn is_scan_in_transaction(&self) -> bool {
+        matches!(&self.work, Work::Scan(scan) if scan.ends_with_transaction())
+    }
+
     /// The request counter of this attempt on the wire.
     pub(super) fn request(&self, token: Token) -> u64 {
         number_on_wire(token, self.attempt)

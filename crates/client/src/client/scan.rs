@@ -62,6 +62,10 @@ impl ScanCall {
         self.streams.unfinished().map(|(_, stream)| stream.life).collect()
     }
 
+    pub(super) fn ends_with_transaction(&self) -> bool {
+        self.spec.in_transaction
+    }
+
     /// Tells the participants to forget the scan.
     pub(super) fn close_streams(&self, ctx: &mut Ctx<'_>, scan: ScanId) {
         for (partition, stream) in self.streams.unfinished() {
@@ -117,6 +121,9 @@ impl Client {
         } else if let Some(refusal) = doomed.filter(|_| spec.in_transaction) {
             self.emit(session, token, ClientResult::Failed(refusal));
         } else {
+            if spec.in_transaction {
+                self.list_scan(session, token);
+            }
             let scan = ScanCall {
                 spec,
                 opened: None,
@@ -431,11 +438,18 @@ impl Client {
     }
 
     fn scans_in_transaction(&self, session: SessionNumber) -> Vec<Token> {
-        let in_transaction = |call: &Call| match &call.work {
-            Work::Scan(scan) => call.session == session && scan.spec.in_transaction,
-            _ => false,
-        };
-        self.calls.iter().filter(|(_, call)| in_transaction(call)).map(|(t, _)| *t).collect()
+        let listed = self.session(session).map_or(&[][..], |session| &session.scans);
+        let open = |token: &&Token| self.calls.get(token).is_some_and(Call::is_scan_in_transaction);
+        listed.iter().filter(open).copied().collect()
+    }
+
+    /// Has the end of the session's transaction find a scan. Those that have ended go, so the list
+    /// is as long as scans were open at once.
+    fn list_scan(&mut self, session: SessionNumber, token: Token) {
+        let mut scans = std::mem::take(&mut self.session_mut(session).scans);
+        scans.retain(|listed| self.calls.contains_key(listed));
+        scans.push(token);
+        self.session_mut(session).scans = scans;
     }
 
     /// The transaction is over that a scan has begun and that has answered nothing: opens the scan

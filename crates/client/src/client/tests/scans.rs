@@ -323,6 +323,32 @@ fn a_locking_scan_runs_in_the_transaction_of_one_coordinator() {
 }
 
 #[test]
+fn the_end_of_a_transaction_finds_its_own_scans_and_those_that_are_open() {
+    let mut sim = Sim::new();
+    let spec = ScanSpec { lock: LockMode::Exclusive, in_transaction: true, ..ScanSpec::heap(BASE) };
+    for _ in 0..100 {
+        let (token, _) = sim.scan(spec.clone());
+        sim.client.scan_close(&mut sim.world.ctx(), token);
+        sim.world.sent();
+    }
+    let (first, _) = sim.scan(spec.clone());
+    let (second, opened) = sim.scan(spec);
+    let listed = &sim.client.sessions[sim.session.0 as usize].scans;
+    assert_eq!(listed, &[first, second], "those that have ended are forgotten");
+    sim.client.check_invariants();
+    sim.client.commit(&mut sim.world.ctx(), sim.session);
+    let commit = sim.world.sent_one();
+    assert_eq!(commit.0, opened[0].to);
+    sim.answer(&commit, vec![], wire::TransactionState::Committed(Epoch(0)));
+    for _ in [first, second] {
+        let ClientResult::Failed(refusal) = sim.event() else { panic!() };
+        assert_eq!(refusal.code, ErrorCode::ScanAborted);
+    }
+    assert!(matches!(sim.event(), ClientResult::Committed { .. }));
+    sim.client.check_invariants();
+}
+
+#[test]
 fn a_locking_scan_asks_participants_whose_batch_is_late() {
     let mut sim = Sim::new();
     let spec = ScanSpec { lock: LockMode::Exclusive, in_transaction: true, ..ScanSpec::heap(BASE) };
