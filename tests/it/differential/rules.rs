@@ -127,6 +127,9 @@ const RULES: &[Rule] = &[
             "ROUND(NULL",
             "CEILING(NULL",
             "FLOOR(NULL",
+            "(NULL + ",
+            "(NULL - ",
+            "(NULL * ",
         ]) && case.says("SEC_TO_TIME")
     }),
     ("the sign of zero, in hexadecimal or as a code", |case| {
@@ -224,6 +227,22 @@ const RULES: &[Rule] = &[
     ("MariaDB has a decimal zero below zero within a text", |case| {
         case.says_one_of(&[" % ", "MOD("])
             && with_zeros(case.mariadb).is_some_and(|rows| Some(rows) == with_zeros(case.nines))
+    }),
+    ("MariaDB has a group of its own for a decimal zero below zero", |case| {
+        case.says_one_of(&[" % ", "MOD("])
+            && case.says_one_of(&[" GROUP BY ", "DISTINCT"])
+            && case.mariadb_shows("-0.0")
+            && !case.nines_shows("-0.0")
+    }),
+    ("MariaDB takes a CASE of a text and a date for bytes, and each for a letter", |case| {
+        case.says_one_of(&["ELSE DATE'", "ELSE TIMESTAMP'"])
+            && case.says("CASE ")
+            && (case.mariadb_shows("æ—¥æœ¬") || case.mariadb_shows("Ã©t"))
+    }),
+    ("MariaDB's texts of an HOUR have room for two digits", |case| {
+        case.says("HOUR(")
+            && case.says_one_of(&["DISTINCT", " UNION ", " GROUP BY "])
+            && is_cut(case)
     }),
     ("MariaDB's places of an empty text are bytes", |case| case.says_with("LOCATE(", 3)),
     (
@@ -326,6 +345,19 @@ impl Case<'_> {
 fn shows(outcome: &Outcome, text: &str) -> bool {
     let Outcome::Rows(_, rows, _) = outcome else { return false };
     rows.iter().flatten().flatten().any(|value| value.contains(text))
+}
+
+/// Each text of MariaDB is the one of Nines, or that without its end.
+fn is_cut(case: &Case<'_>) -> bool {
+    let (Outcome::Rows(_, one, _), Outcome::Rows(_, other, _)) = (case.mariadb, case.nines) else {
+        return false;
+    };
+    let begins = |(short, long): (&Option<String>, &Option<String>)| match (short, long) {
+        (Some(short), Some(long)) => long.starts_with(short.as_str()),
+        (short, long) => short == long,
+    };
+    let rows = one.iter().zip(other);
+    one.len() == other.len() && rows.into_iter().all(|(a, b)| a.iter().zip(b).all(begins))
 }
 
 /// The rows, with decimal zeros that have no sign.
