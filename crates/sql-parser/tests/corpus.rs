@@ -159,6 +159,14 @@ fn parameterised_statements_mean_the_same() {
 }
 
 #[test]
+fn a_definer_without_a_host_is_of_any_host() {
+    let tree = |sql: &str| parse(sql.as_bytes(), SqlMode::default()).unwrap();
+    let view = tree("CREATE DEFINER=u VIEW v AS SELECT 1");
+    assert_eq!(view, tree("CREATE DEFINER='u'@'%' VIEW v AS SELECT 1"));
+    assert_eq!(view, tree(&view.to_string()));
+}
+
+#[test]
 fn mutated_statements_never_panic() {
     let statements: Vec<&str> = statements().chain(UNSUPPORTED.lines()).collect();
     let mut prng = Prng::new(1);

@@ -113,13 +113,17 @@ impl Parser<'_> {
         Ok(prefix)
     }
 
-    /// `DEFINER = user`, if it is next.
+    /// `DEFINER = user`, if it is next. Without a host it is the user of any host.
     fn definer(&mut self) -> Result<Option<Account>> {
         if !self.eat_word(K::Definer) {
             return Ok(None);
         }
         self.expect(Kind::Equal)?;
-        self.account().map(Some)
+        let mut account = self.account()?;
+        if let Account::Name { host, .. } = &mut account {
+            host.get_or_insert_with(|| "%".into());
+        }
+        Ok(Some(account))
     }
 
     /// At VIEW.
