@@ -35,14 +35,14 @@ mod snapshot;
 mod tests;
 mod transaction;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use actor::{Ctx, Timer};
 use model::{
     ActorKind, Address, ClusterState, Epoch, ErrorCode, OperationNumber, Refusal, SessionId,
     TransactionId,
 };
-use stdx::{Duration, Instant};
+use stdx::{Duration, HashMap, Instant};
 use wire::{
     ClientReply, ClientRequest, ControlMessage, CoordinatorRef, InspectMessage, Message,
     ScanMessage,
@@ -50,8 +50,9 @@ use wire::{
 
 use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
 use call::{Call, Work};
+use encode::Decoders;
 use follow::Follower;
-use route::{Avoided, Life};
+use route::{Avoided, Life, Routes};
 
 pub use rows::{ScannedRow, ScannedRows};
 
@@ -114,7 +115,8 @@ pub struct Client {
     options: ClientOptions,
     sessions: Vec<Session>,
     free_sessions: Vec<u32>,
-    calls: BTreeMap<Token, Call>,
+    /// Gone through in the order of tokens where that matters.
+    calls: HashMap<Token, Call>,
     agenda: BTreeSet<(Instant, Token)>,
     /// When the timer fires.
     armed: Option<Instant>,
@@ -123,6 +125,9 @@ pub struct Client {
     heard: Instant,
     events: VecDeque<ClientEvent>,
     avoided: Avoided,
+    /// Who reads which partition, and what decodes answers, as it was found out before.
+    routes: Routes,
+    decoders: Decoders,
     follower: Follower,
 }
 
@@ -175,13 +180,15 @@ impl Client {
             options,
             sessions: Vec::new(),
             free_sessions: Vec::new(),
-            calls: BTreeMap::new(),
+            calls: HashMap::default(),
             agenda: BTreeSet::new(),
             armed: None,
             tokens: 0,
             heard: Instant::ZERO,
             events: VecDeque::new(),
             avoided: Avoided::default(),
+            routes: Routes::default(),
+            decoders: Decoders::default(),
             follower: Follower::default(),
         }
     }
@@ -245,9 +252,7 @@ impl Client {
         if self.session(session).is_none() {
             return;
         }
-        let of_session: Vec<Token> =
-            self.calls.iter().filter(|(_, c)| c.session == session).map(|(t, _)| *t).collect();
-        for token in of_session {
+        for token in self.calls_where(|call| call.session == session) {
             let call = self.take(token).expect("listed above");
             if let Work::Scan(scan) = &call.work {
                 scan.close_streams(ctx, self.scan_id(session, token, call.attempt));
@@ -386,6 +391,7 @@ impl Client {
             }
         }
         self.avoided.forget_old_lives(&after);
+        self.decoders.follow(&after);
         self.schema_changed(ctx);
         self.followed_changed(ctx);
         self.arm(ctx);
@@ -393,7 +399,7 @@ impl Client {
 
     /// Panics when a rule that holds between messages is broken.
     pub fn check_invariants(&self) {
-        for (token, call) in &self.calls {
+        self.calls.iter().for_each(|(token, call)| {
             let session = self.session(call.session);
             let session =
                 session.unwrap_or_else(|| panic!("{token:?}: a call of a closed session"));
@@ -402,7 +408,7 @@ impl Client {
             if let Some(due) = call.due {
                 assert!(self.agenda.contains(&(due, *token)), "{token:?}: not on the agenda");
             }
-        }
+        });
         let waiting = self.calls.values().filter(|call| call.due.is_some()).count();
         assert_eq!(waiting, self.agenda.len(), "agenda entries without a call");
         for (number, session) in self.sessions.iter().enumerate() {

@@ -56,6 +56,7 @@ pub use disk::{RestoreProgress, StepProgress};
 
 use copy::Copies;
 use disk::Disk;
+use evaluate::Projectors;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
 use memory::Memory;
@@ -82,6 +83,8 @@ pub struct Participant {
     /// Granted in this turn, taken up at its end.
     grants: Vec<(PartitionId, Grant)>,
     memory: Memory,
+    /// For reads by key.
+    projectors: Projectors,
     /// Epochs as last seen: current, complete, retained.
     current: Epoch,
     completed: Epoch,
@@ -408,6 +411,7 @@ impl Actor for Participant {
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.begin_turn(ctx);
+        self.projectors.follow(ctx.cluster());
         self.follow(ctx, before);
         self.end_turn(ctx);
     }

@@ -135,6 +135,11 @@ impl KeyEncoder {
         Self::default()
     }
 
+    /// An empty key, with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
     /// Empties the encoder and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -191,11 +196,11 @@ impl KeyEncoder {
                 self.bytes.extend_from_slice(bytes);
             }
             (ColumnType::Variable(max), ValueRef::Bytes(bytes)) if bytes.len() <= max.into() => {
-                for byte in bytes {
-                    self.bytes.push(*byte);
-                    if *byte == 0 {
-                        self.bytes.push(0xFF);
+                for (at, part) in bytes.split(|byte| *byte == 0).enumerate() {
+                    if at > 0 {
+                        self.bytes.extend_from_slice(&[0, 0xFF]);
                     }
+                    self.bytes.extend_from_slice(part);
                 }
                 self.bytes.extend_from_slice(&[0, 0]);
             }

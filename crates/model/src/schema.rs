@@ -300,7 +300,12 @@ impl Table {
         if values.len() > columns.len() {
             return None;
         }
-        let mut encoder = KeyEncoder::new();
+        // Keys of numbers take just that, so that nothing is moved.
+        let size = |column: &ColumnId| {
+            let column = &self.columns[usize::from(column.0)];
+            column.column_type.size_in_fixed_part() + usize::from(column.nullable)
+        };
+        let mut encoder = KeyEncoder::with_capacity(columns.iter().map(size).sum());
         for (column, value) in columns.iter().zip(values) {
             self.encode_column(&mut encoder, *column, value.as_ref())?;
         }

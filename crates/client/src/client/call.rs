@@ -204,6 +204,14 @@ impl Client {
         call.retries < self.options.retries_max && !cut_off
     }
 
+    /// The calls of which this is true, in the order in which they were made.
+    pub(super) fn calls_where(&self, is_one: impl Fn(&Call) -> bool) -> Vec<Token> {
+        let found = self.calls.iter().filter(|(_, call)| is_one(call));
+        let mut tokens: Vec<Token> = found.map(|(token, _)| *token).collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
     /// The time of a call has come; it was taken out.
     pub(super) fn call_due(&mut self, ctx: &mut Ctx<'_>, token: Token, call: Call) {
         match call.wake {
@@ -297,13 +305,8 @@ impl Client {
     /// A life of a node is gone, or the link to it: what was asked of it is not answered any more.
     pub(super) fn life_lost(&mut self, ctx: &mut Ctx<'_>, lost: Life) {
         self.follow_lost(ctx, lost);
-        let waiting: Vec<Token> = self
-            .calls
-            .iter()
-            .filter(|(_, call)| self.awaited(call).iter().any(|life| life.ends_with(lost)))
-            .map(|(token, _)| *token)
-            .collect();
-        for token in waiting {
+        let ends = |call: &Call| self.awaited(call).iter().any(|life| life.ends_with(lost));
+        for token in self.calls_where(ends) {
             // The end of one call can have ended another.
             if let Some(call) = self.take(token) {
                 probe!(ctx, "client: link lost with a request under way");

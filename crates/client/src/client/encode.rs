@@ -10,6 +10,7 @@ use model::{
     ClusterState, Column, ColumnId, ErrorCode, Expression, Key, OperationNumber, PartitionId,
     Refusal, Row, RowLayout, Table, TableId, Value, ValueRef,
 };
+use stdx::HashMap;
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
 use crate::request::{ClientOperation, IndexBound, OperationAction, ScanRange};
@@ -79,12 +80,16 @@ fn check_expression(table: &Table, expression: Option<&Expression>) -> Result<()
     }
 }
 
+/// Encoded operations, and for those that read what decodes their answers.
+type Batch = (Vec<Operation>, Vec<Option<Arc<RowDecoder>>>);
+
 /// Encodes a batch; numbers go on from `last`. Reads get a decoder for their answer.
 pub(super) fn batch(
     cluster: &ClusterState,
+    known: &mut Decoders,
     operations: &[ClientOperation],
     last: OperationNumber,
-) -> Result<(Vec<Operation>, Vec<Option<RowDecoder>>), Refusal> {
+) -> Result<Batch, Refusal> {
     let mut encoded = Vec::with_capacity(operations.len());
     let mut decoders = Vec::with_capacity(operations.len());
     let mut number = last.0;
@@ -101,7 +106,8 @@ pub(super) fn batch(
             let ClientOperation { table, action, .. } = &operations[at];
             Some(Before { table: *table, key: action.key()?, encoded: encoded.last()? })
         });
-        let (partition, kind, decoder) = encode_action(table, &operation.action, before.as_ref())?;
+        let (partition, kind, decoder) =
+            encode_action(table, known, &operation.action, before.as_ref())?;
         let number = OperationNumber(number);
         encoded.push(Operation { number, partition, table_version: table.version, kind });
         decoders.push(decoder);
@@ -138,16 +144,17 @@ fn key_again(
     }
 }
 
-type Action = (PartitionId, OperationKind, Option<RowDecoder>);
+type Action = (PartitionId, OperationKind, Option<Arc<RowDecoder>>);
 
 fn encode_action(
     table: &Arc<Table>,
+    known: &mut Decoders,
     action: &OperationAction,
     before: Option<&Before<'_>>,
 ) -> Result<Action, Refusal> {
     match action {
         OperationAction::Read { key, lock, wait, projection } => {
-            let decoder = RowDecoder::new(table, projection)?;
+            let decoder = known.get(table, projection)?;
             let (partition, key) = key_again(table, key, before)?;
             let (lock, wait, projection) = (*lock, *wait, projection.clone());
             Ok((partition, OperationKind::Read { key, lock, wait, projection }, Some(decoder)))
@@ -257,9 +264,48 @@ enum Shape {
     Columns(RowLayout, Vec<ColumnId>),
 }
 
+/// Decoders that earlier requests were given: most ask for the same columns of the same tables.
+#[derive(Debug, Default)]
+pub(super) struct Decoders(HashMap<TableId, Vec<(Projection, Arc<RowDecoder>)>>);
+
+/// Decoders that are kept for a table.
+const DECODERS_MAX: usize = 16;
+
+impl Decoders {
+    /// The decoder of a projection; refuses unknown columns.
+    pub(super) fn get(
+        &mut self,
+        table: &Arc<Table>,
+        projection: &Projection,
+    ) -> Result<Arc<RowDecoder>, Refusal> {
+        let known = self.0.entry(table.id).or_default();
+        if known.first().is_some_and(|(_, decoder)| !Arc::ptr_eq(&decoder.table, table)) {
+            known.clear();
+        }
+        if let Some((_, decoder)) = known.iter().find(|(of, _)| of == projection) {
+            return Ok(decoder.clone());
+        }
+        let decoder = Arc::new(RowDecoder::new(table, projection)?);
+        if known.len() == DECODERS_MAX {
+            known.remove(0);
+        }
+        known.push((projection.clone(), decoder.clone()));
+        Ok(decoder)
+    }
+
+    /// Forgets what is of tables that have changed or are gone.
+    pub(super) fn follow(&mut self, cluster: &ClusterState) {
+        self.0.retain(|table, known| {
+            let now = cluster.tables.get(table);
+            let of = known.first().map(|(_, decoder)| &decoder.table);
+            now.zip(of).is_some_and(|(now, of)| Arc::ptr_eq(now, of))
+        });
+    }
+}
+
 impl RowDecoder {
     /// A decoder; refuses unknown columns.
-    pub(super) fn new(table: &Arc<Table>, projection: &Projection) -> Result<Self, Refusal> {
+    fn new(table: &Arc<Table>, projection: &Projection) -> Result<Self, Refusal> {
         let shape = match projection {
             Projection::All => Shape::All,
             Projection::Nothing => Shape::Nothing,

@@ -15,7 +15,7 @@ use wire::{KeyRead, Message, ParticipantMessage, Projection, ReadRequest};
 
 use super::Client;
 use super::call::{Call, Work};
-use super::encode::{self, RowDecoder};
+use super::encode::{self, Decoders, RowDecoder};
 use super::route::Life;
 use crate::event::{ClientResult, SessionNumber, Token};
 use crate::request::{ClientRead, ReadKey};
@@ -53,7 +53,7 @@ struct Part {
 /// What one key asks for in this round.
 #[derive(Debug)]
 struct Plan {
-    decoder: RowDecoder,
+    decoder: Arc<RowDecoder>,
     goal: Goal,
 }
 
@@ -135,7 +135,8 @@ impl Client {
             if key.answer.is_some() {
                 continue;
             }
-            let planned = plan(ctx.cluster(), key).and_then(|(partition, read, plan)| {
+            let planned = plan(ctx.cluster(), &mut self.decoders, key);
+            let planned = planned.and_then(|(partition, read, plan)| {
                 let reader = self.choose_reader(ctx, partition, preference);
                 let nobody = || Refusal::new(ErrorCode::NotServing, partition.to_string());
                 Ok((reader.ok_or_else(nobody)?, read, plan))
@@ -309,7 +310,11 @@ impl KeyState {
 }
 
 /// What to read next for a key, and where.
-fn plan(cluster: &ClusterState, key: &KeyState) -> Result<(PartitionId, KeyRead, Plan), Refusal> {
+fn plan(
+    cluster: &ClusterState,
+    decoders: &mut Decoders,
+    key: &KeyState,
+) -> Result<(PartitionId, KeyRead, Plan), Refusal> {
     let table = encode::table_of(cluster, key.read.table)?;
     let (read_from, values, projection, goal) = match (&key.read.key, &key.entry) {
         (ReadKey::Primary(values), _) => (table, values, &key.read.projection, Goal::Row),
@@ -317,7 +322,7 @@ fn plan(cluster: &ClusterState, key: &KeyState) -> Result<(PartitionId, KeyRead,
             let definition = online(table, *index)?;
             let hidden = encode::table_of(cluster, definition.table)?;
             // Refuses a bad projection before anything is read.
-            RowDecoder::new(table, &key.read.projection)?;
+            decoders.get(table, &key.read.projection)?;
             let primary_key = primary_key_in_entry(table, hidden)?;
             (hidden, values, &Projection::All, Goal::Entry { primary_key })
         }
@@ -327,7 +332,7 @@ fn plan(cluster: &ClusterState, key: &KeyState) -> Result<(PartitionId, KeyRead,
             (table, primary_key, &Projection::All, goal)
         }
     };
-    let decoder = RowDecoder::new(read_from, projection)?;
+    let decoder = decoders.get(read_from, projection)?;
     let (partition, encoded) = encode::key_of(read_from, values)?;
     let read = KeyRead { partition, key: encoded, projection: projection.clone() };
     Ok((partition, read, Plan { decoder, goal }))

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use actor::Ctx;
 use model::{
-    ActorKind, Address, ClusterState, ErrorCode, Incarnation, MemberStatus, NodeId, PartitionId,
-    Refusal, WorkerId,
+    ActorKind, Address, ClusterState, ControlIndex, ErrorCode, Incarnation, MemberStatus, NodeId,
+    PartitionId, Refusal, WorkerId,
 };
-use stdx::{Duration, Instant};
+use stdx::{Duration, HashMap, Instant};
 use wire::{CoordinatorRef, REPLICAS_MAX};
 
 use super::Client;
@@ -66,6 +66,12 @@ impl Avoided {
         });
     }
 
+    /// Whether every node may be asked now.
+    fn is_empty(&mut self, now: Instant) -> bool {
+        self.until.retain(|_, until| *until > now);
+        self.until.is_empty() && self.ended.is_empty()
+    }
+
     /// Whether a node's present life is known to have ended.
     pub(super) fn dead(&self, life: Life) -> bool {
         self.ended.get(&life.node).is_some_and(|ended| life.incarnation <= *ended)
@@ -74,6 +80,27 @@ impl Avoided {
     /// Whether a node may be asked now.
     pub(super) fn welcome(&self, life: Life, now: Instant) -> bool {
         !self.dead(life) && self.until.get(&life.node).is_none_or(|until| *until <= now)
+    }
+}
+
+/// Who may be asked for rows of a partition: those that are asked first, all alike.
+type Candidates = ([Option<(Address, Life)>; REPLICAS_MAX], usize);
+
+/// Readers of partitions, as they are while no node is to be stayed away from.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    /// The cluster state they were found in.
+    of: ControlIndex,
+    by_partition: HashMap<PartitionId, Candidates>,
+}
+
+impl Routes {
+    /// What was found out in this state of the cluster.
+    fn get(&mut self, state: ControlIndex, partition: PartitionId) -> Option<Candidates> {
+        if self.of != state {
+            (self.of, self.by_partition) = (state, HashMap::default());
+        }
+        self.by_partition.get(&partition).copied()
     }
 }
 
@@ -131,14 +158,28 @@ impl Client {
     /// nearby. The same one for the same `preference` while the placement lasts, so that a session
     /// does not see time go back.
     pub(super) fn choose_reader(
-        &self,
+        &mut self,
         ctx: &Ctx<'_>,
         partition: PartitionId,
         preference: u32,
     ) -> Option<(Address, Life)> {
+        let state = ctx.cluster().index;
+        let (best, count) = if !self.avoided.is_empty(ctx.now()) {
+            self.best_readers(ctx, partition)
+        } else if let Some(known) = self.routes.get(state, partition) {
+            known
+        } else {
+            let found = self.best_readers(ctx, partition);
+            self.routes.by_partition.insert(partition, found);
+            found
+        };
+        best[preference as usize % count.max(1)].filter(|_| count > 0)
+    }
+
+    /// Those that are welcome before others, and of these the one on this node, or else the nearby
+    /// ones.
+    fn best_readers(&self, ctx: &Ctx<'_>, partition: PartitionId) -> Candidates {
         let cluster = ctx.cluster();
-        // Those that are welcome before others, and of these the one on this node, or else the
-        // nearby ones. Done for each read: nothing is allocated for it.
         let mut best = [None; REPLICAS_MAX];
         let (mut rank, mut count) = ((false, 0), 0);
         for address in cluster.readers(partition) {
@@ -159,7 +200,7 @@ impl Client {
                 count += 1;
             }
         }
-        best[preference as usize % count.max(1)].filter(|_| count > 0)
+        (best, count)
     }
 }
 
@@ -167,4 +208,36 @@ impl Client {
 pub(super) fn life_of(cluster: &ClusterState, node: NodeId) -> Option<Life> {
     let member = cluster.members.get(&node)?;
     Some(Life { node, incarnation: member.incarnation })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{PartitionIndex, TableId};
+
+    use super::*;
+
+    #[test]
+    fn routes_hold_in_one_state_of_the_cluster() {
+        let partition = PartitionId { table: TableId(1), index: PartitionIndex(0) };
+        let mut routes = Routes::default();
+        assert_eq!(routes.get(ControlIndex(7), partition), None);
+        routes.by_partition.insert(partition, ([None; REPLICAS_MAX], 0));
+        assert!(routes.get(ControlIndex(7), partition).is_some());
+        assert_eq!(routes.get(ControlIndex(8), partition), None);
+        assert_eq!(routes.get(ControlIndex(7), partition), None);
+    }
+
+    #[test]
+    fn a_node_is_stayed_away_from_for_a_while_and_a_dead_life_for_ever() {
+        let life = Life { node: NodeId(1), incarnation: Incarnation(1) };
+        let mut avoided = Avoided::default();
+        assert!(avoided.is_empty(Instant::ZERO));
+        avoided.avoid(life, Instant::from_nanos(10));
+        assert!(!avoided.is_empty(Instant::from_nanos(9)));
+        assert!(avoided.is_empty(Instant::from_nanos(10)));
+        avoided.link_down(life, true, Instant::from_nanos(10));
+        assert!(!avoided.is_empty(Instant::FAR_FUTURE));
+        avoided.forget_old_lives(&ClusterState::default());
+        assert!(avoided.is_empty(Instant::FAR_FUTURE));
+    }
 }

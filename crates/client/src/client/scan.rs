@@ -21,7 +21,7 @@ use wire::{
 
 use super::Client;
 use super::call::{Call, Wake, Work, number_on_wire};
-use super::encode::{self, RowDecoder};
+use super::encode::{self, Decoders, RowDecoder};
 use super::merge::{Progress, Stream, Streams};
 use super::route::{Life, life_of, says_not_serving};
 use super::rows::ScannedRows;
@@ -177,10 +177,11 @@ impl Client {
     pub(super) fn open_scan(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call) {
         let session = call.session;
         let cluster = ctx.cluster().clone();
-        let (mut opened, partitions) = match plan(&cluster, &work(&mut call).spec) {
-            Ok(planned) => planned,
-            Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
-        };
+        let (mut opened, partitions) =
+            match plan(&cluster, &mut self.decoders, &work(&mut call).spec) {
+                Ok(planned) => planned,
+                Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
+            };
         if work(&mut call).spec.in_transaction {
             let open = self.session_mut(session).transaction.as_ref();
             opened.transaction = open.map(|open| (open.id, open.coordinator));
@@ -207,16 +208,19 @@ impl Client {
 
     /// Opens as many streams as may be open at a time.
     fn open_streams(
-        &self,
+        &mut self,
         ctx: &mut Ctx<'_>,
         token: Token,
         call: &mut Call,
     ) -> Result<(), Refusal> {
+        if work(call).unopened.is_empty() {
+            return Ok(());
+        }
         let id = self.scan_id(call.session, token, call.attempt);
         let preference = call.session.0.wrapping_add(call.retries);
         let lock_wait = self.session(call.session).and_then(|record| record.lock_wait);
         let scan = work(call);
-        let opened = scan.opened.clone().expect("an opened scan");
+        let opened = scan.opened.as_ref().expect("an opened scan");
         let at_once = if scan.streams.ordered() {
             usize::MAX
         } else {
@@ -231,7 +235,7 @@ impl Client {
             };
             let (source, life) =
                 reader.ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
-            let request = Box::new(request(ctx, (&scan.spec, lock_wait), &opened, id, partition));
+            let request = Box::new(request(ctx, (&scan.spec, lock_wait), opened, id, partition));
             match opened.transaction {
                 Some((transaction, coordinator)) => {
                     let message = ClientRequest::Scan { transaction, scan: request };
@@ -502,6 +506,7 @@ impl ScanCall {
 /// Checks and encodes a scan.
 fn plan(
     cluster: &ClusterState,
+    decoders: &mut Decoders,
     spec: &ScanSpec,
 ) -> Result<(Opened, VecDeque<PartitionId>), Refusal> {
     let table = encode::table_of(cluster, spec.table)?;
@@ -511,7 +516,7 @@ fn plan(
     let opened = Opened {
         table_version: table.version,
         source: encode::scan_source(table, &spec.range)?,
-        decoder: Arc::new(RowDecoder::new(table, &spec.projection)?),
+        decoder: decoders.get(table, &spec.projection)?,
         transaction: None,
         batch_rows: spec.limit.filter(|_| ordered).map(|limit| share(limit, partitions.len())),
     };

@@ -4,6 +4,8 @@
 //! it is certain not to have committed. A commit whose answer is lost is asked for first
 //! (`outcome`).
 
+use std::sync::Arc;
+
 use actor::{Ctx, fault_point, probe};
 use model::{Address, Epoch, ErrorClass, ErrorCode, OperationNumber, Refusal, TransactionId};
 use wire::{
@@ -32,7 +34,7 @@ pub(super) struct TransactionCall {
 enum Request {
     Execute {
         operations: Vec<ClientOperation>,
-        decoders: Vec<Option<RowDecoder>>,
+        decoders: Vec<Option<Arc<RowDecoder>>>,
         commit: bool,
         /// The batch is the transaction's first request.
         whole: bool,
@@ -268,14 +270,15 @@ impl Client {
             panic!("{token:?} is a batch")
         };
         let commit = *commit;
-        let encoded = encode::batch(ctx.cluster(), operations, last).and_then(|batch| {
-            let first = batch.0.first().map(|operation| operation.partition);
-            let coordinator = match open {
-                Some((_, coordinator)) => coordinator,
-                None => self.choose_coordinator(ctx, first)?,
-            };
-            Ok((batch, coordinator))
-        });
+        let encoded =
+            encode::batch(ctx.cluster(), &mut self.decoders, operations, last).and_then(|batch| {
+                let first = batch.0.first().map(|operation| operation.partition);
+                let coordinator = match open {
+                    Some((_, coordinator)) => coordinator,
+                    None => self.choose_coordinator(ctx, first)?,
+                };
+                Ok((batch, coordinator))
+            });
         let ((operations, answers), coordinator) = match encoded {
             Ok(encoded) => encoded,
             Err(refusal) if *whole && refusal.code == ErrorCode::NotServing => {

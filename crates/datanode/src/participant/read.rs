@@ -1,11 +1,12 @@
 //! Committed reads straight from a client: no transaction, no locks, newest rows or a snapshot.
 
+use std::collections::BTreeMap;
+
 use actor::{Ctx, Tally, probe};
 use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, Row, key};
 use wire::{ClientReply, KeyRead, Message, ReadRequest};
 
 use super::Participant;
-use super::evaluate::{self, Projector};
 use super::replica::Replica;
 
 impl Participant {
@@ -18,7 +19,7 @@ impl Participant {
     }
 
     fn read_rows(
-        &self,
+        &mut self,
         ctx: &mut Ctx<'_>,
         request: &ReadRequest,
     ) -> Result<Vec<Option<Row>>, Refusal> {
@@ -35,14 +36,14 @@ impl Participant {
     }
 
     fn read_row(
-        &self,
+        &mut self,
         ctx: &Ctx<'_>,
         read: &KeyRead,
         snapshot: Option<Epoch>,
     ) -> Result<Option<Row>, Refusal> {
-        let replica = self.serving(ctx, read.partition)?;
+        let replica = serving(&self.replicas, ctx, read.partition)?;
         let table = replica.partition.table();
-        evaluate::check_projection(table, &read.projection)?;
+        let projector = self.projectors.get(table, &read.projection)?;
         let hash = key::local_hash(&read.key.0);
         let row = match snapshot {
             Some(epoch) => {
@@ -55,7 +56,6 @@ impl Participant {
                 place.and_then(|row_id| replica.partition.row(row_id))
             }
         };
-        let projector = Projector::new(table, &read.projection);
         row.map(|row| projector.project(table, row)).transpose()
     }
 
@@ -65,8 +65,7 @@ impl Participant {
         ctx: &Ctx<'_>,
         partition: PartitionId,
     ) -> Result<&Replica, Refusal> {
-        let replica = self.replicas.get(&partition).filter(|replica| replica.readable);
-        replica.ok_or_else(|| not_here(ctx.cluster(), partition))
+        serving(&self.replicas, ctx, partition)
     }
 
     /// Whether the old images a snapshot needs are all here.
@@ -82,6 +81,16 @@ impl Participant {
         }
         Ok(())
     }
+}
+
+/// As [`Participant::serving`], for who changes something else meanwhile.
+fn serving<'r>(
+    replicas: &'r BTreeMap<PartitionId, Replica>,
+    ctx: &Ctx<'_>,
+    partition: PartitionId,
+) -> Result<&'r Replica, Refusal> {
+    let replica = replicas.get(&partition).filter(|replica| replica.readable);
+    replica.ok_or_else(|| not_here(ctx.cluster(), partition))
 }
 
 /// Why a partition cannot be served here.

@@ -1,10 +1,16 @@
 //! Committed reads and snapshots: replicas, rounds, repetition.
 
-use model::{Address, Config, Epoch, ErrorCode, Incarnation, NodeId, Refusal, Row, TableId, Value};
+use std::sync::Arc;
+
+use model::{
+    Address, ColumnId, Config, Epoch, ErrorCode, Incarnation, NodeId, Refusal, Row, Table, TableId,
+    Value,
+};
 use stdx::Duration;
 use wire::{ClientReply, ClientRequest, Message, ParticipantMessage, Projection, ReadRequest};
 
 use super::Sim;
+use crate::client::encode::Decoders;
 use crate::event::ClientResult;
 use crate::harness::{BASE, HIDDEN, UNIQUE, ints, keys_in};
 use crate::request::ClientRead;
@@ -50,7 +56,7 @@ fn replicas_nearby_are_read_as_long_as_they_live() {
         let mut sim = Sim::new();
         let mut config = Config::clone(&sim.world.shared.config);
         config.nearby = vec![NodeId(nearby)];
-        sim.world.shared.config = std::sync::Arc::new(config);
+        sim.world.shared.config = Arc::new(config);
         let cluster = sim.world.shared.cluster.clone();
         let keys: Vec<i64> = (0..4).map(|index| keys_in(&cluster, BASE, index)[0]).collect();
         let reads = || keys.iter().map(|key| ClientRead::primary(BASE, ints(&[*key]))).collect();
@@ -163,7 +169,7 @@ fn a_silent_replica_is_given_up_after_the_request_time_out() {
 fn a_unique_key_is_found_by_its_entry_and_the_row_must_still_have_it() {
     let mut sim = Sim::new();
     let read = ClientRead {
-        projection: Projection::Columns(vec![model::ColumnId(2)]),
+        projection: Projection::Columns(vec![ColumnId(2)]),
         ..ClientRead::unique(BASE, UNIQUE, vec![Value::UInt(50)])
     };
     let entry = sim.read(vec![read.clone()], None).remove(0);
@@ -191,7 +197,7 @@ fn an_index_that_is_not_online_is_not_read() {
         let table = state.tables.get_mut(&BASE).expect("the table");
         let mut building = (**table).clone();
         building.unique_indexes[0].state = model::IndexState::Building;
-        *table = std::sync::Arc::new(building);
+        *table = Arc::new(building);
     });
     let asked = sim.read(vec![ClientRead::unique(BASE, UNIQUE, ints(&[5]))], None);
     assert!(asked.is_empty());
@@ -209,8 +215,8 @@ fn a_row_newer_than_the_definition_it_was_asked_by_is_read_by_the_new_one() {
         wider.version = 2;
         wider.columns.push(model::Column { name: "w".into(), ..wider.columns[2].clone() });
         let layout = model::RowLayout::new(1, &wider.columns);
-        wider.layouts.push(std::sync::Arc::new(layout));
-        *table = std::sync::Arc::new(wider);
+        wider.layouts.push(Arc::new(layout));
+        *table = Arc::new(wider);
     });
     sim.answer_read(&asked, Ok(vec![sim.row(BASE, &[1, 2, 3, 4])]));
     assert_eq!(sim.event(), ClientResult::Read(vec![Some(ints(&[1, 2, 3]))]));
@@ -247,4 +253,24 @@ fn snapshots_are_closed_where_they_were_opened() {
     ));
     sim.client.close_snapshot(&mut sim.world.ctx(), sim.session, Epoch(8));
     assert!(sim.world.sent().is_empty());
+}
+
+#[test]
+fn decoders_are_kept_for_one_definition_of_a_table() {
+    let sim = Sim::new();
+    let cluster = &sim.world.shared.cluster;
+    let mut decoders = Decoders::default();
+    let of = |column| Projection::Columns(vec![ColumnId(column)]);
+    let kept = decoders.get(&cluster.tables[&BASE], &of(0)).unwrap();
+    let again = decoders.get(&cluster.tables[&BASE], &of(0)).unwrap();
+    let other = decoders.get(&cluster.tables[&BASE], &of(1)).unwrap();
+    assert!(Arc::ptr_eq(&kept, &again) && !Arc::ptr_eq(&kept, &other));
+    assert_eq!(
+        decoders.get(&cluster.tables[&BASE], &of(99)).unwrap_err().code,
+        ErrorCode::BadRequest
+    );
+    decoders.follow(cluster);
+    assert!(Arc::ptr_eq(&kept, &decoders.get(&cluster.tables[&BASE], &of(0)).unwrap()));
+    let newer = Arc::new(Table::clone(&cluster.tables[&BASE]));
+    assert!(!Arc::ptr_eq(&kept, &decoders.get(&newer, &of(0)).unwrap()));
 }
