@@ -78,7 +78,7 @@ async fn kill_connection(
         Datum::Bytes(text) => String::from_utf8_lossy(text).trim().parse().ok(),
         _ => None,
     };
-    let known = |id: &u32| session.shared.directory.lock().processes.contains_key(id);
+    let known = |id: &u32| session.shared.directory.lock().has_process(*id);
     let Some(number) = number.filter(known) else {
         let shown = execute::row::shown(&id, &SqlType::big_int());
         return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));

@@ -100,7 +100,7 @@ impl From<mysql_wire::Malformed> for End {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeting: Greeting) {
-    shared.directory.lock().counters.connections += 1;
+    shared.ledger.lock().counters.connections += 1;
     let wire = Wire {
         link,
         channel: Rc::new(RefCell::new(Channel::new(LOGIN_PACKET_MAX))),
@@ -117,7 +117,7 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
             connection.converse(&greeting).await
         }
         Err(end) => {
-            connection.session.shared.directory.lock().counters.aborted_connects += 1;
+            connection.session.shared.ledger.lock().counters.aborted_connects += 1;
             end
         }
     };
@@ -214,11 +214,10 @@ impl Connection {
             let payload = match self.next_command(patience).await {
                 Ok(payload) => payload,
                 Err(end) => {
-                    self.session.shared.directory.lock().counters.aborted_clients += 1;
+                    self.session.shared.ledger.lock().counters.aborted_clients += 1;
                     return end;
                 }
             };
-            self.session.count_question(payload.len(), self.wire.link.take_sent());
             let query_attributes = self.wire.has(capability::QUERY_ATTRIBUTES);
             let command = match Command::parse(&payload, query_attributes) {
                 Ok(command) => command,
@@ -227,7 +226,8 @@ impl Connection {
             if matches!(command, Command::Quit) {
                 return End::Gone;
             }
-            self.session.busy(command.name(), &greeting.clock_base);
+            let bytes = (payload.len(), self.wire.link.take_sent());
+            self.session.busy(command.name(), bytes, &greeting.clock_base);
             if let Err(end) = self.command(command, greeting).await {
                 return end;
             }

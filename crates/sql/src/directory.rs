@@ -1,10 +1,12 @@
 //! What the SQL workers of a process share: who is connected, global variables, counters.
 //!
 //! # Owns
-//! [`Directory`], a handle to one registry per process, and the records in it.
+//! [`Directory`], a handle to one registry per process, and the records in it; [`Ledger`], a
+//! worker's part of it, which every statement writes to.
 //! # Guarantees
 //! Locked for a moment at a time and never across an await. Nothing here decides what a statement
-//! does, but for the global values of variables that new sessions start with.
+//! does, but for the global values of variables that new sessions start with. A statement locks its
+//! own worker's ledger and no other: workers meet only when somebody reads the sums.
 //! # Not here
 //! Connections themselves: each belongs to one worker (`node`); to end one on another worker is a
 //! message to it.
@@ -12,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stdx::Instant;
+use stdx::{HashMap, Instant};
 
 use crate::memory::QueryMemory;
 
@@ -33,8 +35,10 @@ pub struct Process {
     pub since: Instant,
     /// What it is doing: `executing`, empty when idle.
     pub state: &'static str,
-    /// The statement.
-    pub info: Option<String>,
+    /// The text of its statement, or of the last one.
+    pub info: String,
+    /// Whether it runs that.
+    pub shows: bool,
 }
 
 /// Counters of SHOW GLOBAL STATUS, over all connections since the start.
@@ -54,12 +58,36 @@ pub struct Counters {
     pub bytes_received: u64,
     /// Bytes to clients.
     pub bytes_sent: u64,
-    /// What has come from data nodes, but for the last statements of those who are connected.
+    /// What has come from data nodes for commands that are answered.
     pub traffic: client::Traffic,
-    /// Most connections at a time.
-    pub connections_peak: u32,
     /// Statements that ran longer than `long_query_time`.
     pub slow_queries: u64,
+}
+
+impl Counters {
+    /// Adds another worker's.
+    fn add(&mut self, other: &Self) {
+        let Counters {
+            commands,
+            questions,
+            connections,
+            aborted_clients,
+            aborted_connects,
+            bytes_received,
+            bytes_sent,
+            traffic,
+            slow_queries,
+        } = other;
+        commands.0.iter().for_each(|(name, count)| self.commands.add(name, *count));
+        self.questions += questions;
+        self.connections += connections;
+        self.aborted_clients += aborted_clients;
+        self.aborted_connects += aborted_connects;
+        self.bytes_received += bytes_received;
+        self.bytes_sent += bytes_sent;
+        self.traffic.add(*traffic);
+        self.slow_queries += slow_queries;
+    }
 }
 
 /// Counts by names of commands, which are few.
@@ -69,13 +97,17 @@ pub struct Commands(Vec<(&'static str, u64)>);
 impl Commands {
     /// One more of these.
     pub fn count(&mut self, name: &'static str) {
+        self.add(name, 1);
+    }
+
+    fn add(&mut self, name: &'static str, more: u64) {
         // The same name most often lies at the same place: no text is compared then.
         let same = |of: &&'static str| std::ptr::eq(*of, name);
         let at = self.0.iter().position(|(of, _)| same(of));
         let at = at.or_else(|| self.0.iter().position(|(of, _)| *of == name));
         match at {
-            Some(at) => self.0[at].1 += 1,
-            None => self.0.push((name, 1)),
+            Some(at) => self.0[at].1 += more,
+            None => self.0.push((name, more)),
         }
     }
 
@@ -92,13 +124,22 @@ impl Commands {
     }
 }
 
+/// A worker's part: its connections, and what they have done.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Connections by identifier.
+    pub processes: HashMap<u32, Process>,
+    /// Of all connections that the worker has had.
+    pub counters: Counters,
+}
+
 /// What the registry holds.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// Connections by identifier.
-    pub processes: BTreeMap<u32, Process>,
-    /// Totals.
-    pub counters: Counters,
+    /// Of each worker that serves clients.
+    ledgers: Vec<Arc<Mutex<Ledger>>>,
+    /// The most connections at a time.
+    pub connections_peak: usize,
     /// Values given by SET GLOBAL, by lower-case name, as text.
     pub globals: BTreeMap<String, String>,
     /// Counts changes of `globals`.
@@ -107,6 +148,74 @@ pub struct Registry {
     pub locks: BTreeMap<String, (u32, u32)>,
     /// When the process began to serve.
     pub started: Instant,
+}
+
+impl Registry {
+    /// The sums of all workers' counters.
+    pub fn counters(&self) -> Counters {
+        let mut all = Counters::default();
+        self.ledgers.iter().for_each(|ledger| all.add(&locked(ledger).counters));
+        all
+    }
+
+    /// All connections, in the order of their identifiers.
+    pub fn processes(&self) -> Vec<Process> {
+        let mut all = Vec::new();
+        for ledger in &self.ledgers {
+            let ledger = locked(ledger);
+            all.extend(ledger.processes.values().cloned());
+        }
+        all.sort_unstable_by_key(|process| process.id);
+        all
+    }
+
+    /// How many connections are open, and how many of them run a statement.
+    pub fn connection_counts(&self) -> (usize, usize) {
+        let (mut open, mut running) = (0, 0);
+        for ledger in &self.ledgers {
+            let ledger = locked(ledger);
+            open += ledger.processes.len();
+            running += ledger.processes.values().filter(|process| process.is_running()).count();
+        }
+        (open, running)
+    }
+
+    /// Whether there is a connection of this number.
+    pub fn has_process(&self, id: u32) -> bool {
+        self.ledgers.iter().any(|ledger| locked(ledger).processes.contains_key(&id))
+    }
+}
+
+impl Process {
+    /// The statement it runs.
+    pub fn statement(&self) -> Option<&String> {
+        Some(&self.info).filter(|_| self.shows)
+    }
+
+    /// Whether it has a command to answer.
+    pub fn is_running(&self) -> bool {
+        self.command != SLEEP
+    }
+}
+
+/// The command of a connection that has none.
+pub(crate) const SLEEP: &str = "Sleep";
+
+/// A worker that panicked takes the process down; what it left is counts and texts.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A worker's handle to its ledger.
+#[derive(Clone, Debug)]
+pub struct OwnLedger(Arc<Mutex<Ledger>>);
+
+impl OwnLedger {
+    /// The ledger, locked. Not to be held across an await, nor while the registry is locked by the
+    /// same worker, who may be adding ledgers up.
+    pub fn lock(&self) -> MutexGuard<'_, Ledger> {
+        locked(&self.0)
+    }
 }
 
 /// A handle to the registry of the process, and to the memory of its statements.
@@ -124,7 +233,13 @@ impl Directory {
 
     /// The registry, locked. Not to be held across an await.
     pub fn lock(&self) -> MutexGuard<'_, Registry> {
-        // A worker that panicked takes the process down; what it left is counts and texts.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.registry)
+    }
+
+    /// A new ledger, of a worker that begins to serve clients.
+    pub fn enlist(&self) -> OwnLedger {
+        let ledger = Arc::new(Mutex::default());
+        self.lock().ledgers.push(Arc::clone(&ledger));
+        OwnLedger(ledger)
     }
 }

@@ -31,15 +31,17 @@ const RERUN_TIME: Duration = Duration::from_secs(10);
 /// The pause before a statement is run again; it doubles.
 const RERUN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Runs a prepared statement to its end.
+/// Runs a prepared statement to its end. The process list shows it as `shown`, unless that is what
+/// another statement does.
 pub(crate) async fn run(
     session: &mut Session,
     prepared: &Prepared,
     parameters: &[Datum],
     out: &mut ResultWriter,
+    shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
-    begin(session, statement);
+    begin(session, statement, shown);
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -109,19 +111,18 @@ pub(crate) async fn run_text(
     if at == 0
         && let Some((prepared, parameters)) = PlanCache::find(session, text)
     {
-        session.show_text(text);
-        return (run(session, &prepared, &parameters, out).await, None);
+        return (run(session, &prepared, &parameters, out, Some(text)).await, None);
     }
     match sql_parser::parse_at(text, at, session.variables.parser_mode()) {
         Ok(parsed) => {
             let own = String::from_utf8_lossy(&text[at..parsed.end]);
-            session.show_statement(own.trim());
             if parsed.parameter_count > 0 {
                 let marker = own.find('?').map_or(0, |place| at + place);
                 return (Err(unexpected(&text[marker..])), None);
             }
             let prepared = Prepared::new(parsed.statement, &own, 0);
-            (run(session, &prepared, &[], out).await, parsed.next)
+            let shown = Some(own.trim().as_bytes());
+            (run(session, &prepared, &[], out, shown).await, parsed.next)
         }
         Err(error) => {
             let error = of_parser(&error);
@@ -171,7 +172,7 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
     ])
 }
 
-fn begin(session: &mut Session, statement: &Statement) {
+fn begin(session: &mut Session, statement: &Statement, shown: Option<&[u8]>) {
     session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
     let most = session.variables.max_execution_time;
@@ -184,10 +185,7 @@ fn begin(session: &mut Session, statement: &Statement) {
     if !is_diagnostic(statement) {
         session.diagnostics.clear();
     }
-    let traffic = session.kernel.untold_traffic();
-    let mut registry = session.shared.directory.lock();
-    registry.counters.traffic.add(traffic);
-    registry.counters.commands.count(command_name(statement));
+    session.count_statement(command_name(statement), shown);
 }
 
 /// Whether a statement runs a query and nothing else.

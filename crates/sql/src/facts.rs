@@ -6,6 +6,7 @@
 //! # Not here
 //! Transactions (`transaction`), variables (`variables`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use stdx::{Duration, Prng};
 
 use crate::connection::{Greeting, datum_of};
-use crate::directory::Process;
+use crate::directory::{Process, SLEEP};
 use crate::kernel::Kernel;
 use crate::memory::Account;
 use crate::node::SqlOptions;
@@ -36,6 +37,7 @@ impl Shared {
         Self {
             kills: Default::default(),
             directory: options.directory.clone(),
+            ledger: options.directory.enlist(),
             definitions: Default::default(),
             sequences: options.sequences.clone(),
             tls_offered: options.tls_offered,
@@ -244,64 +246,71 @@ impl Session {
         seconds.max(1)
     }
 
-    /// A command begins.
-    pub(crate) fn busy(&mut self, command: &'static str, clock_base: &i64) {
+    /// A command of so many bytes begins; so many were sent since the one before.
+    pub(crate) fn busy(
+        &mut self,
+        command: &'static str,
+        (bytes, sent): (usize, u64),
+        clock_base: &i64,
+    ) {
         let now = self.kernel.now();
         self.statement_time = clock_base + (now.as_nanos() / 1000) as i64;
         self.statement_began = now;
-        self.show_process(|process, _| {
+        let mut ledger = self.shared.ledger.lock();
+        ledger.counters.questions += 1;
+        ledger.counters.bytes_received += bytes as u64 + 4;
+        ledger.counters.bytes_sent += sent;
+        if let Some(process) = ledger.processes.get_mut(&self.id) {
             (process.command, process.since, process.state) = (command, now, "executing");
-        });
+            process.shows = false;
+        }
     }
 
     /// The command is answered.
     pub(crate) fn idle(&mut self) {
         let now = self.kernel.now();
-        self.show_process(|process, _| {
-            (process.command, process.since, process.state) = ("Sleep", now, "");
-            process.info = None;
-        });
-    }
-
-    /// Shows a statement in the process list.
-    pub(crate) fn show_statement(&self, text: &str) {
-        let shown = &text[..text.floor_char_boundary(STATEMENT_SHOWN)];
-        self.show_process(|process, _| {
-            // The text of a repeated statement stays where it is.
-            let info = process.info.get_or_insert_default();
-            info.clear();
-            info.push_str(shown);
-        });
-    }
-
-    /// Shows a statement as it came: no more of it is looked at than is shown.
-    pub(crate) fn show_text(&self, text: &[u8]) {
-        let text = text.trim_ascii();
-        let mut end = text.len().min(STATEMENT_SHOWN);
-        // Not in the middle of a character.
-        while end > 0 && text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
-            end -= 1;
+        let traffic = self.kernel.untold_traffic();
+        let mut ledger = self.shared.ledger.lock();
+        ledger.counters.traffic.add(traffic);
+        if let Some(process) = ledger.processes.get_mut(&self.id) {
+            (process.command, process.since, process.state) = (SLEEP, now, "");
+            process.shows = false;
         }
-        match std::str::from_utf8(&text[..end]) {
-            Ok(valid) => self.show_statement(valid),
-            Err(_) => self.show_statement(&String::from_utf8_lossy(&text[..end])),
+    }
+
+    /// Counts a statement of this name, and shows its text in the process list as it came: no more
+    /// of it is looked at than is shown.
+    pub(crate) fn count_statement(&self, command: &'static str, text: Option<&[u8]>) {
+        let text = text.map(|text| {
+            let text = text.trim_ascii();
+            let mut end = text.len().min(STATEMENT_SHOWN);
+            // Not in the middle of a character.
+            while end > 0 && text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+                end -= 1;
+            }
+            match std::str::from_utf8(&text[..end]) {
+                Ok(valid) => Cow::Borrowed(valid),
+                Err(_) => String::from_utf8_lossy(&text[..end]),
+            }
+        });
+        let mut ledger = self.shared.ledger.lock();
+        ledger.counters.commands.count(command);
+        if let Some(text) = text
+            && let Some(process) = ledger.processes.get_mut(&self.id)
+        {
+            // Where the text of the last statement was.
+            process.info.clear();
+            process.info.push_str(&text);
+            process.shows = true;
         }
     }
 
     /// Changes the connection's entry in the process list.
     pub(crate) fn show_process(&self, change: impl FnOnce(&mut Process, &Self)) {
-        let mut registry = self.shared.directory.lock();
-        if let Some(process) = registry.processes.get_mut(&self.id) {
+        let mut ledger = self.shared.ledger.lock();
+        if let Some(process) = ledger.processes.get_mut(&self.id) {
             change(process, self);
         }
-    }
-
-    /// Counts a command, its bytes, and those sent since the command before.
-    pub(crate) fn count_question(&self, bytes: usize, sent: u64) {
-        let mut registry = self.shared.directory.lock();
-        registry.counters.questions += 1;
-        registry.counters.bytes_received += bytes as u64 + 4;
-        registry.counters.bytes_sent += sent;
     }
 
     /// COM_STATISTICS.
@@ -309,12 +318,12 @@ impl Session {
         let now = self.kernel.now();
         let registry = self.shared.directory.lock();
         let uptime = now.since(registry.started).as_nanos() / Duration::from_secs(1).as_nanos();
-        let counters = &registry.counters;
+        let counters = registry.counters();
         let per_second = counters.questions as f64 / (uptime.max(1) as f64);
         format!(
             "Uptime: {uptime}  Threads: {}  Questions: {}  Slow queries: {}  Opens: 0  \
              Flush tables: 0  Open tables: {}  Queries per second avg: {per_second:.3}",
-            registry.processes.len(),
+            registry.connection_counts().0,
             counters.questions,
             counters.slow_queries,
             self.kernel.cluster().table_names.len(),

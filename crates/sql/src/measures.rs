@@ -52,11 +52,10 @@ impl Measures {
 
 /// Adds what the workers of the process share.
 pub(crate) fn tell_registry(registry: &Registry, figures: &mut Figures) {
-    let counters = &registry.counters;
-    let all = registry.processes.len() as u64;
-    let idle = registry.processes.values().filter(|process| process.command == "Sleep").count();
-    figures.add(Metric::SqlConnections, &["running"], all - idle as u64);
-    figures.add(Metric::SqlConnections, &["idle"], idle as u64);
+    let counters = registry.counters();
+    let (open, running) = registry.connection_counts();
+    figures.add(Metric::SqlConnections, &["running"], running as u64);
+    figures.add(Metric::SqlConnections, &["idle"], (open - running) as u64);
     figures.add(Metric::SqlConnectionsOpened, &[], counters.connections);
     figures.add(Metric::SqlConnectionsAborted, &["login"], counters.aborted_connects);
     figures.add(Metric::SqlConnectionsAborted, &["session"], counters.aborted_clients);

@@ -26,7 +26,7 @@ use actor::{
 };
 use client::{Client, ClientOptions, ClientResult, Token};
 use model::{Address, ClusterState, WorkerId};
-use stdx::Instant;
+use stdx::{HashMap, Instant};
 use wire::Message;
 
 use crate::connection::{self, Greeting};
@@ -78,9 +78,9 @@ pub struct SqlNode {
     client: Client,
     options: SqlOptions,
     shared: Rc<Shared>,
-    connections: BTreeMap<ConnectionId, Connection>,
+    connections: HashMap<ConnectionId, Connection>,
     by_number: BTreeMap<u32, ConnectionId>,
-    tokens: BTreeMap<Token, (ConnectionId, Ticket)>,
+    tokens: HashMap<Token, (ConnectionId, Ticket)>,
     alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
     armed: Option<Instant>,
     opened: u32,
@@ -109,9 +109,9 @@ impl SqlNode {
             client: Client::new(client_options),
             options,
             shared: Rc::new(shared),
-            connections: BTreeMap::new(),
+            connections: HashMap::default(),
             by_number: BTreeMap::new(),
-            tokens: BTreeMap::new(),
+            tokens: HashMap::default(),
             alarms: BTreeSet::new(),
             armed: None,
             opened: 0,
@@ -229,10 +229,12 @@ impl SqlNode {
             ctx.close(id, closing);
         }
         self.by_number.remove(&connection.number);
+        let mut ledger = self.shared.ledger.lock();
+        ledger.processes.remove(&connection.number);
+        ledger.counters.bytes_sent += connection.link.borrow().sent;
+        ledger.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
+        drop(ledger);
         let mut registry = self.shared.directory.lock();
-        registry.processes.remove(&connection.number);
-        registry.counters.bytes_sent += connection.link.borrow().sent;
-        registry.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
         registry.locks.retain(|_, (owner, _)| *owner != connection.number);
         drop(registry);
         if let Some(alarm) = connection.alarm {
@@ -439,8 +441,8 @@ impl Actor for SqlNode {
 
     fn check_invariants(&self, _shared: &WorkerShared) {
         self.client.check_invariants();
-        for (token, (id, _)) in &self.tokens {
+        self.tokens.iter().for_each(|(token, (id, _))| {
             assert!(self.client.is_open(*token) || !self.connections.contains_key(id), "{token:?}");
-        }
+        });
     }
 }

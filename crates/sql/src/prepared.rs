@@ -96,13 +96,13 @@ impl Prepared {
         *self.inner.plan.borrow_mut() = Some(plan);
     }
 
-    /// Runs it.
+    /// Runs it, as what another statement does.
     pub(crate) async fn run(
         &self,
         session: &mut Session,
         parameters: &[Datum],
         out: &mut ResultWriter,
     ) -> Result<Outcome, SqlError> {
-        dispatch::run(session, self, parameters, out).await
+        dispatch::run(session, self, parameters, out, None).await
     }
 }

@@ -22,7 +22,7 @@ use wire::Inspection;
 
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
-use crate::directory::Directory;
+use crate::directory::{Directory, OwnLedger};
 use crate::kernel::Kernel;
 use crate::measures::Measures;
 use crate::memory::Account;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) kills: RefCell<Vec<(u32, bool)>>,
     /// What the SQL workers of the process share: connections, global variables, counters.
     pub directory: Directory,
+    /// What of it this worker writes.
+    pub(crate) ledger: OwnLedger,
     /// SQL definitions of tables, decoded once per version.
     pub definitions: Definitions,
     /// Ranges of AUTO_INCREMENT values at hand.

@@ -15,7 +15,7 @@ use mysql_wire::{Response, answer};
 use sql_expression::SqlError;
 
 use super::{Connection, End, Greeting, LOGIN_PATIENCE};
-use crate::directory::Process;
+use crate::directory::{Process, SLEEP};
 use crate::session::Session;
 use crate::variables::{self, VERSION};
 
@@ -64,7 +64,7 @@ fn require_room(session: &Session) -> Result<(), End> {
     let variable = variables::registry::find("max_connections").expect("it is in the table");
     let limit = variables::shown_text(session, variable, true);
     let limit = limit.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
-    let others = session.shared.directory.lock().processes.len();
+    let others = session.shared.directory.lock().connection_counts().0;
     if others > limit { Err(End::Error(SqlError::of::<1040>(&[]))) } else { Ok(()) }
 }
 
@@ -156,13 +156,14 @@ fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: 
         user: user.to_owned(),
         host,
         database: None,
-        command: "Sleep",
+        command: SLEEP,
         since: connection.session.kernel.now(),
         state: "",
-        info: None,
+        info: String::new(),
+        shows: false,
     };
-    let mut registry = connection.session.shared.directory.lock();
-    registry.processes.insert(greeting.number, process);
-    let open = registry.processes.len() as u32;
-    registry.counters.connections_peak = registry.counters.connections_peak.max(open);
+    let shared = &connection.session.shared;
+    shared.ledger.lock().processes.insert(greeting.number, process);
+    let mut registry = shared.directory.lock();
+    registry.connections_peak = registry.connections_peak.max(registry.connection_counts().0);
 }

@@ -205,8 +205,9 @@ impl Connection {
         let value = |(at, parameter)| session.parameter(parameter, types.get(at));
         let parameters: Vec<Datum> = parsed.into_iter().enumerate().map(value).collect();
         let mut out = self.writer(Encoding::Binary);
-        self.session.show_statement(prepared.text());
-        let result = prepared.run(&mut self.session, &parameters, &mut out).await;
+        let shown = Some(prepared.text().as_bytes());
+        let session = &mut self.session;
+        let result = dispatch::run(session, &prepared, &parameters, &mut out, shown).await;
         self.answer(result, false);
         Ok(())
     }

@@ -175,7 +175,7 @@ fn an_error_in_place_of_the_greeting_has_no_sqlstate() {
     client.send(b"GET / HTTP/1.1");
     let text = "1043 #08S01Bad handshake: the protocol of MySQL 4.1 is needed";
     assert_eq!(client.refusal(), text);
-    assert_eq!(shared.directory.lock().counters.aborted_connects, 3);
+    assert_eq!(shared.directory.lock().counters().aborted_connects, 3);
 }
 
 #[test]

@@ -179,7 +179,8 @@ fn keywords(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
 pub(crate) fn processes(session: &Session) -> Rows {
     let now = session.kernel.now();
     let registry = session.shared.directory.lock();
-    let rows = registry.processes.values().map(|process| {
+    let processes = registry.processes();
+    let rows = processes.iter().map(|process| {
         let seconds = now.since(process.since).as_millis() / 1_000;
         vec![
             Datum::UInt(process.id.into()),
@@ -189,7 +190,7 @@ pub(crate) fn processes(session: &Session) -> Rows {
             text(process.command),
             Datum::Int(seconds as i64),
             text(process.state),
-            optional(process.info.as_ref()),
+            optional(process.statement()),
         ]
     });
     rows.collect()
@@ -199,7 +200,7 @@ pub(crate) fn processes(session: &Session) -> Rows {
 /// own where it has such.
 pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let registry = session.shared.directory.lock();
-    let counters = &registry.counters;
+    let counters = registry.counters();
     let uptime = session.kernel.now().since(registry.started).as_millis() / 1_000;
     let mut list: Vec<(String, String)> = COMMANDS
         .iter()
@@ -208,7 +209,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
             (format!("Com_{command}"), count.to_string())
         })
         .collect();
-    let running = registry.processes.values().filter(|process| process.command != "Sleep").count();
+    let (connected, running) = registry.connection_counts();
     let mut add = |name: &str, value: String| list.push((name.to_owned(), value));
     add("Aborted_clients", counters.aborted_clients.to_string());
     add("Aborted_connects", counters.aborted_connects.to_string());
@@ -225,7 +226,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Nines_query_memory_used", used.to_string());
     add("Nines_query_memory_peak", peak.to_string());
     add("Nines_query_memory_refused", memory.refused().to_string());
-    add("Max_used_connections", counters.connections_peak.to_string());
+    add("Max_used_connections", registry.connections_peak.to_string());
     let mut traffic = session.kernel.traffic();
     if global {
         traffic = counters.traffic;
@@ -238,7 +239,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Queries", counters.questions.to_string());
     add("Slow_queries", counters.slow_queries.to_string());
     add("Threads_cached", "0".to_owned());
-    add("Threads_connected", registry.processes.len().to_string());
+    add("Threads_connected", connected.to_string());
     add("Threads_created", counters.connections.to_string());
     add("Threads_running", running.to_string());
     add("Uptime", uptime.to_string());
