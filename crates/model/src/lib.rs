@@ -13,6 +13,7 @@ pub mod ids;
 pub mod key;
 pub mod row;
 pub mod schema;
+pub mod table_cache;
 pub mod value;
 
 pub use cluster::{ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange};
@@ -26,4 +27,5 @@ pub use schema::{
     Column, ColumnType, Description, IndexState, LargeColumns, LargeForm, OrderedIndexDef, Table,
     UniqueIndexDef,
 };
+pub use table_cache::TableCache;
 pub use value::{Value, ValueRef};

@@ -305,7 +305,7 @@ impl Table {
             let column = &self.columns[usize::from(column.0)];
             column.column_type.size_in_fixed_part() + usize::from(column.nullable)
         };
-        let mut encoder = KeyEncoder::with_capacity(columns.iter().map(size).sum());
+        let mut encoder = KeyEncoder::with_capacity(columns[..values.len()].iter().map(size).sum());
         for (column, value) in columns.iter().zip(values) {
             self.encode_column(&mut encoder, *column, value.as_ref())?;
         }

@@ -8,9 +8,8 @@ use model::row::RowError;
 use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef};
 use model::{
     ClusterState, Column, ColumnId, ErrorCode, Expression, Key, OperationNumber, PartitionId,
-    Refusal, Row, RowLayout, Table, TableId, Value, ValueRef,
+    Refusal, Row, RowLayout, Table, TableCache, TableId, Value, ValueRef,
 };
-use stdx::HashMap;
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
 use crate::request::{ClientOperation, IndexBound, OperationAction, ScanRange};
@@ -154,7 +153,7 @@ fn encode_action(
 ) -> Result<Action, Refusal> {
     match action {
         OperationAction::Read { key, lock, wait, projection } => {
-            let decoder = known.get(table, projection)?;
+            let decoder = RowDecoder::of(known, table, projection)?;
             let (partition, key) = key_again(table, key, before)?;
             let (lock, wait, projection) = (*lock, *wait, projection.clone());
             Ok((partition, OperationKind::Read { key, lock, wait, projection }, Some(decoder)))
@@ -265,46 +264,18 @@ enum Shape {
 }
 
 /// Decoders that earlier requests were given: most ask for the same columns of the same tables.
-#[derive(Debug, Default)]
-pub(super) struct Decoders(HashMap<TableId, Vec<(Projection, Arc<RowDecoder>)>>);
-
-/// Decoders that are kept for a table.
-const DECODERS_MAX: usize = 16;
-
-impl Decoders {
-    /// The decoder of a projection; refuses unknown columns.
-    pub(super) fn get(
-        &mut self,
-        table: &Arc<Table>,
-        projection: &Projection,
-    ) -> Result<Arc<RowDecoder>, Refusal> {
-        let known = self.0.entry(table.id).or_default();
-        if known.first().is_some_and(|(_, decoder)| !Arc::ptr_eq(&decoder.table, table)) {
-            known.clear();
-        }
-        if let Some((_, decoder)) = known.iter().find(|(of, _)| of == projection) {
-            return Ok(decoder.clone());
-        }
-        let decoder = Arc::new(RowDecoder::new(table, projection)?);
-        if known.len() == DECODERS_MAX {
-            known.remove(0);
-        }
-        known.push((projection.clone(), decoder.clone()));
-        Ok(decoder)
-    }
-
-    /// Forgets what is of tables that have changed or are gone.
-    pub(super) fn follow(&mut self, cluster: &ClusterState) {
-        self.0.retain(|table, known| {
-            let now = cluster.tables.get(table);
-            let of = known.first().map(|(_, decoder)| &decoder.table);
-            now.zip(of).is_some_and(|(now, of)| Arc::ptr_eq(now, of))
-        });
-    }
-}
+pub(super) type Decoders = TableCache<Projection, RowDecoder>;
 
 impl RowDecoder {
-    /// A decoder; refuses unknown columns.
+    /// A decoder, perhaps one of those that are known; refuses unknown columns.
+    pub(super) fn of(
+        known: &mut Decoders,
+        table: &Arc<Table>,
+        projection: &Projection,
+    ) -> Result<Arc<Self>, Refusal> {
+        known.get(table, projection, || Self::new(table, projection))
+    }
+
     fn new(table: &Arc<Table>, projection: &Projection) -> Result<Self, Refusal> {
         let shape = match projection {
             Projection::All => Shape::All,

@@ -322,7 +322,7 @@ fn plan(
             let definition = online(table, *index)?;
             let hidden = encode::table_of(cluster, definition.table)?;
             // Refuses a bad projection before anything is read.
-            decoders.get(table, &key.read.projection)?;
+            RowDecoder::of(decoders, table, &key.read.projection)?;
             let primary_key = primary_key_in_entry(table, hidden)?;
             (hidden, values, &Projection::All, Goal::Entry { primary_key })
         }
@@ -332,7 +332,7 @@ fn plan(
             (table, primary_key, &Projection::All, goal)
         }
     };
-    let decoder = decoders.get(read_from, projection)?;
+    let decoder = RowDecoder::of(decoders, read_from, projection)?;
     let (partition, encoded) = encode::key_of(read_from, values)?;
     let read = KeyRead { partition, key: encoded, projection: projection.clone() };
     Ok((partition, read, Plan { decoder, goal }))

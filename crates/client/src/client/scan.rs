@@ -516,7 +516,7 @@ fn plan(
     let opened = Opened {
         table_version: table.version,
         source: encode::scan_source(table, &spec.range)?,
-        decoder: decoders.get(table, &spec.projection)?,
+        decoder: RowDecoder::of(decoders, table, &spec.projection)?,
         transaction: None,
         batch_rows: spec.limit.filter(|_| ordered).map(|limit| share(limit, partitions.len())),
     };

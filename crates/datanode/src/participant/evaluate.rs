@@ -6,10 +6,9 @@ use std::sync::Arc;
 use model::row::RowError;
 use model::schema::KEY_SIZE_MAX;
 use model::{
-    ClusterState, ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row,
-    RowLayout, RowProjection, RowView, Table, TableId, ValueRef,
+    ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout,
+    RowProjection, RowView, Table, TableCache, ValueRef,
 };
-use stdx::HashMap;
 use wire::{OperationKind, Projection};
 
 /// Whether an operation fits its table's definition, which has the version it was made for.
@@ -154,54 +153,21 @@ pub(super) enum Projector {
 
 /// Projectors that earlier reads by key were given: most ask for the same columns of the same
 /// tables.
-#[derive(Debug, Default)]
-pub(super) struct Projectors(HashMap<TableId, Known>);
-
-/// Those of one definition of a table.
-#[derive(Debug)]
-struct Known {
-    table: Arc<Table>,
-    projectors: Vec<(Projection, Arc<Projector>)>,
-}
-
-/// Projectors that are kept for a table.
-const PROJECTORS_MAX: usize = 16;
-
-impl Projectors {
-    /// The projector of what a client asks for, which is checked.
-    pub(super) fn get(
-        &mut self,
-        table: &Arc<Table>,
-        projection: &Projection,
-    ) -> Result<Arc<Projector>, Refusal> {
-        let new = || Known { table: table.clone(), projectors: Vec::new() };
-        let known = self.0.entry(table.id).or_insert_with(new);
-        if !Arc::ptr_eq(&known.table, table) {
-            *known = new();
-        }
-        let projectors = &mut known.projectors;
-        if let Some((_, projector)) = projectors.iter().find(|(of, _)| of == projection) {
-            return Ok(projector.clone());
-        }
-        check_projection(table, projection)?;
-        let projector = Arc::new(Projector::new(table, projection));
-        if projectors.len() == PROJECTORS_MAX {
-            projectors.remove(0);
-        }
-        projectors.push((projection.clone(), projector.clone()));
-        Ok(projector)
-    }
-
-    /// Forgets what is of tables that have changed or are gone.
-    pub(super) fn follow(&mut self, cluster: &ClusterState) {
-        let is_current = |known: &Known| {
-            cluster.tables.get(&known.table.id).is_some_and(|now| Arc::ptr_eq(now, &known.table))
-        };
-        self.0.retain(|_, known| is_current(known));
-    }
-}
+pub(super) type Projectors = TableCache<Projection, Projector>;
 
 impl Projector {
+    /// For what a client asks for, which is checked; perhaps one of those that are known.
+    pub(super) fn of(
+        known: &mut Projectors,
+        table: &Arc<Table>,
+        projection: &Projection,
+    ) -> Result<Arc<Self>, Refusal> {
+        known.get(table, projection, || {
+            check_projection(table, projection)?;
+            Ok(Self::new(table, projection))
+        })
+    }
+
     /// For a projection that has been checked.
     pub(super) fn new(table: &Table, projection: &Projection) -> Self {
         match projection {

@@ -13,7 +13,7 @@ use wire::{
 };
 
 use super::Participant;
-use super::evaluate;
+use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
 use super::read::not_here;
 use super::replicate::Then;
@@ -302,7 +302,7 @@ impl Participant {
         let there = || row.ok_or(Refusal::from(ErrorCode::RowNotFound));
         let (key, after) = match kind {
             OperationKind::Read { projection, .. } => {
-                let projector = self.projectors.get(table, &projection)?;
+                let projector = Projector::of(&mut self.projectors, table, &projection)?;
                 let row = projector.project(table, there()?)?;
                 return Ok(Executed::Read(row));
             }

@@ -7,6 +7,7 @@ use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, Row, 
 use wire::{ClientReply, KeyRead, Message, ReadRequest};
 
 use super::Participant;
+use super::evaluate::Projector;
 use super::replica::Replica;
 
 impl Participant {
@@ -43,7 +44,7 @@ impl Participant {
     ) -> Result<Option<Row>, Refusal> {
         let replica = serving(&self.replicas, ctx, read.partition)?;
         let table = replica.partition.table();
-        let projector = self.projectors.get(table, &read.projection)?;
+        let projector = Projector::of(&mut self.projectors, table, &read.projection)?;
         let hash = key::local_hash(&read.key.0);
         let row = match snapshot {
             Some(epoch) => {

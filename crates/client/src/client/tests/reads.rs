@@ -10,7 +10,7 @@ use stdx::Duration;
 use wire::{ClientReply, ClientRequest, Message, ParticipantMessage, Projection, ReadRequest};
 
 use super::Sim;
-use crate::client::encode::Decoders;
+use crate::client::encode::{Decoders, RowDecoder};
 use crate::event::ClientResult;
 use crate::harness::{BASE, HIDDEN, UNIQUE, ints, keys_in};
 use crate::request::ClientRead;
@@ -261,16 +261,19 @@ fn decoders_are_kept_for_one_definition_of_a_table() {
     let cluster = &sim.world.shared.cluster;
     let mut decoders = Decoders::default();
     let of = |column| Projection::Columns(vec![ColumnId(column)]);
-    let kept = decoders.get(&cluster.tables[&BASE], &of(0)).unwrap();
-    let again = decoders.get(&cluster.tables[&BASE], &of(0)).unwrap();
-    let other = decoders.get(&cluster.tables[&BASE], &of(1)).unwrap();
+    let kept = RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(0)).unwrap();
+    let again = RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(0)).unwrap();
+    let other = RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(1)).unwrap();
     assert!(Arc::ptr_eq(&kept, &again) && !Arc::ptr_eq(&kept, &other));
     assert_eq!(
-        decoders.get(&cluster.tables[&BASE], &of(99)).unwrap_err().code,
+        RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(99)).unwrap_err().code,
         ErrorCode::BadRequest
     );
     decoders.follow(cluster);
-    assert!(Arc::ptr_eq(&kept, &decoders.get(&cluster.tables[&BASE], &of(0)).unwrap()));
+    assert!(Arc::ptr_eq(
+        &kept,
+        &RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(0)).unwrap()
+    ));
     let newer = Arc::new(Table::clone(&cluster.tables[&BASE]));
-    assert!(!Arc::ptr_eq(&kept, &decoders.get(&newer, &of(0)).unwrap()));
+    assert!(!Arc::ptr_eq(&kept, &RowDecoder::of(&mut decoders, &newer, &of(0)).unwrap()));
 }

@@ -2,7 +2,7 @@
 
 use wire::{KnownOutcome, ReportedLegStatus};
 
-use super::super::evaluate::Projectors;
+use super::super::evaluate::{Projector, Projectors};
 use super::*;
 
 const WRITTEN: Answer = Ok(OperationOutcome::Written { existed: false });
@@ -459,29 +459,38 @@ fn projectors_are_kept_for_one_definition_of_a_table() {
     let mut projectors = Projectors::default();
     let first = Arc::new(table());
     let of = |column| Projection::Columns(vec![ColumnId(column)]);
-    let kept = projectors.get(&first, &of(1)).unwrap();
-    assert!(Arc::ptr_eq(&kept, &projectors.get(&first, &of(1)).unwrap()));
-    assert!(!Arc::ptr_eq(&kept, &projectors.get(&first, &of(2)).unwrap()));
-    let unknown = projectors.get(&first, &of(3)).unwrap_err();
+    let kept = Projector::of(&mut projectors, &first, &of(1)).unwrap();
+    assert!(Arc::ptr_eq(&kept, &Projector::of(&mut projectors, &first, &of(1)).unwrap()));
+    assert!(!Arc::ptr_eq(&kept, &Projector::of(&mut projectors, &first, &of(2)).unwrap()));
+    let unknown = Projector::of(&mut projectors, &first, &of(3)).unwrap_err();
     assert_eq!(unknown.code, ErrorCode::BadRequest);
     // Another definition of the same columns.
     let second = Arc::new(table());
-    assert!(!Arc::ptr_eq(&kept, &projectors.get(&second, &of(1)).unwrap()));
+    assert!(!Arc::ptr_eq(&kept, &Projector::of(&mut projectors, &second, &of(1)).unwrap()));
     // The oldest goes when there are too many.
-    let kept = projectors.get(&second, &Projection::All).unwrap();
+    let kept = Projector::of(&mut projectors, &second, &Projection::All).unwrap();
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     let columns = |of: &[u16]| Projection::Columns(of.iter().map(|c| ColumnId(*c)).collect());
     let pairs = orders.iter().map(|of| columns(&of[..2]));
     let others: Vec<Projection> = orders.iter().map(|of| columns(of)).chain(pairs).collect();
-    others.iter().for_each(|of| drop(projectors.get(&second, of).unwrap()));
-    assert!(Arc::ptr_eq(&kept, &projectors.get(&second, &Projection::All).unwrap()));
+    others.iter().for_each(|of| drop(Projector::of(&mut projectors, &second, of).unwrap()));
+    assert!(Arc::ptr_eq(
+        &kept,
+        &Projector::of(&mut projectors, &second, &Projection::All).unwrap()
+    ));
     for column in [0, 2] {
-        projectors.get(&second, &columns(&[column])).unwrap();
+        Projector::of(&mut projectors, &second, &columns(&[column])).unwrap();
     }
-    projectors.get(&second, &Projection::Nothing).unwrap();
-    projectors.get(&second, &of(1)).unwrap();
-    assert!(!Arc::ptr_eq(&kept, &projectors.get(&second, &Projection::All).unwrap()));
-    let kept = projectors.get(&second, &Projection::All).unwrap();
+    Projector::of(&mut projectors, &second, &Projection::Nothing).unwrap();
+    Projector::of(&mut projectors, &second, &of(1)).unwrap();
+    assert!(!Arc::ptr_eq(
+        &kept,
+        &Projector::of(&mut projectors, &second, &Projection::All).unwrap()
+    ));
+    let kept = Projector::of(&mut projectors, &second, &Projection::All).unwrap();
     projectors.follow(&ClusterState::default());
-    assert!(!Arc::ptr_eq(&kept, &projectors.get(&second, &Projection::All).unwrap()));
+    assert!(!Arc::ptr_eq(
+        &kept,
+        &Projector::of(&mut projectors, &second, &Projection::All).unwrap()
+    ));
 }
