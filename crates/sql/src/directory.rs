@@ -35,10 +35,8 @@ pub struct Process {
     pub since: Instant,
     /// What it is doing: `executing`, empty when idle.
     pub state: &'static str,
-    /// The text of its statement, or of the last one.
+    /// The text of the statement it runs; empty if there is none.
     pub info: String,
-    /// Whether it runs that.
-    pub shows: bool,
 }
 
 /// Counters of SHOW GLOBAL STATUS, over all connections since the start.
@@ -189,7 +187,7 @@ impl Registry {
 impl Process {
     /// The statement it runs.
     pub fn statement(&self) -> Option<&String> {
-        Some(&self.info).filter(|_| self.shows)
+        Some(&self.info).filter(|text| !text.is_empty())
     }
 
     /// Whether it has a command to answer.

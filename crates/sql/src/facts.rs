@@ -262,7 +262,7 @@ impl Session {
         ledger.counters.bytes_sent += sent;
         if let Some(process) = ledger.processes.get_mut(&self.id) {
             (process.command, process.since, process.state) = (command, now, "executing");
-            process.shows = false;
+            process.info.clear();
         }
     }
 
@@ -274,7 +274,7 @@ impl Session {
         ledger.counters.traffic.add(traffic);
         if let Some(process) = ledger.processes.get_mut(&self.id) {
             (process.command, process.since, process.state) = (SLEEP, now, "");
-            process.shows = false;
+            process.info.clear();
         }
     }
 
@@ -298,10 +298,9 @@ impl Session {
         if let Some(text) = text
             && let Some(process) = ledger.processes.get_mut(&self.id)
         {
-            // Where the text of the last statement was.
+            // Of a statement before it in the same text.
             process.info.clear();
             process.info.push_str(&text);
-            process.shows = true;
         }
     }
 

@@ -160,7 +160,6 @@ fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: 
         since: connection.session.kernel.now(),
         state: "",
         info: String::new(),
-        shows: false,
     };
     let shared = &connection.session.shared;
     shared.ledger.lock().processes.insert(greeting.number, process);
