@@ -502,25 +502,30 @@ fn calls<'s>(statement: &'s str, call: &str) -> impl Iterator<Item = Vec<&'s str
 /// The arguments of a call up to its parenthesis, and where that is.
 fn arguments(text: &str) -> (Vec<&str>, usize) {
     let (mut all, mut from) = (Vec::new(), 0);
+    for (at, c) in open_characters(text).filter(|(_, c)| matches!(c, ',' | ')')) {
+        all.push(text[from..at].trim());
+        if c == ')' {
+            return (all, at);
+        }
+        from = at + 1;
+    }
+    (all, text.len())
+}
+
+/// The characters of a text that are in no quotes and in no parentheses of its own, with their
+/// places.
+fn open_characters(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut depth, mut quoted) = (0, false);
-    for (at, c) in text.char_indices() {
+    text.char_indices().filter(move |(_, c)| {
         match c {
             '\'' => quoted = !quoted,
             _ if quoted => {}
             '(' => depth += 1,
-            ')' if depth == 0 => {
-                all.push(text[from..at].trim());
-                return (all, at);
-            }
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                all.push(text[from..at].trim());
-                from = at + 1;
-            }
-            _ => {}
+            ')' if depth > 0 => depth -= 1,
+            _ => return depth == 0,
         }
-    }
-    (all, text.len())
+        false
+    })
 }
 
 /// The statement with each MAKE_SET made of simpler functions: MariaDB's takes what an argument
@@ -555,22 +560,12 @@ fn end_of_condition(text: &str) -> usize {
         " EXCEPT ",
         " INTERSECT ",
     ];
-    let (mut depth, mut quoted) = (0, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            '\'' => quoted = !quoted,
-            _ if quoted => {}
-            '(' => depth += 1,
-            ')' if depth == 0 => return at,
-            ')' => depth -= 1,
-            ',' if depth == 0 => return at,
-            ' ' if depth == 0 && WORDS.iter().any(|word| text[at..].starts_with(word)) => {
-                return at;
-            }
-            _ => {}
-        }
-    }
-    text.len()
+    let ends = |(at, c): &(usize, char)| match c {
+        ')' | ',' => true,
+        ' ' => WORDS.iter().any(|word| text[*at..].starts_with(word)),
+        _ => false,
+    };
+    open_characters(text).find(ends).map_or(text.len(), |(at, _)| at)
 }
 
 /// MySQL's number for a warning of MariaDB; none for what MySQL does not say.
