@@ -407,6 +407,34 @@ fn data_nodes_compute_what_the_sql_node_does() {
     compare_large(&server);
     assert_pushed(&mut session);
     compare_subqueries(&mut session);
+    compare_by_index(&server, &mut random);
+}
+
+/// Joins and subqueries whose rows data nodes look up by the first columns of indexes.
+fn compare_by_index(server: &Server, random: &mut Random) {
+    server.sql(
+        "ALTER TABLE d.s ADD KEY (tiny, id), ADD KEY (small), ADD KEY (ubig), ADD KEY (price), \
+         ADD KEY (wide), ADD KEY (ratio), ADD KEY (day, tiny), ADD KEY (at), ADD KEY (moment), \
+         ADD KEY (span), ADD KEY (word, code), ADD KEY (code), ADD KEY (choice), ADD KEY (bits); \
+         SET GLOBAL nines_pushed_join_rows = 0; SET GLOBAL nines_pushed_join_work = 1000000",
+    );
+    let mut session = server.session().unwrap_or_else(|error| panic!("{error}"));
+    let (mut joined, mut looked_up) = (0, 0);
+    for at in 0..800 {
+        let query = if at % 2 == 0 { join_query(random) } else { subquery_query(random) };
+        let plan = session.query(&format!("EXPLAIN FORMAT=TREE {query}"));
+        let plan = plan.map_or_else(|_| String::new(), |rows| format!("{rows:?}"));
+        joined += u32::from(plan.contains("joined there"));
+        looked_up += u32::from(plan.contains("looked up there"));
+        let mut with = |switch: &str| {
+            let set = format!("SET nines_pushdown = {switch}");
+            session.query(&set).unwrap_or_else(|error| panic!("{error}"));
+            outcome(&mut session, &query)
+        };
+        let (off, on) = (with("OFF"), with("ON"));
+        assert_eq!(on, off, "{query}");
+    }
+    assert!(joined > 30 && looked_up > 8, "{joined} and {looked_up} of the queries");
 }
 
 /// Long texts that stand in many pairs of rows, and queries that keep too much.

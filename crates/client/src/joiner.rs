@@ -3,7 +3,8 @@
 //! NDB calls this SPJ. A scan that is to be joined comes from a client by way of the participant
 //! that has its partition. The joiner of the same worker has that participant scan the partition,
 //! looks up for each batch what the plan says, wherever those rows are, and sends the client what
-//! comes of it.
+//! comes of it. Where a key has many rows, it scans an index for a batch of keys, as any client
+//! does.
 //!
 //! ```text
 //!   client ──Open──► participant ──Open──► joiner        one round trip for the client,
@@ -18,6 +19,8 @@
 //! # Guarantees
 //! 1. The participant is asked for a batch when the last one has been joined, and the client is
 //!    sent one when it asks: a slow client costs a bounded amount of memory.
+//!    Of a lookup that finds many rows a batch of each partition is there at a time, and what comes
+//!    of it is through all later lookups before the next is asked for.
 //! 2. Lookups read as the scan does: the newest committed rows, or those of its snapshot.
 //! # Failure
 //! What fails the scan or a lookup ends the joined scan with that refusal, after the tries that a
@@ -31,17 +34,17 @@ mod join;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use actor::{Actor, Ctx, Mutation, Shared, Timer, fault_point, probe};
 use model::{
     ActorKind, Address, ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal,
 };
-use wire::{Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanStatus};
+use wire::{Continue, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanStatus};
 
 use crate::client::{Client, ClientOptions};
 use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
-use crate::request::ClientRead;
+use crate::request::{ClientRead, ScanSpec};
 use join::{Join, Next};
 
 /// Keys that are looked up in one request.
@@ -59,6 +62,9 @@ pub struct Joiner {
     joins: BTreeMap<Key, Join>,
     /// Lookups under way, and for whom.
     lookups: BTreeMap<Token, Key>,
+    /// Joins that go on when others have had a turn.
+    queue: VecDeque<Key>,
+    continuing: bool,
 }
 
 impl Joiner {
@@ -70,6 +76,8 @@ impl Joiner {
             session: None,
             joins: BTreeMap::new(),
             lookups: BTreeMap::new(),
+            queue: VecDeque::new(),
+            continuing: false,
         }
     }
 
@@ -98,7 +106,7 @@ impl Joiner {
         let reply_to = request.reply_to;
         let limit = ctx.config().scans_max as usize;
         let join = match self.joins.len() < limit {
-            true => Join::new(ctx.cluster(), &mut request),
+            true => Join::new((ctx.cluster(), ctx.protocol()), &mut request),
             false => {
                 let detail = format!("{limit} on {}", ctx.me());
                 Err(Refusal::new(ErrorCode::ScanLimit, detail))
@@ -117,6 +125,9 @@ impl Joiner {
     /// Forgets a joined scan, without an answer.
     fn close(&mut self, ctx: &mut Ctx<'_>, key: Key) {
         let Some(join) = self.joins.remove(&key) else { return };
+        for scan in join.scans() {
+            self.client.scan_close(ctx, scan);
+        }
         self.lookups.retain(|_, of| *of != key);
         if !join.is_scanned() {
             tell(ctx, ScanMessage::Close { scan: key.0, partition: key.1 });
@@ -148,10 +159,19 @@ impl Joiner {
 
     /// Does what can be done for a join until something has to be waited for.
     fn go_on(&mut self, ctx: &mut Ctx<'_>, key: Key) {
+        if let Some(join) = self.joins.get_mut(&key) {
+            join.begin_turn();
+        }
         loop {
             let Some(join) = self.joins.get_mut(&key) else { return };
-            match join.next(key) {
+            match join.next(ctx.cluster(), key) {
                 Next::Wait => return,
+                Next::Again => {
+                    if !self.queue.contains(&key) {
+                        self.queue.push_back(key);
+                    }
+                    return self.keep_joining(ctx);
+                }
                 Next::Scan => {
                     return tell(ctx, ScanMessage::Next { scan: key.0, partition: key.1 });
                 }
@@ -159,6 +179,11 @@ impl Joiner {
                     fault_point!(ctx, "joiner: before a lookup");
                     self.look_up(ctx, key, reads, snapshot);
                 }
+                Next::Open(spec) => {
+                    fault_point!(ctx, "joiner: before a scan for a lookup");
+                    self.look_for(ctx, key, *spec);
+                }
+                Next::More(token) => self.client.scan_next(ctx, token),
                 Next::Send { to, batch } => {
                     let finished = batch.status == ScanStatus::Finished;
                     send(ctx, to, batch);
@@ -171,14 +196,27 @@ impl Joiner {
         }
     }
 
-    fn look_up(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        key: Key,
-        mut reads: Vec<ClientRead>,
-        snapshot: Option<Epoch>,
-    ) {
-        let session = match self.session {
+    /// Lets the joins that have had their turn go on, behind what else there is to do.
+    fn keep_joining(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.queue.is_empty() && !self.continuing {
+            self.continuing = true;
+            ctx.send(ctx.me(), Message::Continue(Continue::Joins));
+        }
+    }
+
+    /// It is the turn of the next join in the queue.
+    fn continue_joins(&mut self, ctx: &mut Ctx<'_>) {
+        self.continuing = false;
+        if let Some(key) = self.queue.pop_front() {
+            probe!(ctx, "joiner: goes on after others");
+            self.go_on(ctx, key);
+        }
+        self.keep_joining(ctx);
+    }
+
+    /// The session of its own client.
+    fn own_session(&mut self, ctx: &mut Ctx<'_>) -> SessionNumber {
+        match self.session {
             Some(session) => session,
             None => {
                 let Ok(session) = self.client.open_session(ctx) else {
@@ -186,7 +224,29 @@ impl Joiner {
                 };
                 *self.session.insert(session)
             }
-        };
+        }
+    }
+
+    /// Opens a scan for a lookup that finds many rows.
+    fn look_for(&mut self, ctx: &mut Ctx<'_>, key: Key, spec: ScanSpec) {
+        let session = self.own_session(ctx);
+        let newest = ctx.mutated(Mutation::LookupsReadNewest);
+        let snapshot = spec.snapshot.filter(|_| !newest);
+        let token = self.client.scan(ctx, session, ScanSpec { snapshot, ..spec });
+        self.lookups.insert(token, key);
+        if let Some(join) = self.joins.get_mut(&key) {
+            join.awaits(token);
+        }
+    }
+
+    fn look_up(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        mut reads: Vec<ClientRead>,
+        snapshot: Option<Epoch>,
+    ) {
+        let session = self.own_session(ctx);
         let snapshot = snapshot.filter(|_| !ctx.mutated(Mutation::LookupsReadNewest));
         let most = KEYS_MAX.min(ctx.config().batch_max as usize).max(1);
         while !reads.is_empty() {
@@ -200,12 +260,29 @@ impl Joiner {
         }
     }
 
+    /// Whether a batch is of a scan for a lookup, now or before: of a session of its own client.
+    fn is_of_lookup(&self, batch: &ScanBatch) -> bool {
+        let own = self.session.and_then(|session| self.client.session_id(session));
+        own == Some(batch.scan.session)
+    }
+
     /// Takes what has come of lookups.
     fn drain(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(ClientEvent { token, result, .. }) = self.client.next_event() {
-            let Some(key) = self.lookups.remove(&token) else { continue };
+            let Some(key) = self.lookups.get(&token).copied() else { continue };
+            if !matches!(result, ClientResult::ScanRows { finished: false, .. }) {
+                self.lookups.remove(&token);
+            }
             let Some(join) = self.joins.get_mut(&key) else { continue };
             match result {
+                ClientResult::ScanRows { rows, .. } if !rows.is_empty() => {
+                    let detail = "rows that cannot be computed with";
+                    self.fail(ctx, key, Refusal::new(ErrorCode::NotPushed, detail));
+                }
+                ClientResult::ScanRows { blocks, traffic, finished, .. } => {
+                    join.found_many(token, (blocks, finished), traffic.examined);
+                    self.go_on(ctx, key);
+                }
                 ClientResult::Read(rows) => match join.found(ctx.cluster(), token, rows) {
                     Ok(true) => self.go_on(ctx, key),
                     Ok(false) => {}
@@ -244,7 +321,14 @@ impl Actor for Joiner {
             self.client_gone(ctx, node, incarnation);
         }
         match message {
+            Message::Scan(ScanMessage::Batch(batch)) if self.is_of_lookup(&batch) => {
+                let message = Message::Scan(ScanMessage::Batch(batch));
+                if self.client.handle(ctx, from, message).is_some() {
+                    panic!("a client takes the batches of its scans");
+                }
+            }
             Message::Scan(message) => self.handle_scan(ctx, message),
+            Message::Continue(Continue::Joins) => self.continue_joins(ctx),
             message => {
                 if let Some(other) = self.client.handle(ctx, from, message) {
                     panic!("the joiner was sent {}", other.name());

@@ -190,6 +190,14 @@ pub enum ScanRange {
         /// Order over all partitions; none when any order will do.
         order: Option<ScanOrder>,
     },
+    /// Rows of an ordered index that begin with some keys, in any order; only with a program. Data
+    /// nodes that do not know of it give more rows.
+    Keys {
+        /// The index.
+        index: IndexId,
+        /// Values of as many of its first columns, each time.
+        keys: Vec<Vec<Value>>,
+    },
 }
 
 /// An end of a range of an ordered index: how the rows begin that it is at.

@@ -24,7 +24,7 @@ mod limit;
 pub(crate) mod member;
 pub(crate) mod merge;
 pub(crate) mod operator;
-mod order;
+pub(crate) mod order;
 pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;

@@ -88,6 +88,8 @@ pub(crate) struct SessionVariables {
     pub column_rows: u64,
     /// `nines_pushed_join_rows`: data nodes look rows up for about so many rows of a scan or more.
     pub pushed_join_rows: u64,
+    /// `nines_pushed_join_work`: that is so many times the work, at most, of other ways.
+    pub pushed_join_work: u64,
     /// `connection_memory_limit`: bytes that the statements of the session may keep.
     pub connection_memory_limit: u64,
     /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
@@ -184,6 +186,7 @@ impl SessionVariables {
             analytic_snapshot: true,
             column_rows: 1_000,
             pushed_join_rows: 100,
+            pushed_join_work: 1,
             connection_memory_limit: u64::MAX,
             operator_memory: 1 << 30,
             pushdown: true,
@@ -356,6 +359,7 @@ impl SessionVariables {
             "nines_analytic_snapshot" => self.analytic_snapshot = on,
             "nines_column_rows" => self.column_rows = number,
             "nines_pushed_join_rows" => self.pushed_join_rows = number,
+            "nines_pushed_join_work" => self.pushed_join_work = number,
             "connection_memory_limit" => self.connection_memory_limit = number,
             "nines_operator_memory" => self.operator_memory = number,
             "nines_pushdown" => self.pushdown = on,

@@ -3,14 +3,18 @@
 //! # Owns
 //! [`JoinPlan`], what is looked up for the rows of a scan and what is made of the joined rows;
 //! [`LookupJoin`], which computes keys, puts found rows beside those they were looked up for, and
-//! keeps what becomes groups, or is among the first rows in an order.
+//! keeps what becomes groups, or is among the first rows in an order; `range`, the same where a key
+//! has many rows.
 //! # Guarantees
-//! 1. A lookup finds one row at most, so joined rows never become more: memory is that of the rows
+//! 1. A lookup by a whole key finds one row at most, so joined rows never become more; of those
+//!    with the beginning of a key a bounded number is made at a time. Memory is that of the rows
 //!    that came in, and of groups, or of the first rows in an order.
 //! 2. A plan that [`LookupJoin::new`] accepts runs on any rows to the end. What it cannot compute
 //!    exactly is an error before anything is made of the rows at hand.
 //! # Not here
 //! Reading the rows (`client::Joiner`); which joins of a query are made so (`sql`).
+
+mod range;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +28,8 @@ use crate::computer::{Computer, FirstRows, GroupTable};
 use crate::evaluate::Inexact;
 use crate::program::{Bad, Input, Program, Yield, lies_so};
 use crate::vector::{Kind, ScalarRef, Vector};
+
+pub use range::RangeJoin;
 
 /// Most lookups of a plan: with the table that is scanned 32 tables, as in NDB.
 pub const LOOKUPS_MAX: usize = 31;
@@ -43,16 +49,18 @@ pub struct JoinPlan {
     pub result: Program,
 }
 
-/// Looks for the one row of a table with some key.
+/// Looks for the one row of a table with some key, or for all with the beginning of one.
 #[derive(Clone, Debug, PartialEq, Codec)]
 pub struct Lookup {
     /// The table.
     pub table: TableId,
     /// The version of its definition that the plan was made for.
     pub version: u32,
-    /// The unique index whose key it is; the primary key if none.
+    /// The unique index whose key it is; the primary key if none. Of rows with the beginning of a
+    /// key the ordered index: who does not know of these finds no unique index of that name, and
+    /// refuses the plan.
     pub index: Option<IndexId>,
-    /// The key's values, in its order.
+    /// The key's values, in its order; or those of the first columns of the ordered index.
     pub key: Vec<KeyPart>,
     /// The columns of the row found that become those of the joined row.
     pub columns: Vec<Input>,
@@ -60,6 +68,23 @@ pub struct Lookup {
     pub conditions: Program,
     /// What becomes of rows with a match and without.
     pub matching: Matching,
+    /// There are many rows with the key: how they are read.
+    #[codec(since = 13)]
+    pub range: Option<Range>,
+}
+
+/// How the rows are read that have the beginning of a key of an ordered index.
+#[derive(Clone, Debug, PartialEq, Codec)]
+pub struct Range {
+    /// What is made of them where they are: which pass, and of these first the columns of the
+    /// lookup. It yields rows.
+    pub program: Program,
+    /// Where among what it yields the columns are that have to be as the key's places say, in the
+    /// order of these.
+    pub key: Vec<u16>,
+    /// One match is as good as many: a semi-join, if the lookup is an inner one. The columns of the
+    /// lookup are NULL then.
+    pub any: bool,
 }
 
 /// A value of a key.
@@ -74,7 +99,7 @@ pub enum KeyPart {
 /// Which rows of a join stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub enum Matching {
-    /// Rows with a match; as a semi-join too, since there is never a second match.
+    /// Rows with a match; as a semi-join too, where there is never a second match.
     Inner,
     /// All; where there is no match, the columns of the lookup are NULL.
     Left,
@@ -94,6 +119,11 @@ impl JoinedRows {
     pub fn new(block: Block) -> Self {
         let count = block.rows();
         Self { count, columns: block.into_columns().into_iter().map(Rc::new).collect() }
+    }
+
+    /// No rows of no columns.
+    fn none() -> Self {
+        Self { count: 0, columns: Vec::new() }
     }
 
     /// Number of rows.
@@ -192,6 +222,9 @@ impl LookupJoin {
             let table = table_of(lookup.table).filter(|table| table.version == lookup.version);
             let table = table.ok_or(Bad("a table of the join has changed"))?;
             key_types.push(lookup.key_types(table, &kinds)?);
+            if let Some(range) = &lookup.range {
+                range.check(lookup, table, &kinds)?;
+            }
             for input in &lookup.columns {
                 let column = table.columns.get(usize::from(input.column.0));
                 let column = column.ok_or(Bad("no such column"))?;
@@ -381,11 +414,18 @@ impl JoinedRows {
 impl Lookup {
     /// The types of the columns of its key.
     fn key_types(&self, table: &Table, kinds: &[Kind]) -> Result<Vec<ColumnType>, Bad> {
-        let columns = match self.index {
-            None => &table.primary_key,
-            Some(index) => &table.unique_index(index).ok_or(Bad("no such unique index"))?.columns,
+        let columns = match (self.index, &self.range) {
+            (Some(index), Some(_)) => {
+                let columns = &table.ordered_index(index).ok_or(Bad("no such index"))?.columns;
+                columns.get(..self.key.len()).unwrap_or(&[])
+            }
+            (None, Some(_)) => return Err(Bad("a range of no index")),
+            (None, None) => &table.primary_key,
+            (Some(index), None) => {
+                &table.unique_index(index).ok_or(Bad("no such unique index"))?.columns
+            }
         };
-        if columns.len() != self.key.len() {
+        if columns.len() != self.key.len() || columns.is_empty() {
             return Err(Bad("the key has another number of columns"));
         }
         let mut types = Vec::with_capacity(columns.len());

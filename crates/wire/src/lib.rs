@@ -130,6 +130,8 @@ pub enum Continue {
     Checkpoint,
     /// Index builder: next rows.
     IndexBuild,
+    /// Joiner: go on with the joins that have had their turn.
+    Joins,
 }
 
 impl Message {

@@ -121,6 +121,11 @@ pub struct ScanRequest {
     /// partitions that are merged to some rows each brings a part of them.
     #[codec(since = 8)]
     pub batch_rows: Option<u32>,
+    /// Of a range of an index only the rows whose keys begin with one of these, in ascending order,
+    /// none of which begins with another. Only with a program. A participant that does not know of
+    /// them gives the whole range.
+    #[codec(since = 13)]
+    pub prefixes: Option<Arc<Vec<Box<[u8]>>>>,
 }
 
 /// One row of a scan; [`ScanRows`] are many.

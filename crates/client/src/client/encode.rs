@@ -7,8 +7,8 @@ use std::sync::Arc;
 use model::row::RowError;
 use model::schema::{COLUMNS_MAX, KEY_SIZE_MAX, OrderedIndexDef};
 use model::{
-    ClusterState, Column, ColumnId, ErrorCode, Expression, Key, OperationNumber, PartitionId,
-    Refusal, Row, RowLayout, Table, TableCache, TableId, Value, ValueRef,
+    ClusterState, Column, ColumnId, ErrorCode, Expression, IndexId, Key, OperationNumber,
+    PartitionId, Refusal, Row, RowLayout, Table, TableCache, TableId, Value, ValueRef,
 };
 use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 
@@ -189,16 +189,37 @@ fn encode_action(
 
 /// Encodes what a scan runs over.
 pub(super) fn scan_source(table: &Table, range: &ScanRange) -> Result<ScanSource, Refusal> {
-    let ScanRange::Index { index, lower, upper, order } = range else {
-        return Ok(ScanSource::Heap);
+    let (index, lower, upper, order) = match range {
+        ScanRange::Heap => return Ok(ScanSource::Heap),
+        ScanRange::Index { index, lower, upper, order } => (*index, lower, upper, *order),
+        ScanRange::Keys { index, .. } => (*index, &None, &None, None),
     };
-    let Some(definition) = table.ordered_index(*index) else {
-        return Err(Refusal::new(ErrorCode::UnknownIndex, index.to_string()));
-    };
+    let definition = ordered_index(table, index)?;
     let order = order.unwrap_or(ScanOrder::Ascending);
     let lower = bound(table, definition, lower.as_ref())?;
     let upper = bound(table, definition, upper.as_ref())?;
-    Ok(ScanSource::Index { index: *index, lower, upper, order })
+    Ok(ScanSource::Index { index, lower, upper, order })
+}
+
+fn ordered_index(table: &Table, index: IndexId) -> Result<&OrderedIndexDef, Refusal> {
+    let unknown = || Refusal::new(ErrorCode::UnknownIndex, index.to_string());
+    table.ordered_index(index).ok_or_else(unknown)
+}
+
+/// Encoded beginnings of keys.
+pub(super) type Prefixes = Arc<Vec<Box<[u8]>>>;
+
+/// What the keys of the rows begin with that a scan is about, if it is about some keys: in
+/// ascending order, each once. Keys that no row can have are left out.
+pub(super) fn scan_prefixes(table: &Table, range: &ScanRange) -> Result<Option<Prefixes>, Refusal> {
+    let ScanRange::Keys { index, keys } = range else { return Ok(None) };
+    let columns = &ordered_index(table, *index)?.columns;
+    let prefix = |values: &Vec<Value>| table.key_of_values(columns, values).map(|key| key.0);
+    let mut prefixes: Vec<Box<[u8]>> = keys.iter().filter_map(prefix).collect();
+    prefixes.retain(|prefix| prefix.len() <= KEY_SIZE_MAX);
+    prefixes.sort_unstable();
+    prefixes.dedup();
+    Ok(Some(Arc::new(prefixes)))
 }
 
 type EncodedBound = Option<(Box<[u8]>, bool)>;

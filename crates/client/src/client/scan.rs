@@ -51,6 +51,7 @@ pub(super) struct ScanCall {
 struct Opened {
     table_version: u32,
     source: ScanSource,
+    prefixes: Option<encode::Prefixes>,
     decoder: Arc<RowDecoder>,
     transaction: Option<(TransactionId, CoordinatorRef)>,
     batch_rows: Option<u32>,
@@ -107,7 +108,9 @@ impl Client {
         }
         let locks = spec.lock != LockMode::Committed;
         let ordered = matches!(spec.range, ScanRange::Index { order: Some(_), .. });
-        let computes = spec.program.is_some() && (locks || ordered || spec.limit.is_some())
+        let by_keys = matches!(spec.range, ScanRange::Keys { .. });
+        let computes = by_keys && (spec.program.is_none() || spec.in_transaction)
+            || spec.program.is_some() && (locks || ordered || spec.limit.is_some())
             || spec.join.is_some() && (spec.program.is_none() || spec.in_transaction);
         let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
         let holds = spec.in_transaction && spec.snapshot.is_some();
@@ -197,7 +200,7 @@ impl Client {
         }
         let scan = work(&mut call);
         let order = match &scan.spec.range {
-            ScanRange::Heap => None,
+            ScanRange::Heap | ScanRange::Keys { .. } => None,
             ScanRange::Index { order, .. } => *order,
         };
         scan.streams = Streams::new(order);
@@ -516,6 +519,7 @@ fn plan(
     let opened = Opened {
         table_version: table.version,
         source: encode::scan_source(table, &spec.range)?,
+        prefixes: encode::scan_prefixes(table, &spec.range)?,
         decoder: RowDecoder::of(decoders, table, &spec.projection)?,
         transaction: None,
         batch_rows: spec.limit.filter(|_| ordered).map(|limit| share(limit, partitions.len())),
@@ -566,6 +570,7 @@ fn request(
         program: spec.program.clone(),
         join: spec.join.clone(),
         batch_rows: opened.batch_rows,
+        prefixes: opened.prefixes.clone(),
     }
 }
 
@@ -585,7 +590,9 @@ fn open_again(cluster: &ClusterState, spec: &ScanSpec, code: ErrorCode) -> bool 
     match code {
         // Another replica, or this one in a moment, has built the index.
         ErrorCode::UnknownIndex => match (&spec.range, cluster.tables.get(&spec.table)) {
-            (ScanRange::Index { index, .. }, Some(table)) => table.ordered_index(*index).is_some(),
+            (ScanRange::Index { index, .. } | ScanRange::Keys { index, .. }, Some(table)) => {
+                table.ordered_index(*index).is_some()
+            }
             _ => false,
         },
         ErrorCode::ScanAborted | ErrorCode::ScanLimit => true,

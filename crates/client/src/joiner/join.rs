@@ -1,19 +1,32 @@
 //! One joined scan of one partition: what is scanned, looked up and ready.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use model::{Address, ClusterState, Epoch, ErrorCode, Refusal, Value};
+use model::{Address, ClusterState, Epoch, ErrorCode, Refusal, Table, Value};
 use vector::{
-    Bad, Block, GROUPS_BYTES_MAX, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys, Yield,
+    Bad, Block, GROUPS_BYTES_MAX, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys,
+    Program, RangeJoin, Yield,
 };
 use wire::{Projection, ScanBatch, ScanRequest, ScanRows, ScanStatus};
 
 use super::Key;
 use crate::event::Token;
-use crate::request::{ClientRead, ReadKey};
+use crate::request::{ClientRead, ReadKey, ScanRange, ScanSpec};
 
 /// Bytes of blocks after which a batch is sent.
 const BATCH_BYTES: usize = 64 << 10;
+/// The protocol version that brought lookups of many rows.
+const RANGES_SINCE: u16 = 13;
+/// Keys that one scan looks for, and what their values may take.
+const SCAN_KEYS_MAX: usize = 1_024;
+const SCAN_KEYS_BYTES_MAX: usize = 64 << 10;
+/// Scans for one lookup at a time.
+const SCANS_AT_ONCE: usize = 8;
+/// What a step of a lookup of many rows counts as.
+const RANGE_STEP_ROWS: usize = 1_024;
+/// Rows that are joined before others have a turn.
+const TURN_ROWS: usize = 16_384;
 
 /// A joined scan of a partition.
 #[derive(Debug)]
@@ -24,7 +37,13 @@ pub(super) struct Join {
     scan: Scan,
     /// Scanned, and not begun with.
     blocks: VecDeque<Block>,
-    work: Option<Work>,
+    /// What is made of rows of lookups that find many, one for each lookup.
+    programs: Vec<Option<Arc<Program>>>,
+    /// Rows on their way through the lookups: those of an entry have come of the one before, which
+    /// goes on when they are through.
+    levels: Vec<Level>,
+    /// Rows that were joined since others had a turn.
+    turn_rows: usize,
     /// Ready for the client.
     ready: VecDeque<Block>,
     ready_bytes: usize,
@@ -47,11 +66,40 @@ enum Scan {
 
 /// Rows on their way through the lookups.
 #[derive(Debug)]
-struct Work {
-    rows: JoinedRows,
+struct Level {
     /// Which lookup is next, or under way.
     lookup: usize,
-    under_way: Option<UnderWay>,
+    work: Work,
+}
+
+/// How far rows are with a lookup.
+#[derive(Debug)]
+enum Work {
+    /// Nothing has been done for them.
+    Begin(JoinedRows),
+    /// Rows by whole keys are looked up.
+    Single(JoinedRows, UnderWay),
+    /// Rows that begin with keys are looked for.
+    Range(Box<RangeWork>),
+}
+
+/// A lookup of many rows under way.
+#[derive(Debug)]
+struct RangeWork {
+    join: RangeJoin,
+    /// What has not been asked for.
+    keys: VecDeque<KeysOfScan>,
+    /// The scans that were opened, each with whether it was asked for rows.
+    open: BTreeMap<Token, bool>,
+    /// Found, and not joined.
+    found: VecDeque<Block>,
+}
+
+/// Keys that one scan looks for, and where if that is one partition.
+#[derive(Debug, Default)]
+struct KeysOfScan {
+    partition_key: Option<Vec<Value>>,
+    keys: Vec<Vec<Value>>,
 }
 
 /// A lookup for some rows.
@@ -70,6 +118,12 @@ pub(super) enum Next {
     Scan,
     /// Look these up.
     LookUp { reads: Vec<ClientRead>, snapshot: Option<Epoch> },
+    /// Open a scan for a lookup.
+    Open(Box<ScanSpec>),
+    /// Ask such a scan for more.
+    More(Token),
+    /// Others have a turn first.
+    Again,
     /// Send the client this.
     Send { to: Address, batch: ScanBatch },
     /// It cannot go on.
@@ -78,7 +132,10 @@ pub(super) enum Next {
 
 impl Join {
     /// A join for a request; the request becomes that of the scan without it.
-    pub(super) fn new(cluster: &ClusterState, request: &mut ScanRequest) -> Result<Self, Refusal> {
+    pub(super) fn new(
+        (cluster, protocol): (&ClusterState, u16),
+        request: &mut ScanRequest,
+    ) -> Result<Self, Refusal> {
         let refused = |Bad(why): Bad| Refusal::new(ErrorCode::NotPushed, why);
         let (plan, program) = match (request.join.take(), &request.program) {
             (Some(plan), Some(program)) => (plan, program),
@@ -92,6 +149,13 @@ impl Join {
         let Yield::Rows(nodes) = &program.yields else {
             return Err(refused(Bad("rows are joined, not groups")));
         };
+        let ranges = plan.lookups.iter().any(|lookup| lookup.range.is_some());
+        if ranges && protocol < RANGES_SINCE {
+            return Err(ErrorCode::OlderNode.into());
+        }
+        let program =
+            |lookup: &Lookup| lookup.range.as_ref().map(|range| Arc::new(range.program.clone()));
+        let programs = plan.lookups.iter().map(program).collect();
         let scanned: Vec<Kind> = nodes.iter().map(|node| kinds[usize::from(*node)]).collect();
         Ok(Self {
             reply_to: request.reply_to,
@@ -99,7 +163,9 @@ impl Join {
             plan: LookupJoin::new(plan, &scanned, table_of).map_err(refused)?,
             scan: Scan::Asked,
             blocks: VecDeque::new(),
-            work: None,
+            programs,
+            levels: Vec::new(),
+            turn_rows: 0,
             ready: VecDeque::new(),
             ready_bytes: 0,
             examined: 0,
@@ -140,10 +206,25 @@ impl Join {
         Ok(())
     }
 
-    /// A request for keys of the lookup under way has been sent.
+    /// The scans that were opened for lookups.
+    pub(super) fn scans(&self) -> impl Iterator<Item = Token> + '_ {
+        self.levels.iter().flat_map(|level| match &level.work {
+            Work::Range(work) => work.open.keys().copied().collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// A request for keys of the lookup under way has been sent, or a scan for it opened.
     pub(super) fn awaits(&mut self, token: Token) {
-        let under_way = self.work.as_mut().and_then(|work| work.under_way.as_mut());
-        under_way.expect("keys are looked up").found.insert(token, None);
+        match self.levels.last_mut().map(|level| &mut level.work) {
+            Some(Work::Single(_, under_way)) => {
+                under_way.found.insert(token, None);
+            }
+            Some(Work::Range(work)) => {
+                work.open.insert(token, true);
+            }
+            _ => panic!("keys are looked up"),
+        }
     }
 
     /// Takes what has been found; whether that was all.
@@ -153,40 +234,65 @@ impl Join {
         token: Token,
         rows: Vec<Option<Vec<Value>>>,
     ) -> Result<bool, Refusal> {
-        let work = self.work.as_mut().expect("keys are looked up");
-        let lookup = &self.plan.lookups()[work.lookup];
+        let level = self.levels.last_mut().expect("keys are looked up");
         // They were decoded by the definition that there is now.
-        let table = cluster.tables.get(&lookup.table);
-        if table.is_none_or(|table| table.version != lookup.version) {
-            return Err(Refusal::new(ErrorCode::SchemaChanged, "a table of a join"));
-        }
-        let found = &mut work.under_way.as_mut().expect("keys are looked up").found;
-        found.insert(token, Some(rows));
-        Ok(found.values().all(Option::is_some))
+        unchanged(cluster, &self.plan.lookups()[level.lookup])?;
+        let Work::Single(_, under_way) = &mut level.work else { panic!("keys are looked up") };
+        under_way.found.insert(token, Some(rows));
+        Ok(under_way.found.values().all(Option::is_some))
+    }
+
+    /// Takes what a scan for a lookup has found.
+    pub(super) fn found_many(
+        &mut self,
+        token: Token,
+        (blocks, finished): (Vec<Block>, bool),
+        examined: u64,
+    ) {
+        self.examined += examined;
+        let works = self.levels.iter_mut().rev().filter_map(|level| match &mut level.work {
+            Work::Range(work) => Some(work),
+            _ => None,
+        });
+        let work = works.into_iter().find(|work| work.open.contains_key(&token));
+        let work = work.expect("the scan was opened for a lookup");
+        work.found.extend(blocks);
+        match finished {
+            true => work.open.remove(&token),
+            false => work.open.insert(token, false),
+        };
+    }
+
+    /// A message has come: what is done for it is a turn.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn_rows = 0;
     }
 
     /// What is to be done now. A batch that is to be sent is taken out.
-    pub(super) fn next(&mut self, key: Key) -> Next {
+    pub(super) fn next(&mut self, cluster: &ClusterState, key: Key) -> Next {
         loop {
-            if self.asked && self.ready_bytes >= BATCH_BYTES {
-                return self.send(key, ScanStatus::More);
+            if self.ready_bytes >= BATCH_BYTES {
+                return match self.asked {
+                    true => self.send(key, ScanStatus::More),
+                    false => Next::Wait,
+                };
             }
-            if let Some(work) = self.work.take() {
-                match self.advance(work) {
+            if self.turn_rows >= TURN_ROWS {
+                return Next::Again;
+            }
+            if let Some(level) = self.levels.pop() {
+                match self.advance(cluster, level) {
                     Ok(Some(next)) => return next,
                     Ok(None) => continue,
-                    Err(Inexact) => {
+                    Err(Stop::Inexact) => {
                         let detail = "a value of the join cannot be computed";
                         return Next::Fail(Refusal::new(ErrorCode::NotPushed, detail));
                     }
+                    Err(Stop::Refused(refusal)) => return Next::Fail(refusal),
                 }
             }
-            if self.ready_bytes >= BATCH_BYTES {
-                return Next::Wait;
-            }
             if let Some(block) = self.blocks.pop_front() {
-                let rows = JoinedRows::new(block);
-                self.work = Some(Work { rows, lookup: 0, under_way: None });
+                self.levels.push(Level::new(0, JoinedRows::new(block)));
                 continue;
             }
             match self.scan {
@@ -206,21 +312,40 @@ impl Join {
         }
     }
 
-    /// Brings rows a step further; nothing if that needs nobody else.
-    fn advance(&mut self, mut work: Work) -> Result<Option<Next>, Inexact> {
-        if let Some(UnderWay { keys, found }) = work.under_way.take() {
-            if !found.values().all(Option::is_some) {
-                work.under_way = Some(UnderWay { keys, found });
-                self.work = Some(work);
-                return Ok(Some(Next::Wait));
+    /// Brings the newest rows a step further; nothing if that needs nobody else.
+    fn advance(&mut self, cluster: &ClusterState, level: Level) -> Result<Option<Next>, Stop> {
+        let lookup = level.lookup;
+        match level.work {
+            Work::Begin(rows) => self.begin(cluster, lookup, rows),
+            Work::Single(rows, under_way) => {
+                if !under_way.found.values().all(Option::is_some) {
+                    let work = Work::Single(rows, under_way);
+                    self.levels.push(Level { lookup, work });
+                    return Ok(Some(Next::Wait));
+                }
+                let UnderWay { keys, found } = under_way;
+                let found: Vec<_> = found.into_values().flatten().flatten().collect();
+                let rows = self.plan.join(lookup, rows, &keys, &found)?;
+                self.levels.push(Level::new(lookup + 1, rows));
+                Ok(None)
             }
-            let found: Vec<_> = found.into_values().flatten().flatten().collect();
-            work.rows = self.plan.join(work.lookup, work.rows, &keys, &found)?;
-            work.lookup += 1;
+            Work::Range(work) => self.go_on(cluster, lookup, work),
         }
-        let Some(lookup) = self.plan.lookups().get(work.lookup).filter(|_| !work.rows.is_empty())
-        else {
-            if let Some(block) = self.plan.finish(&work.rows)? {
+    }
+
+    /// Begins a lookup, or makes the result of rows for which all has been looked up.
+    fn begin(
+        &mut self,
+        cluster: &ClusterState,
+        at: usize,
+        rows: JoinedRows,
+    ) -> Result<Option<Next>, Stop> {
+        self.turn_rows += rows.len();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let Some(lookup) = self.plan.lookups().get(at) else {
+            if let Some(block) = self.plan.finish(&rows)? {
                 self.give(block);
             }
             if self.plan.kept_bytes() >= GROUPS_BYTES_MAX {
@@ -228,12 +353,81 @@ impl Join {
             }
             return Ok(None);
         };
-        let mut keys = self.plan.keys(work.lookup, &work.rows);
-        let reads = reads_of(lookup, std::mem::take(&mut keys.keys));
-        let asks = !reads.is_empty();
-        work.under_way = Some(UnderWay { keys, found: BTreeMap::new() });
-        self.work = Some(work);
-        Ok(asks.then_some(Next::LookUp { reads, snapshot: self.snapshot }))
+        let mut keys = self.plan.keys(at, &rows);
+        let wanted = std::mem::take(&mut keys.keys);
+        if lookup.range.is_none() {
+            let reads = reads_of(lookup, wanted);
+            let asks = !reads.is_empty();
+            let work = Work::Single(rows, UnderWay { keys, found: BTreeMap::new() });
+            self.levels.push(Level { lookup: at, work });
+            return Ok(asks.then_some(Next::LookUp { reads, snapshot: self.snapshot }));
+        }
+        let keys = keys_of_scans(unchanged(cluster, lookup)?, lookup, wanted);
+        let join = self.plan.range(at, rows);
+        let (open, found) = (BTreeMap::new(), VecDeque::new());
+        let work = Work::Range(Box::new(RangeWork { join, keys, open, found }));
+        self.levels.push(Level { lookup: at, work });
+        Ok(None)
+    }
+
+    /// Goes on with a lookup of many rows.
+    fn go_on(
+        &mut self,
+        cluster: &ClusterState,
+        at: usize,
+        mut work: Box<RangeWork>,
+    ) -> Result<Option<Next>, Stop> {
+        let mut next = None;
+        let mut made = None;
+        if !work.join.is_free() {
+            made = self.plan.next_of_range(&mut work.join)?;
+            self.turn_rows += RANGE_STEP_ROWS;
+        } else if let Some(block) = work.found.pop_front() {
+            self.turn_rows += block.rows();
+            let bad = |Bad(why): Bad| Refusal::new(ErrorCode::NotPushed, why);
+            self.plan.take_of_range(&mut work.join, block).map_err(bad)?;
+        } else if work.open.len() < SCANS_AT_ONCE
+            && let Some(keys) = work.keys.pop_front()
+        {
+            next = Some(Next::Open(Box::new(self.scan_of(cluster, at, keys)?)));
+        } else if let Some((token, asked)) = work.open.iter_mut().find(|(_, asked)| !**asked) {
+            *asked = true;
+            next = Some(Next::More(*token));
+        } else if !work.open.is_empty() {
+            next = Some(Next::Wait);
+        } else {
+            let rows = self.plan.rest_of_range(work.join);
+            self.levels.push(Level::new(at + 1, rows));
+            return Ok(None);
+        }
+        self.levels.push(Level { lookup: at, work: Work::Range(work) });
+        if let Some(rows) = made {
+            self.levels.push(Level::new(at + 1, rows));
+        }
+        Ok(next)
+    }
+
+    /// The scan for some keys of a lookup.
+    fn scan_of(
+        &self,
+        cluster: &ClusterState,
+        at: usize,
+        keys: KeysOfScan,
+    ) -> Result<ScanSpec, Refusal> {
+        let lookup = &self.plan.lookups()[at];
+        unchanged(cluster, lookup)?;
+        let (Some(index), Some(program)) = (lookup.index, &self.programs[at]) else {
+            panic!("a lookup of many rows has an index and a program");
+        };
+        let columns = program.inputs.iter().map(|input| input.column);
+        Ok(ScanSpec {
+            range: ScanRange::Keys { index, keys: keys.keys },
+            projection: Projection::of(columns.collect()),
+            partition_key: keys.partition_key,
+            snapshot: self.snapshot,
+            program: Some(program.clone()),
+            ..ScanSpec::heap(lookup.table)
+        })
     }
 
     /// Makes ready what has been kept: groups, or the first rows.
@@ -269,6 +463,93 @@ impl Join {
         let rows = ScanRows::default();
         let batch = ScanBatch { scan, partition, rows, status, blocks, examined };
         Next::Send { to: self.reply_to, batch }
+    }
+}
+
+/// Why a join cannot go on.
+enum Stop {
+    Inexact,
+    Refused(Refusal),
+}
+
+impl From<Inexact> for Stop {
+    fn from(_: Inexact) -> Self {
+        Self::Inexact
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Level {
+    /// Rows that come to a lookup, or to the end.
+    fn new(lookup: usize, rows: JoinedRows) -> Self {
+        Self { lookup, work: Work::Begin(rows) }
+    }
+}
+
+/// The table of a lookup, if it is still the one that the plan was made for.
+fn unchanged<'c>(cluster: &'c ClusterState, lookup: &Lookup) -> Result<&'c Table, Refusal> {
+    let table = cluster.tables.get(&lookup.table);
+    let table = table.filter(|table| table.version == lookup.version);
+    table.map(|table| &**table).ok_or(Refusal::new(ErrorCode::SchemaChanged, "a table of a join"))
+}
+
+/// The keys of a lookup by the scans that look for them. Where the key says in which partition its
+/// rows are, they are looked for there alone.
+fn keys_of_scans(table: &Table, lookup: &Lookup, keys: Vec<Vec<Value>>) -> VecDeque<KeysOfScan> {
+    let index = lookup.index.and_then(|index| table.ordered_index(index));
+    let columns = index.map_or(&[][..], |index| &index.columns[..lookup.key.len()]);
+    let place = |column| columns.iter().position(|of| of == column);
+    let places: Option<Vec<usize>> = table.distribution_key.iter().map(place).collect();
+    let mut by_partition: BTreeMap<_, KeysOfScan> = BTreeMap::new();
+    for key in keys {
+        let of_partition: Option<Vec<Value>> = places
+            .as_ref()
+            .and_then(|places| places.iter().map(|at| key.get(*at).cloned()).collect());
+        let hash = of_partition.as_ref().and_then(|values| {
+            let key = table.key_of_values(&table.distribution_key, values)?;
+            Some(table.partition_of_hash(key.distribution_hash()))
+        });
+        let of = by_partition.entry(hash).or_default();
+        of.partition_key = of_partition.filter(|_| hash.is_some());
+        of.keys.push(key);
+    }
+    by_partition.into_values().flat_map(KeysOfScan::pieces).collect()
+}
+
+impl KeysOfScan {
+    /// The same in several scans, where they are many.
+    fn pieces(self) -> Vec<Self> {
+        let mut pieces: Vec<Self> = Vec::new();
+        let mut bytes = SCAN_KEYS_BYTES_MAX;
+        for key in self.keys {
+            let size: usize = key.iter().map(size_of_value).sum();
+            let fits = |piece: &&mut Self| {
+                piece.keys.len() < SCAN_KEYS_MAX && bytes + size <= SCAN_KEYS_BYTES_MAX
+            };
+            match pieces.last_mut().filter(fits) {
+                Some(piece) => piece.keys.push(key),
+                None => {
+                    bytes = 0;
+                    let partition_key = self.partition_key.clone();
+                    pieces.push(Self { partition_key, keys: vec![key] });
+                }
+            }
+            bytes += size;
+        }
+        pieces
+    }
+}
+
+/// About how many bytes a value takes in a key.
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::Bytes(bytes) => 16 + bytes.len(),
+        _ => 16,
     }
 }
 

@@ -8,16 +8,17 @@ use model::{
     PartitionIndex, Refusal, ScanNumber, SessionId, WorkerId,
 };
 use vector::{
-    Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node, Program, ScalarRef, Vector,
-    Yield,
+    Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node, Program, Range, ScalarRef,
+    Vector, Yield,
 };
 use wire::{
-    Chain, ClientReply, LockMode, Message, ParticipantMessage, Projection, ReadRequest, ScanBatch,
-    ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource, ScanStatus, WaitPolicy,
+    Chain, ClientReply, Continue, LockMode, Message, PROTOCOL_VERSION, ParticipantMessage,
+    Projection, ReadRequest, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource,
+    ScanStatus, WaitPolicy,
 };
 
 use super::Joiner;
-use crate::harness::{BASE, World, ints};
+use crate::harness::{BASE, ORDERED, World, ints};
 
 const CLIENT: Address = Address { node: NodeId(9), worker: WorkerId(0), actor: ActorKind::Client };
 const SNAPSHOT: Option<Epoch> = Some(Epoch(7));
@@ -46,8 +47,19 @@ fn plan() -> JoinPlan {
     let columns = vec![Input { column: ColumnId(2), kind: Kind::Int }];
     let (key, conditions) = (vec![KeyPart::Place(1)], program(&[]));
     let (index, matching) = (None, Matching::Left);
-    let lookup = Lookup { table: BASE, version: 1, index, key, columns, conditions, matching };
+    let lookup =
+        Lookup { table: BASE, version: 1, index, key, columns, conditions, matching, range: None };
     JoinPlan { lookups: vec![lookup], result: program(&[0, 2]) }
+}
+
+/// For each row of the base table the `id` of all whose `v` is its `v`.
+fn range_plan(matching: Matching, any: bool) -> JoinPlan {
+    let mut plan = plan();
+    let lookup = &mut plan.lookups[0];
+    (lookup.index, lookup.matching) = (Some(ORDERED), matching);
+    lookup.columns = vec![Input { column: ColumnId(0), kind: Kind::Int }];
+    lookup.range = Some(Range { program: program(&[0, 2]), key: vec![1], any });
+    plan
 }
 
 fn scan() -> ScanId {
@@ -80,6 +92,7 @@ fn request(join: Option<JoinPlan>) -> ScanMessage {
         program: Some(Arc::new(program(&[0, 2]))),
         join: join.map(Arc::new),
         batch_rows: None,
+        prefixes: None,
     }))
 }
 
@@ -96,8 +109,13 @@ fn block(rows: &[(i64, i64)]) -> Block {
 impl Sim {
     /// A joiner with a join that has asked its participant for the scan.
     fn new() -> Self {
+        Self::with(plan())
+    }
+
+    fn with(plan: JoinPlan) -> Self {
         let mut sim = Self { world: World::new(1, ActorKind::Joiner), joiner: Joiner::new() };
-        sim.deliver(sim.participant(), Message::Scan(request(Some(plan()))));
+        sim.world.shared.lease.set_protocol(PROTOCOL_VERSION);
+        sim.deliver(sim.participant(), Message::Scan(request(Some(plan))));
         let (to, message) = sim.world.sent_one();
         let Message::Scan(ScanMessage::Open(open)) = message else { panic!("{message:?}") };
         let me = sim.world.ctx().me();
@@ -126,6 +144,40 @@ impl Sim {
     fn next(&mut self) {
         let (scan, partition) = (scan(), partition());
         self.deliver(CLIENT, Message::Scan(ScanMessage::Next { scan, partition }));
+    }
+
+    /// The scans for lookups that were opened.
+    fn scans(&mut self) -> Vec<(Address, ScanRequest)> {
+        let open = |envelope: wire::Envelope| match *envelope.message {
+            Message::Scan(ScanMessage::Open(request)) => (envelope.to, *request),
+            other => panic!("{other:?}"),
+        };
+        let scans: Vec<_> = self.world.sent().into_iter().map(open).collect();
+        let is_own = |scan: &ScanRequest| scan.snapshot == SNAPSHOT && scan.program.is_some();
+        assert!(scans.iter().all(|(_, scan)| is_own(scan)));
+        scans
+    }
+
+    /// A scan for a lookup has found rows `(id, v)`.
+    fn found(
+        &mut self,
+        (from, request): &(Address, ScanRequest),
+        rows: &[(i64, i64)],
+        status: ScanStatus,
+    ) {
+        let blocks = if rows.is_empty() { vec![] } else { vec![block(rows)] };
+        let (scan, partition) = (request.scan, request.partition);
+        let batch =
+            ScanBatch { scan, partition, rows: ScanRows::default(), status, blocks, examined: 1 };
+        self.deliver(*from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
+    }
+
+    /// What `v` begins with in the index, each time.
+    fn prefixes(&self, values: &[i64]) -> Vec<Box<[u8]>> {
+        let table = &self.world.shared.cluster.tables[&BASE];
+        let index = &table.ordered_indexes[0];
+        let key = |v: &i64| table.key_of_values(&index.columns, &ints(&[*v])).expect("a key").0;
+        values.iter().map(key).collect()
     }
 
     /// The lookups that were sent; all are of this very node.
@@ -267,4 +319,133 @@ fn plans_that_do_not_fit_their_tables_are_refused() {
     let sent = sim.world.sent();
     assert!(matches!(&*sent[0].message, Message::Scan(ScanMessage::Batch(batch))
         if matches!(&batch.status, ScanStatus::Failed(r) if r.code == ErrorCode::SchemaChanged)));
+}
+
+#[test]
+fn rows_that_begin_with_keys_are_looked_for_in_every_partition() {
+    let mut sim = Sim::with(range_plan(Matching::Left, false));
+    sim.scanned(&[(1, 7), (2, 60), (3, 7)], ScanStatus::Finished);
+    let scans = sim.scans();
+    let mut partitions: Vec<u16> = scans.iter().map(|(_, scan)| scan.partition.index.0).collect();
+    partitions.sort_unstable();
+    assert_eq!(partitions, [0, 1, 2, 3]);
+    let wanted = sim.prefixes(&[7, 60]);
+    for (_, scan) in &scans {
+        assert_eq!(scan.prefixes.as_deref(), Some(&wanted), "each key once, in order");
+        assert!(matches!(scan.source, ScanSource::Index { index: ORDERED, .. }));
+    }
+    // What has come is joined before more is asked for; rows of other keys are not among it.
+    sim.found(&scans[0], &[(20, 7), (21, 8)], ScanStatus::More);
+    let sent = sim.world.sent();
+    assert!(sent.iter().all(|envelope| envelope.to == scans[0].0), "{sent:?}");
+    assert!(matches!(*sent[0].message, Message::Scan(ScanMessage::Next { .. })));
+    sim.found(&scans[0], &[(22, 7)], ScanStatus::Finished);
+    for scan in &scans[1..] {
+        assert!(sim.world.sent().is_empty(), "three partitions are awaited");
+        sim.found(scan, &[], ScanStatus::Finished);
+    }
+    let (rows, status) = sim.batch();
+    let meeting = [(1, Some(20)), (3, Some(20)), (1, Some(22)), (3, Some(22)), (2, None)];
+    assert_eq!((rows.as_slice(), status), (&meeting[..], ScanStatus::Finished));
+}
+
+#[test]
+fn where_the_key_says_the_partition_rows_are_looked_for_there() {
+    let mut sim = Sim::with(range_plan(Matching::Inner, true));
+    let before = sim.world.change(|state| {
+        let table = state.tables.get_mut(&BASE).expect("it is there");
+        Arc::make_mut(table).distribution_key = vec![ColumnId(2)];
+    });
+    sim.joiner.cluster_changed(&mut sim.world.ctx(), &before);
+    let rows: Vec<(i64, i64)> = (0..40).map(|id| (id, id)).collect();
+    sim.scanned(&rows, ScanStatus::Finished);
+    let scans = sim.scans();
+    assert!((2..=4).contains(&scans.len()), "{} partitions", scans.len());
+    let table = sim.world.shared.cluster.tables[&BASE].clone();
+    let mut keys = 0;
+    for (_, scan) in &scans {
+        for prefix in scan.prefixes.iter().flat_map(|list| list.iter()) {
+            let hash = model::Key(prefix.clone()).distribution_hash();
+            assert_eq!(table.partition_of_hash(hash), scan.partition.index);
+            keys += 1;
+        }
+    }
+    assert_eq!(keys, 40);
+    for scan in &scans {
+        // One match is as good as two.
+        sim.found(scan, &[(90, 3), (91, 3)], ScanStatus::Finished);
+    }
+    assert_eq!(sim.batch(), (vec![(3, None)], ScanStatus::Finished));
+}
+
+#[test]
+fn scans_for_lookups_end_with_their_join() {
+    // With its client.
+    let mut sim = Sim::with(range_plan(Matching::Inner, false));
+    sim.scanned(&[(1, 7)], ScanStatus::More);
+    let scans = sim.scans();
+    let down = Message::LinkDown { node: NodeId(9), incarnation: Incarnation(1), closed: true };
+    sim.deliver(CLIENT, down);
+    let closed = sim.world.sent().into_iter();
+    let is_close = |envelope: &wire::Envelope| {
+        matches!(*envelope.message, Message::Scan(ScanMessage::Close { .. }))
+    };
+    assert_eq!(closed.filter(is_close).count(), scans.len() + 1, "and the scan that is joined");
+    // A batch that was under way then means nothing.
+    sim.found(&scans[0], &[(20, 7)], ScanStatus::Finished);
+    assert!(sim.world.sent().is_empty());
+    // A failure of one of them ends all.
+    let mut sim = Sim::with(range_plan(Matching::Inner, false));
+    sim.scanned(&[(1, 7)], ScanStatus::Finished);
+    let scans = sim.scans();
+    let refusal = Refusal::from(ErrorCode::SnapshotTooOld);
+    sim.found(&scans[1], &[], ScanStatus::Failed(refusal.clone()));
+    let sent = sim.world.sent();
+    let failed = sent.iter().any(|envelope| {
+        matches!(&*envelope.message, Message::Scan(ScanMessage::Batch(batch))
+            if envelope.to == CLIENT && batch.status == ScanStatus::Failed(refusal.clone()))
+    });
+    assert!(failed, "{sent:?}");
+    // Two of the scans of the other partitions are still open: there are four.
+    assert_eq!(sent.iter().filter(|envelope| is_close(envelope)).count(), 3);
+}
+
+#[test]
+fn a_cluster_with_an_older_node_has_no_lookups_of_many_rows() {
+    let mut sim = Sim::new();
+    sim.world.shared.lease.set_protocol(12);
+    let plan = range_plan(Matching::Inner, false);
+    sim.deliver(sim.participant(), Message::Scan(request(Some(plan))));
+    let sent = sim.world.sent();
+    let answer = sent.last().expect("an answer");
+    assert!(
+        matches!(&*answer.message, Message::Scan(ScanMessage::Batch(batch))
+        if batch.status == ScanStatus::Failed(ErrorCode::OlderNode.into())),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn a_join_of_many_rows_lets_others_have_a_turn() {
+    let mut sim = Sim::with(range_plan(Matching::Anti, false));
+    let many: Vec<(i64, i64)> = (0..1_000).map(|id| (id, 7)).collect();
+    sim.scanned(&many, ScanStatus::Finished);
+    let scans = sim.scans();
+    let found: Vec<(i64, i64)> = (0..1_000).map(|id| (id, 7)).collect();
+    let mut turns = 0;
+    for scan in &scans {
+        sim.found(scan, &found, ScanStatus::Finished);
+        loop {
+            let sent = sim.world.sent();
+            let Some(again) = sent.iter().find(|e| matches!(*e.message, Message::Continue(_)))
+            else {
+                break;
+            };
+            turns += 1;
+            let me = again.to;
+            sim.deliver(me, Message::Continue(Continue::Joins));
+        }
+    }
+    assert!(turns > 50, "{turns} turns for four million pairs");
+    assert!(sim.joiner.joins.is_empty(), "it is over");
 }

@@ -36,6 +36,7 @@ use super::leg::LegHandle;
 use super::prepare::store_mode;
 use super::waits::{Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
+use keys::Lookups;
 use within::Within;
 
 /// Most bytes of rows in a batch, but for its last row.
@@ -46,6 +47,8 @@ const MACHINE_BATCHES: usize = 4;
 const ROWS_LIKELY: usize = 64;
 /// Bytes that room is made for at most, before so many have come.
 const BYTES_LIKELY: usize = 8 << 10;
+/// Keys that a scan names, at most.
+const KEYS_MAX: usize = 8_192;
 /// Scans' waits are numbered from here, above all operation numbers.
 const TICKETS_FROM: u64 = 1 << 32;
 
@@ -254,6 +257,11 @@ impl Participant {
         request: &ScanRequest,
         program: Option<&Arc<Program>>,
     ) -> Range {
+        if let (ScanSource::Index { index, .. }, Some(prefixes)) =
+            (&request.source, &request.prefixes)
+        {
+            return Range::Keys(Lookups::of(*index, prefixes));
+        }
         let range = Range::new(&request.source);
         let partition = &self.replicas[&request.partition].partition;
         let lookups = program.and_then(|program| keys::lookups(partition, program, &range));
@@ -294,6 +302,9 @@ impl Participant {
             if too_long(lower) || too_long(upper) {
                 return Err(Refusal::new(ErrorCode::BadRequest, "a bound is longer than any key"));
             }
+        }
+        if let Some(prefixes) = &request.prefixes {
+            check_prefixes(request, prefixes)?;
         }
         if let Some(epoch) = request.snapshot {
             self.check_snapshot(ctx, replica, epoch)?;
@@ -691,6 +702,23 @@ impl Scan {
         self.row_bytes = 0;
         let examined = std::mem::take(&mut self.examined);
         (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks), examined)
+    }
+}
+
+/// Whether keys that a scan names are such that a walk over them meets every row once.
+fn check_prefixes(request: &ScanRequest, prefixes: &[Box<[u8]>]) -> Result<(), Refusal> {
+    let refused = |detail| Err(Refusal::new(ErrorCode::BadRequest, detail));
+    let whole = matches!(&request.source, ScanSource::Index { lower: None, upper: None, .. });
+    if !whole || request.program.is_none() || request.transaction.is_some() {
+        return refused("keys are those of a whole index, for a program, in no transaction");
+    }
+    if prefixes.len() > KEYS_MAX || prefixes.iter().any(|prefix| prefix.len() > KEY_SIZE_MAX) {
+        return refused("too many keys, or one is longer than any");
+    }
+    let apart = |pair: &[Box<[u8]>]| pair[0] < pair[1] && !pair[1].starts_with(&pair[0]);
+    match prefixes.windows(2).all(apart) {
+        true => Ok(()),
+        false => refused("keys are in ascending order, and none begins with another"),
     }
 }
 

@@ -150,7 +150,9 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
             _ => false,
         },
-        ActorKind::Joiner => matches!(message, Message::Reply(_) | Message::Scan(_)),
+        ActorKind::Joiner => {
+            matches!(message, Message::Reply(_) | Message::Scan(_) | Message::Continue(_))
+        }
         ActorKind::Client | ActorKind::IndexBuilder => match message {
             Message::Reply(_) | Message::Continue(_) | Message::Kill { .. } => true,
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
@@ -202,6 +204,20 @@ mod tests {
         assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
         assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));
         assert!(!may_come_from_client(&answer(ActorKind::Participant, ActorKind::Client)));
+    }
+
+    #[test]
+    fn what_actors_tell_themselves_reaches_them() {
+        let own = [
+            (ActorKind::Participant, Continue::Scans),
+            (ActorKind::Participant, Continue::Copies),
+            (ActorKind::Participant, Continue::Upkeep),
+            (ActorKind::Participant, Continue::Checkpoint),
+            (ActorKind::Joiner, Continue::Joins),
+        ];
+        for (actor, what) in own {
+            assert!(fits(actor, &Message::Continue(what)), "{actor:?}");
+        }
     }
 
     #[test]

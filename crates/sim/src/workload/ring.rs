@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use client::{ClientOperation, OperationAnswer, ScanSpec};
-use model::{ColumnId, ColumnType, Epoch, Expression, Refusal, Value};
+use model::{
+    ColumnId, ColumnType, Epoch, Expression, IndexId, Refusal, SchemaChange, TableId, Value,
+};
 use vector::{
     Aggregate, AggregateFunction, Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node,
-    Program, ScalarRef, Top, TopKey, Yield,
+    Program, Range, ScalarRef, Top, TopKey, Yield,
 };
 use wire::{LockMode, Projection};
 
@@ -24,7 +26,11 @@ const NEXT: ColumnId = ColumnId(1);
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>, load: &Load) {
     let columns = vec![column("id", ColumnType::Int(8)), column("next", ColumnType::Int(8))];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let mut change = create_table(TABLE, columns, 1);
+    if let SchemaChange::CreateTable { ordered_indexes, .. } = &mut change {
+        ordered_indexes.push(("by_next".into(), vec![NEXT.0]));
+    }
+    let table = insist(session, change).await;
     let size = load.ring as i64;
     let rows: Vec<_> =
         (0..size).map(|id| vec![Value::Int(id), Value::Int((id + 1) % size)]).collect();
@@ -86,8 +92,83 @@ async fn look(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<(), Refus
     Ok(())
 }
 
-/// Has the data nodes look up for each row its next one, that one's next, and so on: the values
-/// seen on the way are those of the ring at that time.
+/// What is looked up for each row of the ring, by data nodes.
+struct Look {
+    steps: u16,
+    /// The ones before, which are found by an index; the ones behind otherwise, by their keys.
+    back: bool,
+    /// Whether it is asked at last if there is one before: rows for which there is, or is not.
+    asks: Option<Matching>,
+    counts: bool,
+    /// So many rows with the smallest numbers.
+    first: Option<u32>,
+}
+
+impl Look {
+    fn any(session: &Session) -> Self {
+        let steps = 1 + session.below(3) as u16;
+        let counts = session.percent(30);
+        let first = (!counts && session.percent(30)).then(|| 1 + session.below(5) as u32);
+        let back = session.percent(50);
+        let asks = session.percent(40).then(|| match session.percent(50) {
+            true => Matching::Inner,
+            false => Matching::Anti,
+        });
+        Self { steps, back, asks, counts, first }
+    }
+
+    /// The plan over rows of number and next number, or of next number and number.
+    fn plan(&self, table: TableId, (version, index): (u32, IndexId)) -> JoinPlan {
+        let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
+        let found = || Range {
+            program: program(vec![input(0), input(NEXT.0)], Yield::Rows(vec![0, 1])),
+            key: vec![1],
+            any: false,
+        };
+        let by = |place, column, matching| Lookup {
+            table,
+            version,
+            index: None,
+            key: vec![KeyPart::Place(place)],
+            columns: vec![input(column)],
+            conditions: program(vec![], Yield::Rows(vec![])),
+            matching,
+            range: None,
+        };
+        let before = |place| {
+            let lookup = by(place, 0, Matching::Inner);
+            Lookup { index: Some(index), range: Some(found()), ..lookup }
+        };
+        let step = |step: u16| match self.back {
+            true => before(step + 1),
+            false => by(step + 1, NEXT.0, Matching::Inner),
+        };
+        let mut lookups: Vec<Lookup> = (0..self.steps).map(step).collect();
+        if let Some(matching) = self.asks {
+            let range = Some(Range { any: true, ..found() });
+            lookups.push(Lookup { matching, range, ..before(0) });
+        }
+        let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
+        let yields = match self.counts {
+            true => Yield::Groups { keys: vec![], aggregates: vec![count] },
+            false => Yield::Rows((0..self.steps + 2).collect()),
+        };
+        let mut result = program((0..self.steps + 2).map(input).collect(), yields);
+        let node = u16::from(self.back);
+        let by_number = TopKey { node, descending: false, collation: BINARY };
+        result.top = self.first.map(|rows| Top { keys: vec![by_number], rows });
+        JoinPlan { lookups, result }
+    }
+}
+
+fn program(inputs: Vec<Input>, yields: Yield) -> Program {
+    let nodes = (0..inputs.len() as u16).map(Node::Input).collect();
+    let (filter, members) = (vec![], vec![]);
+    Program { inputs, references: None, nodes, filter, yields, members, top: None }
+}
+
+/// Has the data nodes look up for each row its next one, that one's next, and so on, or those
+/// before it: the values seen on the way are those of the ring at that time.
 async fn look_ahead(
     session: &Session,
     lab: &Rc<Lab>,
@@ -95,37 +176,12 @@ async fn look_ahead(
     epoch: Epoch,
 ) -> Result<(), Refusal> {
     let table = lab.table("ring");
-    let Some(version) = session.definition(table).map(|table| table.version) else {
-        return Ok(());
-    };
-    let steps = 1 + session.below(3) as u16;
-    let counts = session.percent(30);
-    let first = (!counts && session.percent(30)).then(|| 1 + session.below(5) as u32);
+    let Some(definition) = session.definition(table) else { return Ok(()) };
+    let look = Look::any(session);
     let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
-    let program = |inputs: Vec<Input>, yields| {
-        let nodes = (0..inputs.len() as u16).map(Node::Input).collect();
-        let (filter, members) = (vec![], vec![]);
-        Program { inputs, references: None, nodes, filter, yields, members, top: None }
-    };
-    let lookup = |step| Lookup {
-        table,
-        version,
-        index: None,
-        key: vec![KeyPart::Place(step + 1)],
-        columns: vec![input(NEXT.0)],
-        conditions: program(vec![], Yield::Rows(vec![])),
-        matching: Matching::Inner,
-    };
-    let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
-    let yields = match counts {
-        true => Yield::Groups { keys: vec![], aggregates: vec![count] },
-        false => Yield::Rows((0..steps + 2).collect()),
-    };
-    let mut result = program((0..steps + 2).map(input).collect(), yields);
-    let by_number = TopKey { node: 0, descending: false, collation: BINARY };
-    result.top = first.map(|rows| Top { keys: vec![by_number], rows });
-    let plan = JoinPlan { lookups: (0..steps).map(lookup).collect(), result };
-    let scanned = program(vec![input(0), input(NEXT.0)], Yield::Rows(vec![0, 1]));
+    let plan = look.plan(table, (definition.version, definition.ordered_indexes[0].id));
+    let order = if look.back { vec![1, 0] } else { vec![0, 1] };
+    let scanned = program(vec![input(0), input(NEXT.0)], Yield::Rows(order));
     let spec = ScanSpec {
         projection: Projection::Columns(vec![ColumnId(0), NEXT]),
         snapshot: Some(epoch),
@@ -135,43 +191,53 @@ async fn look_ahead(
     };
     let (blocks, rows) = session.compute(spec).await?;
     assert!(rows.is_empty(), "numbers can be computed with");
-    check_joined(load, epoch, &blocks, (steps, counts, first));
+    check_joined(load, epoch, &blocks, &look);
     Ok(())
 }
 
 /// What comes of a join of rows with those so many steps further in the ring: their number, or the
 /// first so many of them at least, or all.
-fn check_joined(
-    load: &Load,
-    epoch: Epoch,
-    blocks: &[Block],
-    (steps, counts, first): (u16, bool, Option<u32>),
-) {
+fn check_joined(load: &Load, epoch: Epoch, blocks: &[Block], look: &Look) {
+    let Look { steps, back, asks, counts, first } = *look;
+    // Every number is the next of one.
+    let size = if asks == Some(Matching::Anti) { 0 } else { load.ring };
     let number = |block: &Block, column: usize, at| match block.columns()[column].get(at) {
         ScalarRef::Int(number) => number,
         other => panic!("{other:?} is no number"),
     };
     if counts {
         let sum: i64 = blocks.iter().flat_map(|b| (0..b.rows()).map(|at| number(b, 0, at))).sum();
-        assert_eq!(sum as u64, load.ring, "snapshot {epoch}: rows that were joined");
+        assert_eq!(sum as u64, size, "snapshot {epoch}: rows that were joined");
         return;
     }
     let row = |block: &Block, at| -> Vec<i64> {
-        (0..usize::from(steps) + 2).map(|column| number(block, column, at)).collect()
+        let mut row: Vec<i64> =
+            (0..usize::from(steps) + 2).map(|column| number(block, column, at)).collect();
+        if back {
+            row.reverse();
+        }
+        row
     };
     let joined: Vec<Vec<i64>> =
         blocks.iter().flat_map(|b| (0..b.rows()).map(|at| row(b, at))).collect();
+    if size == 0 {
+        return assert!(joined.is_empty(), "snapshot {epoch}: {joined:?} have none before them");
+    }
+    // Where a row has its own number, and the next one behind it.
+    let own = if back { usize::from(steps) } else { 0 };
     if let Some(first) = first {
-        let numbers: BTreeSet<i64> = joined.iter().map(|row| row[0]).collect();
+        let numbers: BTreeSet<i64> = joined.iter().map(|row| row[own]).collect();
         for number in 0..i64::from(first).min(load.ring as i64) {
             assert!(numbers.contains(&number), "snapshot {epoch}: {number} is one of the first");
         }
         return;
     }
-    let pairs: Vec<Vec<Value>> =
-        joined.iter().map(|row| row[..2].iter().map(|v| Value::Int(*v)).collect()).collect();
+    let pairs: Vec<Vec<Value>> = joined
+        .iter()
+        .map(|row| row[own..own + 2].iter().map(|v| Value::Int(*v)).collect())
+        .collect();
     check(&format!("joined in snapshot {epoch}"), load, &pairs);
-    let next: BTreeMap<i64, i64> = joined.iter().map(|row| (row[0], row[1])).collect();
+    let next: BTreeMap<i64, i64> = joined.iter().map(|row| (row[own], row[own + 1])).collect();
     for row in &joined {
         for pair in row.windows(2) {
             assert_eq!(next[&pair[0]], pair[1], "snapshot {epoch}: {row:?} is no part of the ring");

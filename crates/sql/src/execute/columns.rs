@@ -134,16 +134,16 @@ pub(crate) fn begin<'p>(
 /// Whether many rows are read where columns can have them.
 fn is_worth(run: &Run<'_>, operator: &Operator) -> bool {
     match operator {
+        _ if in_data_nodes::is_chain(run, operator) => true,
         Operator::Scan(scan) => {
             let worth = run.session.variables.column_rows;
             let rows = run.rows_of_table(scan);
             reads_blocks(operator)
                 && (rows >= worth || rows >= ASKING_ROWS.min(worth) && asks_much(run, scan))
         }
-        Operator::Lookup { input, .. } => {
-            in_data_nodes::is_chain(run, operator) || is_worth(run, input)
-        }
-        Operator::Filter { input, .. } | Operator::Project { input, .. } => is_worth(run, input),
+        Operator::Lookup { input, .. }
+        | Operator::Filter { input, .. }
+        | Operator::Project { input, .. } => is_worth(run, input),
         Operator::Aggregate(aggregate) => is_worth(run, &aggregate.input),
         Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
             is_worth(run, left) || is_worth(run, right)
@@ -205,6 +205,9 @@ impl<'p> ColumnCursor<'p> {
         let waiting: Vec<&Formula> = conditions.iter().filter(|c| has_subquery(c)).collect();
         if waiting.is_empty() {
             return Self::simple(run, operator, wanted);
+        }
+        if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
+            return Some(Self::Joined(Box::new(cursor)));
         }
         let width = source::width_of(operator)?;
         let mut places = places_of_conditions(waiting.iter().copied(), width);

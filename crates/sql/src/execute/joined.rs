@@ -7,29 +7,36 @@
 //! A query gives the same answer with and without. What data nodes refuse to compute is known
 //! before the first rows: the operator may be begun anew.
 //! # Limits
-//! Lookups by a whole primary or unique key, whose values are columns of the rows before or
-//! constants. Rows that are found by ranges of an index are joined in the SQL node.
+//! Lookups by a whole primary or unique key, or by the first columns of an index, whose values are
+//! columns of the rows before or constants. Of a subquery only whether it has rows of one table.
 //! # Not here
-//! What runs the plan (`client::Joiner`), joins by hash and joins of rows (`columns`, `cursor`).
+//! Which operators are a scan with lookups (`chain`), a lookup of the plan (`child`); what runs the
+//! plan (`client::Joiner`), joins by hash and joins of rows (`columns`, `cursor`).
+
+mod chain;
+mod child;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScanSpec};
 use model::{ColumnId, ErrorCode, IndexId, Table, TableId, Value};
-use sql_expression::{Expression, Obstacle, ProgramBuilder, ProgramColumn, SqlError, kind_of};
-use sqltype::SqlType;
+use sql_expression::{
+    Expression, Node, Obstacle, ProgramBuilder, ProgramColumn, SqlError, SubqueryId,
+};
 use stdx::Duration;
-use vector::{Block, Input, JoinPlan, KeyPart, LOOKUPS_MAX, Lookup, Matching, Program};
+use vector::{Block, JoinPlan, LOOKUPS_MAX, Lookup, Program};
 
 use crate::execute::columns::{Shape, places_of};
-use crate::execute::key::{KeyValue, key_value};
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
-use crate::execute::run::{Run, with_parameters};
+use crate::execute::run::Run;
 use crate::execute::scan::{Located, locate};
 use crate::kernel::{Failure, Scan};
-use crate::plan::estimate::Estimates;
-use crate::plan::operator::{AccessPath, Aggregate, Formula, JoinSpec, Operator, TableScan};
+use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan};
+use chain::{Chain, are_many};
+use child::Child;
+
+pub(crate) use chain::{is_asking_scan, is_chain};
 
 /// Rows by key that are read by scans of one row each, at most.
 const KEYS_MAX: usize = 16;
@@ -43,55 +50,26 @@ pub(crate) struct JoinedScan<'p> {
     tables: Vec<TableId>,
     program: Arc<Program>,
     lookups: Vec<Lookup>,
+    /// What the rows of its tables are found by.
+    pub(crate) found: Vec<(*const TableScan, LookedUp)>,
     /// What stands at the places of the block's row, with its place in the joined row.
     columns: Shape,
     /// What data nodes check of joined rows.
     filter: Vec<&'p Formula>,
+    /// Conditions that ask a subquery whether it has rows.
+    asked: Vec<&'p Formula>,
     /// What is left to be checked of them.
     pub(crate) others: Vec<&'p Formula>,
 }
 
-/// Operators that may become one scan.
-struct Chain<'p> {
-    root: &'p Operator,
-    scan: &'p TableScan,
-    lookups: Vec<(&'p TableScan, &'p JoinSpec)>,
-    filter: &'p [Formula],
-}
-
-/// The scan and the tables of the lookups that an operator is made of, if it is made of them.
-fn chain_of(operator: &Operator) -> Option<Chain<'_>> {
-    let (mut below, filter) = match operator {
-        Operator::Filter { input, conditions } => (&**input, conditions.as_slice()),
-        _ => (operator, &[][..]),
-    };
-    let mut lookups = Vec::new();
-    while let Operator::Lookup { input, scan, join } = below {
-        lookups.push((&**scan, join));
-        below = input;
-    }
-    lookups.reverse();
-    match below {
-        Operator::Scan(scan) if !lookups.is_empty() => {
-            Some(Chain { root: below, scan, lookups, filter })
-        }
-        _ => None,
-    }
-}
-
-/// Whether an operator is a scan with lookups by whole keys, for so many rows that data nodes may
-/// make them.
-pub(crate) fn is_chain(run: &Run<'_>, operator: &Operator) -> bool {
-    chain_of(operator).is_some_and(|chain| {
-        let keyed = chain.lookups.iter().all(|(scan, _)| key_of(scan).is_some());
-        keyed && are_many(run, &chain)
-    })
-}
-
-/// Whether rows are looked up for as many as it is worth it.
-fn are_many(run: &Run<'_>, chain: &Chain<'_>) -> bool {
-    let rows = Estimates { session: run.session }.of(chain.root).rows;
-    rows >= run.session.variables.pushed_join_rows as f64
+/// What the rows of a table are found by that data nodes look up.
+#[derive(Debug)]
+pub(crate) struct LookedUp {
+    /// An ordered or unique index; the primary key if none.
+    pub(crate) index: Option<IndexId>,
+    /// Whether the values are the first ones of its key.
+    pub(crate) begins: bool,
+    pub(crate) values: Vec<Expression>,
 }
 
 /// Why something is not joined by data nodes.
@@ -111,75 +89,90 @@ impl<'p> JoinedScan<'p> {
         operator: &'p Operator,
         wanted: &BTreeSet<usize>,
     ) -> Option<Result<Self, Obstacle>> {
-        chain_of(operator).map(|chain| Self::of_chain(run, &chain, wanted))
+        Chain::of(run, operator).map(|(chain, asked)| Self::of_chain(run, (&chain, asked), wanted))
     }
 
     fn of_chain(
         run: &Run<'_>,
-        chain: &Chain<'p>,
+        (chain, asked): (&Chain<'p>, Vec<&'p Formula>),
         wanted: &BTreeSet<usize>,
     ) -> Result<Self, Obstacle> {
-        if !run.session.variables.pushdown {
-            return because("nines_pushdown is OFF");
+        check(run, chain)?;
+        let Chain { scan, ref steps, ref filter, .. } = *chain;
+        let mut children = Vec::with_capacity(steps.len());
+        let mut width = scan.width;
+        for step in steps {
+            let child = Child::of(run, step, width)?;
+            width += child.more;
+            children.push(child);
         }
-        let Chain { scan, ref lookups, filter, .. } = *chain;
-        let now = run.session.kernel.now();
-        if run.session.shared.met_older.get().is_some_and(|at| now.since(at) < OLDER_TIME) {
-            return because("a data node is of an older version");
-        }
-        if !are_many(run, chain) {
-            return because("rows are looked up for few (nines_pushed_join_rows)");
-        }
-        if lookups.len() > LOOKUPS_MAX {
-            return because("more than 32 tables are joined");
-        }
-        if let Some(why) = pushdown::bound(scan) {
-            return because(why);
-        }
-        let mut tables = Vec::with_capacity(lookups.len() + 1);
-        for of in lookups.iter().map(|(of, _)| *of).chain([scan]) {
-            check_table(run, of)?;
-            tables.push(of.definition.table.id);
-        }
+        let tables = children.iter().map(|child| child.scan).chain([scan]);
+        let tables = tables.map(|of| of.definition.table.id).collect();
         let context = &run.context;
-        let own = pushdown::columns(scan);
+        let mut all = pushdown::columns(scan);
+        let own = all.clone();
         let mut builder = ProgramBuilder::new(&own, context);
-        let mut others = ready(&scan.conditions)?;
-        others = untranslated(context, others.into_iter(), &mut builder);
-        let mut all = own.clone();
-        for (of, join) in lookups {
-            all.iter_mut().zip(pushdown::columns(of)).for_each(|(to, from)| {
-                *to = to.take().or(from);
-            });
-            let mut conditions = ready(&of.conditions)?;
-            conditions.extend(ready(&join.conditions)?);
+        let is_asked = |formula: &&Formula| asked.iter().any(|of| std::ptr::eq(*of, *formula));
+        let of_scan = scan.conditions.iter().filter(|condition| !is_asked(condition));
+        let mut others = untranslated(context, ready(of_scan)?.into_iter(), &mut builder);
+        for child in &mut children {
+            child.add_columns(&mut all);
             let mut trial = ProgramBuilder::new(&all, context);
-            let left = untranslated(context, conditions.into_iter(), &mut trial);
-            if join.outer && !left.is_empty() {
-                return because("a condition of an outer join is left to the SQL node");
+            let left = child.across(context, &mut trial);
+            match left.is_empty() {
+                true => {}
+                false if child.inner() => others.extend(left),
+                false => return because("a condition of the join is left to the SQL node"),
             }
-            others.extend(left);
         }
         let mut trial = ProgramBuilder::new(&all, context);
-        let filter = ready(filter)?;
+        let filter = ready(filter.iter().copied())?;
         let left = untranslated(context, filter.iter().copied(), &mut trial);
         let filter: Vec<&Formula> =
             filter.into_iter().filter(|f| !left.iter().any(|l| std::ptr::eq(*l, *f))).collect();
         others.extend(left);
-        let needed = needed(chain, &others, wanted)?;
-        let mut columns: Shape = vec![None; scan.width];
+        let used = others.iter().copied().chain(filter.iter().copied());
+        let mut needed = places_in(used.map(|condition| &condition.expression))?;
+        needed.extend(wanted);
+        for child in &children {
+            let values = places_in(child.values.iter().map(AsRef::as_ref))?;
+            needed.extend(values);
+            needed.extend(places_in(child.conditions().map(|condition| &condition.expression))?);
+        }
+        let mut columns: Shape = vec![None; width];
         for place in scan.wanted.iter().map(|at| scan.offset + at) {
             if needed.contains(&place) {
                 builder.give_column(place).ok_or_else(too_large)?;
                 add_column(&mut columns, place, &all);
             }
         }
-        let mut made = Vec::with_capacity(lookups.len());
-        for (of, join) in lookups {
-            made.push(lookup(run, (of, join), (&all, &needed, &others), &mut columns)?);
+        let mut lookups = Vec::with_capacity(children.len());
+        for child in &children {
+            lookups.push(child.lookup(run, (&all, &needed), &mut columns)?);
         }
+        columns.truncate(scan.width);
+        let found = children.iter().zip(&lookups);
+        let found = found.filter_map(|(child, lookup)| child.looked_up(lookup)).collect();
         let program = Arc::new(builder.finish().ok_or_else(too_large)?);
-        Ok(Self { scan, tables, program, lookups: made, columns, filter, others })
+        Ok(Self { scan, tables, program, lookups, found, columns, filter, asked, others })
+    }
+
+    /// Whether a condition asks a subquery, which data nodes look up.
+    pub(crate) fn asks(&self, condition: &Formula) -> bool {
+        self.asked.iter().any(|asked| std::ptr::eq(*asked, condition))
+    }
+
+    /// The subqueries that are asked, which data nodes look up.
+    pub(crate) fn asked_subqueries(&self) -> impl Iterator<Item = SubqueryId> + '_ {
+        self.asked.iter().flat_map(|condition| {
+            let mut found = None;
+            condition.expression.visit(&mut |part| {
+                if let Node::Subquery(subquery) = &part.node {
+                    found = Some(subquery.id);
+                }
+            });
+            found
+        })
     }
 
     /// The plan that gives the columns at these places, as far as they are there; with these.
@@ -221,7 +214,10 @@ impl<'p> JoinedScan<'p> {
             }
         }
         let result = builder.finish().ok_or_else(too_large)?;
-        let programs = self.lookups.iter().map(|lookup| &lookup.conditions);
+        let programs = self.lookups.iter().flat_map(|lookup| {
+            let of_range = lookup.range.as_ref().map(|range| &range.program);
+            of_range.into_iter().chain([&lookup.conditions])
+        });
         let all_exact = programs.chain([&result, &*self.program]).all(Program::is_exact);
         // Rows that have been given cannot be taken back.
         if !all_exact {
@@ -253,11 +249,40 @@ impl<'p> JoinedScan<'p> {
 }
 
 /// Conditions that can be evaluated at once; those that wait for something keep the join here.
-fn ready(conditions: &[Formula]) -> Result<Vec<&Formula>, Obstacle> {
-    match conditions.iter().all(Formula::is_ready) {
-        true => Ok(conditions.iter().collect()),
+fn ready<'f>(conditions: impl Iterator<Item = &'f Formula>) -> Result<Vec<&'f Formula>, Obstacle> {
+    let conditions: Vec<&Formula> = conditions.collect();
+    match conditions.iter().all(|condition| condition.is_ready()) {
+        true => Ok(conditions),
         false => because("a condition waits for a subquery or a function"),
     }
+}
+
+/// The places of the joined row that expressions use.
+fn places_in<'e>(
+    expressions: impl Iterator<Item = &'e Expression>,
+) -> Result<BTreeSet<usize>, Obstacle> {
+    places_of(expressions).ok_or(Obstacle::because("a condition waits for a subquery"))
+}
+
+/// Whether data nodes may be asked for a scan with lookups at all.
+fn check(run: &Run<'_>, chain: &Chain<'_>) -> Result<(), Obstacle> {
+    if !run.session.variables.pushdown {
+        return because("nines_pushdown is OFF");
+    }
+    let now = run.session.kernel.now();
+    if run.session.shared.met_older.get().is_some_and(|at| now.since(at) < OLDER_TIME) {
+        return because("a data node is of an older version");
+    }
+    if !are_many(run, chain) {
+        return because("rows are looked up for few (nines_pushed_join_rows)");
+    }
+    if chain.steps.len() > LOOKUPS_MAX {
+        return because("more than 32 tables are joined");
+    }
+    if let Some(why) = pushdown::bound(chain.scan) {
+        return because(why);
+    }
+    check_table(run, chain.scan)
 }
 
 /// Whether committed rows of a table are enough, all values of which lie in them.
@@ -279,117 +304,12 @@ fn check_table(run: &Run<'_>, scan: &TableScan) -> Result<(), Obstacle> {
     }
 }
 
-/// The places of the joined row that something uses: besides the wanted ones what is compared with
-/// keys, and what conditions ask for that are not checked by the scan itself.
-fn needed(
-    chain: &Chain<'_>,
-    others: &[&Formula],
-    wanted: &BTreeSet<usize>,
-) -> Result<BTreeSet<usize>, Obstacle> {
-    let of_lookups = chain.lookups.iter().flat_map(|(scan, join)| {
-        let keys = key_of(scan).into_iter().flatten();
-        let conditions = scan.conditions.iter().chain(&join.conditions);
-        keys.chain(conditions.map(|condition| &condition.expression))
-    });
-    let conditions = others.iter().copied().chain(chain.filter);
-    let all = of_lookups.chain(conditions.map(|condition| &condition.expression));
-    let mut places = places_of(all).ok_or(Obstacle::because("a condition waits for a subquery"))?;
-    places.extend(wanted);
-    Ok(places)
-}
-
-/// The values of the key that rows are looked up by, if it is one.
-fn key_of(scan: &TableScan) -> Option<&Vec<Expression>> {
-    match &scan.path {
-        AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } => match keys.as_slice() {
-            [key] => Some(key),
-            _ => None,
-        },
-        AccessPath::Ranges { .. } | AccessPath::Full => None,
-    }
-}
-
 /// Puts a column behind those of the joined row.
 fn add_column(columns: &mut Shape, place: usize, all: &Shape) {
     let next = ColumnId(columns.iter().flatten().count() as u16);
     columns[place] = all[place]
         .as_ref()
         .map(|column| ProgramColumn { column: next, sql_type: column.sql_type.clone() });
-}
-
-/// A lookup of a plan, whose columns are added to those of the joined row.
-fn lookup(
-    run: &Run<'_>,
-    (scan, join): (&TableScan, &JoinSpec),
-    (all, needed, others): (&Shape, &BTreeSet<usize>, &[&Formula]),
-    columns: &mut Shape,
-) -> Result<Lookup, Obstacle> {
-    let table = &scan.definition.table;
-    let Some(values) = key_of(scan) else {
-        return because("its rows are not found by one whole key");
-    };
-    let (index, of_key) = match &scan.path {
-        AccessPath::Unique { index, .. } => match table.unique_index(*index) {
-            Some(unique) => (Some(*index), &unique.columns),
-            None => return because("the index is not there"),
-        },
-        _ => (None, &table.primary_key),
-    };
-    let mut key = Vec::with_capacity(values.len());
-    for (value, column) in values.iter().zip(of_key) {
-        let of_column = scan.definition.columns.iter().find(|of| of.column == *column);
-        let part = of_column.and_then(|of| key_part(run, value, &of.sql_type, columns));
-        key.push(part.ok_or(Obstacle::because("a value of its key is of another type"))?);
-    }
-    let mut read = Vec::new();
-    for at in &scan.wanted {
-        let (place, column) = (scan.offset + at, &scan.definition.columns[*at]);
-        if needed.contains(&place) {
-            read.push(Input { column: column.column, kind: kind_of(&column.sql_type) });
-            add_column(columns, place, all);
-        }
-    }
-    let mut builder = ProgramBuilder::new(columns, &run.context);
-    let conditions = scan.conditions.iter().chain(&join.conditions);
-    let left = untranslated(&run.context, conditions, &mut builder);
-    // What is not checked here is among the others.
-    if !left.iter().all(|left| others.iter().any(|other| std::ptr::eq(*other, *left))) {
-        return because("a condition has no translation");
-    }
-    let conditions = builder.finish().ok_or_else(too_large)?;
-    let matching = if join.outer { Matching::Left } else { Matching::Inner };
-    let (table, version) = (table.id, table.version);
-    Ok(Lookup { table, version, index, key, columns: read, conditions, matching })
-}
-
-/// A value of a key, if it can be compared as it is stored.
-fn key_part(
-    run: &Run<'_>,
-    value: &Expression,
-    column: &SqlType,
-    columns: &Shape,
-) -> Option<KeyPart> {
-    let value = with_parameters(&run.context, value);
-    if let Some(place) = value.as_column() {
-        let from = columns.get(place as usize)?.as_ref()?;
-        return is_same_key(&from.sql_type, column).then_some(KeyPart::Place(from.column.0));
-    }
-    match key_value(value.as_constant()?, column) {
-        KeyValue::Exact(value) => Some(KeyPart::Constant(value)),
-        KeyValue::NoMatch | KeyValue::Unusable => None,
-    }
-}
-
-/// Whether equal values of two types are stored alike. What one of them cannot store has no equal.
-fn is_same_key(from: &SqlType, to: &SqlType) -> bool {
-    if from.kind.is_integer() && to.kind.is_integer() {
-        return from.unsigned == to.unsigned;
-    }
-    if from.kind.is_text() && to.kind.is_text() {
-        // A longer text may be equal but for spaces.
-        return from.collation == to.collation && from.length <= to.length;
-    }
-    from == to
 }
 
 /// The scans of a join.

@@ -64,6 +64,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         covered: false,
         found: 1.0,
         usable: 0,
+        allowed: 0,
         hidden: None,
     };
     let projection = scan.projection();

@@ -11,14 +11,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use sql_expression::{Obstacle, SqlError, short_text};
+use sql_expression::{Obstacle, SqlError, SubqueryId, short_text};
 use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
 use crate::execute::columns::{self, FirstRows, narrowed_scan};
 use crate::execute::cursor::group::Pushed;
 use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
-use crate::execute::joined::JoinedScan;
+use crate::execute::joined::{JoinedScan, LookedUp};
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
 use crate::plan::keyed::Keyed;
@@ -48,6 +48,10 @@ pub(crate) struct Rehearsal {
     checks: BTreeMap<*const TableScan, Vec<CheckedBy>>,
     /// Why groups and joins by lookups are not made by data nodes.
     obstacles: BTreeMap<Address, Obstacle>,
+    /// Subqueries of which conditions ask whether they have rows, which data nodes look up.
+    looked_up: BTreeSet<SubqueryId>,
+    /// What rows are found by that data nodes look up.
+    found: BTreeMap<*const TableScan, LookedUp>,
     /// Columns of scans whose values are told.
     told: BTreeMap<*const TableScan, Vec<usize>>,
 }
@@ -83,7 +87,18 @@ impl Rehearsal {
         self.told.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether data nodes look up what all conditions ask of a subquery.
+    pub(crate) fn is_looked_up(&self, subquery: SubqueryId) -> bool {
+        self.looked_up.contains(&subquery)
+    }
+
+    /// What the rows of a table are found by, if data nodes look them up as a part of a join.
+    pub(crate) fn found(&self, scan: &TableScan) -> Option<&LookedUp> {
+        self.found.get(&std::ptr::from_ref(scan))
+    }
+
     fn query(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
+        run.add_subplans(&plan.subqueries);
         // Nothing is known of enclosing rows: NULL stands for any value of its type.
         let (mut rows, mut columns) = (0, 0);
         for_each_outer(plan, &mut |depth, place| {
@@ -110,6 +125,7 @@ impl Rehearsal {
     /// A subquery for all rows of the enclosing block, whose own subqueries are those of the plan.
     fn all_at_once(&mut self, run: &mut Run<'_>, keyed: &Keyed) {
         let plan = &keyed.plan;
+        run.add_subplans(&plan.subqueries);
         self.tell(run, &keyed.keys, &plan.root);
         match columns::can_begin(run, &plan.root, plan.results.len()) {
             true => self.take_made(run, &plan.root),
@@ -138,7 +154,7 @@ impl Rehearsal {
             };
         }
         self.note(run, operator, Manner::Rows);
-        if let Some(Err(obstacle)) = joined(run, operator) {
+        if let (Some(Err(obstacle)), false) = (joined(run, operator), is_hash_join(operator)) {
             self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
         }
         match work {
@@ -185,7 +201,8 @@ impl Rehearsal {
             }
             Ok(Pushed::Joined(made)) => {
                 self.note(run, operator, Manner::DataNodes);
-                return self.note_joined(run, &aggregate.input, &made.0);
+                let (joined, ..) = *made;
+                return self.note_joined(run, &aggregate.input, joined);
             }
             Err(obstacle) => obstacle,
         };
@@ -213,7 +230,8 @@ impl Rehearsal {
             Some(true) => {
                 self.note(run, operator, Manner::Columns);
                 match joined(run, operator) {
-                    Some(Ok(joined)) => return self.note_joined(run, operator, &joined),
+                    Some(Ok(joined)) => return self.note_joined(run, operator, joined),
+                    Some(Err(_)) if is_hash_join(operator) => {}
                     Some(Err(obstacle)) => {
                         self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
                     }
@@ -244,8 +262,20 @@ impl Rehearsal {
     }
 
     /// An operator and those below are a join that data nodes make.
-    fn note_joined(&mut self, run: &Run<'_>, operator: &Operator, joined: &JoinedScan<'_>) {
+    fn note_joined(&mut self, run: &Run<'_>, operator: &Operator, joined: JoinedScan<'_>) {
+        self.note_parts(run, operator, &joined);
+        self.looked_up.extend(joined.asked_subqueries());
+        self.found.extend(joined.found);
+    }
+
+    fn note_parts(&mut self, run: &Run<'_>, operator: &Operator, joined: &JoinedScan<'_>) {
         self.note(run, operator, Manner::Joined);
+        if let Operator::Scan(scan) = operator
+            && let Some(checks) = self.checks.get_mut(&(&raw const **scan))
+        {
+            let asked = scan.conditions.iter().zip(checks).filter(|(c, _)| joined.asks(c));
+            asked.for_each(|(_, check)| *check = CheckedBy::DataNodes);
+        }
         if let Operator::Lookup { scan, .. } = operator {
             let by = |condition: &Formula| match joined
                 .others
@@ -257,7 +287,7 @@ impl Rehearsal {
             };
             self.checks.insert(&raw const **scan, scan.conditions.iter().map(by).collect());
         }
-        operator.inputs().into_iter().for_each(|input| self.note_joined(run, input, joined));
+        operator.inputs().into_iter().for_each(|input| self.note_parts(run, input, joined));
     }
 
     fn note(&mut self, run: &Run<'_>, operator: &Operator, manner: Manner) {
@@ -318,6 +348,14 @@ impl Rehearsal {
             return refused(format!("aggregate over table {}", scan.alias), why);
         }
         operator.inputs().into_iter().try_for_each(|input| self.require_of(run, input))
+    }
+}
+
+/// Whether an operator is a join of its own, which data nodes need not make.
+fn is_hash_join(operator: &Operator) -> bool {
+    match operator {
+        Operator::Filter { input, .. } => is_hash_join(input),
+        operator => matches!(operator, Operator::HashJoin { .. }),
     }
 }
 

@@ -66,6 +66,7 @@ fn edge(table: &FromTable, scan: &TableScan, call: &AggregateCall) -> Option<Edg
         covered: true,
         found: 1.0,
         usable: 0,
+        allowed: 0,
         hidden: None,
     };
     Some(Edge { scan, place })

@@ -136,6 +136,21 @@ impl Estimates<'_> {
         }
     }
 
+    /// About how many rows of a table there are with one value of a column, which is compared with
+    /// something of an operator's rows.
+    pub(crate) fn rows_of_key(
+        &self,
+        (operator, value): (&Operator, &Formula),
+        (scan, column): (&TableScan, &Formula),
+    ) -> f64 {
+        let size = self.size(scan);
+        let place = column.expression.as_column().map(|place| place as usize);
+        let at = place.and_then(|place| place.checked_sub(scan.offset));
+        let of_column = at.and_then(|at| distinct_of(&scan.definition, at, size));
+        let of_value = self.distinct(operator, &value.expression);
+        (size / of_column.into_iter().chain(of_value).fold(10.0, f64::max)).max(1.0)
+    }
+
     fn limited(&self, input: &Operator, bounds: &Bounds) -> Estimate {
         let all = self.of(input);
         let rows = count(bounds).map_or(all.rows, |count| all.rows.min(count));

@@ -88,6 +88,8 @@ struct Block<'p> {
 /// A subquery of a block's expressions.
 struct Subquery<'p> {
     correlated: bool,
+    /// Data nodes look up whether it has rows, as a part of a join.
+    looked_up: bool,
     block: Block<'p>,
     /// How it is asked for single values.
     by_value: Option<Step<'p>>,
@@ -172,7 +174,8 @@ impl Teller<'_> {
             let by_value = asked.map(|search| self.step(&search.subplan.plan.root));
             let keyed = search.map_or(&subplan.keyed, |search| &search.subplan.keyed);
             let at_once = keyed.as_ref().map(|keyed| self.step(&keyed.plan.root));
-            Subquery { correlated, block, by_value, at_once, whole: subplan.whole }
+            let looked_up = self.rehearsal.is_looked_up(subplan.id);
+            Subquery { correlated, looked_up, block, by_value, at_once, whole: subplan.whole }
         });
         let subqueries = subqueries.collect();
         Block { id, kind, root, subqueries }

@@ -167,7 +167,8 @@ impl JoinPlanner<'_> {
         let (alias, offset, width) = (table.alias.clone(), table.offset, self.width);
         match &table.source {
             Source::Table(definition) => {
-                let Priced { path, rows, covered, usable } = self.path(at, &conditions, before);
+                let Priced { path, rows, covered, usable, allowed } =
+                    self.path(at, &conditions, before);
                 let changes = table.lock.is_some() && self.tables.len() == 1;
                 let hidden = changes && definition.hidden_key.is_some();
                 let scan = TableScan {
@@ -184,6 +185,7 @@ impl JoinPlanner<'_> {
                     covered,
                     found: rows,
                     usable,
+                    allowed,
                     hidden: hidden.then_some(width),
                 };
                 (Operator::Scan(Box::new(scan)), rows)

@@ -250,6 +250,8 @@ pub(crate) struct TableScan {
     pub(crate) found: f64,
     /// The keys of the definition that could be used, a bit for each of the first 64.
     pub(crate) usable: u64,
+    /// Those that the statement allows, as far as that matters.
+    pub(crate) allowed: u64,
     /// Where the hidden key of a table without PRIMARY KEY is put, for changes of its rows.
     pub(crate) hidden: Option<usize>,
 }

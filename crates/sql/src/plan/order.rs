@@ -17,21 +17,21 @@ use crate::plan::operator::AccessPath;
 use crate::plan::path::ROWS_UNKNOWN;
 
 /// What a data node takes to look at a row, which is the unit of all costs: about 0.03 µs.
-pub(super) const LOOK: f64 = 1.0;
+pub(crate) const LOOK: f64 = 1.0;
 /// To send a row to the SQL node and take it in there, in columns.
-pub(super) const SEND: f64 = 4.0;
+pub(crate) const SEND: f64 = 4.0;
 /// The same of a row that does not come in columns.
 const SEND_ROW: f64 = 40.0;
 /// Rows of a table or of what it is joined to, from which on they come in columns.
 const COLUMNS_LEAST: f64 = 1_000.0;
 /// To look a row up by key, one of a batch.
-pub(super) const LOOKUP: f64 = 80.0;
+pub(crate) const LOOKUP: f64 = 80.0;
 /// To open a scan, or a range of an index for one row, in all partitions.
-pub(super) const RANGE: f64 = 1000.0;
+pub(crate) const RANGE: f64 = 1000.0;
 /// To find what a row joins with in a hash table.
-pub(super) const PROBE: f64 = 1.0;
+pub(crate) const PROBE: f64 = 1.0;
 /// To make a joined row, and to look at a pair of rows that nothing ties.
-pub(super) const JOIN: f64 = 1.0;
+pub(crate) const JOIN: f64 = 1.0;
 /// What a joined row costs the steps behind, about.
 const LATER: f64 = 6.0;
 

@@ -26,11 +26,13 @@ pub(crate) struct Priced {
     pub(crate) covered: bool,
     /// The keys of the definition that the conditions could use, a bit for each of the first 64.
     pub(crate) usable: u64,
+    /// Those that the statement allows.
+    pub(crate) allowed: u64,
 }
 
 impl Priced {
     fn new(path: AccessPath, rows: f64) -> Self {
-        Self { path, rows, covered: false, usable: 0 }
+        Self { path, rows, covered: false, usable: 0, allowed: 0 }
     }
 }
 
@@ -92,19 +94,21 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         facts.extend(of_condition);
     }
     let mut best = Priced::new(AccessPath::Full, ROWS_UNKNOWN);
-    let mut usable = 0;
+    let (mut usable, mut allowed) = (0, 0);
     for (at, key) in target.definition.keys.iter().enumerate() {
         if key.invisible || !(target.allows)(&key.name) {
             continue;
         }
+        let bit = 1_u64.checked_shl(at as u32).unwrap_or(0);
+        allowed |= bit;
         for priced in [point(target, key, &facts), ranges(key, &facts)].into_iter().flatten() {
-            usable |= 1_u64.checked_shl(at as u32).unwrap_or(0);
+            usable |= bit;
             if priced.rows < best.rows {
                 best = priced;
             }
         }
     }
-    best.usable = usable;
+    (best.usable, best.allowed) = (usable, allowed);
     best.covered = as_stored
         && match &best.path {
             AccessPath::Ranges { columns, ranges, .. } if ranges.len() == 1 => {

@@ -354,6 +354,7 @@ variables! {
     nines_operator_memory, BOTH, DYNAMIC, Integer(1_048_576, 3_221_225_472), "1073741824";
     nines_pushdown, BOTH, DYNAMIC, Switch, "ON";
     nines_pushed_join_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "100";
+    nines_pushed_join_work, BOTH, DYNAMIC, Integer(0, u64::MAX), "1";
     nines_require_pushdown, BOTH, DYNAMIC, Switch, "OFF";
     offline_mode, GLOBAL, DYNAMIC, Switch, "OFF";
     old, GLOBAL, FIXED, Switch, "OFF";

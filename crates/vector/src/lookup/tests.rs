@@ -1,7 +1,7 @@
 //! Lookups for a handful of rows, played by hand; and plans that make no sense.
 
 use collation::CollationId;
-use model::{Column, ColumnId, Comparison, IndexState, Table, UniqueIndexDef};
+use model::{Column, ColumnId, Comparison, IndexState, OrderedIndexDef, Table, UniqueIndexDef};
 
 use super::*;
 use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
@@ -28,7 +28,13 @@ fn table() -> Table {
         table: TableId(2),
         state: IndexState::Online,
     };
-    Table { version: 3, unique_indexes: vec![unique], ..table_of(columns) }
+    let ordered = OrderedIndexDef {
+        id: IndexId(8),
+        name: "o".into(),
+        columns: vec![ColumnId(0), ColumnId(1)],
+    };
+    let (unique_indexes, ordered_indexes) = (vec![unique], vec![ordered]);
+    Table { version: 3, unique_indexes, ordered_indexes, ..table_of(columns) }
 }
 
 fn input(place: u16, kind: Kind) -> Input {
@@ -61,6 +67,7 @@ fn plan(matching: Matching, yields: Yield) -> JoinPlan {
         columns: vec![input(1, Kind::Bytes)],
         conditions: program(&JOINED, more, vec![4], Yield::Rows(vec![])),
         matching,
+        range: None,
     };
     JoinPlan { lookups: vec![lookup], result: program(&JOINED, vec![], vec![], yields) }
 }
@@ -210,4 +217,136 @@ fn plans_that_make_no_sense_are_refused() {
     refused(&|plan| plan.result.references = Some(ColumnId(0)));
     refused(&|plan| plan.lookups[0].conditions.filter = vec![2]);
     refused(&|plan| plan.lookups = vec![plan.lookups[0].clone(); LOOKUPS_MAX + 1]);
+}
+
+/// The plan, of which a lookup finds all rows whose key begins with the number.
+fn range_plan(matching: Matching, any: bool) -> JoinPlan {
+    let mut plan = plan(matching, Yield::Rows(vec![0, 2]));
+    let read = program(&[Kind::Int, Kind::Bytes], vec![], vec![], Yield::Rows(vec![1, 0]));
+    plan.lookups[0].index = Some(IndexId(8));
+    plan.lookups[0].range = Some(Range { program: read, key: vec![1], any });
+    plan
+}
+
+/// Rows as they are found: the text, and the number by which.
+fn found_rows(rows: &[(&str, i64)]) -> Block {
+    let mut columns = [Vector::new(Kind::Bytes), Vector::new(Kind::Int)];
+    for (text, number) in rows {
+        columns[0].push(ScalarRef::Bytes(text.as_bytes()));
+        columns[1].push(ScalarRef::Int(*number));
+    }
+    Block::new(rows.len(), columns.into())
+}
+
+/// Number and text of what comes of a lookup of many rows, in order, when these come a piece at a
+/// time.
+fn joined_range(
+    matching: Matching,
+    any: bool,
+    found: &[(&str, i64)],
+    piece: usize,
+) -> Vec<(i64, Option<String>)> {
+    let mut join = begin(range_plan(matching, any)).expect("a good plan");
+    let mut range = join.range(0, rows());
+    let mut made = Vec::new();
+    let mut give = |join: &mut LookupJoin, rows: &JoinedRows| {
+        let Some(block) = join.finish(rows).expect("nothing to compute") else { return };
+        for at in 0..block.rows() {
+            let [number, text] = block.columns() else { panic!("two columns") };
+            let text = match text.get(at) {
+                ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
+                _ => None,
+            };
+            let ScalarRef::Int(number) = number.get(at) else { panic!("a number") };
+            made.push((number, text));
+        }
+    };
+    for piece in found.chunks(piece) {
+        assert!(range.is_free());
+        join.take_of_range(&mut range, found_rows(piece)).expect("as told");
+        while let Some(rows) = join.next_of_range(&mut range).expect("nothing to compute") {
+            give(&mut join, &rows);
+        }
+    }
+    let rest = join.rest_of_range(range);
+    give(&mut join, &rest);
+    made.sort();
+    made
+}
+
+#[test]
+fn many_rows_of_a_key_meet_in_any_pieces() {
+    // The keys of the rows are 7, 7, NULL, 500, 8 and 6, and the last one's number must not meet.
+    let found = [("x", 7), ("y", 6), ("z", 7), ("other", 9)];
+    let text = |text: &str| Some(text.to_owned());
+    let pairs = vec![(1, text("x")), (1, text("z")), (2, text("x")), (2, text("z"))];
+    let without = [3, 4, 5, 9].map(|number| (number, None)).to_vec();
+    for piece in 1..5 {
+        let joined = |matching, any| joined_range(matching, any, &found, piece);
+        assert_eq!(joined(Matching::Inner, false), pairs);
+        assert_eq!(joined(Matching::Left, false), [pairs.clone(), without.clone()].concat());
+        assert_eq!(joined(Matching::Inner, true), [(1, None), (2, None)], "a semi-join");
+        for any in [false, true] {
+            assert_eq!(joined(Matching::Anti, any), without, "an anti-join");
+        }
+    }
+    assert_eq!(joined_range(Matching::Inner, true, &[], 1), []);
+    assert_eq!(joined_range(Matching::Anti, true, &[], 1).len(), 6);
+}
+
+#[test]
+fn pairs_of_many_rows_are_made_a_bounded_number_at_a_time() {
+    let join = begin(range_plan(Matching::Inner, false)).expect("a good plan");
+    let wide = "w".repeat(60_000);
+    for (text, most) in [("x", 4_096), (wide.as_str(), 20)] {
+        let mut columns = [Vector::new(Kind::Int), Vector::new(Kind::Int)];
+        for number in 0..300 {
+            columns[0].push(ScalarRef::Int(number % 5));
+            columns[1].push(ScalarRef::Int(7));
+        }
+        let mut range = join.range(0, JoinedRows::new(Block::new(300, columns.into())));
+        join.take_of_range(&mut range, found_rows(&[(text, 7); 100])).expect("as told");
+        let mut pairs = 0;
+        while let Some(rows) = join.next_of_range(&mut range).expect("nothing to compute") {
+            assert!(rows.len() <= most, "{} of {most}", rows.len());
+            pairs += rows.len();
+        }
+        assert_eq!(pairs, 300 * 100);
+    }
+}
+
+#[test]
+fn ranges_that_make_no_sense_are_refused() {
+    let good = || range_plan(Matching::Inner, false);
+    assert!(begin(good()).is_ok());
+    let refused = |change: &dyn Fn(&mut Lookup, &mut Range)| {
+        let mut plan = good();
+        let mut range = plan.lookups[0].range.take().expect("it has one");
+        change(&mut plan.lookups[0], &mut range);
+        plan.lookups[0].range = Some(range);
+        assert!(begin(plan).is_err());
+    };
+    refused(&|lookup, _| lookup.index = None);
+    refused(&|lookup, _| lookup.index = Some(IndexId(5)));
+    refused(&|lookup, _| lookup.key = vec![]);
+    refused(&|lookup, _| lookup.key = vec![KeyPart::Place(0); 3]);
+    refused(&|_, range| range.key = vec![0]);
+    refused(&|_, range| range.key = vec![2]);
+    refused(&|_, range| range.key = vec![]);
+    refused(&|_, range| range.key = vec![1, 1]);
+    refused(&|_, range| range.program.inputs[0].column = ColumnId(9));
+    refused(&|_, range| range.program.yields = Yield::Rows(vec![0, 0]));
+    let grouped = Yield::Groups { keys: vec![], aggregates: vec![] };
+    refused(&|_, range| range.program.yields = grouped.clone());
+    // Who does not know of ranges takes it for a lookup by a unique key, of which there is none.
+    let mut plan = good();
+    plan.lookups[0].range = None;
+    assert!(begin(plan).is_err());
+    // Rows that are not as told.
+    let join = begin(good()).expect("a good plan");
+    let mut range = join.range(0, rows());
+    let numbers = |kinds: &[Kind]| Block::empty(kinds.iter().copied());
+    for kinds in [&[Kind::Bytes][..], &[Kind::Int, Kind::Int], &[Kind::Bytes, Kind::UInt]] {
+        assert!(join.take_of_range(&mut range, numbers(kinds)).is_err());
+    }
 }

@@ -38,6 +38,14 @@ pub(super) struct Lookups {
     within: Option<Within>,
 }
 
+impl Lookups {
+    /// The rows of an index whose keys begin so; in ascending order, none begins with another.
+    pub(super) fn of(index: IndexId, prefixes: &[Box<[u8]>]) -> Arc<Self> {
+        let prefixes = prefixes.iter().map(|prefix| prefix.to_vec()).collect();
+        Arc::new(Self { index, prefixes, within: None })
+    }
+}
+
 /// The lookups that find the rows of a scan with a program, if they take less than its range.
 pub(super) fn lookups(
     partition: &Partition,

@@ -1,5 +1,6 @@
 //! Scans with programs that are told keys: by an index, or reading on.
 
+use model::schema::KEY_SIZE_MAX;
 use vector::{Input, KeySet, Kind, Node, Program, ScalarRef, Values, Vector, Yield};
 use wire::{ScanMessage, ScanOrder, ScanRequest, ScanSource, ScanStatus};
 
@@ -167,4 +168,62 @@ fn where_the_transaction_has_made_rows_itself_all_are_met() {
     assert_eq!((found, examined), (expected, 901));
     world.abort(txn(9));
     world.check_quiet();
+}
+
+/// A scan of the rows whose `v` is one of these, which it names.
+fn naming(number: u64, wanted: &[i64]) -> ScanRequest {
+    let source =
+        ScanSource::Index { index: INDEX, lower: None, upper: None, order: ScanOrder::Ascending };
+    let prefixes = wanted.iter().map(|v| bound(*v, true).expect("a bound").0).collect();
+    let (program, keys) = (with_v(&[]), false);
+    let mut program = program.expect("a program");
+    Arc::make_mut(&mut program).members.clear();
+    let (program, prefixes) = (Some(program), Some(Arc::new(prefixes)));
+    ScanRequest { source, program, prefixes, keys, ..heap(number) }
+}
+
+#[test]
+fn rows_that_begin_with_keys_are_read_and_no_others() {
+    let (mut world, rows) = filled();
+    for (number, wanted) in
+        (1..).zip([&[][..], &[7], &[0, 5, 77, 299], &[500], &[-3, 12, 13, 14, 1_000]])
+    {
+        let (found, examined) = world.compute(naming(number, wanted));
+        assert_eq!(found, having(&rows, wanted));
+        assert_eq!(examined, found.len() as u64, "others are not looked at");
+    }
+    let all: Vec<i64> = (0..300).collect();
+    assert_eq!(world.compute(naming(9, &all)).0, rows);
+    assert_eq!(world.open_scans(), 0);
+}
+
+#[test]
+fn keys_that_make_no_sense_are_refused() {
+    let (mut world, _) = filled();
+    let mut refused = |request: ScanRequest| {
+        let batch = world.open(request).expect("an answer");
+        let ScanStatus::Failed(refusal) = batch.status else { panic!("{:?}", batch.status) };
+        assert_eq!(refusal.code, ErrorCode::BadRequest);
+    };
+    refused(naming(1, &[7, 5]));
+    refused(naming(2, &[7, 7]));
+    let mut within = naming(3, &[7]);
+    let mut prefixes: Vec<Box<[u8]>> = within.prefixes.as_ref().expect("keys").to_vec();
+    let longer: Box<[u8]> = [&prefixes[0][..], &[1]].concat().into();
+    prefixes.push(longer);
+    within.prefixes = Some(Arc::new(prefixes));
+    refused(within);
+    refused(ScanRequest { program: None, ..naming(4, &[7]) });
+    refused(ScanRequest { source: ScanSource::Heap, ..naming(5, &[7]) });
+    let ranged = ScanSource::Index {
+        index: INDEX,
+        lower: bound(3, true),
+        upper: None,
+        order: ScanOrder::Ascending,
+    };
+    refused(ScanRequest { source: ranged, ..naming(6, &[7]) });
+    let long = vec![vec![0; KEY_SIZE_MAX + 1].into_boxed_slice()];
+    refused(ScanRequest { prefixes: Some(Arc::new(long)), ..naming(7, &[7]) });
+    let many: Vec<i64> = (0..8_193).collect();
+    refused(naming(8, &many));
 }

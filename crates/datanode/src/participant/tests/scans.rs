@@ -31,6 +31,7 @@ pub(super) fn heap(number: u64) -> ScanRequest {
         program: None,
         join: None,
         batch_rows: None,
+        prefixes: None,
         chain: Chain::EMPTY,
     }
 }

@@ -13,6 +13,7 @@ use vector::{Computer, TOP_ROWS_MAX};
 use crate::execute::columns::{ColumnBatch, ColumnCursor, Stop, begin};
 use crate::execute::cursor::Kept;
 use crate::execute::cursor::sort::{SORTED, sorted};
+use crate::execute::joined::is_asking_scan;
 use crate::execute::run::{Run, memory_of, with_parameters};
 use crate::plan::operator::{Operator, SortBy};
 
@@ -45,7 +46,7 @@ impl<'p> FirstRows<'p> {
                 | Operator::LoopJoin { .. }
                 | Operator::Lookup { .. }
                 | Operator::Filter { .. }
-        );
+        ) || is_asking_scan(run, operator);
         let mut cursor = begin(run, operator, None).filter(|_| makes_rows)?;
         let mut builder = ProgramBuilder::new(cursor.shape(), &run.context);
         if !builder.first_rows(&order, rows) {

@@ -10,7 +10,7 @@ use vector::{Block, Computer, GroupTable, JoinPlan, Program};
 
 use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
 use crate::execute::cursor::{Kept, evaluate, open};
-use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
+use crate::execute::joined::{JoinedRead, JoinedScan, Stopped, is_asking_scan};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of, memory_of_row};
 use crate::execute::scan::TableCursor;
@@ -107,7 +107,9 @@ pub(crate) fn pushed<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Result<Push
     if !run.session.variables.pushdown {
         return Err(Obstacle::because("nines_pushdown is OFF"));
     }
-    if let Operator::Scan(scan) = &aggregate.input {
+    if let Operator::Scan(scan) = &aggregate.input
+        && !is_asking_scan(run, &aggregate.input)
+    {
         let made = pushdown::groups(run, aggregate, scan)?;
         return Ok(Pushed::Scanned(scan, Box::new(made)));
     }

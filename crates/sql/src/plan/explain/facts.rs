@@ -3,8 +3,9 @@
 use sql_expression::{BinaryOp, Expression, Node};
 use sqltype::{SqlType, TypeKind};
 
-use crate::catalog::KeyDefinition;
+use crate::catalog::{KeyDefinition, KeyKind};
 use crate::execute::checks::CheckedBy;
+use crate::execute::joined::LookedUp;
 use crate::plan::explain::{Teller, plain};
 use crate::plan::operator::{AccessPath, IndexRange, TableScan};
 
@@ -37,22 +38,17 @@ pub(super) struct Facts<'p> {
 impl<'p> Facts<'p> {
     pub(super) fn new(teller: &Teller<'_>, scan: &'p TableScan, joined: bool) -> Self {
         let definition = &scan.definition;
-        let primary = || definition.primary_key().map_or("PRIMARY", |key| key.name.as_str());
-        let one = if joined { "eq_ref" } else { "const" };
-        let (access, key) = match &scan.path {
-            AccessPath::Primary { keys } => {
-                (if keys.len() == 1 { one } else { "range" }, Some(primary().to_owned()))
-            }
-            AccessPath::Unique { name, keys, .. } => {
-                (if keys.len() == 1 { one } else { "range" }, Some(name.clone()))
-            }
-            AccessPath::Ranges { name, ranges, .. } => (kind_of(ranges), Some(name.clone())),
-            AccessPath::Full => ("ALL", None),
+        // A join by hash is one by an index where data nodes make it.
+        let found = teller.rehearsal.found(scan).filter(|_| !joined);
+        let (access, key) = match found {
+            Some(found) => (if found.begins { "ref" } else { "eq_ref" }, key_of(scan, found)),
+            None => access_of(scan, joined),
         };
         let used = key.as_ref().and_then(|name| {
             definition.keys.iter().find(|key| key.name.eq_ignore_ascii_case(name))
         });
-        let parts = used.map_or(0, |key| parts_used(&scan.path, key));
+        let of_path = used.map_or(0, |key| parts_used(&scan.path, key));
+        let parts = found.map_or(of_path, |found| found.values.len());
         let columns = used.map_or(&[][..], |key| &key.columns[..parts.min(key.columns.len())]);
         let columns = columns.iter().map(|part| &definition.columns[part.decides]);
         let bytes = |nullable: bool, of: &SqlType| length_of(of) + usize::from(nullable);
@@ -72,8 +68,14 @@ impl<'p> Facts<'p> {
                 .collect(),
             parts: columns.clone().map(|column| column.name.clone()).collect(),
             key_length: used.map(|_| lengths.sum()),
-            compared: compared(teller, scan, used),
-            partitions: partitions(scan),
+            compared: match found {
+                Some(found) => found.values.iter().map(|value| word(teller, value)).collect(),
+                None => compared(teller, scan, used),
+            },
+            partitions: match found {
+                Some(found) if !found.begins => vec!["1 by key".to_owned()],
+                _ => partitions(scan),
+            },
             key,
             implied: Vec::new(),
             pushed: Vec::new(),
@@ -157,13 +159,43 @@ fn parts_used(path: &AccessPath, key: &KeyDefinition) -> usize {
     }
 }
 
-/// What the parts of a key are equal to.
-fn compared(teller: &Teller<'_>, scan: &TableScan, key: Option<&KeyDefinition>) -> Vec<String> {
-    let word = |value: &Expression| match value.as_column() {
+/// How a path reads, and the name of its key.
+fn access_of(scan: &TableScan, joined: bool) -> (&'static str, Option<String>) {
+    let primary = || scan.definition.primary_key().map_or("PRIMARY", |key| key.name.as_str());
+    let one = if joined { "eq_ref" } else { "const" };
+    match &scan.path {
+        AccessPath::Primary { keys } => {
+            (if keys.len() == 1 { one } else { "range" }, Some(primary().to_owned()))
+        }
+        AccessPath::Unique { name, keys, .. } => {
+            (if keys.len() == 1 { one } else { "range" }, Some(name.clone()))
+        }
+        AccessPath::Ranges { name, ranges, .. } => (kind_of(ranges), Some(name.clone())),
+        AccessPath::Full => ("ALL", None),
+    }
+}
+
+/// The name of the key that rows of a table are found by.
+fn key_of(scan: &TableScan, found: &LookedUp) -> Option<String> {
+    let is_it = |key: &&KeyDefinition| match found.index {
+        Some(index) => [key.ordered, key.unique].contains(&Some(index)),
+        None => key.kind == KeyKind::Primary,
+    };
+    scan.definition.keys.iter().find(is_it).map(|key| key.name.clone())
+}
+
+/// What a part of a key is equal to.
+fn word(teller: &Teller<'_>, value: &Expression) -> String {
+    match value.as_column() {
         Some(_) => teller.text(value),
         None if value.any(&mut |part| part.as_column().is_some()) => "func".to_owned(),
         None => "const".to_owned(),
-    };
+    }
+}
+
+/// What the parts of a key are equal to.
+fn compared(teller: &Teller<'_>, scan: &TableScan, key: Option<&KeyDefinition>) -> Vec<String> {
+    let word = |value: &Expression| word(teller, value);
     match &scan.path {
         AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } if keys.len() == 1 => {
             // The kernel has its own order of the columns of a primary key.

@@ -124,6 +124,9 @@ fn fields_of(block: &Block<'_>) -> Fields {
             let at_once = subquery.at_once.iter().map(|step| ("for_all_rows_at_once", step));
             let plans = by_value.chain(at_once);
             fields.extend(plans.map(|(name, step)| (name, Json::Object(of_step(step)))));
+            if subquery.looked_up {
+                fields.push(("looked_up_by", Json::text("data nodes")));
+            }
             if let Some(why) = subquery.whole {
                 fields.push(("runs_once_because", Json::text(why)));
             }
@@ -279,7 +282,7 @@ fn table(step: &Step<'_>, facts: Option<&Facts<'_>>, join: Option<&Step<'_>>) ->
     fields.push(("rows_examined_per_scan", Json::number(estimate.examined.round().max(1.0))));
     fields.push(("rows_produced_per_join", Json::number(estimate.rows.round().max(1.0))));
     fields.push(("filtered", Json::Text(format!("{:.2}", estimate.share * 100.0))));
-    if let Some(join) = join {
+    if let Some(join) = join.filter(|join| join.manner != Manner::Joined) {
         let hash = matches!(join.operator, Operator::HashJoin { .. });
         fields.push(("using_join_buffer", Json::text(if hash { "hash join" } else { "all rows" })));
     }

@@ -183,9 +183,8 @@ fn step_lines<'s, 'p>(
         }
         Operator::HashJoin { .. } | Operator::LoopJoin { .. } => {
             step_lines(&step.inputs[0], owner, extra, lines, blocks);
-            let hash = matches!(step.operator, Operator::HashJoin { .. });
-            let note = if hash { "Using join buffer (hash join)" } else { "Using join buffer" };
-            step_lines(&step.inputs[1], owner, &mut vec![note.to_owned()], lines, blocks);
+            let mut note = vec![note_of_join(step).to_owned()];
+            step_lines(&step.inputs[1], owner, &mut note, lines, blocks);
         }
         _ => {
             extra.extend(note_of(step));
@@ -193,6 +192,15 @@ fn step_lines<'s, 'p>(
             inputs.for_each(|input| step_lines(input, owner, extra, lines, blocks));
             blocks.extend(&step.blocks);
         }
+    }
+}
+
+/// What Extra says of the second table of a join.
+fn note_of_join(step: &Step<'_>) -> &'static str {
+    match step.operator {
+        Operator::HashJoin { .. } if step.manner == Manner::Joined => "Batched lookups",
+        Operator::HashJoin { .. } => "Using join buffer (hash join)",
+        _ => "Using join buffer",
     }
 }
 

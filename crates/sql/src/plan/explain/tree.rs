@@ -37,6 +37,7 @@ fn block(block: &Block<'_>, depth: usize, text: &mut String) {
     for subquery in &block.subqueries {
         let searched = subquery.by_value.is_some() || subquery.at_once.is_some();
         let runs = match (subquery.correlated, &subquery.at_once, subquery.whole) {
+            _ if subquery.looked_up => "looked up there by the data nodes".to_owned(),
             (false, _, _) if searched => "runs once unless few values are asked for".to_owned(),
             (false, _, Some(why)) => format!("runs once: {why}"),
             (false, _, None) => "runs once".to_owned(),
@@ -48,6 +49,12 @@ fn block(block: &Block<'_>, depth: usize, text: &mut String) {
             depth,
             &format!("Select #{} (subquery in condition; {runs})", subquery.block.id),
         );
+        if subquery.looked_up {
+            // What finds the rows of the value, if it is asked for one.
+            let plan = subquery.by_value.as_ref().unwrap_or(&subquery.block.root);
+            step(plan, depth + 1, text);
+            continue;
+        }
         self::block(&subquery.block, depth + 1, text);
         let plans =
             [("single values", &subquery.by_value), ("all rows at once", &subquery.at_once)];
@@ -123,9 +130,10 @@ fn title(of: &Step<'_>) -> String {
             let reading = reading(&of.tables[0]);
             format!("Nested loop {} join: {reading}, in batches", side(join.outer))
         }
-        Operator::HashJoin { join, .. } => {
-            with(&format!("Hash {} join", side(join.outer)), " and ")
-        }
+        Operator::HashJoin { join, .. } => match of.manner {
+            Manner::Joined => format!("Nested loop {} join", side(join.outer)),
+            _ => with(&format!("Hash {} join", side(join.outer)), " and "),
+        },
         Operator::LoopJoin { join, .. } => {
             with(&format!("Block {} join", side(join.outer)), " and ")
         }
@@ -149,14 +157,11 @@ fn title(of: &Step<'_>) -> String {
         Operator::Distinct { .. } => "Remove duplicates".to_owned(),
         Operator::Limit { bounds, .. } => {
             let count = bounds.count.as_ref().and_then(|count| count.expression.as_constant());
-            match count {
-                Some(count) => {
-                    let shown = format!("{count:?}");
-                    let digits: String = shown.chars().filter(char::is_ascii_digit).collect();
-                    format!("Limit: {digits} row(s)")
-                }
-                None => "Limit".to_owned(),
-            }
+            count.map_or("Limit".to_owned(), |count| {
+                let shown = format!("{count:?}");
+                let digits: String = shown.chars().filter(char::is_ascii_digit).collect();
+                format!("Limit: {digits} row(s)")
+            })
         }
         Operator::Set { rest, .. } => match rest.first().map(|(kind, _)| *kind) {
             Some(SetKind::UnionAll) => "Union all".to_owned(),
@@ -191,7 +196,9 @@ fn place(of: &Step<'_>) -> String {
                 _ => format!(" [data nodes: {partitions}; SQL node joins rows{why}]"),
             }
         }
-        (Operator::Filter { .. }, Manner::Joined) => " [data nodes]".to_owned(),
+        (Operator::Filter { .. } | Operator::HashJoin { .. }, Manner::Joined) => {
+            " [data nodes]".to_owned()
+        }
         (Operator::Sort { .. }, Manner::Columns) => " [SQL node: columns]".to_owned(),
         (Operator::Aggregate(_), Manner::DataNodes) => " [data nodes, SQL node]".to_owned(),
         (

@@ -1,0 +1,348 @@
+//! Which operators are a scan with lookups: what each finds rows by, and whether it is worth it.
+//!
+//! # Owns
+//! [`Chain`], the steps from the first table to what its operator gives; the estimate of whether
+//! rows are looked up rather than joined by hash, or asked of a subquery by other ways.
+
+use std::rc::Rc;
+
+use model::{ColumnId, IndexId, Table};
+use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType, SubqueryKind};
+use vector::Matching;
+
+use super::child::moved;
+use crate::catalog::KeyKind;
+use crate::execute::pushdown;
+use crate::execute::run::Run;
+use crate::plan::estimate::Estimates;
+use crate::plan::operator::{
+    AccessPath, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
+};
+use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND};
+
+/// What it takes to find the place of a key in an index, and a row by it, in rows that are read on.
+const SEEK: f64 = 16.0;
+const FETCH: f64 = 6.0;
+/// To read a row on and find that its key is none of those that were told.
+const READ_ON: f64 = 0.3;
+/// How much more it takes to ask a subquery for all rows at once than to read its table.
+const ALL_AT_ONCE: f64 = 2.0;
+
+/// Operators that may become one scan.
+pub(super) struct Chain<'p> {
+    /// The operator that reads the first table.
+    pub(super) root: &'p Operator,
+    pub(super) scan: &'p TableScan,
+    /// What is looked up, in this order.
+    pub(super) steps: Vec<Step<'p>>,
+    pub(super) filter: Vec<&'p Formula>,
+}
+
+/// Something that is looked up for rows.
+pub(super) enum Step<'p> {
+    /// Rows of a table.
+    Table(TableStep<'p>),
+    /// Whether a subquery has rows.
+    Asked(Asked),
+}
+
+/// A table whose rows are looked up for those before.
+pub(super) struct TableStep<'p> {
+    pub(super) scan: &'p TableScan,
+    pub(super) join: &'p JoinSpec,
+    /// What its rows are found by; nothing if that is more than one key.
+    pub(super) found: Option<FoundBy<'p>>,
+    /// What must be equal besides.
+    pub(super) equal: Vec<Formula>,
+}
+
+/// A condition that asks a subquery whether it has rows.
+pub(super) struct Asked {
+    /// What the condition is the same as.
+    pub(super) plan: Rc<QueryPlan>,
+    pub(super) matching: Matching,
+}
+
+impl<'p> Chain<'p> {
+    /// The scan and what is looked up for it that an operator is made of, if it is made so.
+    pub(super) fn of(run: &Run<'_>, operator: &'p Operator) -> Option<(Self, Vec<&'p Formula>)> {
+        let (mut steps, mut filter, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut below = operator;
+        // From the last step to the first.
+        let mut take = |of: &Operator, formulas: &'p [Formula], steps: &mut Vec<Step<'p>>| {
+            for formula in formulas.iter().rev() {
+                match Asked::of(run, of, formula) {
+                    Some(asked) => {
+                        conditions.push(formula);
+                        steps.push(Step::Asked(asked));
+                    }
+                    None => filter.push(formula),
+                }
+            }
+        };
+        loop {
+            match below {
+                Operator::Filter { input, conditions } => {
+                    take(below, conditions, &mut steps);
+                    below = input;
+                }
+                Operator::Lookup { input, scan, join } => {
+                    let (found, equal) = (found_by(scan), Vec::new());
+                    steps.push(Step::Table(TableStep { scan, join, found, equal }));
+                    below = input;
+                }
+                Operator::HashJoin { left, right, keys, join } => {
+                    steps.push(Step::Table(TableStep::hashed(run, (left, right), keys, join)?));
+                    below = left;
+                }
+                Operator::Scan(scan) => {
+                    let of_subqueries = scan.conditions.iter().rev().filter(|c| !c.is_ready());
+                    for formula in of_subqueries {
+                        if let Some(asked) = Asked::of(run, below, formula) {
+                            conditions.push(formula);
+                            steps.push(Step::Asked(asked));
+                        }
+                    }
+                    steps.reverse();
+                    filter.reverse();
+                    let chain = Self { root: below, scan, steps, filter };
+                    return (!chain.steps.is_empty()).then_some((chain, conditions));
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl<'p> TableStep<'p> {
+    /// A hash join, if it is less work to look the rows up of its right side by an index.
+    fn hashed(
+        run: &Run<'_>,
+        (left, right): (&'p Operator, &'p Operator),
+        keys: &'p [HashKey],
+        join: &'p JoinSpec,
+    ) -> Option<Self> {
+        let Operator::Scan(scan) = right else { return None };
+        if !pushdown::is_free(scan) {
+            return None;
+        }
+        let table = &scan.definition.table;
+        let column_of = |key: &HashKey| {
+            let place = key.right.expression.as_column()? as usize;
+            let column = scan.definition.columns.get(place.checked_sub(scan.offset)?)?;
+            let same = match key.comparison {
+                Comparison::Text(collation) => column.sql_type.collation == collation,
+                Comparison::Double | Comparison::Json => false,
+                _ => true,
+            };
+            (same && !key.null_safe).then_some(column.column)
+        };
+        let columns: Vec<Option<ColumnId>> = keys.iter().map(column_of).collect();
+        let key_of = |column: &ColumnId| columns.iter().position(|of| of.as_ref() == Some(column));
+        // As many of the first columns of a key as there are values for.
+        let known =
+            |of_key: &[ColumnId]| -> Vec<usize> { of_key.iter().map_while(key_of).collect() };
+        let whole = |of_key: &[ColumnId]| Some(known(of_key)).filter(|k| k.len() == of_key.len());
+        let allowed =
+            |at: usize| 1_u64.checked_shl(at as u32).is_some_and(|b| b & scan.allowed > 0);
+        let keys_of_table = || {
+            let all = scan.definition.keys.iter().enumerate();
+            all.filter(|(at, _)| allowed(*at)).map(|(_, key)| key)
+        };
+        let primary = keys_of_table().find(|key| key.kind == KeyKind::Primary);
+        let (index, begins, chosen) = match primary.and_then(|_| whole(&table.primary_key)) {
+            Some(chosen) => (None, false, chosen),
+            None => {
+                let indexes = keys_of_table().filter_map(|key| table.ordered_index(key.ordered?));
+                let longest = indexes.max_by_key(|index| known(&index.columns).len())?;
+                (Some(longest.id), true, known(&longest.columns))
+            }
+        };
+        if chosen.is_empty() {
+            return None;
+        }
+        let estimates = Estimates { session: run.session };
+        let rows = estimates.of(left).rows;
+        let key = &keys[chosen[0]];
+        let of_key = estimates.rows_of_key((left, &key.left), (scan, &key.right));
+        let columns_of = chosen.iter().filter_map(|at| columns[*at]).collect();
+        let values = chosen.iter().map(|at| &keys[*at].left.expression).collect();
+        let found = FoundBy { index, begins, columns: columns_of, values };
+        // Told keys leave little to be sent but what is joined.
+        let size = run.rows_of_table(scan) as f64;
+        let here = RANGE + size * READ_ON + rows * (SEND + PROBE + of_key * (SEND + JOIN));
+        if rows * found.cost(table, of_key) > here * worth(run) {
+            return None;
+        }
+        let equal = |(at, key): (usize, &HashKey)| (!chosen.contains(&at)).then(|| equality(key));
+        let equal = keys.iter().enumerate().filter_map(equal).collect();
+        Some(Self { scan, join, found: Some(found), equal })
+    }
+}
+
+/// How much more work it may be to look rows up than what brings all rows to the SQL node.
+fn worth(run: &Run<'_>) -> f64 {
+    run.session.variables.pushed_join_work as f64
+}
+
+/// The condition that a key of a hash join is.
+fn equality(key: &HashKey) -> Formula {
+    let op = if key.null_safe { BinaryOp::NullSafeEqual } else { BinaryOp::Equal };
+    let (left, right) = (key.left.expression.clone(), key.right.expression.clone());
+    let nullable = !key.null_safe && (left.result.nullable || right.result.nullable);
+    let compare = Compare { op, comparison: key.comparison, left, right };
+    let node = Node::Compare(Box::new(compare));
+    Formula::new(Expression { node, result: ResultType::truth(nullable) })
+}
+
+impl Asked {
+    /// What a condition asks a subquery, if that is only whether there are rows which the row
+    /// helps to find.
+    fn of(run: &Run<'_>, of: &Operator, formula: &Formula) -> Option<Self> {
+        let (node, negated) = match &formula.expression.node {
+            Node::Not(inner) => (&inner.node, true),
+            node => (node, false),
+        };
+        let Node::Subquery(subquery) = node else { return None };
+        let subplan = run.subplan(subquery.id)?;
+        let (plan, anti) = match &subquery.kind {
+            SubqueryKind::Exists => (&subplan.plan, negated),
+            SubqueryKind::Quantified { operand, columns, negated: not_in, .. } => {
+                let search = subplan.search.as_ref()?;
+                let anti = negated != *not_in;
+                // What is unknown of IN is not true, and neither is it of NOT IN.
+                let parts = match &operand.node {
+                    Node::Row(list) => &**list,
+                    _ => std::slice::from_ref(operand),
+                };
+                let known = |result: &ResultType| !result.nullable;
+                let sure = columns.iter().all(known) && parts.iter().all(|p| known(&p.result));
+                if !sure && (anti || !search.only_true) {
+                    return None;
+                }
+                (&search.subplan.plan, anti)
+            }
+            SubqueryKind::Scalar { .. } => return None,
+        };
+        let asked = Self {
+            plan: plan.clone(),
+            matching: if anti { Matching::Anti } else { Matching::Inner },
+        };
+        let scan = asked.scan()?;
+        let found = found_by(scan)?;
+        let ready = scan.conditions.iter().all(Formula::is_ready) && pushdown::is_free(scan);
+        let worth = asked.is_worth(run, of, (scan, &found));
+        (ready && plan.subqueries.is_empty() && worth).then_some(asked)
+    }
+
+    /// Whether it is not much more work to look rows up for those of an operator than to read the
+    /// table, and to bring both to the SQL node.
+    fn is_worth(
+        &self,
+        run: &Run<'_>,
+        of: &Operator,
+        (scan, found): (&TableScan, &FoundBy<'_>),
+    ) -> bool {
+        let estimates = Estimates { session: run.session };
+        let rows = estimates.of(of).rows;
+        let first =
+            scan.definition.columns.iter().position(|c| Some(&c.column) == found.columns.first());
+        let (Some(first), Some(value)) = (first, found.values.first()) else { return false };
+        let result = ResultType::of(scan.definition.columns[first].sql_type.clone(), true);
+        let place = (scan.offset + first) as u32;
+        let inside = Formula::new(Expression::column(place, Default::default(), result));
+        let outside = Formula::new(moved(value, 0));
+        let of_key = estimates.rows_of_key((of, &outside), (scan, &inside));
+        let all = run.rows_of_table(scan) as f64;
+        let here = RANGE + all * LOOK + rows * SEND * (1.0 + of_key);
+        rows * found.cost(&scan.definition.table, of_key) <= here * ALL_AT_ONCE * worth(run)
+    }
+
+    /// The table of which rows are asked for; none if the subquery is more than its rows.
+    pub(super) fn scan(&self) -> Option<&TableScan> {
+        let mut below = &self.plan.root;
+        while let Operator::Project { input, .. } = below {
+            below = input;
+        }
+        match below {
+            Operator::Scan(scan) => Some(scan),
+            _ => None,
+        }
+    }
+}
+
+/// How rows of a table are found by values of others.
+#[derive(Clone)]
+pub(super) struct FoundBy<'p> {
+    /// The index; the primary key if none.
+    pub(super) index: Option<IndexId>,
+    /// Whether the values are only the first ones of its key.
+    pub(super) begins: bool,
+    /// The key's columns, as far as there are values.
+    pub(super) columns: Vec<ColumnId>,
+    pub(super) values: Vec<&'p Expression>,
+}
+
+impl FoundBy<'_> {
+    /// What it takes to find the rows with a key, if there are about so many.
+    fn cost(&self, table: &Table, of_key: f64) -> f64 {
+        if !self.begins {
+            return LOOKUP;
+        }
+        let partitions = match table.distribution_key.iter().all(|key| self.columns.contains(key)) {
+            true => 1.0,
+            false => f64::from(table.partition_count),
+        };
+        partitions * SEEK + of_key * FETCH
+    }
+}
+
+/// What rows of a scan are found by, if it is one key, or what the keys of an index begin with.
+pub(super) fn found_by(scan: &TableScan) -> Option<FoundBy<'_>> {
+    let table = &scan.definition.table;
+    let of_key = |keys: &'_ Vec<Vec<Expression>>| keys.len() == 1;
+    match &scan.path {
+        AccessPath::Primary { keys } if of_key(keys) => {
+            let (index, columns) = (None, table.primary_key.clone());
+            Some(FoundBy { index, begins: false, columns, values: keys[0].iter().collect() })
+        }
+        AccessPath::Unique { index, keys, .. } if of_key(keys) => {
+            let columns = table.unique_index(*index)?.columns.clone();
+            let (index, values) = (Some(*index), keys[0].iter().collect());
+            Some(FoundBy { index, begins: false, columns, values })
+        }
+        AccessPath::Ranges { index, columns, ranges, .. } => {
+            let [range] = ranges.as_slice() else { return None };
+            let equal = range.equal.iter().take_while(|equal| !equal.null_safe);
+            let values: Vec<&Expression> = equal.map(|equal| &equal.value).collect();
+            let columns = columns.iter().take(values.len());
+            let columns = columns.map(|at| scan.definition.columns[*at].column).collect();
+            let index = Some(*index);
+            (!values.is_empty()).then_some(FoundBy { index, begins: true, columns, values })
+        }
+        AccessPath::Primary { .. } | AccessPath::Unique { .. } | AccessPath::Full => None,
+    }
+}
+
+/// Whether an operator is a scan with lookups that data nodes may make, for so many rows that it
+/// is worth it.
+pub(crate) fn is_chain(run: &Run<'_>, operator: &Operator) -> bool {
+    Chain::of(run, operator).is_some_and(|(chain, _)| {
+        let found = |step: &Step<'_>| match step {
+            Step::Table(step) => step.found.is_some(),
+            Step::Asked(_) => true,
+        };
+        chain.steps.iter().all(found) && are_many(run, &chain)
+    })
+}
+
+/// Whether an operator is a scan, of whose rows subqueries are asked that data nodes can look up.
+pub(crate) fn is_asking_scan(run: &Run<'_>, operator: &Operator) -> bool {
+    matches!(operator, Operator::Scan(_)) && Chain::of(run, operator).is_some()
+}
+
+/// Whether rows are looked up for as many as it is worth it.
+pub(super) fn are_many(run: &Run<'_>, chain: &Chain<'_>) -> bool {
+    let rows = Estimates { session: run.session }.of(chain.root).rows;
+    rows >= run.session.variables.pushed_join_rows as f64
+}
