@@ -231,8 +231,8 @@ impl<'b, 's> Binder<'b, 's> {
     /// A value that is computed once, here, if nothing it depends on can change. What fails or
     /// warns is left to be computed when, and if, it is needed.
     fn fold(&self, expression: Expression) -> Expression {
-        // A quotient has more digits for the arithmetic around it than its type shows.
-        if expression.holds_quotient() { expression } else { self.settle(expression) }
+        // It may have other digits for the arithmetic around it than its type shows.
+        if expression.has_more_digits() { expression } else { self.settle(expression) }
     }
 
     /// As [`Binder::fold`], where nothing is computed with the value any more.

@@ -14,9 +14,9 @@ mod subquery;
 use std::borrow::Cow;
 
 use sql_parser::ast::Truth;
-use sqltype::{Datum, TypeKind};
+use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::comparison::holds;
+use crate::comparison::{Comparison, holds};
 use crate::context::{EvalContext, UserVariable};
 use crate::convert;
 use crate::error::SqlError;
@@ -62,7 +62,7 @@ impl Expression {
         row: &[Datum],
         context: &mut EvalContext,
     ) -> Result<Option<bool>, SqlError> {
-        let value = self.operand(row, context)?;
+        let value = self.unrounded(row, context)?;
         convert::to_truth(&value, &self.result.sql_type, context)
     }
 
@@ -98,11 +98,17 @@ impl Expression {
             | Node::Between(_)
             | Node::InList(_)
             | Node::Like(_) => self.truth(row, context)?.map_or(Datum::Null, Datum::truth),
-            Node::Case(case) => return self.case(case, row, context),
+            Node::Case(case) => match case.chosen(row, context)? {
+                Some(then) => return then.chosen_as(self.sql_type(), row, context),
+                None => Datum::Null,
+            },
             Node::Arithmetic(both) => arithmetic::value(self, both, row, context)?,
             Node::Negate(operand) => arithmetic::negate(self, operand, row, context)?,
             Node::Cast(operand) => {
-                let value = operand.operand(row, context)?;
+                let value = match takes_digits(&self.sql_type().kind) {
+                    true => operand.unrounded(row, context)?,
+                    false => operand.operand(row, context)?,
+                };
                 match self.sql_type().kind {
                     TypeKind::Json if operand.result.boolean && !value.is_null() => {
                         json_text(&to_json(&value, &operand.result)?)
@@ -125,46 +131,68 @@ impl Expression {
         }))
     }
 
-    fn case<'a>(
+    /// As an operand of a comparison: among floating-point numbers with all the digits it has.
+    fn compared<'a>(
         &'a self,
-        case: &'a Case,
+        comparison: Comparison,
         row: &'a [Datum],
         context: &mut EvalContext,
     ) -> Result<Cow<'a, Datum>, SqlError> {
-        let chosen = match &case.operand {
+        match comparison {
+            Comparison::Double => self.unrounded(row, context),
+            _ => self.operand(row, context),
+        }
+    }
+
+    /// As the type of what chooses it takes a value: a number with all the digits it has.
+    pub(crate) fn chosen_as<'a>(
+        &'a self,
+        to: &SqlType,
+        row: &'a [Datum],
+        context: &mut EvalContext,
+    ) -> Result<Cow<'a, Datum>, SqlError> {
+        let value = match takes_digits(&to.kind) {
+            true => self.unrounded(row, context)?,
+            false => self.operand(row, context)?,
+        };
+        convert::conform(value, self.sql_type(), to, context)
+    }
+}
+
+/// Whether values of such a type have digits beyond those of the type that they are made of.
+fn takes_digits(kind: &TypeKind) -> bool {
+    kind.is_integer() || matches!(kind, TypeKind::Decimal | TypeKind::Float | TypeKind::Double)
+}
+
+impl Case {
+    /// What is chosen for a row; nothing for NULL.
+    fn chosen(
+        &self,
+        row: &[Datum],
+        context: &mut EvalContext,
+    ) -> Result<Option<&Expression>, SqlError> {
+        match &self.operand {
             None => {
-                let mut chosen = None;
-                for branch in &case.branches {
+                for branch in &self.branches {
                     if branch.when.truth(row, context)? == Some(true) {
-                        chosen = Some(&branch.then);
-                        break;
+                        return Ok(Some(&branch.then));
                     }
                 }
-                chosen
             }
             Some(operand) => {
-                let value = operand.operand(row, context)?;
-                let mut chosen = None;
-                for branch in &case.branches {
-                    let when = branch.when.operand(row, context)?;
+                let value = operand.unrounded(row, context)?;
+                for branch in &self.branches {
+                    let when = branch.when.unrounded(row, context)?;
                     let left = (&*value, operand.sql_type());
                     let right = (&*when, branch.when.sql_type());
                     let order = branch.comparison.compare(left, right, context)?;
                     if order.is_some_and(|order| order.is_eq()) {
-                        chosen = Some(&branch.then);
-                        break;
+                        return Ok(Some(&branch.then));
                     }
                 }
-                chosen
             }
-        };
-        match chosen.or(case.otherwise.as_ref()) {
-            Some(then) => {
-                let value = then.operand(row, context)?;
-                convert::conform(value, then.sql_type(), self.sql_type(), context)
-            }
-            None => Ok(Cow::Owned(Datum::Null)),
         }
+        Ok(self.otherwise.as_ref())
     }
 }
 
@@ -193,12 +221,18 @@ fn assign(
     row: &[Datum],
     context: &mut EvalContext,
 ) -> Result<Datum, SqlError> {
-    let assigned = value.eval(row, context)?;
-    let kept = match &assigned {
+    let unrounded = value.unrounded(row, context)?.into_owned();
+    let assigned = match &unrounded {
+        Datum::Decimal(number) if value.holds_quotient() => {
+            Datum::Decimal(number.round(value.sql_type().decimals))
+        }
+        other => other.clone(),
+    };
+    let kept = match unrounded {
         Datum::Date(_) | Datum::DateTime(_) | Datum::Time(_) | Datum::Json(_) => {
             Datum::Bytes(convert::to_text(&assigned, value.sql_type()).into_owned().into())
         }
-        other => other.clone(),
+        other => other,
     };
     context.check_variable(name, &kept)?;
     let collation = value.result.collating(context.facts.collation).collation;
@@ -231,11 +265,11 @@ fn compare_truth(
     context: &mut EvalContext,
 ) -> Result<Option<bool>, SqlError> {
     let Compare { op, comparison, left, right } = compare;
-    let a = left.operand(row, context)?;
+    let a = left.compared(*comparison, row, context)?;
     if a.is_null() && *op != BinaryOp::NullSafeEqual {
         return Ok(None);
     }
-    let b = right.operand(row, context)?;
+    let b = right.compared(*comparison, row, context)?;
     if *op == BinaryOp::NullSafeEqual && (a.is_null() || b.is_null()) {
         return Ok(Some(a.is_null() && b.is_null()));
     }
@@ -252,17 +286,17 @@ fn between_truth(
     context: &mut EvalContext,
 ) -> Result<Option<bool>, SqlError> {
     let Between { comparisons: [first, second], operand, low, high, negated } = between;
-    let value = operand.operand(row, context)?;
+    let value = operand.unrounded(row, context)?;
     if value.is_null() {
         return Ok(None);
     }
     let side = (&*value, operand.sql_type());
-    let bound = low.operand(row, context)?;
+    let bound = low.unrounded(row, context)?;
     let above = first.compare(side, (&bound, low.sql_type()), context)?.map(|order| order.is_ge());
     if above == Some(false) {
         return Ok(Some(*negated));
     }
-    let bound = high.operand(row, context)?;
+    let bound = high.unrounded(row, context)?;
     let below =
         second.compare(side, (&bound, high.sql_type()), context)?.map(|order| order.is_le());
     Ok(match (above, below) {
@@ -277,14 +311,16 @@ fn in_list(
     row: &[Datum],
     context: &mut EvalContext,
 ) -> Result<Option<bool>, SqlError> {
-    let value = list.operand.operand(row, context)?;
+    let doubles = list.list.iter().any(|(_, comparison)| *comparison == Comparison::Double);
+    let of_operand = if doubles { Comparison::Double } else { Comparison::Decimal };
+    let value = list.operand.compared(of_operand, row, context)?;
     if value.is_null() {
         return Ok(None);
     }
     let side = (&*value, list.operand.sql_type());
     let mut unknown = false;
     for (element, comparison) in &list.list {
-        let other = element.operand(row, context)?;
+        let other = element.compared(*comparison, row, context)?;
         match comparison.compare(side, (&other, element.sql_type()), context)? {
             Some(order) if order.is_eq() => return Ok(Some(!list.negated)),
             Some(_) => {}

@@ -229,6 +229,13 @@ pub struct Call {
     pub state: u32,
 }
 
+impl Call {
+    /// Whether its value is that of its first argument that is not NULL.
+    pub(crate) fn chooses_first(&self) -> bool {
+        matches!(self.function.name, "coalesce" | "ifnull")
+    }
+}
+
 /// The number of a subquery within its statement, given by the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SubqueryId(pub u32);

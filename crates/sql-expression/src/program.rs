@@ -339,6 +339,10 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     fn value_of(&mut self, expression: &Expression) -> Option<Value> {
+        // It has more digits for what takes it than as a value.
+        if expression.holds_quotient() {
+            return None;
+        }
         if expression.constancy() < Constancy::Row {
             return self.constant(expression);
         }
@@ -358,6 +362,14 @@ impl<'c> ProgramBuilder<'c> {
             | Node::InList(_)
             | Node::Like(_) => Some((self.truth(expression)?, Form::Int)),
             _ => None,
+        }
+    }
+
+    /// A value that is compared as it is shown.
+    fn compared(&mut self, expression: &Expression) -> Option<Value> {
+        match expression.holds_quotient() && expression.constancy() < Constancy::Row {
+            true => self.constant(expression),
+            false => self.value(expression),
         }
     }
 
@@ -550,6 +562,11 @@ impl<'c> ProgramBuilder<'c> {
 
     fn case(&mut self, whole: &Expression, case: &Case) -> Option<Value> {
         let form = Form::of(&whole.result.sql_type);
+        // CASE compares quotients with all their digits.
+        let whens = case.branches.iter().map(|branch| &branch.when);
+        if case.operand.iter().chain(whens).any(Expression::holds_quotient) {
+            return None;
+        }
         let mut branches = Vec::with_capacity(case.branches.len());
         for Branch { when, comparison, then } in &case.branches {
             let condition = match &case.operand {
@@ -622,6 +639,9 @@ impl<'c> ProgramBuilder<'c> {
             Node::Between(between) => {
                 let [first, second] = between.comparisons;
                 let (operand, low, high) = (&between.operand, &between.low, &between.high);
+                if [operand, low, high].into_iter().any(Expression::holds_quotient) {
+                    return None;
+                }
                 let above = self.compare(BinaryOp::GreaterOrEqual, first, operand, low)?;
                 let below = self.compare(BinaryOp::LessOrEqual, second, operand, high)?;
                 (Step::And(vec![above, below]), between.negated)
@@ -675,7 +695,10 @@ impl<'c> ProgramBuilder<'c> {
             BinaryOp::GreaterOrEqual => model::Comparison::GreaterOrEqual,
             _ => return None,
         };
-        let (a, b) = (self.value(left)?, self.value(right)?);
+        if comparison == Comparison::Double && (left.holds_quotient() || right.holds_quotient()) {
+            return None;
+        }
+        let (a, b) = (self.compared(left)?, self.compared(right)?);
         let (left, right, collation) = self.comparable(comparison, a, b)?;
         let compared = self.add(Step::Compare { order, left, right, collation })?;
         if op != BinaryOp::NullSafeEqual {

@@ -57,7 +57,7 @@ const RULES: &[Rule] = &[
         is_close(case.mariadb, case.nines, if inexact { 2e-4 } else { 0.0 })
             || case.says(" / ")
                 && case.says_one_of(&[" GROUP BY ", "DISTINCT", "SEC_TO_TIME", "FROM_UNIXTIME"])
-            || case.says(" / ") && case.says_one_of(SETTLES)
+            || case.says(" / ") && case.says(" IN (")
     }),
     ("MariaDB wants different names of columns in INTERSECT and EXCEPT", |case| {
         *case.mariadb == Outcome::Error(1060)
@@ -90,7 +90,14 @@ const RULES: &[Rule] = &[
         case.says("JSON_VALID(") && case.says("HEX(FORMAT(")
     }),
     ("moments among the texts of LEAST and GREATEST, of which the manual does not tell", |case| {
-        case.says_one_of(&["LEAST(", "GREATEST("]) && case.says("COALESCE(NULL, TIMESTAMP'")
+        ["LEAST(", "GREATEST("].iter().flat_map(|call| calls(case.statement, call)).any(|all| {
+            let moment = ["COALESCE(NULL, TIMESTAMP'", "COALESCE(NULL, t"];
+            all.iter().any(|one| moment.iter().any(|beginning| one.starts_with(beginning)))
+        })
+    }),
+    ("MariaDB takes an aggregate for a member of any list that depends on the row", |case| {
+        case.says_one_of(&["((SELECT MAX(", "((SELECT MIN(", "((SELECT COUNT("])
+            && case.says_one_of(&[") = ANY (SELECT", ") IN (SELECT"])
     }),
     ("MariaDB shows six digits of PI() beside a text that is a number", |case| {
         case.says("PI()") && is_close(case.mariadb, case.nines, 1e-6)
@@ -128,6 +135,7 @@ const RULES: &[Rule] = &[
             "CEILING(NULL",
             "FLOOR(NULL",
             "(NULL + ",
+            " % NULL)",
             "(NULL - ",
             "(NULL * ",
         ]) && case.says("SEC_TO_TIME")
@@ -169,6 +177,7 @@ const RULES: &[Rule] = &[
     ("a moment between NULL and a text that is none", |case| {
         case.says_one_of(&["NOT BETWEEN NULL AND ", "NOT BETWEEN t1.w AND t1.w"])
             && case.says_one_of(&["TIMESTAMP'", "DATE'"])
+            || case.says(" NOT IN (SELECT COALESCE(NULL, TIMESTAMP'")
     }),
     ("MariaDB takes a number without digits after its point for JSON", |case| {
         case.says("JSON_VALID(") && case.says_one_of(&[".bn", "JSON_VALID(LEFT("])
@@ -214,7 +223,8 @@ const RULES: &[Rule] = &[
             || case.mariadb_shows("000000000000.000000")
     }),
     ("MariaDB compares UNSIGNED below zero as if it were signed", |case| {
-        case.says_one_of(&["LEAST(", "GREATEST("]) && case.says_one_of(&["AS UNSIGNED)", ".ub"])
+        case.says_one_of(&["LEAST(", "GREATEST("])
+            && case.says_one_of(&["AS UNSIGNED)", ".ub", " << ", "(~"])
     }),
     ("MariaDB compares a YEAR in a row with a number as a number", |case| {
         case.says(".y") && case.says_one_of(&[") < (", ") = (", ") IN (("])
@@ -282,20 +292,6 @@ const RULES: &[Rule] = &[
                 || case.mariadb_shows("99.9")
                 || case.says("HOUR(") && case.mariadb_shows("99"))
     }),
-];
-
-/// What has a quotient with the digits of its type, as Nines has it: MariaDB may have it with more.
-const SETTLES: &[&str] = &[
-    "IS TRUE",
-    "IS NOT FALSE",
-    "CASE ",
-    "IF(",
-    "IFNULL(",
-    "NULLIF(",
-    "COALESCE(",
-    "LEAST(",
-    "GREATEST(",
-    " IN (",
 ];
 
 /// What compares numbers, or makes whole ones.

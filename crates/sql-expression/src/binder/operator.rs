@@ -218,8 +218,10 @@ impl Binder<'_, '_> {
         left: &mut Expression,
         right: &mut Expression,
     ) -> Result<Comparison, SqlError> {
-        for operand in [&mut *left, &mut *right] {
+        let mut exact = [None, None];
+        for (operand, exact) in [&mut *left, &mut *right].into_iter().zip(&mut exact) {
             let taken = std::mem::replace(operand, Expression::null());
+            *exact = taken.holds_quotient().then(|| taken.clone());
             *operand = self.settle(taken);
         }
         self.fix_parameters(left, right);
@@ -227,6 +229,17 @@ impl Binder<'_, '_> {
         let mut context = self.folding_context();
         let comparison =
             Comparison::derive(operation, left, right, self.connection(), &mut context)?;
+        // These see all digits of a quotient.
+        let sees_all = match comparison {
+            Comparison::Double => true,
+            Comparison::Decimal => matches!(operation, "between" | "case"),
+            _ => false,
+        };
+        for (operand, exact) in [left, right].into_iter().zip(exact) {
+            if let Some(exact) = exact.filter(|_| sees_all) {
+                *operand = exact;
+            }
+        }
         Ok(comparison)
     }
 

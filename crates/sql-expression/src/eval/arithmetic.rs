@@ -1,8 +1,12 @@
 //! Arithmetic: in integers, decimals or floating-point numbers, as the type of the result says.
 //!
 //! # Invariants
-//! A quotient that is an operand of further arithmetic keeps more digits than its type shows, as in
-//! MySQL: `1 / 3 * 3` is 1.0000.
+//! A quotient keeps more digits than its type shows for what takes it, as in MySQL: arithmetic
+//! (`1 / 3 * 3` is 1.0000), functions, BETWEEN, CASE and COALESCE, CAST, comparisons with
+//! floating-point numbers, and columns that it is stored in. It is rounded where it is shown,
+//! compared with other decimals, sorted or grouped by, or kept in rows.
+
+use std::borrow::Cow;
 
 use sqltype::{Datum, Decimal, TypeKind};
 
@@ -143,20 +147,59 @@ fn in_doubles(
 }
 
 impl Expression {
-    /// Whether it is a decimal quotient or computed of one, which has more digits for what is
-    /// computed with it than its type shows.
-    pub(crate) fn holds_quotient(&self) -> bool {
+    /// Whether it is a decimal quotient, or computed or chosen of one, which has more digits for
+    /// what takes it than its type shows.
+    pub fn holds_quotient(&self) -> bool {
+        if self.sql_type().kind != TypeKind::Decimal {
+            return false;
+        }
         match &self.node {
-            Node::Arithmetic(both) if self.sql_type().kind == TypeKind::Decimal => {
+            Node::Arithmetic(both) => {
                 both.op == BinaryOp::Divide
                     || both.left.holds_quotient()
                     || both.right.holds_quotient()
             }
-            Node::Negate(part) => {
-                self.sql_type().kind == TypeKind::Decimal && part.holds_quotient()
+            Node::Negate(part) => part.holds_quotient(),
+            Node::Case(case) => {
+                let chosen = case.branches.iter().map(|branch| &branch.then);
+                chosen.chain(&case.otherwise).any(Self::holds_quotient)
+            }
+            Node::Call(call) => {
+                call.chooses_first() && call.arguments.iter().any(Self::holds_quotient)
             }
             _ => false,
         }
+    }
+
+    /// Has it have all digits of a quotient, as a value too: what is stored of it is rounded there.
+    pub fn keep_digits(&mut self) {
+        if self.holds_quotient() {
+            self.result.sql_type.length = Decimal::PRECISION_MAX;
+            self.result.sql_type.decimals = Decimal::SCALE_MAX;
+        }
+    }
+
+    /// Whether arithmetic may take other digits of it than its type shows.
+    pub(crate) fn has_more_digits(&self) -> bool {
+        let chooses = match &self.node {
+            Node::Case(_) => true,
+            Node::Call(call) => call.chooses_first(),
+            _ => false,
+        };
+        self.holds_quotient() || chooses && self.sql_type().kind == TypeKind::Decimal
+    }
+
+    /// The value for a row as something else takes it: of a quotient more digits than its type has.
+    pub fn unrounded<'a>(
+        &'a self,
+        row: &'a [Datum],
+        context: &mut EvalContext,
+    ) -> Result<Cow<'a, Datum>, SqlError> {
+        if !self.holds_quotient() {
+            return self.operand(row, context);
+        }
+        let number = self.exact_decimal(row, context)?;
+        Ok(Cow::Owned(number.map_or(Datum::Null, Datum::Decimal)))
     }
 
     /// The decimal that it is, with all the digits that its computation has.
@@ -178,6 +221,20 @@ fn exact(
     let both = match &whole.node {
         Node::Negate(part) if whole.holds_quotient() => {
             return Ok(exact(part, row, context)?.map(Decimal::negate));
+        }
+        Node::Case(case) if whole.sql_type().kind == TypeKind::Decimal => {
+            return match case.chosen(row, context)? {
+                Some(then) => exact(then, row, context),
+                None => Ok(None),
+            };
+        }
+        Node::Call(call) if whole.sql_type().kind == TypeKind::Decimal && call.chooses_first() => {
+            for argument in &call.arguments {
+                if let Some(number) = exact(argument, row, context)? {
+                    return Ok(Some(number));
+                }
+            }
+            return Ok(None);
         }
         Node::Arithmetic(both)
             if whole.result.sql_type.kind == TypeKind::Decimal
@@ -227,14 +284,9 @@ pub(super) fn negate(
             number.map_or(Datum::Null, |number| Datum::Double(-number))
         }
         TypeKind::Decimal => {
-            let value = operand.operand(row, context)?;
-            match &*value {
-                Datum::Null => Datum::Null,
-                other => {
-                    let number = convert::to_decimal(other, operand.sql_type(), context)?;
-                    Datum::Decimal(number.negate())
-                }
-            }
+            let digits = whole.result.sql_type.decimals;
+            let number = exact(operand, row, context)?;
+            number.map_or(Datum::Null, |number| Datum::Decimal(number.negate().round(digits)))
         }
         _ => match integer(operand, row, context)? {
             Some(number) => fit(whole, number.checked_neg(), context)?,

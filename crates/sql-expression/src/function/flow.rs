@@ -6,7 +6,6 @@ use sqltype::{Datum, TypeKind};
 
 use super::signature::{Domain, common_type, domain_of, number_of};
 use super::{Evaluated, Frame, Function, MANY, Signature};
-use crate::convert;
 use crate::error::SqlError;
 use crate::expression::Expression;
 use crate::key::compare_values;
@@ -49,19 +48,11 @@ fn common(s: &Signature<'_>) -> Result<ResultType, SqlError> {
     common_type(s.name, &types, s.connection())
 }
 
-/// An argument as the type of the result.
-fn conformed(f: &mut Frame<'_, '_>, at: usize) -> Evaluated {
-    let value = f.value(at)?;
-    let (from, to) = (f.type_of(at), &f.result.sql_type);
-    Ok(convert::conform(value, from, to, f.context)?.into_owned())
-}
-
 fn coalesce(f: &mut Frame<'_, '_>) -> Evaluated {
     for at in 0..f.len() {
-        let value = f.value(at)?;
+        let value = f.chosen(at)?;
         if !value.is_null() {
-            let (from, to) = (f.type_of(at), &f.result.sql_type);
-            return Ok(convert::conform(value, from, to, f.context)?.into_owned());
+            return Ok(value.into_owned());
         }
     }
     Ok(Datum::Null)
@@ -82,7 +73,7 @@ fn extreme(f: &mut Frame<'_, '_>, wanted: Ordering) -> Evaluated {
     let mut best: Option<Datum> = None;
     for at in 0..f.len() {
         f.some(at)?;
-        let value = conformed(f, at)?;
+        let value = f.chosen(at)?.into_owned();
         let better = match (&best, &value) {
             (None, _) => true,
             (Some(Datum::Bytes(best)), Datum::Bytes(text)) if is_text => {

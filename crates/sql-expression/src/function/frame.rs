@@ -64,6 +64,12 @@ impl<'a> Frame<'a, '_> {
         if value.is_null() { Err(Stop::Null) } else { Ok(value) }
     }
 
+    /// An argument as the type of the result, if that takes the types of all.
+    pub(crate) fn chosen(&mut self, at: usize) -> Result<Cow<'a, Datum>, Stop> {
+        let (row, result) = (self.row, self.result);
+        Ok(self.argument(at).chosen_as(&result.sql_type, row, self.context)?)
+    }
+
     /// Whether an argument is NULL.
     pub(crate) fn is_null(&mut self, at: usize) -> Result<bool, Stop> {
         Ok(self.value(at)?.is_null())
@@ -71,6 +77,10 @@ impl<'a> Frame<'a, '_> {
 
     /// An argument as a whole number of any size.
     pub(crate) fn wide(&mut self, at: usize) -> Result<i128, Stop> {
+        if let Some(quotient) = self.quotient(at)? {
+            let number = Datum::Decimal(quotient);
+            return Ok(convert::to_integer(&number, self.type_of(at), self.context)?);
+        }
         let value = self.some(at)?;
         Ok(convert::to_integer(&value, self.type_of(at), self.context)?)
     }

@@ -1,11 +1,10 @@
 //! Bits and number systems: `&`, `|`, `<<`, BIT_COUNT, CONV, BIN, OCT, HEX.
 
-use sqltype::{Datum, SqlType, TypeKind};
+use sqltype::{Datum, TypeKind};
 
 use super::frame::{string, text};
 use super::signature::number_of;
 use super::{Evaluated, Frame, Function, Signature, Stop};
-use crate::convert;
 use crate::error::SqlError;
 use crate::expression::Expression;
 use crate::result_type::{Coercibility, Collating, ResultType};
@@ -236,10 +235,12 @@ fn hex(f: &mut Frame<'_, '_>) -> Evaluated {
         Datum::Int(number) => string(format!("{number:X}")),
         Datum::UInt(number) => string(format!("{number:X}")),
         Datum::Double(_) | Datum::Decimal(_) => {
-            let sql_type: &SqlType = f.type_of(0);
-            let number = convert::to_integer(&value, sql_type, f.context)?;
-            let bits = u64::try_from(number).unwrap_or_else(|_| convert::clamp_i64(number) as u64);
-            string(format!("{bits:X}"))
+            // As MySQL has it, by way of a DOUBLE, rounded half away from zero.
+            let number = f.double(0)?;
+            let inside = number > i64::MIN as f64 && number < u64::MAX as f64;
+            let whole = (number + 0.5_f64.copysign(number)).trunc();
+            let bits = if whole < 0.0 { whole as i64 as u64 } else { whole as u64 };
+            string(format!("{:X}", if inside { bits } else { u64::MAX }))
         }
         _ => string(hex_of(&f.bytes(0)?)),
     }

@@ -156,10 +156,11 @@ pub(crate) fn plan(
             if plan.columns.len() != columns.len() {
                 return Err(SqlError::of::<1136>(&[&1]));
             }
-            Source::Query(Rc::new(match &extended {
+            let plan = match &extended {
                 Some(query) => planner.query(query)?,
                 None => plan,
-            }))
+            };
+            Source::Query(Rc::new(plan.with_all_digits()))
         }
     };
     let subplans = planner.take_subplans();
@@ -285,7 +286,7 @@ async fn rows_of(
                 let mut given = vec![false; width];
                 for (at, value) in plan.columns.iter().zip(values) {
                     let Some(formula) = value else { continue };
-                    let datum = run.value(formula, &row).await?;
+                    let datum = run.unrounded(formula, &row).await?;
                     if takes_value(run, maker, *at)? {
                         row[*at] = maker.store_value(run, *at, datum, &formula.expression)?;
                     }
@@ -590,7 +591,7 @@ async fn update_duplicate(
     let mut row = plan.duplicates.row(&before, &new.row, new.read);
     run.context.inserted = new.row;
     for (at, formula) in assignments {
-        let value = run.value(formula, &row).await?;
+        let value = run.unrounded(formula, &row).await?;
         row[*at] = plan.maker.store_value(run, *at, value, &formula.expression)?;
     }
     run.context.inserted.clear();

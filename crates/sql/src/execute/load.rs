@@ -210,7 +210,7 @@ impl Loader {
             }
         }
         for (at, formula) in &self.assignments {
-            let value = run.value(formula, &row).await?;
+            let value = run.unrounded(formula, &row).await?;
             row[*at] = self.maker.store(run, *at, value, formula.expression.sql_type())?;
         }
         Ok(row)

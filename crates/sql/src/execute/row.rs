@@ -141,7 +141,7 @@ impl RowMaker {
             }
             Default::Now(digits) => Ok(Datum::DateTime(now(run).truncate(*digits))),
             Default::Formula(formula) => {
-                let value = run.value(formula, row).await?;
+                let value = run.unrounded(formula, row).await?;
                 self.store(run, at, value, formula.expression.sql_type())
             }
             Default::None if column.auto_increment || column.is_computed() => Ok(Datum::Null),
@@ -221,7 +221,7 @@ impl RowMaker {
         lenient: bool,
     ) -> Result<(), SqlError> {
         for (at, formula) in &self.generated {
-            let value = run.value(formula, row).await?;
+            let value = run.unrounded(formula, row).await?;
             row[*at] = self.store(run, *at, value, formula.expression.sql_type())?;
         }
         for (at, value) in row.iter_mut().enumerate() {

@@ -8,6 +8,7 @@
 //! # Not here
 //! Operators (`cursor`).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -225,6 +226,19 @@ impl<'s> Run<'s> {
         }
         self.context.begin_value();
         formula.expression.eval(row, &mut self.context)
+    }
+
+    /// As [`Run::value`], where something takes it: of a quotient more digits than its type has.
+    pub(crate) async fn unrounded(
+        &mut self,
+        formula: &Formula,
+        row: &[Datum],
+    ) -> Result<Datum, SqlError> {
+        if !formula.is_ready() {
+            self.prepare(&formula.expression, row).await?;
+        }
+        self.context.begin_value();
+        formula.expression.unrounded(row, &mut self.context).map(Cow::into_owned)
     }
 
     /// Whether a condition is true of a row.

@@ -374,7 +374,7 @@ async fn change(
             let mut whole = row.clone();
             for (_, column, formula) in &of_table {
                 // Later assignments see the values of earlier ones.
-                let value = run.value(formula, &whole).await?;
+                let value = run.unrounded(formula, &whole).await?;
                 if maker.definition.columns[*column].generated.is_some() {
                     let name = &maker.definition.columns[*column].name;
                     return Err(SqlError::of::<3105>(&[name, &maker.definition.name]));

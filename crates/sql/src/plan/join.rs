@@ -334,7 +334,10 @@ impl JoinPlanner<'_> {
             let key = match &condition.node {
                 Node::Compare(compare)
                     if matches!(compare.op, BinaryOp::Equal | BinaryOp::NullSafeEqual)
-                        && compare.comparison != Comparison::Json =>
+                        && compare.comparison != Comparison::Json
+                        && !(compare.comparison == Comparison::Double
+                            && (compare.left.holds_quotient()
+                                || compare.right.holds_quotient())) =>
                 {
                     let of = |side: &Expression| self.needs(side);
                     let (l, r) = (of(&compare.left), of(&compare.right));

@@ -135,6 +135,11 @@ pub(super) fn tie(condition: &Expression) -> Option<HashKey> {
     if !equal || compare.comparison == Comparison::Json || has_subquery(condition) {
         return None;
     }
+    // What is kept in rows has no more digits than its type.
+    let quotients = compare.left.holds_quotient() || compare.right.holds_quotient();
+    if quotients && compare.comparison == Comparison::Double {
+        return None;
+    }
     let inside = |side: &Expression| uses_row(side) && !uses_outer(side);
     let outside = |side: &Expression| !uses_row(side) && uses_outer(side);
     let (left, right) = match (&compare.left, &compare.right) {

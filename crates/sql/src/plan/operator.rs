@@ -62,6 +62,17 @@ pub(crate) struct QueryPlan {
 }
 
 impl QueryPlan {
+    /// The same for what stores its rows in columns, which take more digits of a quotient than its
+    /// type has.
+    pub(crate) fn with_all_digits(mut self) -> Self {
+        if let Some(expressions) = self.root.keep_digits() {
+            for (result, formula) in self.results.iter_mut().zip(expressions) {
+                result.sql_type = formula.expression.sql_type().clone();
+            }
+        }
+        self
+    }
+
     /// A query without subqueries.
     pub(crate) fn new(
         columns: Vec<ResultColumn>,
@@ -336,6 +347,18 @@ pub(crate) struct DerivedScan {
 }
 
 impl Operator {
+    /// Has its results have all digits of quotients, if it computes them: they are returned.
+    pub(crate) fn keep_digits(&mut self) -> Option<&[Formula]> {
+        match self {
+            Self::Limit { input, .. } => input.keep_digits(),
+            Self::Project { expressions, .. } => {
+                expressions.iter_mut().for_each(|formula| formula.expression.keep_digits());
+                Some(expressions)
+            }
+            _ => None,
+        }
+    }
+
     /// The inputs of an operator.
     pub(crate) fn inputs(&self) -> Vec<&Operator> {
         match self {

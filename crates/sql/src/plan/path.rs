@@ -381,7 +381,9 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
             for (column, value, op) in sides {
                 let collation = collation_of(compare.comparison);
                 let Some(at) = column_of(target, column, collation) else { continue };
-                if !is_usable(target, value) {
+                // Among floating-point numbers it has more digits than its type.
+                let is_exact = compare.comparison == Comparison::Double && value.holds_quotient();
+                if is_exact || !is_usable(target, value) {
                     continue;
                 }
                 let value = value.clone();
@@ -400,6 +402,10 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
         }
         Node::Between(between) if !between.negated => {
             let [low, high] = &between.comparisons;
+            // They are compared with more digits than their types have.
+            if between.low.holds_quotient() || between.high.holds_quotient() {
+                return Vec::new();
+            }
             let (at, other) = (
                 column_of(target, &between.operand, collation_of(*low)),
                 column_of(target, &between.operand, collation_of(*high)),

@@ -204,7 +204,7 @@ fn set_operation(
 }
 
 /// Rows with their values converted to the common types of a set operation.
-fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
+fn converted(mut root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
     let same = of.iter().zip(to).all(|(a, b)| {
         a.sql_type.kind == b.sql_type.kind
             && a.sql_type.decimals == b.sql_type.decimals
@@ -213,6 +213,7 @@ fn converted(root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
     if same {
         return root;
     }
+    root.keep_digits();
     let expressions = of
         .iter()
         .zip(to)

@@ -265,7 +265,7 @@ impl PointUpdate {
     ) -> Result<Option<Value>, SqlError> {
         let Assigned { at, value, .. } = assigned;
         let column = &self.scan.definition.columns[*at];
-        let datum = value.eval(row, &mut run.context)?;
+        let datum = value.unrounded(row, &mut run.context)?.into_owned();
         let datum = self.maker.store_value(run, *at, datum, value)?;
         if datum.is_null() && !column.nullable {
             if !run.context.strict {
@@ -293,9 +293,9 @@ impl PointUpdate {
                         row = self.row_of(run, old);
                     }
                     let Assigned { at, value, .. } = &self.assigned[number];
-                    let computed = value.eval(&row, &mut run.context);
+                    let computed = value.unrounded(&row, &mut run.context);
                     // The data node has computed it: it can be computed.
-                    computed.map_or(true, |computed| computed != row[*at])
+                    computed.map_or(true, |computed| *computed != row[*at])
                 }
             };
         }
