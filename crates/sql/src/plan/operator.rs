@@ -65,7 +65,7 @@ impl QueryPlan {
     /// The same for what stores its rows in columns, which take more digits of a quotient than its
     /// type has.
     pub(crate) fn with_all_digits(mut self) -> Self {
-        if let Some(expressions) = self.root.keep_digits() {
+        if let Some(expressions) = self.root.keep_digits(&|_| true) {
             for (result, formula) in self.results.iter_mut().zip(expressions) {
                 result.sql_type = formula.expression.sql_type().clone();
             }
@@ -347,12 +347,14 @@ pub(crate) struct DerivedScan {
 }
 
 impl Operator {
-    /// Has its results have all digits of quotients, if it computes them: they are returned.
-    pub(crate) fn keep_digits(&mut self) -> Option<&[Formula]> {
+    /// Has its results at these places have all digits of quotients, if it computes them: all
+    /// results are returned.
+    pub(crate) fn keep_digits(&mut self, at: &dyn Fn(usize) -> bool) -> Option<&[Formula]> {
         match self {
-            Self::Limit { input, .. } => input.keep_digits(),
+            Self::Limit { input, .. } => input.keep_digits(at),
             Self::Project { expressions, .. } => {
-                expressions.iter_mut().for_each(|formula| formula.expression.keep_digits());
+                let chosen = expressions.iter_mut().enumerate().filter(|(place, _)| at(*place));
+                chosen.for_each(|(_, formula)| formula.expression.keep_digits());
                 Some(expressions)
             }
             _ => None,

@@ -213,15 +213,17 @@ fn converted(mut root: Operator, of: &[ResultType], to: &[ResultType]) -> Operat
     if same {
         return root;
     }
-    root.keep_digits();
+    let is_same = |(of, to): (&ResultType, &ResultType)| {
+        of.sql_type.kind == to.sql_type.kind && of.sql_type.decimals == to.sql_type.decimals
+    };
+    root.keep_digits(&|at| of.iter().zip(to).nth(at).is_some_and(|pair| !is_same(pair)));
     let expressions = of
         .iter()
         .zip(to)
         .enumerate()
         .map(|(at, (of, to))| {
             let column = Expression::column(at as u32, Arc::default(), of.clone());
-            if of.sql_type.kind == to.sql_type.kind && of.sql_type.decimals == to.sql_type.decimals
-            {
+            if is_same((of, to)) {
                 return Formula::new(column);
             }
             let node = Node::Cast(Box::new(column));

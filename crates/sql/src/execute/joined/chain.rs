@@ -10,7 +10,7 @@ use model::{ColumnId, IndexId, Table};
 use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType, SubqueryKind};
 use vector::Matching;
 
-use super::child::moved;
+use super::child::{is_float, is_same_key, moved};
 use crate::catalog::KeyKind;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
@@ -174,7 +174,16 @@ impl<'p> TableStep<'p> {
         if rows * found.cost(table, of_key) > here * worth(run) {
             return None;
         }
-        let equal = |(at, key): (usize, &HashKey)| (!chosen.contains(&at)).then(|| equality(key));
+        // Of the first columns of an index only those count whose values are compared as they are
+        // stored, and none behind another one.
+        let is_sure = |at: &&usize| {
+            let left = &keys[**at].left.expression;
+            let column = scan.definition.columns.iter().find(|c| Some(c.column) == columns[**at]);
+            let sure = |to| left.as_column().is_some() && is_same_key(left.sql_type(), to);
+            !begins || column.is_some_and(|to| sure(&to.sql_type) && !is_float(table, to.column))
+        };
+        let sure: Vec<usize> = chosen.iter().take_while(is_sure).copied().collect();
+        let equal = |(at, key): (usize, &HashKey)| (!sure.contains(&at)).then(|| equality(key));
         let equal = keys.iter().enumerate().filter_map(equal).collect();
         Some(Self { scan, join, found: Some(found), equal })
     }

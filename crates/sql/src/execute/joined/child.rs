@@ -260,7 +260,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
 }
 
 /// Whether equal values of a column may have several keys: two zeros.
-fn is_float(table: &Table, column: ColumnId) -> bool {
+pub(super) fn is_float(table: &Table, column: ColumnId) -> bool {
     table.columns[usize::from(column.0)].column_type == ColumnType::Float
 }
 
@@ -313,7 +313,7 @@ fn key_part(
 }
 
 /// Whether equal values of two types are stored alike. What one of them cannot store has no equal.
-fn is_same_key(from: &SqlType, to: &SqlType) -> bool {
+pub(super) fn is_same_key(from: &SqlType, to: &SqlType) -> bool {
     if from.kind.is_integer() && to.kind.is_integer() {
         return from.unsigned == to.unsigned;
     }
