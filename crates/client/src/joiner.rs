@@ -4,7 +4,7 @@
 //! that has its partition. The joiner of the same worker has that participant scan the partition,
 //! looks up for each batch what the plan says, wherever those rows are, and sends the client what
 //! comes of it. Where a key has many rows, it scans an index for a batch of keys, as any client
-//! does.
+//! does. Rows that come with the plan are looked for by hash.
 //!
 //! ```text
 //!   client ──Open──► participant ──Open──► joiner        one round trip for the client,

@@ -32,8 +32,8 @@ pub use evaluate::Inexact;
 pub use join::{JoinTable, JoinTableMaker, KeyColumn, ProbePlace};
 pub use key_set::KeySet;
 pub use lookup::{
-    JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX, Lookup, LookupJoin, LookupKeys, Matching, Range,
-    RangeJoin,
+    GIVEN_BYTES_MAX, GIVEN_ROWS_MAX, Given, GivenKey, JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX,
+    Lookup, LookupJoin, LookupKeys, Matching, NO_TABLE, Range, RangeJoin,
 };
 pub use machine::{GROUPS_BYTES_MAX, Machine, Output};
 pub use program::{

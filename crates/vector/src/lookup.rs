@@ -1,19 +1,22 @@
-//! Joins by lookups: beside the rows of a scan, rows of other tables that are found by their keys.
+//! Joins by lookups: beside the rows of a scan, rows of other tables that are found by their keys,
+//! or that came with the plan.
 //!
 //! # Owns
 //! [`JoinPlan`], what is looked up for the rows of a scan and what is made of the joined rows;
 //! [`LookupJoin`], which computes keys, puts found rows beside those they were looked up for, and
 //! keeps what becomes groups, or is among the first rows in an order; `range`, the same where a key
-//! has many rows.
+//! has many rows; `given`, rows that come with the plan.
 //! # Guarantees
 //! 1. A lookup by a whole key finds one row at most, so joined rows never become more; of those
-//!    with the beginning of a key a bounded number is made at a time. Memory is that of the rows
-//!    that came in, and of groups, or of the first rows in an order.
+//!    with the beginning of a key, or with rows that came with the plan, a bounded number is made
+//!    at a time. Memory is that of the rows that came in and of those of the plan, and of groups,
+//!    or of the first rows in an order.
 //! 2. A plan that [`LookupJoin::new`] accepts runs on any rows to the end. What it cannot compute
 //!    exactly is an error before anything is made of the rows at hand.
 //! # Not here
 //! Reading the rows (`client::Joiner`); which joins of a query are made so (`sql`).
 
+mod given;
 mod range;
 
 use std::rc::Rc;
@@ -29,7 +32,10 @@ use crate::evaluate::Inexact;
 use crate::program::{Bad, Input, Program, Yield, lies_so};
 use crate::vector::{Kind, ScalarRef, Vector};
 
+pub use given::{GIVEN_BYTES_MAX, GIVEN_ROWS_MAX, Given, GivenKey};
 pub use range::RangeJoin;
+
+use given::GivenRows;
 
 /// Most lookups of a plan: with the table that is scanned 32 tables, as in NDB.
 pub const LOOKUPS_MAX: usize = 31;
@@ -49,7 +55,8 @@ pub struct JoinPlan {
     pub result: Program,
 }
 
-/// Looks for the one row of a table with some key, or for all with the beginning of one.
+/// Looks for the one row of a table with some key, or for all with the beginning of one; or for all
+/// with some key among rows that come with the plan.
 #[derive(Clone, Debug, PartialEq, Codec)]
 pub struct Lookup {
     /// The table.
@@ -71,7 +78,14 @@ pub struct Lookup {
     /// There are many rows with the key: how they are read.
     #[codec(since = 13)]
     pub range: Option<Range>,
+    /// The rows, if nothing is read: then there is no table ([`NO_TABLE`]), and who does not know
+    /// of these refuses the plan.
+    #[codec(since = 13)]
+    pub given: Option<Given>,
 }
+
+/// The table of a lookup that reads none.
+pub const NO_TABLE: TableId = TableId(0);
 
 /// How the rows are read that have the beginning of a key of an ordered index.
 #[derive(Clone, Debug, PartialEq, Codec)]
@@ -176,8 +190,10 @@ pub struct LookupKeys {
 #[derive(Debug)]
 pub struct LookupJoin {
     plan: Arc<JoinPlan>,
-    /// For each lookup the types of its key's columns.
+    /// For each lookup the types of its key's columns; of rows that are given none.
     key_types: Vec<Vec<ColumnType>>,
+    /// For each lookup the rows that are given, if they are.
+    given: Vec<Option<GivenRows>>,
     conditions: Vec<Computer>,
     result: Computer,
     kept: Kept,
@@ -218,21 +234,13 @@ impl LookupJoin {
         }
         let mut kinds = scanned.to_vec();
         let (mut key_types, mut conditions) = (Vec::new(), Vec::new());
+        given::check_sizes(&plan)?;
         for lookup in &plan.lookups {
-            let table = table_of(lookup.table).filter(|table| table.version == lookup.version);
-            let table = table.ok_or(Bad("a table of the join has changed"))?;
-            key_types.push(lookup.key_types(table, &kinds)?);
-            if let Some(range) = &lookup.range {
-                range.check(lookup, table, &kinds)?;
-            }
-            for input in &lookup.columns {
-                let column = table.columns.get(usize::from(input.column.0));
-                let column = column.ok_or(Bad("no such column"))?;
-                if !lies_so(column.column_type, input.kind) {
-                    return Err(Bad("a column is of another kind"));
-                }
-                kinds.push(input.kind);
-            }
+            key_types.push(match &lookup.given {
+                Some(given) => given.check(lookup, &kinds).map(|()| Vec::new())?,
+                None => lookup.check(table_of(lookup.table), &kinds)?,
+            });
+            kinds.extend(lookup.columns.iter().map(|input| input.kind));
             if lookup.conditions.top.is_some() {
                 return Err(Bad("conditions have no order"));
             }
@@ -243,7 +251,8 @@ impl LookupJoin {
         }
         let result = computer_over(&plan.result, &kinds)?;
         let kept = Kept::of(&result);
-        Ok(Self { plan, key_types, conditions, result, kept })
+        let given = plan.lookups.iter().map(GivenRows::of).collect();
+        Ok(Self { plan, key_types, given, conditions, result, kept })
     }
 
     /// The lookups.
@@ -412,6 +421,25 @@ impl JoinedRows {
 }
 
 impl Lookup {
+    /// Whether it fits the table that it names and columns of these kinds; the types of the columns
+    /// of its key.
+    fn check(&self, table: Option<&Table>, kinds: &[Kind]) -> Result<Vec<ColumnType>, Bad> {
+        let table = table.filter(|table| table.version == self.version);
+        let table = table.ok_or(Bad("a table of the join has changed"))?;
+        let types = self.key_types(table, kinds)?;
+        if let Some(range) = &self.range {
+            range.check(self, table, kinds)?;
+        }
+        for input in &self.columns {
+            let column = table.columns.get(usize::from(input.column.0));
+            let column = column.ok_or(Bad("no such column"))?;
+            if !lies_so(column.column_type, input.kind) {
+                return Err(Bad("a column is of another kind"));
+            }
+        }
+        Ok(types)
+    }
+
     /// The types of the columns of its key.
     fn key_types(&self, table: &Table, kinds: &[Kind]) -> Result<Vec<ColumnType>, Bad> {
         let columns = match (self.index, &self.range) {

@@ -313,7 +313,7 @@ pub(crate) fn lies_so(column: ColumnType, kind: Kind) -> bool {
     }
 }
 
-fn known_collation(kind: Kind, number: u16) -> Result<(), Bad> {
+pub(crate) fn known_collation(kind: Kind, number: u16) -> Result<(), Bad> {
     match kind == Kind::Bytes && CollationId(number).get().is_none() {
         true => Err(Bad("no such collation")),
         false => Ok(()),

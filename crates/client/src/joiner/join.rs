@@ -16,7 +16,7 @@ use crate::request::{ClientRead, ReadKey, ScanRange, ScanSpec};
 
 /// Bytes of blocks after which a batch is sent.
 const BATCH_BYTES: usize = 64 << 10;
-/// The protocol version that brought lookups of many rows.
+/// The protocol version that brought lookups of many rows, and rows that come with a plan.
 const RANGES_SINCE: u16 = 13;
 /// Keys that one scan looks for, and what their values may take.
 const SCAN_KEYS_MAX: usize = 1_024;
@@ -79,7 +79,7 @@ enum Work {
     Begin(JoinedRows),
     /// Rows by whole keys are looked up.
     Single(JoinedRows, UnderWay),
-    /// Rows that begin with keys are looked for.
+    /// Rows that begin with keys are looked for, or are given.
     Range(Box<RangeWork>),
 }
 
@@ -149,7 +149,8 @@ impl Join {
         let Yield::Rows(nodes) = &program.yields else {
             return Err(refused(Bad("rows are joined, not groups")));
         };
-        let ranges = plan.lookups.iter().any(|lookup| lookup.range.is_some());
+        let is_of_many = |lookup: &Lookup| lookup.range.is_some() || lookup.given.is_some();
+        let ranges = plan.lookups.iter().any(is_of_many);
         if ranges && protocol < RANGES_SINCE {
             return Err(ErrorCode::OlderNode.into());
         }
@@ -353,6 +354,13 @@ impl Join {
             }
             return Ok(None);
         };
+        let (open, found) = (BTreeMap::new(), VecDeque::new());
+        if lookup.given.is_some() {
+            let (join, keys) = (self.plan.with_given(at, rows), VecDeque::new());
+            let work = Work::Range(Box::new(RangeWork { join, keys, open, found }));
+            self.levels.push(Level { lookup: at, work });
+            return Ok(None);
+        }
         let mut keys = self.plan.keys(at, &rows);
         let wanted = std::mem::take(&mut keys.keys);
         if lookup.range.is_none() {
@@ -364,7 +372,6 @@ impl Join {
         }
         let keys = keys_of_scans(unchanged(cluster, lookup)?, lookup, wanted);
         let join = self.plan.range(at, rows);
-        let (open, found) = (BTreeMap::new(), VecDeque::new());
         let work = Work::Range(Box::new(RangeWork { join, keys, open, found }));
         self.levels.push(Level { lookup: at, work });
         Ok(None)

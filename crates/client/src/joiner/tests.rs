@@ -8,8 +8,8 @@ use model::{
     PartitionIndex, Refusal, ScanNumber, SessionId, WorkerId,
 };
 use vector::{
-    Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node, Program, Range, ScalarRef,
-    Vector, Yield,
+    Block, Given, GivenKey, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, NO_TABLE, Node,
+    Program, Range, ScalarRef, Vector, Yield,
 };
 use wire::{
     Chain, ClientReply, Continue, LockMode, Message, PROTOCOL_VERSION, ParticipantMessage,
@@ -46,10 +46,21 @@ fn program(columns: &[u16]) -> Program {
 fn plan() -> JoinPlan {
     let columns = vec![Input { column: ColumnId(2), kind: Kind::Int }];
     let (key, conditions) = (vec![KeyPart::Place(1)], program(&[]));
-    let (index, matching) = (None, Matching::Left);
-    let lookup =
-        Lookup { table: BASE, version: 1, index, key, columns, conditions, matching, range: None };
+    let (index, matching, range, given) = (None, Matching::Left, None, None);
+    let (table, version) = (BASE, 1);
+    let lookup = Lookup { table, version, index, key, columns, conditions, matching, range, given };
     JoinPlan { lookups: vec![lookup], result: program(&[0, 2]) }
+}
+
+/// For each row of the base table the first number of all given rows whose second is its `v`.
+fn given_plan(matching: Matching, rows: &[(i64, i64)]) -> JoinPlan {
+    let mut plan = plan();
+    let lookup = &mut plan.lookups[0];
+    (lookup.table, lookup.version, lookup.matching) = (NO_TABLE, 0, matching);
+    lookup.columns = vec![Input { column: ColumnId(0), kind: Kind::Int }];
+    let key = vec![GivenKey { column: 1, collation: 63 }];
+    lookup.given = Some(Given { rows: block(rows), key });
+    plan
 }
 
 /// For each row of the base table the `id` of all whose `v` is its `v`.
@@ -412,17 +423,58 @@ fn scans_for_lookups_end_with_their_join() {
 
 #[test]
 fn a_cluster_with_an_older_node_has_no_lookups_of_many_rows() {
-    let mut sim = Sim::new();
-    sim.world.shared.lease.set_protocol(12);
-    let plan = range_plan(Matching::Inner, false);
-    sim.deliver(sim.participant(), Message::Scan(request(Some(plan))));
-    let sent = sim.world.sent();
-    let answer = sent.last().expect("an answer");
-    assert!(
-        matches!(&*answer.message, Message::Scan(ScanMessage::Batch(batch))
-        if batch.status == ScanStatus::Failed(ErrorCode::OlderNode.into())),
-        "{sent:?}"
-    );
+    for plan in [range_plan(Matching::Inner, false), given_plan(Matching::Inner, &[])] {
+        let mut sim = Sim::new();
+        sim.world.shared.lease.set_protocol(12);
+        sim.deliver(sim.participant(), Message::Scan(request(Some(plan))));
+        let sent = sim.world.sent();
+        let answer = sent.last().expect("an answer");
+        assert!(
+            matches!(&*answer.message, Message::Scan(ScanMessage::Batch(batch))
+            if batch.status == ScanStatus::Failed(ErrorCode::OlderNode.into())),
+            "{sent:?}"
+        );
+    }
+}
+
+#[test]
+fn rows_that_come_with_the_plan_are_joined_without_a_word() {
+    let given = [(20, 7), (21, 8), (22, 7)];
+    let mut sim = Sim::with(given_plan(Matching::Left, &given));
+    sim.scanned(&[(1, 7), (2, 60)], ScanStatus::More);
+    assert!(matches!(sim.world.sent_one().1, Message::Scan(ScanMessage::Next { .. })));
+    sim.scanned(&[(3, 8)], ScanStatus::Finished);
+    let (rows, status) = sim.batch();
+    let meeting = [(1, Some(20)), (1, Some(22)), (2, None), (3, Some(21))];
+    assert_eq!((rows.as_slice(), status), (&meeting[..], ScanStatus::Finished));
+    // What is made of them may be looked up for.
+    let mut plan = given_plan(Matching::Inner, &given);
+    let lookup = self::plan().lookups.remove(0);
+    plan.lookups.push(Lookup { key: vec![KeyPart::Place(2)], ..lookup });
+    plan.result = program(&[0, 3]);
+    let mut sim = Sim::with(plan);
+    sim.scanned(&[(1, 7), (2, 60)], ScanStatus::Finished);
+    let lookups = sim.lookups();
+    assert_eq!(lookups.iter().map(|(_, read)| read.reads.len()).sum::<usize>(), 2);
+    lookups.into_iter().for_each(|lookup| sim.answer(lookup));
+    assert_eq!(sim.batch().0, [(1, Some(120)), (1, Some(122))]);
+}
+
+#[test]
+fn many_pairs_with_given_rows_let_others_have_a_turn() {
+    let mut sim = Sim::with(given_plan(Matching::Anti, &[(20, 7); 1_000]));
+    let many: Vec<(i64, i64)> = (0..1_000).map(|id| (id, 7)).collect();
+    sim.scanned(&many, ScanStatus::Finished);
+    let mut turns = 0;
+    while let Some(again) =
+        sim.world.sent().iter().find(|e| matches!(*e.message, Message::Continue(_)))
+    {
+        turns += 1;
+        let me = again.to;
+        sim.deliver(me, Message::Continue(Continue::Joins));
+    }
+    assert!(turns > 10, "{turns} turns for a million pairs");
+    assert!(sim.joiner.joins.is_empty(), "it is over");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use model::{
     ColumnId, ColumnType, Epoch, Expression, IndexId, Refusal, SchemaChange, TableId, Value,
 };
 use vector::{
-    Aggregate, AggregateFunction, Block, Input, JoinPlan, KeyPart, Kind, Lookup, Matching, Node,
-    Program, Range, ScalarRef, Top, TopKey, Yield,
+    Aggregate, AggregateFunction, Block, GIVEN_ROWS_MAX, Given, GivenKey, Input, JoinPlan, KeyPart,
+    Kind, Lookup, Matching, NO_TABLE, Node, Program, Range, ScalarRef, Top, TopKey, Vector, Yield,
 };
 use wire::{LockMode, Projection};
 
@@ -102,10 +102,12 @@ struct Look {
     counts: bool,
     /// So many rows with the smallest numbers.
     first: Option<u32>,
+    /// Beside all numbers of the ring, so many, which come with the plan.
+    given: Option<u64>,
 }
 
 impl Look {
-    fn any(session: &Session) -> Self {
+    fn any(session: &Session, load: &Load) -> Self {
         let steps = 1 + session.below(3) as u16;
         let counts = session.percent(30);
         let first = (!counts && session.percent(30)).then(|| 1 + session.below(5) as u32);
@@ -114,7 +116,9 @@ impl Look {
             true => Matching::Inner,
             false => Matching::Anti,
         });
-        Self { steps, back, asks, counts, first }
+        let most = GIVEN_ROWS_MAX as u64;
+        let given = Some(load.ring).filter(|numbers| *numbers <= most && session.percent(30));
+        Self { steps, back, asks, counts, first, given }
     }
 
     /// The plan over rows of number and next number, or of next number and number.
@@ -134,6 +138,7 @@ impl Look {
             conditions: program(vec![], Yield::Rows(vec![])),
             matching,
             range: None,
+            given: None,
         };
         let before = |place| {
             let lookup = by(place, 0, Matching::Inner);
@@ -147,6 +152,15 @@ impl Look {
         if let Some(matching) = self.asks {
             let range = Some(Range { any: true, ..found() });
             lookups.push(Lookup { matching, range, ..before(0) });
+        }
+        if let Some(numbers) = self.given {
+            let mut column = Vector::new(Kind::Int);
+            (0..numbers as i64).for_each(|number| column.push(ScalarRef::Int(number)));
+            let key = vec![GivenKey { column: 0, collation: BINARY }];
+            let given = Some(Given { rows: Block::new(column.len(), vec![column]), key });
+            let (table, version, columns) = (NO_TABLE, 0, vec![]);
+            let first = by(0, 0, Matching::Inner);
+            lookups.insert(0, Lookup { table, version, columns, given, ..first });
         }
         let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
         let yields = match self.counts {
@@ -177,7 +191,7 @@ async fn look_ahead(
 ) -> Result<(), Refusal> {
     let table = lab.table("ring");
     let Some(definition) = session.definition(table) else { return Ok(()) };
-    let look = Look::any(session);
+    let look = Look::any(session, load);
     let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
     let plan = look.plan(table, (definition.version, definition.ordered_indexes[0].id));
     let order = if look.back { vec![1, 0] } else { vec![0, 1] };
@@ -198,7 +212,7 @@ async fn look_ahead(
 /// What comes of a join of rows with those so many steps further in the ring: their number, or the
 /// first so many of them at least, or all.
 fn check_joined(load: &Load, epoch: Epoch, blocks: &[Block], look: &Look) {
-    let Look { steps, back, asks, counts, first } = *look;
+    let Look { steps, back, asks, counts, first, .. } = *look;
     // Every number is the next of one.
     let size = if asks == Some(Matching::Anti) { 0 } else { load.ring };
     let number = |block: &Block, column: usize, at| match block.columns()[column].get(at) {

@@ -40,6 +40,7 @@ use joined::JoinedCursor;
 use project::ProjectCursor;
 use scan::ScanCursor;
 use source::SourceCursor;
+pub(crate) use source::{shape_of, width_of};
 
 use crate::execute::run::{Run, with_parameters};
 use crate::execute::{joined as in_data_nodes, pushdown};
@@ -120,7 +121,7 @@ pub(crate) fn begin<'p>(
     let wanted = match wanted {
         Some(wanted) => wanted,
         None => {
-            all = source::shape_of(operator)?.keys().copied().collect();
+            all = shape_of(operator)?.keys().copied().collect();
             &all
         }
     };
@@ -129,6 +130,23 @@ pub(crate) fn begin<'p>(
         ColumnCursor::Source(_) => None,
         cursor => Some(cursor),
     }
+}
+
+/// Begins a join that data nodes make, which send only so many rows that come first in an order.
+fn begin_first<'p>(
+    run: &Run<'_>,
+    operator: &'p Operator,
+    (order, rows): (&[(&Expression, bool)], u32),
+) -> Option<ColumnCursor<'p>> {
+    if !run.session.variables.pushdown {
+        return None;
+    }
+    let wanted = shape_of(operator)?.keys().copied().collect();
+    ColumnCursor::watched(run, operator, || {
+        let mut cursor = JoinedCursor::any(run, operator, &wanted)?;
+        let is_pushed = cursor.want_first(run, order, rows);
+        is_pushed.then(|| ColumnCursor::Joined(Box::new(cursor)))
+    })
 }
 
 /// Whether many rows are read where columns can have them.
@@ -182,10 +200,25 @@ fn reads_blocks(operator: &Operator) -> bool {
 }
 
 impl<'p> ColumnCursor<'p> {
-    fn new(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
-        let Some(observer) = &run.observer else { return Self::unwatched(run, operator, wanted) };
+    /// For an operator; rows of others are put into columns. Of the block's row these places are
+    /// wanted.
+    pub(crate) fn new(
+        run: &Run<'_>,
+        operator: &'p Operator,
+        wanted: &BTreeSet<usize>,
+    ) -> Option<Self> {
+        Self::watched(run, operator, || Self::unwatched(run, operator, wanted))
+    }
+
+    /// What is made for an operator, with whoever looks on.
+    fn watched(
+        run: &Run<'_>,
+        operator: &'p Operator,
+        make: impl FnOnce() -> Option<Self>,
+    ) -> Option<Self> {
+        let Some(observer) = &run.observer else { return make() };
         let mark = observer.borrow().mark();
-        let cursor = Self::unwatched(run, operator, wanted);
+        let cursor = make();
         let on_columns = cursor.as_ref().map(|cursor| !matches!(cursor, Self::Source(_)));
         observer.borrow_mut().made(mark, operator, on_columns);
         match (cursor?, on_columns) {
@@ -209,7 +242,7 @@ impl<'p> ColumnCursor<'p> {
         if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
             return Some(Self::Joined(Box::new(cursor)));
         }
-        let width = source::width_of(operator)?;
+        let width = width_of(operator)?;
         let mut places = places_of_conditions(waiting.iter().copied(), width);
         places.extend(wanted);
         let input = Self::simple(run, operator, &places)?;
@@ -268,16 +301,6 @@ impl<'p> ColumnCursor<'p> {
             Self::Project(cursor) => &cursor.shape,
             Self::Group(cursor) => cursor.shape(),
             Self::Watched(watched) => watched.cursor.shape(),
-        }
-    }
-
-    /// Of what data nodes join, has them send only so many rows that come first in an order; false
-    /// if they do not make the rows, or check all of their conditions.
-    fn want_first(&mut self, run: &Run<'_>, order: &[(&Expression, bool)], rows: u32) -> bool {
-        match self {
-            Self::Joined(cursor) => cursor.want_first(run, order, rows),
-            Self::Watched(watched) => watched.cursor.want_first(run, order, rows),
-            _ => false,
         }
     }
 

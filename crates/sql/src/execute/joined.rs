@@ -1,4 +1,5 @@
-//! Joins that data nodes make: to the rows of a scan those that are looked up by key.
+//! Joins that data nodes make: to the rows of a scan those that are looked up by key, or are sent
+//! along because they are few.
 //!
 //! # Owns
 //! Which lookups over a scan are given to the data nodes, as a plan with the parameters of this
@@ -9,12 +10,15 @@
 //! # Limits
 //! Lookups by a whole primary or unique key, or by the first columns of an index, whose values are
 //! columns of the rows before or constants. Of a subquery only whether it has rows of one table.
+//! Rows that are sent are found by columns as they are.
 //! # Not here
-//! Which operators are a scan with lookups (`chain`), a lookup of the plan (`child`); what runs the
-//! plan (`client::Joiner`), joins by hash and joins of rows (`columns`, `cursor`).
+//! Which operators are a scan with lookups (`chain`), a lookup of the plan (`child`), rows that are
+//! sent (`given`); what runs the plan (`client::Joiner`), joins by hash and joins of rows in the
+//! SQL node (`columns`, `cursor`).
 
 mod chain;
 mod child;
+mod given;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,7 +29,7 @@ use sql_expression::{
     Expression, Node, Obstacle, ProgramBuilder, ProgramColumn, SqlError, SubqueryId,
 };
 use stdx::Duration;
-use vector::{Block, JoinPlan, LOOKUPS_MAX, Lookup, Program};
+use vector::{Block, GIVEN_BYTES_MAX, JoinPlan, LOOKUPS_MAX, Lookup, Matching, Program};
 
 use crate::execute::columns::{Shape, places_of};
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
@@ -33,8 +37,9 @@ use crate::execute::run::Run;
 use crate::execute::scan::{Located, locate};
 use crate::kernel::{Failure, Scan};
 use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan};
-use chain::{Chain, are_many};
+use chain::{Chain, Step, are_many};
 use child::Child;
+use given::{GivenSide, Sent};
 
 pub(crate) use chain::{is_asking_scan, is_chain};
 
@@ -46,10 +51,12 @@ const OLDER_TIME: Duration = Duration::from_secs(30);
 /// A scan with the lookups over it, as data nodes run them.
 pub(crate) struct JoinedScan<'p> {
     pub(crate) scan: &'p TableScan,
-    /// All tables that are read.
+    /// All tables that data nodes read for it.
     tables: Vec<TableId>,
     program: Arc<Program>,
     lookups: Vec<Lookup>,
+    /// Operators whose rows are sent, in the order of their lookups.
+    pub(crate) sent: Vec<Sent<'p>>,
     /// What the rows of its tables are found by.
     pub(crate) found: Vec<(*const TableScan, LookedUp)>,
     /// What stands at the places of the block's row, with its place in the joined row.
@@ -97,16 +104,16 @@ impl<'p> JoinedScan<'p> {
         (chain, asked): (&Chain<'p>, Vec<&'p Formula>),
         wanted: &BTreeSet<usize>,
     ) -> Result<Self, Obstacle> {
-        check(run, chain)?;
+        check_chain(run, chain)?;
         let Chain { scan, ref steps, ref filter, .. } = *chain;
-        let mut children = Vec::with_capacity(steps.len());
+        let mut parts = Vec::with_capacity(steps.len());
         let mut width = scan.width;
         for step in steps {
-            let child = Child::of(run, step, width)?;
-            width += child.more;
-            children.push(child);
+            let part = Part::of(run, step, width)?;
+            width += part.more();
+            parts.push(part);
         }
-        let tables = children.iter().map(|child| child.scan).chain([scan]);
+        let tables = parts.iter().filter_map(Part::scan).chain([scan]);
         let tables = tables.map(|of| of.definition.table.id).collect();
         let context = &run.context;
         let mut all = pushdown::columns(scan);
@@ -115,13 +122,13 @@ impl<'p> JoinedScan<'p> {
         let is_asked = |formula: &&Formula| asked.iter().any(|of| std::ptr::eq(*of, *formula));
         let of_scan = scan.conditions.iter().filter(|condition| !is_asked(condition));
         let mut others = untranslated(context, ready(of_scan)?.into_iter(), &mut builder);
-        for child in &mut children {
-            child.add_columns(&mut all);
+        for part in &mut parts {
+            part.add_columns(&mut all);
             let mut trial = ProgramBuilder::new(&all, context);
-            let left = child.across(context, &mut trial);
+            let left = part.across(run, &mut trial);
             match left.is_empty() {
                 true => {}
-                false if child.inner() => others.extend(left),
+                false if part.inner() => others.extend(left),
                 false => return because("a condition of the join is left to the SQL node"),
             }
         }
@@ -134,10 +141,10 @@ impl<'p> JoinedScan<'p> {
         let used = others.iter().copied().chain(filter.iter().copied());
         let mut needed = places_in(used.map(|condition| &condition.expression))?;
         needed.extend(wanted);
-        for child in &children {
-            let values = places_in(child.values.iter().map(AsRef::as_ref))?;
-            needed.extend(values);
-            needed.extend(places_in(child.conditions().map(|condition| &condition.expression))?);
+        for part in &parts {
+            needed.extend(places_in(part.values().into_iter())?);
+            let conditions = part.conditions().into_iter();
+            needed.extend(places_in(conditions.map(|condition| &condition.expression))?);
         }
         let mut columns: Shape = vec![None; width];
         for place in scan.wanted.iter().map(|at| scan.offset + at) {
@@ -146,15 +153,49 @@ impl<'p> JoinedScan<'p> {
                 add_column(&mut columns, place, &all);
             }
         }
-        let mut lookups = Vec::with_capacity(children.len());
-        for child in &children {
-            lookups.push(child.lookup(run, (&all, &needed), &mut columns)?);
+        let mut lookups = Vec::with_capacity(parts.len());
+        let (mut found, mut sent) = (Vec::new(), Vec::new());
+        for (at, part) in parts.iter().enumerate() {
+            lookups.push(match part {
+                Part::Table(child) => {
+                    let lookup = child.lookup(run, (&all, &needed), &mut columns)?;
+                    found.extend(child.looked_up(&lookup));
+                    lookup
+                }
+                Part::Given(given) => {
+                    let (all, columns) = ((&all, &needed), &mut columns);
+                    let (lookup, of_side) = given.lookup(run, (at, scan), all, columns)?;
+                    sent.push(of_side);
+                    lookup
+                }
+            });
         }
         columns.truncate(scan.width);
-        let found = children.iter().zip(&lookups);
-        let found = found.filter_map(|(child, lookup)| child.looked_up(lookup)).collect();
         let program = Arc::new(builder.finish().ok_or_else(too_large)?);
-        Ok(Self { scan, tables, program, lookups, found, columns, filter, asked, others })
+        Ok(Self { scan, tables, program, lookups, sent, found, columns, filter, asked, others })
+    }
+
+    /// Whether it is worth it for rows that all come to the SQL node: data nodes leave out more of
+    /// them than a scan that is told the keys of one small side. What is sent there would come back
+    /// beside each row.
+    pub(crate) fn leaves_out_more(&self) -> bool {
+        let is_only_told = |sent: &Sent<'_>| {
+            let lookup = &self.lookups[sent.at];
+            !sent.inner || lookup.key.len() == sent.told.len() && lookup.key.len() == 1
+        };
+        let inner = self.sent.iter().filter(|sent| sent.inner).count();
+        self.sent.len() < self.lookups.len()
+            || inner > 1
+            || !self.filter.is_empty()
+            || !self.sent.iter().all(is_only_told)
+            || self.lookups.iter().any(|lookup| {
+                lookup.matching == Matching::Inner && !lookup.conditions.filter.is_empty()
+            })
+    }
+
+    /// Whether the rows of an operator are sent.
+    pub(crate) fn is_sent(&self, operator: &Operator) -> bool {
+        self.sent.iter().any(|sent| std::ptr::eq(sent.side, operator))
     }
 
     /// Whether a condition asks a subquery, which data nodes look up.
@@ -248,6 +289,98 @@ impl<'p> JoinedScan<'p> {
     }
 }
 
+/// Whether data nodes may join anything to the rows of a chain's scan.
+fn check_chain(run: &Run<'_>, chain: &Chain<'_>) -> Result<(), Obstacle> {
+    if !run.session.variables.pushdown {
+        return because("nines_pushdown is OFF");
+    }
+    let now = run.session.kernel.now();
+    if run.session.shared.met_older.get().is_some_and(|at| now.since(at) < OLDER_TIME) {
+        return because("a data node is of an older version");
+    }
+    if !are_many(run, chain.root) {
+        return because("rows are looked up for few (nines_pushed_join_rows)");
+    }
+    if chain.steps.len() > LOOKUPS_MAX {
+        return because("more than 32 tables are joined");
+    }
+    if let Some(why) = pushdown::bound(chain.scan) {
+        return because(why);
+    }
+    check_table(run, chain.scan)
+}
+
+/// A lookup in the making.
+enum Part<'c, 'p> {
+    Table(Child<'c, 'p>),
+    Given(GivenSide<'c, 'p>),
+}
+
+impl<'c, 'p: 'c> Part<'c, 'p> {
+    /// What is looked up in a step for rows that are so wide.
+    fn of(run: &Run<'_>, step: &'c Step<'p>, width: usize) -> Result<Self, Obstacle> {
+        Ok(match step {
+            Step::Given(step) => Self::Given(GivenSide::of(step)?),
+            Step::Table(_) | Step::Asked(_) => Self::Table(Child::of(run, step, width)?),
+        })
+    }
+
+    /// By how much the row grows.
+    fn more(&self) -> usize {
+        match self {
+            Self::Table(child) => child.more,
+            Self::Given(_) => 0,
+        }
+    }
+
+    /// The table that data nodes read.
+    fn scan(&self) -> Option<&TableScan> {
+        match self {
+            Self::Table(child) => Some(child.scan),
+            Self::Given(_) => None,
+        }
+    }
+
+    /// Whether rows go on only with a match beside them.
+    fn inner(&self) -> bool {
+        match self {
+            Self::Table(child) => child.inner(),
+            Self::Given(given) => given.inner(),
+        }
+    }
+
+    fn add_columns(&self, all: &mut Shape) {
+        match self {
+            Self::Table(child) => child.add_columns(all),
+            Self::Given(given) => given.add_columns(all),
+        }
+    }
+
+    /// The conditions of a match that have no translation.
+    fn across(&mut self, run: &Run<'_>, builder: &mut ProgramBuilder<'_>) -> Vec<&'p Formula> {
+        match self {
+            Self::Table(child) => child.across(&run.context, builder),
+            Self::Given(given) => given.across(run, builder),
+        }
+    }
+
+    /// What rows are found by.
+    fn values(&self) -> Vec<&Expression> {
+        match self {
+            Self::Table(child) => child.values.iter().map(AsRef::as_ref).collect(),
+            Self::Given(given) => given.values().collect(),
+        }
+    }
+
+    /// The conditions of a match that are checked of joined rows.
+    fn conditions(&self) -> Vec<&Formula> {
+        match self {
+            Self::Table(child) => child.conditions().collect(),
+            Self::Given(given) => given.conditions().collect(),
+        }
+    }
+}
+
 /// Conditions that can be evaluated at once; those that wait for something keep the join here.
 fn ready<'f>(conditions: impl Iterator<Item = &'f Formula>) -> Result<Vec<&'f Formula>, Obstacle> {
     let conditions: Vec<&Formula> = conditions.collect();
@@ -262,27 +395,6 @@ fn places_in<'e>(
     expressions: impl Iterator<Item = &'e Expression>,
 ) -> Result<BTreeSet<usize>, Obstacle> {
     places_of(expressions).ok_or(Obstacle::because("a condition waits for a subquery"))
-}
-
-/// Whether data nodes may be asked for a scan with lookups at all.
-fn check(run: &Run<'_>, chain: &Chain<'_>) -> Result<(), Obstacle> {
-    if !run.session.variables.pushdown {
-        return because("nines_pushdown is OFF");
-    }
-    let now = run.session.kernel.now();
-    if run.session.shared.met_older.get().is_some_and(|at| now.since(at) < OLDER_TIME) {
-        return because("a data node is of an older version");
-    }
-    if !are_many(run, chain) {
-        return because("rows are looked up for few (nines_pushed_join_rows)");
-    }
-    if chain.steps.len() > LOOKUPS_MAX {
-        return because("more than 32 tables are joined");
-    }
-    if let Some(why) = pushdown::bound(chain.scan) {
-        return because(why);
-    }
-    check_table(run, chain.scan)
 }
 
 /// Whether committed rows of a table are enough, all values of which lie in them.
@@ -321,6 +433,8 @@ pub(crate) struct JoinedRead {
 pub(crate) enum Stopped {
     /// Data nodes do not compute it, or one is older.
     NotPushed,
+    /// A side has more rows than are sent, which is remembered: there is another way.
+    TooMany,
     Failed(SqlError),
 }
 
@@ -343,12 +457,21 @@ impl JoinedRead {
     pub(crate) async fn begin(
         run: &mut Run<'_>,
         joined: &JoinedScan<'_>,
-        plan: JoinPlan,
+        mut plan: JoinPlan,
     ) -> Result<Self, Stopped> {
         let scan = joined.scan;
+        let (mut bytes_left, mut told) = (GIVEN_BYTES_MAX, Vec::new());
+        for sent in &joined.sent {
+            match sent.put(run, &mut plan, &mut bytes_left).await? {
+                Some(sets) => told.extend(sets),
+                None => return Ok(Self { open: VecDeque::new() }),
+            }
+        }
+        told.iter().for_each(|_| run.told(scan));
+        told.extend(run.narrowed.remove(&std::ptr::from_ref(scan)).into_iter().flatten());
         let mut program = joined.program.clone();
-        if let Some(sets) = run.narrowed.remove(&std::ptr::from_ref(scan)) {
-            Arc::make_mut(&mut program).members.extend(sets);
+        if !told.is_empty() {
+            Arc::make_mut(&mut program).members.extend(told);
         }
         let table = &scan.definition.table;
         let located = locate(run, scan, &[]).map_err(Stopped::Failed)?;

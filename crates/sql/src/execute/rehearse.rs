@@ -15,7 +15,7 @@ use sql_expression::{Obstacle, SqlError, SubqueryId, short_text};
 use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
-use crate::execute::columns::{self, FirstRows, narrowed_scan};
+use crate::execute::columns::{self, ColumnCursor, FirstRows, narrowed_scan};
 use crate::execute::cursor::group::Pushed;
 use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::{JoinedScan, LookedUp};
@@ -52,6 +52,8 @@ pub(crate) struct Rehearsal {
     looked_up: BTreeSet<SubqueryId>,
     /// What rows are found by that data nodes look up.
     found: BTreeMap<*const TableScan, LookedUp>,
+    /// Sides of joins whose rows are sent to the data nodes that make them.
+    sent: BTreeSet<Address>,
     /// Columns of scans whose values are told.
     told: BTreeMap<*const TableScan, Vec<usize>>,
 }
@@ -95,6 +97,11 @@ impl Rehearsal {
     /// What the rows of a table are found by, if data nodes look them up as a part of a join.
     pub(crate) fn found(&self, scan: &TableScan) -> Option<&LookedUp> {
         self.found.get(&std::ptr::from_ref(scan))
+    }
+
+    /// Whether the rows of an operator are sent to the data nodes.
+    pub(crate) fn is_sent(&self, operator: &Operator) -> bool {
+        self.sent.contains(&std::ptr::from_ref(operator))
     }
 
     fn query(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
@@ -184,7 +191,10 @@ impl Rehearsal {
                         let pushed = first.is_pushed();
                         let manner = if pushed { Manner::DataNodes } else { Manner::Columns };
                         self.note(run, operator, manner);
-                        return self.take_made(run, input);
+                        return match joined(run, input) {
+                            Some(Ok(joined)) if pushed => self.note_joined(run, input, joined),
+                            _ => self.take_made(run, input),
+                        };
                     }
                     self.cursor(run, &open(input));
                 }
@@ -230,6 +240,7 @@ impl Rehearsal {
             Some(true) => {
                 self.note(run, operator, Manner::Columns);
                 match joined(run, operator) {
+                    Some(Ok(joined)) if !joined.leaves_out_more() => {}
                     Some(Ok(joined)) => return self.note_joined(run, operator, joined),
                     Some(Err(_)) if is_hash_join(operator) => {}
                     Some(Err(obstacle)) => {
@@ -253,22 +264,38 @@ impl Rehearsal {
     fn tell(&mut self, run: &Run<'_>, keys: &[HashKey], right: &Operator) {
         let places = columns::told_places(run, keys);
         for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
-            let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
-            let column = scan.wanted[usize::from(at)];
-            if !list.contains(&column) {
-                list.push(column);
-            }
+            self.note_told(scan, at);
+        }
+    }
+
+    /// A scan is told values of one of the columns that it wants.
+    fn note_told(&mut self, scan: &TableScan, at: u16) {
+        let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
+        let column = scan.wanted[usize::from(at)];
+        if !list.contains(&column) {
+            list.push(column);
         }
     }
 
     /// An operator and those below are a join that data nodes make.
-    fn note_joined(&mut self, run: &Run<'_>, operator: &Operator, joined: JoinedScan<'_>) {
+    fn note_joined(&mut self, run: &mut Run<'_>, operator: &Operator, joined: JoinedScan<'_>) {
         self.note_parts(run, operator, &joined);
+        for sent in &joined.sent {
+            self.sent.insert(std::ptr::from_ref(sent.side));
+            sent.told.iter().for_each(|(input, _)| self.note_told(joined.scan, *input));
+            match ColumnCursor::new(run, sent.side, &sent.places()).is_some() {
+                true => self.take_made(run, sent.side),
+                false => self.cursor(run, &open(sent.side)),
+            }
+        }
         self.looked_up.extend(joined.asked_subqueries());
         self.found.extend(joined.found);
     }
 
     fn note_parts(&mut self, run: &Run<'_>, operator: &Operator, joined: &JoinedScan<'_>) {
+        if joined.is_sent(operator) {
+            return;
+        }
         self.note(run, operator, Manner::Joined);
         if let Operator::Scan(scan) = operator
             && let Some(checks) = self.checks.get_mut(&(&raw const **scan))

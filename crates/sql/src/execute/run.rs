@@ -24,7 +24,7 @@ use stdx::Duration;
 use vector::KeySet;
 
 use crate::execute::cursor::{self, join::key_of};
-use crate::execute::observe::Observer;
+use crate::execute::observe::{Address, Observer};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
 use crate::plan::keyed::Keyed;
@@ -131,6 +131,8 @@ pub(crate) struct Run<'s> {
     pub(crate) work_tables: BTreeMap<u32, Rc<Vec<Row>>>,
     /// What scans are to look for, the next time each is begun.
     pub(crate) narrowed: BTreeMap<*const TableScan, Vec<KeySet>>,
+    /// Sides of joins that turned out too large to be sent to the data nodes.
+    pub(crate) too_large: BTreeSet<Address>,
     /// Rows computed since the last breath.
     work: u64,
     /// Bytes of large values that rows have been made of.
@@ -155,6 +157,7 @@ impl<'s> Run<'s> {
             of_subqueries: BTreeMap::new(),
             work_tables: BTreeMap::new(),
             narrowed: BTreeMap::new(),
+            too_large: BTreeSet::new(),
             work: 0,
             large_bytes: 0,
             unlimited_rows: None,

@@ -112,6 +112,8 @@ struct Step<'p> {
     words: Vec<String>,
     /// Why the data nodes do not make the groups.
     obstacle: Option<String>,
+    /// Its rows are sent to the data nodes, which join them.
+    sent: bool,
     inputs: Vec<Step<'p>>,
     /// Parts of a set operation after the first, and queries in FROM.
     blocks: Vec<Block<'p>>,
@@ -152,6 +154,18 @@ pub(crate) fn rows(
         ExplainFormat::Traditional => table::rows(&explanation),
         ExplainFormat::Tree => text(tree::text(&explanation)),
         ExplainFormat::Json => text(json::text(&explanation)),
+    }
+}
+
+impl Step<'_> {
+    /// Whether data nodes make a join by hash, with the rows of one of its sides.
+    fn is_joined_by_hash(&self) -> bool {
+        self.manner == Manner::Joined && self.inputs.iter().any(|input| input.sent)
+    }
+
+    /// Whether data nodes make a join, and look rows up for it.
+    fn is_joined_by_keys(&self) -> bool {
+        self.manner == Manner::Joined && !self.is_joined_by_hash()
     }
 }
 
@@ -233,6 +247,7 @@ impl Teller<'_> {
             tables,
             words: self.words(operator),
             obstacle: obstacle.map(|obstacle| plain(&obstacle.to_string())),
+            sent: self.rehearsal.is_sent(operator),
             inputs,
             blocks,
         }

@@ -1,4 +1,5 @@
-//! Lookups that find many rows for a key: the rows of an ordered index that begin with it.
+//! Lookups that find many rows for a key: the rows of an ordered index that begin with it, or those
+//! that came with the plan.
 //!
 //! # Owns
 //! [`RangeJoin`]: rows whose matches come piece by piece, in any order, and which of them have met
@@ -18,7 +19,7 @@ use crate::block::Block;
 use crate::evaluate::Inexact;
 use crate::join::{JoinTable, KeyColumn, ProbePlace};
 use crate::program::{Bad, Yield};
-use crate::vector::{Kind, Values, Vector};
+use crate::vector::{Kind, Texts, Values, Vector};
 
 /// Rows and pairs of rows that are looked at at a time.
 const PAIRS_MAX: usize = 4_096;
@@ -27,12 +28,14 @@ const PAIRS_BYTES_MAX: usize = 1 << 20;
 /// What a value takes that lies in a vector of fixed width, at most.
 const VALUE_BYTES: usize = 16;
 
-/// Rows that are joined with those that begin with their key.
+/// Rows that are joined with those that begin with their key, or are given.
 #[derive(Debug)]
 pub struct RangeJoin {
     lookup: usize,
     rows: JoinedRows,
-    table: JoinTable,
+    /// These by their keys; or what is given, if the rows are those that look.
+    table: Rc<JoinTable>,
+    rows_look: bool,
     /// Of each column of the key how it lies, and what makes texts in it equal.
     keys: Vec<(Kind, CollationId)>,
     /// Which of the rows have met a match.
@@ -44,8 +47,9 @@ pub struct RangeJoin {
 #[derive(Debug)]
 struct Piece {
     found: JoinedRows,
+    /// The keys of the side that looks for the other.
     keys: Vec<KeyColumn>,
-    /// How far it is.
+    /// How far that is.
     place: ProbePlace,
     /// Pairs that are next: rows of the piece, and those that they meet.
     pairs: (Vec<u32>, Vec<u32>),
@@ -108,9 +112,9 @@ impl LookupJoin {
                 columns.push(KeyColumn { vector, collation });
             }
         }
-        let table = JoinTable::new(&columns, rows.count);
+        let table = Rc::new(JoinTable::new(&columns, rows.count));
         let matched = vec![false; rows.count];
-        RangeJoin { lookup, rows, table, keys, matched, piece: None }
+        RangeJoin { lookup, rows, table, rows_look: false, keys, matched, piece: None }
     }
 
     /// Takes rows that were found, when the last ones have been joined.
@@ -150,7 +154,10 @@ impl LookupJoin {
         let Some((of_piece, of_rows, found)) = range.next_pairs() else { return Ok(None) };
         let rows = &range.rows;
         let pairs = |(of_rows, of_piece): (&[u32], &[u32])| {
-            let mut pairs = rows.gather(of_rows);
+            let mut pairs = match is_each(of_rows, rows.count) {
+                true => rows.clone(),
+                false => rows.gather(of_rows),
+            };
             pairs.columns.extend(found.gather(of_piece).columns);
             pairs
         };
@@ -204,6 +211,19 @@ impl Lookup {
 }
 
 impl RangeJoin {
+    /// Rows with these keys that look for given ones in a table of all of them.
+    pub(super) fn over_given(
+        lookup: usize,
+        rows: JoinedRows,
+        (found, table): (JoinedRows, Rc<JoinTable>),
+        keys: Vec<KeyColumn>,
+    ) -> Self {
+        let (place, pairs) = (ProbePlace::default(), (Vec::new(), Vec::new()));
+        let piece = Some(Piece { found, keys, place, pairs });
+        let matched = vec![false; rows.count];
+        Self { lookup, rows, table, rows_look: true, keys: Vec::new(), matched, piece }
+    }
+
     /// The rows that are joined.
     pub fn rows(&self) -> &JoinedRows {
         &self.rows
@@ -218,18 +238,25 @@ impl RangeJoin {
     fn next_pairs(&mut self) -> Option<(Vec<u32>, Vec<u32>, JoinedRows)> {
         let piece = self.piece.as_mut()?;
         while piece.pairs.0.is_empty() {
-            if piece.place.row >= piece.found.count {
+            let looking = if self.rows_look { self.rows.count } else { piece.found.count };
+            if piece.place.row >= looking {
                 self.piece = None;
                 return None;
             }
-            let rows = piece.found.count;
-            let (found, met, next) = self.table.probe(&piece.keys, (piece.place, rows), PAIRS_MAX);
-            (piece.pairs, piece.place) = ((found, met), next);
+            let from = (piece.place, looking);
+            let (look, meet, next) = self.table.probe(&piece.keys, from, PAIRS_MAX);
+            piece.pairs = if self.rows_look { (meet, look) } else { (look, meet) };
+            piece.place = next;
         }
         let (found, met) = &mut piece.pairs;
+        let (of_piece, of_rows) = (texts_of(&piece.found), texts_of(&self.rows));
+        let fixed = VALUE_BYTES * (piece.found.columns.len() + self.rows.columns.len());
+        let size = |texts: &[&Texts], at: u32| -> usize {
+            texts.iter().map(|texts| texts.size_at(at as usize)).sum()
+        };
         let mut bytes = 0;
-        let mut fits = |(of_piece, of_rows): (&u32, &u32)| {
-            bytes += bytes_at(&piece.found, *of_piece) + bytes_at(&self.rows, *of_rows);
+        let mut fits = |(in_piece, in_rows): (&u32, &u32)| {
+            bytes += fixed + size(&of_piece, *in_piece) + size(&of_rows, *in_rows);
             bytes <= PAIRS_BYTES_MAX
         };
         let most = found.iter().zip(&*met).take_while(|pair| fits(*pair)).count().max(1);
@@ -239,11 +266,18 @@ impl RangeJoin {
     }
 }
 
-/// About how many bytes a row takes.
-fn bytes_at(rows: &JoinedRows, at: u32) -> usize {
-    let of = |column: &Rc<Vector>| match &column.values {
-        Values::Bytes(texts) => VALUE_BYTES + texts.size_at(at as usize),
-        _ => VALUE_BYTES,
-    };
-    rows.columns.iter().map(of).sum()
+/// Whether places are those of so many rows, in order.
+fn is_each(places: &[u32], rows: usize) -> bool {
+    places.len() == rows && places.iter().zip(0..).all(|(place, at)| *place == at)
+}
+
+/// The columns of texts.
+fn texts_of(rows: &JoinedRows) -> Vec<&Texts> {
+    let columns = rows.columns.iter();
+    columns
+        .filter_map(|column| match &column.values {
+            Values::Bytes(texts) => Some(texts),
+            _ => None,
+        })
+        .collect()
 }

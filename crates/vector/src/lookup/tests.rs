@@ -68,6 +68,7 @@ fn plan(matching: Matching, yields: Yield) -> JoinPlan {
         conditions: program(&JOINED, more, vec![4], Yield::Rows(vec![])),
         matching,
         range: None,
+        given: None,
     };
     JoinPlan { lookups: vec![lookup], result: program(&JOINED, vec![], vec![], yields) }
 }
@@ -349,4 +350,166 @@ fn ranges_that_make_no_sense_are_refused() {
     for kinds in [&[Kind::Bytes][..], &[Kind::Int, Kind::Int], &[Kind::Bytes, Kind::UInt]] {
         assert!(join.take_of_range(&mut range, numbers(kinds)).is_err());
     }
+}
+
+/// The plan, of which a lookup is given rows of a text and a number, and looks by the number.
+fn given_plan(matching: Matching, rows: &[(&str, Option<i64>)]) -> JoinPlan {
+    let mut plan = plan(matching, Yield::Rows(vec![0, 2]));
+    let mut columns = [Vector::new(Kind::Bytes), Vector::new(Kind::Int)];
+    for (text, number) in rows {
+        columns[0].push(ScalarRef::Bytes(text.as_bytes()));
+        columns[1].push(number.map_or(ScalarRef::Null, ScalarRef::Int));
+    }
+    let key = vec![GivenKey { column: 1, collation: BINARY }];
+    let lookup = &mut plan.lookups[0];
+    (lookup.table, lookup.version) = (NO_TABLE, 0);
+    lookup.columns = vec![input(0, Kind::Bytes)];
+    lookup.given = Some(Given { rows: Block::new(rows.len(), columns.into()), key });
+    plan
+}
+
+/// Number and text of what comes of given rows, in order.
+fn joined_given(plan: JoinPlan) -> Vec<(i64, Option<String>)> {
+    let mut join = begin(plan).expect("a good plan");
+    let mut made = Vec::new();
+    // Batch after batch looks in the same rows.
+    for _ in 0..2 {
+        let mut range = join.with_given(0, rows());
+        let mut parts = Vec::new();
+        while let Some(rows) = join.next_of_range(&mut range).expect("nothing to compute") {
+            parts.push(rows);
+        }
+        assert!(range.is_free());
+        parts.push(join.rest_of_range(range));
+        made.clear();
+        for part in parts {
+            let Some(block) = join.finish(&part).expect("nothing to compute") else { continue };
+            for at in 0..block.rows() {
+                let [number, text] = block.columns() else { panic!("two columns") };
+                let text = match text.get(at) {
+                    ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
+                    _ => None,
+                };
+                let ScalarRef::Int(number) = number.get(at) else { panic!("a number") };
+                made.push((number, text));
+            }
+        }
+        made.sort();
+    }
+    made
+}
+
+#[test]
+fn given_rows_meet_those_with_their_key() {
+    // The keys of the rows are 7, 7, NULL, 500, 8 and 6, and the last one's number must not meet.
+    let given = [("x", Some(7)), ("y", Some(6)), ("z", Some(7)), ("far", Some(500)), ("no", None)];
+    let text = |text: &str| Some(text.to_owned());
+    let mut pairs = vec![(1, text("x")), (1, text("z")), (2, text("x")), (2, text("z"))];
+    pairs.push((4, text("far")));
+    let without = [3, 5, 9].map(|number| (number, None)).to_vec();
+    let joined = |matching| joined_given(given_plan(matching, &given));
+    assert_eq!(joined(Matching::Inner), pairs);
+    assert_eq!(joined(Matching::Anti), without);
+    let mut all = [pairs, without].concat();
+    all.sort();
+    assert_eq!(joined(Matching::Left), all);
+    let of_none = |matching| joined_given(given_plan(matching, &[]));
+    assert_eq!(of_none(Matching::Inner), []);
+    assert_eq!(of_none(Matching::Left).len(), 6);
+}
+
+#[test]
+fn given_rows_without_a_key_meet_all() {
+    let mut plan = given_plan(Matching::Inner, &[("x", None), ("y", Some(1))]);
+    plan.lookups[0].key.clear();
+    if let Some(given) = &mut plan.lookups[0].given {
+        given.key.clear();
+    }
+    assert_eq!(joined_given(plan).len(), 10, "all but the number that must not meet");
+}
+
+#[test]
+fn pairs_with_given_rows_are_made_a_bounded_number_at_a_time() {
+    let join = begin(given_plan(Matching::Inner, &[("x", Some(7)); 1_000])).expect("a good plan");
+    let mut columns = [Vector::new(Kind::Int), Vector::new(Kind::Int)];
+    for number in 0..300 {
+        columns[0].push(ScalarRef::Int(number % 5));
+        columns[1].push(ScalarRef::Int(7));
+    }
+    let mut range = join.with_given(0, JoinedRows::new(Block::new(300, columns.into())));
+    let mut pairs = 0;
+    while let Some(rows) = join.next_of_range(&mut range).expect("nothing to compute") {
+        assert!(rows.len() <= 4_096, "{}", rows.len());
+        pairs += rows.len();
+    }
+    assert_eq!(pairs, 300 * 1_000);
+}
+
+#[test]
+fn texts_of_given_rows_are_equal_as_their_collation_has_it() {
+    let mut plan = given_plan(Matching::Inner, &[("A", Some(1)), ("b", Some(2))]);
+    let kinds = [Kind::Int, Kind::Bytes];
+    let lookup = &mut plan.lookups[0];
+    lookup.conditions = program(&[], vec![], vec![], Yield::Rows(vec![]));
+    lookup.columns = vec![input(1, Kind::Int)];
+    if let Some(given) = &mut lookup.given {
+        given.key[0] = GivenKey { column: 0, collation: CollationId::UTF8MB4_0900_AI_CI.0 };
+    }
+    let joined = [Kind::Int, Kind::Bytes, Kind::Int];
+    plan.result = program(&joined, vec![], vec![], Yield::Rows(vec![0, 2]));
+    let mut join = LookupJoin::new(Arc::new(plan), &kinds, |_| None).expect("a good plan");
+    let mut columns = [Vector::new(Kind::Int), Vector::new(Kind::Bytes)];
+    for (number, text) in [(1, "a"), (2, "B"), (3, "c")] {
+        columns[0].push(ScalarRef::Int(number));
+        columns[1].push(ScalarRef::Bytes(text.as_bytes()));
+    }
+    let mut range = join.with_given(0, JoinedRows::new(Block::new(3, columns.into())));
+    let rows = join.next_of_range(&mut range).expect("nothing to compute").expect("pairs");
+    let block = join.finish(&rows).expect("nothing to compute").expect("rows");
+    let row = |at| (block.columns()[0].get(at), block.columns()[1].get(at));
+    assert_eq!(row(0), (ScalarRef::Int(1), ScalarRef::Int(1)));
+    assert_eq!(row(1), (ScalarRef::Int(2), ScalarRef::Int(2)));
+    assert_eq!(block.rows(), 2);
+}
+
+#[test]
+fn given_rows_that_make_no_sense_are_refused() {
+    let good = || given_plan(Matching::Inner, &[("x", Some(7))]);
+    assert!(begin(good()).is_ok());
+    let refused = |change: &dyn Fn(&mut Lookup, &mut Given)| {
+        let mut plan = good();
+        let mut given = plan.lookups[0].given.take().expect("it has some");
+        change(&mut plan.lookups[0], &mut given);
+        plan.lookups[0].given = Some(given);
+        assert!(begin(plan).is_err());
+    };
+    refused(&|lookup, _| lookup.table = TableId(1));
+    refused(&|lookup, _| lookup.index = Some(IndexId(8)));
+    refused(&|lookup, _| {
+        lookup.range = range_plan(Matching::Inner, false).lookups[0].range.clone()
+    });
+    refused(&|lookup, _| lookup.key = vec![]);
+    refused(&|lookup, _| lookup.key = vec![KeyPart::Constant(Value::Int(7))]);
+    refused(&|lookup, _| lookup.key = vec![KeyPart::Place(2)]);
+    refused(&|lookup, _| lookup.columns[0].column = ColumnId(2));
+    refused(&|lookup, _| lookup.columns[0].kind = Kind::Int);
+    refused(&|_, given| given.key[0].column = 0);
+    refused(&|_, given| given.key[0].column = 2);
+    refused(&|_, given| given.key.clear());
+    refused(&|_, given| given.rows = Block::empty([].into_iter()));
+    let many = vec![("", Some(7)); GIVEN_ROWS_MAX + 1];
+    assert!(begin(given_plan(Matching::Inner, &many)).is_err());
+    assert!(begin(given_plan(Matching::Inner, &many[1..])).is_ok());
+    // What is too large for one lookup is for two.
+    let half = "w".repeat(GIVEN_BYTES_MAX / 2);
+    let mut two = given_plan(Matching::Inner, &[(&half, Some(7))]);
+    assert!(begin(two.clone()).is_ok());
+    let second = two.lookups[0].clone();
+    two.lookups
+        .push(Lookup { conditions: program(&[], vec![], vec![], Yield::Rows(vec![])), ..second });
+    assert!(begin(two).is_err());
+    // Who does not know of given rows finds no such table.
+    let mut plan = good();
+    plan.lookups[0].given = None;
+    assert!(begin(plan).is_err());
 }

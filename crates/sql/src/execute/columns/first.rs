@@ -10,7 +10,7 @@ use sql_expression::{Expression, ProgramBuilder, SqlError};
 use std::rc::Rc;
 use vector::{Computer, TOP_ROWS_MAX};
 
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Stop, begin};
+use crate::execute::columns::{ColumnBatch, ColumnCursor, Stop, begin, begin_first};
 use crate::execute::cursor::Kept;
 use crate::execute::cursor::sort::{SORTED, sorted};
 use crate::execute::joined::is_asking_scan;
@@ -47,7 +47,12 @@ impl<'p> FirstRows<'p> {
                 | Operator::Lookup { .. }
                 | Operator::Filter { .. }
         ) || is_asking_scan(run, operator);
-        let mut cursor = begin(run, operator, None).filter(|_| makes_rows)?;
+        if !makes_rows {
+            return None;
+        }
+        let pushed = begin_first(run, operator, (&order, rows));
+        let is_pushed = pushed.is_some();
+        let cursor = pushed.or_else(|| begin(run, operator, None))?;
         let mut builder = ProgramBuilder::new(cursor.shape(), &run.context);
         if !builder.first_rows(&order, rows) {
             return None;
@@ -58,7 +63,6 @@ impl<'p> FirstRows<'p> {
             }
         }
         let computer = Computer::new(builder.finish()?).ok()?;
-        let is_pushed = cursor.want_first(run, &order, rows);
         Some(Self { cursor, computer, is_pushed })
     }
 

@@ -1,4 +1,4 @@
-//! Joins by lookups that data nodes make, whose rows come in columns.
+//! Joins that data nodes make, whose rows come in columns.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -8,13 +8,14 @@ use vector::JoinPlan;
 
 use crate::execute::columns::batch::Blocks;
 use crate::execute::columns::filter::Conditions;
-use crate::execute::columns::{ColumnBatch, Shape, Stop, places_of_conditions};
+use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, places_of_conditions};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::run::Run;
 use crate::plan::operator::Operator;
 
 /// A join at work.
 pub(crate) struct JoinedCursor<'p> {
+    operator: &'p Operator,
     joined: JoinedScan<'p>,
     plan: JoinPlan,
     pub(super) shape: Shape,
@@ -22,11 +23,22 @@ pub(crate) struct JoinedCursor<'p> {
     others: Conditions,
     read: Option<JoinedRead>,
     blocks: Blocks,
+    /// Makes the rows where a side has more than are sent.
+    instead: Option<ColumnCursor<'p>>,
 }
 
 impl<'p> JoinedCursor<'p> {
-    /// For an operator that data nodes can make.
+    /// For an operator that data nodes can make, and whose rows they had better make.
     pub(super) fn new(
+        run: &Run<'_>,
+        operator: &'p Operator,
+        wanted: &BTreeSet<usize>,
+    ) -> Option<Self> {
+        Self::any(run, operator, wanted).filter(|cursor| cursor.joined.leaves_out_more())
+    }
+
+    /// For an operator that data nodes can make.
+    pub(super) fn any(
         run: &Run<'_>,
         operator: &'p Operator,
         wanted: &BTreeSet<usize>,
@@ -36,7 +48,8 @@ impl<'p> JoinedCursor<'p> {
         places.extend(wanted);
         let (plan, shape) = joined.rows(run, &places).ok()?;
         let others = Conditions::new(run, joined.others.iter().copied(), &shape)?;
-        Some(Self { joined, plan, shape, others, read: None, blocks: Blocks::default() })
+        let (read, blocks, instead) = (None, Blocks::default(), None);
+        Some(Self { operator, joined, plan, shape, others, read, blocks, instead })
     }
 
     /// Has the data nodes send only so many rows that come first in an order; false if they cannot
@@ -47,9 +60,7 @@ impl<'p> JoinedCursor<'p> {
         order: &[(&Expression, bool)],
         rows: u32,
     ) -> bool {
-        let given = self.shape.iter().enumerate().filter(|(_, column)| column.is_some());
-        let places = given.map(|(place, _)| place).collect();
-        match self.joined.first_rows(run, &places, (order, rows)) {
+        match self.joined.first_rows(run, &self.places(), (order, rows)) {
             Ok(plan) => {
                 self.plan = plan;
                 true
@@ -58,15 +69,40 @@ impl<'p> JoinedCursor<'p> {
         }
     }
 
+    /// The places that its rows have.
+    fn places(&self) -> BTreeSet<usize> {
+        let given = self.shape.iter().enumerate().filter(|(_, column)| column.is_some());
+        given.map(|(place, _)| place).collect()
+    }
+
+    /// Another cursor for the same rows, now that data nodes cannot make them.
+    fn another(&self, run: &Run<'_>) -> Result<ColumnCursor<'p>, Stop> {
+        let another = ColumnCursor::new(run, self.operator, &self.places());
+        let another = another.ok_or(Stop::Unsuitable)?;
+        let type_of = |shape: &Shape, place: usize| {
+            shape.get(place).and_then(Option::as_ref).map(|column| column.sql_type.clone())
+        };
+        let has = |place: usize| type_of(another.shape(), place) == type_of(&self.shape, place);
+        match self.places().into_iter().all(has) {
+            true => Ok(another),
+            false => Err(Stop::Unsuitable),
+        }
+    }
+
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        if self.instead.is_none() && self.read.is_none() {
+            match JoinedRead::begin(run, &self.joined, self.plan.clone()).await {
+                Ok(read) => self.read = Some(read),
+                Err(Stopped::TooMany) => self.instead = Some(self.another(run)?),
+                Err(stopped) => return Err(stopped.into()),
+            }
+        }
+        if let Some(instead) = &mut self.instead {
+            let batch = instead.next(run).await?;
+            return Ok(batch.map(|batch| batch.narrowed(&self.shape)));
+        }
         while self.blocks.is_empty() {
-            let read = match &mut self.read {
-                Some(read) => read,
-                None => {
-                    let read = JoinedRead::begin(run, &self.joined, self.plan.clone()).await?;
-                    self.read.insert(read)
-                }
-            };
+            let Some(read) = &mut self.read else { return Ok(None) };
             match read.next(run).await? {
                 Some(blocks) => self.blocks.put(run, blocks)?,
                 None => return Ok(None),
@@ -84,7 +120,7 @@ impl<'p> JoinedCursor<'p> {
 impl From<Stopped> for Stop {
     fn from(stopped: Stopped) -> Self {
         match stopped {
-            Stopped::NotPushed => Self::Unsuitable,
+            Stopped::NotPushed | Stopped::TooMany => Self::Unsuitable,
             Stopped::Failed(error) => Self::Failed(error),
         }
     }

@@ -121,7 +121,7 @@ pub(super) fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Op
 }
 
 /// How wide the row of an operator's block is, if it is one over tables.
-pub(super) fn width_of(operator: &Operator) -> Option<usize> {
+pub(crate) fn width_of(operator: &Operator) -> Option<usize> {
     match operator {
         Operator::Nothing { width } => Some(*width),
         Operator::Scan(scan) | Operator::Lookup { scan, .. } => Some(scan.width),
@@ -136,7 +136,7 @@ pub(super) fn width_of(operator: &Operator) -> Option<usize> {
 }
 
 /// What stands at the places of an operator's rows.
-pub(super) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> {
+pub(crate) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> {
     Some(match operator {
         Operator::Nothing { .. } => BTreeMap::new(),
         Operator::Scan(scan) => {

@@ -137,14 +137,19 @@ pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<
 /// Reads all of an operator's input.
 pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
     let mut groups = Groups::new(run, aggregate);
-    let made = pushed(run, aggregate).ok();
-    if let Some(Pushed::Joined(made)) = made {
-        let (joined, plan, pushed) = *made;
-        if let Some(table) = groups.add_joined(run, &joined, plan, pushed).await? {
+    let mut made = pushed(run, aggregate).ok();
+    while let Some(Pushed::Joined(of_join)) = made {
+        let (joined, plan, of_groups) = *of_join;
+        let known = run.too_large.len();
+        if let Some(table) = groups.add_joined(run, &joined, plan, of_groups).await? {
             return groups.finish_with(run, Some(table)).await;
         }
         groups = Groups::new(run, aggregate);
-    } else if let Some(Pushed::Scanned(scan, pushed)) = made
+        // Data nodes may make it without a side that has turned out too large to be sent.
+        let may_be = run.too_large.len() > known;
+        made = if may_be { pushed(run, aggregate).ok() } else { None };
+    }
+    if let Some(Pushed::Scanned(scan, pushed)) = made
         && let Some(mut table) = Table::new(run, *pushed)
     {
         let program = table.pushed.program.clone();
@@ -235,14 +240,14 @@ impl<'p> Groups<'p> {
         let Some(mut table) = Table::new(run, pushed) else { return Ok(None) };
         let mut read = match JoinedRead::begin(run, joined, plan).await {
             Ok(read) => read,
-            Err(Stopped::NotPushed) => return Ok(None),
+            Err(Stopped::NotPushed | Stopped::TooMany) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         };
         loop {
             match read.next(run).await {
                 Ok(Some(blocks)) => self.add_blocks(run, &mut table, &blocks).await?,
                 Ok(None) => return Ok(Some(table)),
-                Err(Stopped::NotPushed) => return Ok(None),
+                Err(Stopped::NotPushed | Stopped::TooMany) => return Ok(None),
                 Err(Stopped::Failed(error)) => return Err(error),
             }
         }

@@ -2,15 +2,17 @@
 //!
 //! # Owns
 //! [`Chain`], the steps from the first table to what its operator gives; the estimate of whether
-//! rows are looked up rather than joined by hash, or asked of a subquery by other ways.
+//! rows are looked up rather than joined by hash, or asked of a subquery by other ways; which side
+//! of a hash join is small enough to be sent to where the rows of the other are.
 
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId, Table};
 use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType, SubqueryKind};
-use vector::Matching;
+use vector::{GIVEN_ROWS_MAX, Matching};
 
 use super::child::{is_float, is_same_key, moved};
+use super::given::GivenStep;
 use crate::catalog::KeyKind;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
@@ -42,6 +44,8 @@ pub(super) struct Chain<'p> {
 pub(super) enum Step<'p> {
     /// Rows of a table.
     Table(TableStep<'p>),
+    /// Rows of a small side of a hash join, which are sent.
+    Given(GivenStep<'p>),
     /// Whether a subquery has rows.
     Asked(Asked),
 }
@@ -92,8 +96,9 @@ impl<'p> Chain<'p> {
                     below = input;
                 }
                 Operator::HashJoin { left, right, keys, join } => {
-                    steps.push(Step::Table(TableStep::hashed(run, (left, right), keys, join)?));
-                    below = left;
+                    let (step, before) = hashed(run, (left, right), keys, join)?;
+                    steps.push(step);
+                    below = before;
                 }
                 Operator::Scan(scan) => {
                     let of_subqueries = scan.conditions.iter().rev().filter(|c| !c.is_ready());
@@ -106,6 +111,10 @@ impl<'p> Chain<'p> {
                     steps.reverse();
                     filter.reverse();
                     let chain = Self { root: below, scan, steps, filter };
+                    let is_sent = |step: &Step<'_>| matches!(step, Step::Given(_));
+                    if chain.steps.iter().any(is_sent) && !is_large(run, scan) {
+                        return None;
+                    }
                     return (!chain.steps.is_empty()).then_some((chain, conditions));
                 }
                 _ => return None,
@@ -114,14 +123,72 @@ impl<'p> Chain<'p> {
     }
 }
 
+/// What a hash join does for the rows of one of its sides, which comes with it: the other one is
+/// looked up by an index, or sent, whatever is less work.
+fn hashed<'p>(
+    run: &Run<'_>,
+    (left, right): (&'p Operator, &'p Operator),
+    keys: &'p [HashKey],
+    join: &'p JoinSpec,
+) -> Option<(Step<'p>, &'p Operator)> {
+    let looked_up = TableStep::hashed(run, (left, right), keys, join);
+    let sent = with_small_side(run, (left, right), keys, join);
+    // Rows are not looked up for few.
+    let is_few = |sent: &GivenStep<'_>| sent.is_left && !are_many(run, left);
+    match (looked_up, sent) {
+        (Some((step, work)), Some((sent, _, of_sent))) if work <= of_sent && !is_few(&sent) => {
+            Some((Step::Table(step), left))
+        }
+        (_, Some((step, before, _))) => Some((Step::Given(step), before)),
+        (Some((step, _)), None) => Some((Step::Table(step), left)),
+        (None, None) => None,
+    }
+}
+
+/// A hash join one side of which is small: the step, the other side, and the work.
+fn with_small_side<'p>(
+    run: &Run<'_>,
+    (left, right): (&'p Operator, &'p Operator),
+    keys: &'p [HashKey],
+    join: &'p JoinSpec,
+) -> Option<(GivenStep<'p>, &'p Operator, f64)> {
+    if run.session.variables.pushed_join_work == 0 {
+        return None;
+    }
+    let estimates = Estimates { session: run.session };
+    let (of_left, of_right) = (estimates.of(left), estimates.of(right));
+    let is_small = |side: &Operator, rows: f64| {
+        rows <= GIVEN_ROWS_MAX as f64 && !run.too_large.contains(&std::ptr::from_ref(side))
+    };
+    let step = |is_left| GivenStep::new(run, ((left, right), is_left), keys, join);
+    // Which rows of the left side have no match is known where all of the right one is.
+    if is_small(right, of_right.rows) {
+        return Some((step(false)?, left, of_right.cost + of_left.rows * PROBE));
+    }
+    let Operator::Scan(scan) = right else { return None };
+    let reads_blocks = matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. });
+    let fits = !join.outer && reads_blocks && pushdown::is_free(scan) && is_large(run, scan);
+    if !fits || !is_small(left, of_left.rows) {
+        return None;
+    }
+    let work = RANGE + run.rows_of_table(scan) as f64 * READ_ON + of_right.rows * PROBE;
+    Some((step(true)?, right, work))
+}
+
+/// Whether a table is so large that its rows come in columns.
+fn is_large(run: &Run<'_>, scan: &TableScan) -> bool {
+    run.rows_of_table(scan) >= run.session.variables.column_rows
+}
+
 impl<'p> TableStep<'p> {
-    /// A hash join, if it is less work to look the rows up of its right side by an index.
+    /// A hash join, if it is not much more work to look the rows up of its right side by an index
+    /// than to bring them to the SQL node; and that work.
     fn hashed(
         run: &Run<'_>,
         (left, right): (&'p Operator, &'p Operator),
         keys: &'p [HashKey],
         join: &'p JoinSpec,
-    ) -> Option<Self> {
+    ) -> Option<(Self, f64)> {
         let Operator::Scan(scan) = right else { return None };
         if !pushdown::is_free(scan) {
             return None;
@@ -171,7 +238,8 @@ impl<'p> TableStep<'p> {
         // Told keys leave little to be sent but what is joined.
         let size = run.rows_of_table(scan) as f64;
         let here = RANGE + size * READ_ON + rows * (SEND + PROBE + of_key * (SEND + JOIN));
-        if rows * found.cost(table, of_key) > here * worth(run) {
+        let work = rows * found.cost(table, of_key);
+        if work > here * worth(run) {
             return None;
         }
         // Of the first columns of an index only those count whose values are compared as they are
@@ -185,7 +253,7 @@ impl<'p> TableStep<'p> {
         let sure: Vec<usize> = chosen.iter().take_while(is_sure).copied().collect();
         let equal = |(at, key): (usize, &HashKey)| (!sure.contains(&at)).then(|| equality(key));
         let equal = keys.iter().enumerate().filter_map(equal).collect();
-        Some(Self { scan, join, found: Some(found), equal })
+        Some((Self { scan, join, found: Some(found), equal }, work))
     }
 }
 
@@ -339,9 +407,9 @@ pub(crate) fn is_chain(run: &Run<'_>, operator: &Operator) -> bool {
     Chain::of(run, operator).is_some_and(|(chain, _)| {
         let found = |step: &Step<'_>| match step {
             Step::Table(step) => step.found.is_some(),
-            Step::Asked(_) => true,
+            Step::Given(_) | Step::Asked(_) => true,
         };
-        chain.steps.iter().all(found) && are_many(run, &chain)
+        chain.steps.iter().all(found) && are_many(run, chain.root)
     })
 }
 
@@ -350,8 +418,8 @@ pub(crate) fn is_asking_scan(run: &Run<'_>, operator: &Operator) -> bool {
     matches!(operator, Operator::Scan(_)) && Chain::of(run, operator).is_some()
 }
 
-/// Whether rows are looked up for as many as it is worth it.
-pub(super) fn are_many(run: &Run<'_>, chain: &Chain<'_>) -> bool {
-    let rows = Estimates { session: run.session }.of(chain.root).rows;
+/// Whether an operator has as many rows as it is worth it to look rows up for.
+pub(super) fn are_many(run: &Run<'_>, operator: &Operator) -> bool {
+    let rows = Estimates { session: run.session }.of(operator).rows;
     rows >= run.session.variables.pushed_join_rows as f64
 }

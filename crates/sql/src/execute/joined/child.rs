@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use model::{ColumnId, ColumnType, IndexId, Table};
 use sql_expression::{EvalContext, Expression, Node, Obstacle, ProgramBuilder, kind_of};
 use sqltype::SqlType;
-use vector::{Input, KeyPart, Lookup, Matching, Range};
+use vector::{Input, KeyPart, Lookup, Matching, Program, Range};
 
 use super::chain::{Step, TableStep, found_by};
 use super::{LookedUp, add_column, because, check_table, places_in, ready, too_large};
@@ -16,8 +16,8 @@ use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::{Formula, TableScan};
 
-/// The protocol version that brought lookups of many rows.
-const RANGES_SINCE: u16 = 13;
+/// The protocol version that brought lookups of many rows, and rows that come with a plan.
+pub(super) const RANGES_SINCE: u16 = 13;
 
 /// A table whose rows are looked up. The columns of a subquery's table stand behind those of all
 /// that came before.
@@ -47,19 +47,19 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
     /// What is looked up in a step for rows that are so wide.
     pub(super) fn of(run: &Run<'_>, step: &'c Step<'p>, width: usize) -> Result<Self, Obstacle> {
         let not_found = Obstacle::because("its rows are not found by one key");
-        let (scan, matching, is_asked) = match step {
+        let (scan, matching, is_asked, found) = match step {
             Step::Table(step) => {
                 let matching = if step.join.outer { Matching::Left } else { Matching::Inner };
-                (step.scan, matching, false)
+                (step.scan, matching, false, step.found.clone())
             }
-            Step::Asked(asked) => (asked.scan().ok_or(not_found.clone())?, asked.matching, true),
+            Step::Asked(asked) => {
+                let scan = asked.scan().ok_or(not_found.clone())?;
+                (scan, asked.matching, true, found_by(scan))
+            }
+            Step::Given(_) => return Err(not_found),
         };
         check_table(run, scan)?;
-        let found = match step {
-            Step::Table(step) => step.found.clone(),
-            Step::Asked(_) => found_by(scan),
-        }
-        .ok_or(not_found)?;
+        let found = found.ok_or(not_found)?;
         if found.begins && !run.session.kernel.all_know(RANGES_SINCE) {
             return because("a data node is of an older version");
         }
@@ -88,14 +88,13 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         });
         match step {
             Step::Table(TableStep { scan, join, equal, .. }) => {
-                let left = |c: &&&'p Formula| conditions.iter().any(|l| std::ptr::eq(*l, **c));
-                let all: Vec<&'p Formula> = scan.conditions.iter().collect();
-                of_from.extend(all.iter().filter(left).copied());
+                let left = |c: &&'p Formula| conditions.iter().any(|l| std::ptr::eq(*l, *c));
+                of_from.extend(scan.conditions.iter().filter(left));
                 of_from.extend(&join.conditions);
                 ready(of_from.iter().copied())?;
                 made.extend(equal.iter().cloned());
             }
-            Step::Asked(_) => {
+            Step::Asked(_) | Step::Given(_) => {
                 let moved = |c: &&Formula| Formula::new(moved(&c.expression, shift));
                 made = conditions.iter().map(moved).collect();
             }
@@ -136,7 +135,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
     }
 
     /// The conditions of a match that are not checked where its rows are.
-    pub(super) fn conditions(&self) -> impl Iterator<Item = &Formula> {
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Formula> + Clone {
         self.of_from.iter().copied().chain(&self.made)
     }
 
@@ -184,16 +183,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
                 add_column(columns, place, all);
             }
         }
-        // Only what is compared has to be put together for a pair.
-        let used = places_in(self.conditions().map(|condition| &condition.expression))?;
-        let mut compared = columns.clone();
-        let unused = compared.iter_mut().enumerate().filter(|(place, _)| !used.contains(place));
-        unused.for_each(|(_, column)| *column = None);
-        let mut builder = ProgramBuilder::new(&compared, &run.context);
-        if !untranslated(&run.context, self.conditions(), &mut builder).is_empty() {
-            return because("a condition has no translation");
-        }
-        let conditions = builder.finish().ok_or_else(too_large)?;
+        let conditions = conditions_of_match(run, self.conditions(), columns)?;
         let range = self.own.as_ref().map(|own| self.range(run, own, (&key, &read)));
         let (table, version) = (table.id, table.version);
         Ok(Lookup {
@@ -205,6 +195,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
             conditions,
             matching: self.matching,
             range: range.transpose()?,
+            given: None,
         })
     }
 
@@ -256,6 +247,24 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         });
         let key = key.collect();
         Ok(Range { program: builder.finish().ok_or_else(too_large)?, key, any: self.is_asked })
+    }
+}
+
+/// The program that checks conditions of a match, over the columns of the joined row.
+pub(super) fn conditions_of_match<'f>(
+    run: &Run<'_>,
+    conditions: impl Iterator<Item = &'f Formula> + Clone,
+    columns: &Shape,
+) -> Result<Program, Obstacle> {
+    // Only what is compared has to be put together for a pair.
+    let used = places_in(conditions.clone().map(|condition| &condition.expression))?;
+    let mut compared = columns.clone();
+    let unused = compared.iter_mut().enumerate().filter(|(place, _)| !used.contains(place));
+    unused.for_each(|(_, column)| *column = None);
+    let mut builder = ProgramBuilder::new(&compared, &run.context);
+    match untranslated(&run.context, conditions, &mut builder).is_empty() {
+        true => builder.finish().ok_or_else(too_large),
+        false => because("a condition has no translation"),
     }
 }
 

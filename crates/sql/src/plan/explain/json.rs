@@ -282,7 +282,8 @@ fn table(step: &Step<'_>, facts: Option<&Facts<'_>>, join: Option<&Step<'_>>) ->
     fields.push(("rows_examined_per_scan", Json::number(estimate.examined.round().max(1.0))));
     fields.push(("rows_produced_per_join", Json::number(estimate.rows.round().max(1.0))));
     fields.push(("filtered", Json::Text(format!("{:.2}", estimate.share * 100.0))));
-    if let Some(join) = join.filter(|join| join.manner != Manner::Joined) {
+    let by_hash = |join: &&Step<'_>| join.manner != Manner::Joined || join.is_joined_by_hash();
+    if let Some(join) = join.filter(by_hash) {
         let hash = matches!(join.operator, Operator::HashJoin { .. });
         fields.push(("using_join_buffer", Json::text(if hash { "hash join" } else { "all rows" })));
     }
@@ -325,6 +326,9 @@ fn nines(step: &Step<'_>) -> Json {
         Manner::Joined => "joined in data nodes",
     };
     fields.push(("manner", Json::text(manner)));
+    if step.sent {
+        fields.push(("rows_sent_to", Json::text("data nodes")));
+    }
     let is_join = matches!(step.operator, Operator::HashJoin { .. } | Operator::LoopJoin { .. });
     if is_join && !step.words.is_empty() {
         fields.push(("condition", Json::Text(step.words.join(" and "))));

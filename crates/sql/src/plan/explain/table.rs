@@ -8,6 +8,9 @@ use crate::plan::explain::{Block, Explanation, Step};
 use crate::plan::operator::Operator;
 use crate::result::ResultColumn;
 
+/// What Extra says of a side of a join that data nodes make with its rows.
+const SENT: &str = "Rows sent to data nodes";
+
 /// A line.
 #[derive(Default)]
 struct Line {
@@ -172,6 +175,7 @@ fn step_lines<'s, 'p>(
         }
         Operator::Derived(scan) => {
             let rows = Some(step.estimate.rows.round() as u64);
+            extra.extend(step.sent.then(|| SENT.to_owned()));
             let of_table = line(format!("<{}>", scan.alias), "ALL", std::mem::take(extra));
             lines.push(Line { rows, ..of_table });
             blocks.extend(&step.blocks);
@@ -183,8 +187,8 @@ fn step_lines<'s, 'p>(
         }
         Operator::HashJoin { .. } | Operator::LoopJoin { .. } => {
             step_lines(&step.inputs[0], owner, extra, lines, blocks);
-            let mut note = vec![note_of_join(step).to_owned()];
-            step_lines(&step.inputs[1], owner, &mut note, lines, blocks);
+            let note = note_of_join(step).to_owned();
+            step_lines(&step.inputs[1], owner, &mut vec![note], lines, blocks);
         }
         _ => {
             extra.extend(note_of(step));
@@ -198,7 +202,7 @@ fn step_lines<'s, 'p>(
 /// What Extra says of the second table of a join.
 fn note_of_join(step: &Step<'_>) -> &'static str {
     match step.operator {
-        Operator::HashJoin { .. } if step.manner == Manner::Joined => "Batched lookups",
+        Operator::HashJoin { .. } if step.is_joined_by_keys() => "Batched lookups",
         Operator::HashJoin { .. } => "Using join buffer (hash join)",
         _ => "Using join buffer",
     }
@@ -261,6 +265,9 @@ fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
         (Manner::Joined, ..) => notes.push("Pushed join".to_owned()),
         (_, Operator::Lookup { .. }, Some(why)) => notes.push(format!("Join not pushed: {why}")),
         _ => {}
+    }
+    if step.sent {
+        notes.push(SENT.to_owned());
     }
     notes
 }

@@ -89,7 +89,8 @@ fn step(of: &Step<'_>, depth: usize, text: &mut String) {
         line(text, depth, &format!("Filter: {conditions} [SQL node: {}]", whys.join("; ")));
         depth += 1;
     }
-    let what = format!("{}{}{}{}", title(of), place(of), estimate(of), actual(of));
+    let sent = if of.sent { " [SQL node: rows sent to the data nodes]" } else { "" };
+    let what = format!("{}{}{sent}{}{}", title(of), place(of), estimate(of), actual(of));
     line(text, depth, &what);
     if matches!(of.operator, Operator::Edges { .. }) {
         for facts in &of.tables {
@@ -130,9 +131,9 @@ fn title(of: &Step<'_>) -> String {
             let reading = reading(&of.tables[0]);
             format!("Nested loop {} join: {reading}, in batches", side(join.outer))
         }
-        Operator::HashJoin { join, .. } => match of.manner {
-            Manner::Joined => format!("Nested loop {} join", side(join.outer)),
-            _ => with(&format!("Hash {} join", side(join.outer)), " and "),
+        Operator::HashJoin { join, .. } => match of.is_joined_by_keys() {
+            true => format!("Nested loop {} join", side(join.outer)),
+            false => with(&format!("Hash {} join", side(join.outer)), " and "),
         },
         Operator::LoopJoin { join, .. } => {
             with(&format!("Block {} join", side(join.outer)), " and ")
@@ -150,8 +151,7 @@ fn title(of: &Step<'_>) -> String {
         Operator::Project { .. } => "Project".to_owned(),
         Operator::Sort { limit, .. } => {
             let limited = if limit.is_some() { ", limit input" } else { "" };
-            let of_first = of.manner != Manner::Rows;
-            let word = if of_first { "Sort of first rows" } else { "Sort" };
+            let word = if of.manner != Manner::Rows { "Sort of first rows" } else { "Sort" };
             format!("{}{limited}", with(word, ", "))
         }
         Operator::Distinct { .. } => "Remove duplicates".to_owned(),
@@ -195,6 +195,9 @@ fn place(of: &Step<'_>) -> String {
                 Manner::Joined => format!(" [data nodes: {partitions}; joined there]"),
                 _ => format!(" [data nodes: {partitions}; SQL node joins rows{why}]"),
             }
+        }
+        (Operator::HashJoin { .. }, Manner::Joined) if of.is_joined_by_hash() => {
+            " [data nodes; joined there]".to_owned()
         }
         (Operator::Filter { .. } | Operator::HashJoin { .. }, Manner::Joined) => {
             " [data nodes]".to_owned()
