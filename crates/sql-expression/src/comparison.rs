@@ -117,6 +117,12 @@ impl Comparison {
         matches!(self, Self::DateTime | Self::Time) && !(is_temporal(a) && is_temporal(b))
     }
 
+    /// Whether operands have more digits for it than as values: quotients among floating-point
+    /// numbers.
+    pub fn sees_more_digits(self, left: &Expression, right: &Expression) -> bool {
+        self == Self::Double && (left.holds_quotient() || right.holds_quotient())
+    }
+
     /// Whether the operand is compared as text beside other texts.
     pub(crate) fn is_of_text(result: &ResultType) -> bool {
         matches!(kind_of(result), Kind::Text | Kind::Member | Kind::Null)

@@ -695,7 +695,7 @@ impl<'c> ProgramBuilder<'c> {
             BinaryOp::GreaterOrEqual => model::Comparison::GreaterOrEqual,
             _ => return None,
         };
-        if comparison == Comparison::Double && (left.holds_quotient() || right.holds_quotient()) {
+        if comparison.sees_more_digits(left, right) {
             return None;
         }
         let (a, b) = (self.compared(left)?, self.compared(right)?);

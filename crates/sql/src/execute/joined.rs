@@ -26,7 +26,7 @@ use std::sync::Arc;
 use client::{IndexBound, ScanRange, ScanSpec};
 use model::{ColumnId, ErrorCode, IndexId, Table, TableId, Value};
 use sql_expression::{
-    Expression, Node, Obstacle, ProgramBuilder, ProgramColumn, SqlError, SubqueryId,
+    EvalContext, Expression, Node, Obstacle, ProgramBuilder, ProgramColumn, SqlError, SubqueryId,
 };
 use stdx::Duration;
 use vector::{Block, GIVEN_BYTES_MAX, JoinPlan, LOOKUPS_MAX, Lookup, Matching, Program};
@@ -133,11 +133,8 @@ impl<'p> JoinedScan<'p> {
             }
         }
         let mut trial = ProgramBuilder::new(&all, context);
-        let filter = ready(filter.iter().copied())?;
-        let left = untranslated(context, filter.iter().copied(), &mut trial);
-        let filter: Vec<&Formula> =
-            filter.into_iter().filter(|f| !left.iter().any(|l| std::ptr::eq(*l, *f))).collect();
-        others.extend(left);
+        let mut filter = ready(filter.iter().copied())?;
+        others.extend(take_untranslated(context, &mut filter, &mut trial));
         let used = others.iter().copied().chain(filter.iter().copied());
         let mut needed = places_in(used.map(|condition| &condition.expression))?;
         needed.extend(wanted);
@@ -388,6 +385,17 @@ fn ready<'f>(conditions: impl Iterator<Item = &'f Formula>) -> Result<Vec<&'f Fo
         true => Ok(conditions),
         false => because("a condition waits for a subquery or a function"),
     }
+}
+
+/// Takes those out of conditions that have no translation.
+fn take_untranslated<'f>(
+    context: &EvalContext,
+    conditions: &mut Vec<&'f Formula>,
+    builder: &mut ProgramBuilder<'_>,
+) -> Vec<&'f Formula> {
+    let left = untranslated(context, conditions.iter().copied(), builder);
+    conditions.retain(|of| !left.iter().any(|l| std::ptr::eq(*l, *of)));
+    left
 }
 
 /// The places of the joined row that expressions use.

@@ -224,10 +224,7 @@ impl<'s> Run<'s> {
         formula: &Formula,
         row: &[Datum],
     ) -> Result<Datum, SqlError> {
-        if !formula.is_ready() {
-            self.prepare(&formula.expression, row).await?;
-        }
-        self.context.begin_value();
+        self.begin_value(formula, row).await?;
         formula.expression.eval(row, &mut self.context)
     }
 
@@ -237,10 +234,7 @@ impl<'s> Run<'s> {
         formula: &Formula,
         row: &[Datum],
     ) -> Result<Datum, SqlError> {
-        if !formula.is_ready() {
-            self.prepare(&formula.expression, row).await?;
-        }
-        self.context.begin_value();
+        self.begin_value(formula, row).await?;
         formula.expression.unrounded(row, &mut self.context).map(Cow::into_owned)
     }
 
@@ -250,10 +244,23 @@ impl<'s> Run<'s> {
         formula: &Formula,
         row: &[Datum],
     ) -> Result<bool, SqlError> {
-        if !formula.is_ready() {
-            self.prepare(&formula.expression, row).await?;
-        }
+        self.make_ready(formula, row).await?;
         Ok(formula.expression.truth(row, &mut self.context)? == Some(true))
+    }
+
+    /// Has all there that a formula needs beside its row.
+    async fn make_ready(&mut self, formula: &Formula, row: &[Datum]) -> Result<(), SqlError> {
+        match formula.is_ready() {
+            true => Ok(()),
+            false => self.prepare(&formula.expression, row).await,
+        }
+    }
+
+    /// As [`Run::make_ready`], for the value of its own.
+    async fn begin_value(&mut self, formula: &Formula, row: &[Datum]) -> Result<(), SqlError> {
+        self.make_ready(formula, row).await?;
+        self.context.begin_value();
+        Ok(())
     }
 
     /// Whether all conditions are true of a row.

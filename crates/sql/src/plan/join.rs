@@ -335,9 +335,7 @@ impl JoinPlanner<'_> {
                 Node::Compare(compare)
                     if matches!(compare.op, BinaryOp::Equal | BinaryOp::NullSafeEqual)
                         && compare.comparison != Comparison::Json
-                        && !(compare.comparison == Comparison::Double
-                            && (compare.left.holds_quotient()
-                                || compare.right.holds_quotient())) =>
+                        && !compare.comparison.sees_more_digits(&compare.left, &compare.right) =>
                 {
                     let of = |side: &Expression| self.needs(side);
                     let (l, r) = (of(&compare.left), of(&compare.right));

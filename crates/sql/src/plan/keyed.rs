@@ -136,8 +136,7 @@ pub(super) fn tie(condition: &Expression) -> Option<HashKey> {
         return None;
     }
     // What is kept in rows has no more digits than its type.
-    let quotients = compare.left.holds_quotient() || compare.right.holds_quotient();
-    if quotients && compare.comparison == Comparison::Double {
+    if compare.comparison.sees_more_digits(&compare.left, &compare.right) {
         return None;
     }
     let inside = |side: &Expression| uses_row(side) && !uses_outer(side);

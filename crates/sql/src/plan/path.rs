@@ -381,9 +381,8 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
             for (column, value, op) in sides {
                 let collation = collation_of(compare.comparison);
                 let Some(at) = column_of(target, column, collation) else { continue };
-                // Among floating-point numbers it has more digits than its type.
-                let is_exact = compare.comparison == Comparison::Double && value.holds_quotient();
-                if is_exact || !is_usable(target, value) {
+                let exact = compare.comparison.sees_more_digits(column, value);
+                if exact || !is_usable(target, value) {
                     continue;
                 }
                 let value = value.clone();

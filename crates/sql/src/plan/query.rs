@@ -205,17 +205,14 @@ fn set_operation(
 
 /// Rows with their values converted to the common types of a set operation.
 fn converted(mut root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
-    let same = of.iter().zip(to).all(|(a, b)| {
-        a.sql_type.kind == b.sql_type.kind
-            && a.sql_type.decimals == b.sql_type.decimals
-            && a.sql_type.unsigned == b.sql_type.unsigned
-    });
-    if same {
-        return root;
-    }
     let is_same = |(of, to): (&ResultType, &ResultType)| {
         of.sql_type.kind == to.sql_type.kind && of.sql_type.decimals == to.sql_type.decimals
     };
+    let signed_alike =
+        |(of, to): (&ResultType, &ResultType)| of.sql_type.unsigned == to.sql_type.unsigned;
+    if of.iter().zip(to).all(|pair| is_same(pair) && signed_alike(pair)) {
+        return root;
+    }
     root.keep_digits(&|at| of.iter().zip(to).nth(at).is_some_and(|pair| !is_same(pair)));
     let expressions = of
         .iter()

@@ -239,6 +239,21 @@ fn found_rows(rows: &[(&str, i64)]) -> Block {
     Block::new(rows.len(), columns.into())
 }
 
+/// Number and text of what comes of joined rows.
+fn numbers_and_texts(join: &mut LookupJoin, rows: &JoinedRows) -> Vec<(i64, Option<String>)> {
+    let Some(block) = join.finish(rows).expect("nothing to compute") else { return Vec::new() };
+    let [numbers, texts] = block.columns() else { panic!("two columns") };
+    let row = |at| {
+        let ScalarRef::Int(number) = numbers.get(at) else { panic!("a number") };
+        let text = match texts.get(at) {
+            ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        };
+        (number, text)
+    };
+    (0..block.rows()).map(row).collect()
+}
+
 /// Number and text of what comes of a lookup of many rows, in order, when these come a piece at a
 /// time.
 fn joined_range(
@@ -250,27 +265,15 @@ fn joined_range(
     let mut join = begin(range_plan(matching, any)).expect("a good plan");
     let mut range = join.range(0, rows());
     let mut made = Vec::new();
-    let mut give = |join: &mut LookupJoin, rows: &JoinedRows| {
-        let Some(block) = join.finish(rows).expect("nothing to compute") else { return };
-        for at in 0..block.rows() {
-            let [number, text] = block.columns() else { panic!("two columns") };
-            let text = match text.get(at) {
-                ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
-                _ => None,
-            };
-            let ScalarRef::Int(number) = number.get(at) else { panic!("a number") };
-            made.push((number, text));
-        }
-    };
     for piece in found.chunks(piece) {
         assert!(range.is_free());
         join.take_of_range(&mut range, found_rows(piece)).expect("as told");
         while let Some(rows) = join.next_of_range(&mut range).expect("nothing to compute") {
-            give(&mut join, &rows);
+            made.extend(numbers_and_texts(&mut join, &rows));
         }
     }
     let rest = join.rest_of_range(range);
-    give(&mut join, &rest);
+    made.extend(numbers_and_texts(&mut join, &rest));
     made.sort();
     made
 }
@@ -383,16 +386,7 @@ fn joined_given(plan: JoinPlan) -> Vec<(i64, Option<String>)> {
         parts.push(join.rest_of_range(range));
         made.clear();
         for part in parts {
-            let Some(block) = join.finish(&part).expect("nothing to compute") else { continue };
-            for at in 0..block.rows() {
-                let [number, text] = block.columns() else { panic!("two columns") };
-                let text = match text.get(at) {
-                    ScalarRef::Bytes(text) => Some(String::from_utf8_lossy(text).into_owned()),
-                    _ => None,
-                };
-                let ScalarRef::Int(number) = number.get(at) else { panic!("a number") };
-                made.push((number, text));
-            }
+            made.extend(numbers_and_texts(&mut join, &part));
         }
         made.sort();
     }

@@ -9,7 +9,9 @@ use sqltype::SqlType;
 use vector::{Input, KeyPart, Lookup, Matching, Program, Range};
 
 use super::chain::{Step, TableStep, found_by};
-use super::{LookedUp, add_column, because, check_table, places_in, ready, too_large};
+use super::{
+    LookedUp, add_column, because, check_table, places_in, ready, take_untranslated, too_large,
+};
 use crate::execute::columns::Shape;
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::pushdown::{self, untranslated};
@@ -145,11 +147,10 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         context: &EvalContext,
         builder: &mut ProgramBuilder<'_>,
     ) -> Vec<&'p Formula> {
-        let left = untranslated(context, self.of_from.iter().copied(), builder);
-        if self.inner() {
-            self.of_from.retain(|of| !left.iter().any(|l| std::ptr::eq(*l, *of)));
+        match self.inner() {
+            true => take_untranslated(context, &mut self.of_from, builder),
+            false => untranslated(context, self.of_from.iter().copied(), builder),
         }
-        left
     }
 
     /// The lookup of a plan, whose columns are added to those of the joined row.

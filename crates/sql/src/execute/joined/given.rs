@@ -19,7 +19,7 @@ use vector::{
 };
 
 use super::child::{RANGES_SINCE, conditions_of_match};
-use super::{Stopped, add_column, ready, too_large};
+use super::{Stopped, add_column, ready, take_untranslated, too_large};
 use crate::execute::columns::{ColumnCursor, Shape, Stop, shape_of, width_of};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
@@ -153,11 +153,10 @@ impl<'c, 'p> GivenSide<'c, 'p> {
         run: &Run<'_>,
         builder: &mut ProgramBuilder<'_>,
     ) -> Vec<&'p Formula> {
-        let left = untranslated(&run.context, self.conditions.iter().copied(), builder);
-        if self.inner() {
-            self.conditions.retain(|of| !left.iter().any(|l| std::ptr::eq(*l, *of)));
+        match self.inner() {
+            true => take_untranslated(&run.context, &mut self.conditions, builder),
+            false => untranslated(&run.context, self.conditions.iter().copied(), builder),
         }
-        left
     }
 
     /// The lookup of a plan, still without rows, the `at`-th; its columns are added to those of the
