@@ -403,7 +403,8 @@ impl Control {
     }
 
     /// Two live data members that have lost messages between them cannot both go on: condemns the
-    /// one with more broken links, the younger if equal, once neither turned out to be dead.
+    /// one with more broken links, if equal the one that is late, then the younger, once neither
+    /// turned out to be dead.
     ///
     /// A node that is cut off loses many links within a short time, and which of them is told of
     /// first says nothing: judges one member at a time, and only when no new break has been told
@@ -435,17 +436,36 @@ impl Control {
             *degrees.entry(*a).or_default() += 1;
             *degrees.entry(*b).or_default() += 1;
         }
+        let late = self.late_members(now);
         let rank = |(node, degree): (&NodeId, &usize)| {
-            (*degree, self.state.members[node].joined_at, *node)
+            (*degree, late.contains(node), self.state.members[node].joined_at, *node)
         };
         let mut ranked: Vec<_> = degrees.iter().map(rank).collect();
         ranked.sort_unstable();
-        let victim = ranked.into_iter().rev().map(|(_, _, node)| node).find(|n| self.can_spare(*n));
+        let victim = ranked.into_iter().rev().map(|(.., node)| node).find(|n| self.can_spare(*n));
         if let Some(victim) = victim {
             probe!(ctx, "control: member condemned for a broken link");
             let leadership = self.leadership.as_mut().expect("the duties of a leader");
             leadership.condemned.insert(victim);
         }
+    }
+
+    /// Members whose lines or hosts are slow: their answers take longer than half a lease. When
+    /// most of the others' do, it is this node that is slow.
+    fn late_members(&self, now: Instant) -> BTreeSet<NodeId> {
+        let leadership = self.leadership.as_ref().expect("the duties of a leader");
+        let patience = self.config.lease.divided_by(2);
+        let others = self.state.members.iter().filter(|(node, _)| **node != self.node);
+        let late: BTreeSet<NodeId> = others
+            .clone()
+            .filter(|(node, member)| {
+                now.since(leadership.answered(voter_of(**node, member.voter))) > patience
+            })
+            .map(|(node, _)| *node)
+            .collect();
+        // Of two that are late for each other nobody can tell which one it is.
+        let own = late.len() > 1 && 2 * late.len() > others.count();
+        if own { BTreeSet::from([self.node]) } else { late }
     }
 
     /// Whether the cluster goes on without this member.

@@ -363,6 +363,23 @@ fn one_of_two_that_cannot_talk_is_removed() {
     }
 }
 
+/// Of two that have lost messages between them the one goes whose line is slow, whoever is younger
+/// and whoever leads.
+#[test]
+fn a_slow_line_costs_its_own_host() {
+    for seed in 0..30 {
+        let mut world = World::started(seed, 2, 1, 2);
+        if seed % 3 == 0 {
+            restart(&mut world, 1);
+        }
+        let (slow, other) = if seed % 2 == 0 { (1, 2) } else { (2, 1) };
+        world.slow_line(slow, Duration::from_millis(110), other);
+        world.run_until(6_000, "a removal", |world| !(world.is_member(1) && world.is_member(2)));
+        assert!(world.is_member(other), "seed {seed}: the cluster went on with {slow}");
+        serves_all(&mut world, &[other, 90], 3_000);
+    }
+}
+
 #[test]
 fn a_link_to_a_management_node_may_break() {
     let mut world = World::started(4, 3, 1, 3);

@@ -74,6 +74,8 @@ pub(super) struct World {
     arrivals: BTreeMap<(NodeId, NodeId), Instant>,
     /// Directed links that carry nothing.
     cut: BTreeSet<(NodeId, NodeId)>,
+    /// What the line of a host adds to the time of each message.
+    slow: BTreeMap<NodeId, Duration>,
     lives: BTreeMap<NodeId, u64>,
     pub(super) disks: BTreeMap<NodeId, Disk>,
     /// What the workers of a node say that they have, and how far they were told to read it back.
@@ -121,6 +123,7 @@ impl World {
             sequence: 0,
             arrivals: BTreeMap::new(),
             cut: BTreeSet::new(),
+            slow: BTreeMap::new(),
             lives: BTreeMap::new(),
             disks: BTreeMap::new(),
             rows: BTreeMap::new(),
@@ -335,7 +338,9 @@ impl World {
         if self.cut.contains(&(from, to)) {
             return;
         }
-        let delay = Duration::from_micros(self.prng.between(50, 4_000));
+        let line = |node| self.slow.get(node).copied().unwrap_or(Duration::ZERO);
+        let lines = if from == to { Duration::ZERO } else { line(&from) + line(&to) };
+        let delay = lines + Duration::from_micros(self.prng.between(50, 4_000));
         let last = self.arrivals.entry((from, to)).or_insert(Instant::ZERO);
         let at = (self.now + delay).max(*last);
         *last = at;
@@ -394,13 +399,24 @@ impl World {
         self.events.retain(|_, event| {
             !matches!(event, Event::Deliver(e, _) if e.from.node == from && e.to.node == to)
         });
-        for (at, node) in [(from, to), (to, from)] {
+        self.lose_messages(from, to);
+    }
+
+    /// Both ends notice that messages between them were lost.
+    fn lose_messages(&mut self, a: NodeId, b: NodeId) {
+        for (at, node) in [(a, b), (b, a)] {
             if let Some(host) = self.hosts.get(&node) {
                 let incarnation = host.shared.incarnation;
                 let event = Event::LinkDown { at, node, incarnation, closed: false };
                 self.schedule(self.now + SILENT_AFTER, event);
             }
         }
+    }
+
+    /// The line of a host has become slow, and its link to another one has lost messages.
+    pub(super) fn slow_line(&mut self, node: u16, delay: Duration, lossy: u16) {
+        self.slow.insert(NodeId(node), delay);
+        self.lose_messages(NodeId(node), NodeId(lossy));
     }
 
     pub(super) fn cut_link(&mut self, a: u16, b: u16) {
