@@ -166,7 +166,7 @@ impl Chaos {
         }
     }
 
-    /// Starts a node again, sometimes to lose it or the source of its rows on its way back.
+    /// Starts a node again, sometimes to lose it on its way back.
     fn restart(&mut self, world: &mut World, node: NodeId) {
         self.bring_back(world, node);
         let data = world.nodes(Kind::Data).contains(&node);
@@ -178,17 +178,6 @@ impl Chaos {
             let reads = world.has_disks() && self.prng.percent(50);
             let points = if reads { &disks::AT_RESTORE[..] } else { &AT_RETURN[..] };
             self.arm_for(world, node, span, points);
-        } else if data && self.prng.percent(40) {
-            let state = world.newest_state();
-            let group = state.groups.iter().find(|group| group.contains(&node));
-            let peers = group.into_iter().flatten().copied().filter(|peer| *peer != node);
-            let peers: Vec<NodeId> = peers.collect();
-            if !peers.is_empty() {
-                let peer = *self.prng.pick(&peers);
-                if world.is_running(peer) && self.may_lose(world, &[peer]) {
-                    self.arm_for(world, peer, Duration::from_millis(1_000), &AT_COPYING);
-                }
-            }
         }
     }
 
@@ -211,6 +200,7 @@ impl Chaos {
             62..68 => self.strike_client(world),
             68..71 => self.leave(world),
             71..80 => self.recover(world),
+            80..88 => self.strike_copy(world),
             _ => self.restart_some(world),
         }
     }
@@ -332,6 +322,46 @@ impl Chaos {
         self.arm_through(world, node, point, span);
         world.run_for(span);
         self.disarm_due(world);
+    }
+
+    /// Loses a node, starts it again, and lets one that may feed it die in the middle of that. Only
+    /// a third replica makes that a loss the cluster survives.
+    fn strike_copy(&mut self, world: &mut World) {
+        let span = self.aftermath(world);
+        let mut pair = self.pair_of_group(world);
+        if pair.is_none() && world.setup().replicas > 2 {
+            self.recover(world);
+            // Who has just come back, or may still be removed, is not counted on at once.
+            let until = world.now() + span;
+            while pair.is_none() && world.now() < until {
+                world.run_for(Duration::from_millis(100));
+                pair = self.pair_of_group(world);
+            }
+        }
+        let Some((filled, source)) = pair else { return self.crash(world) };
+        world.crash(filled);
+        self.note(world, format!("{filled} crashes"));
+        self.risk(world, filled, span);
+        self.arm_through(world, source, AT_COPYING, span);
+        self.bring_back(world, filled);
+        world.run_until(span, |world| !world.is_running(source));
+        self.armed.insert(source, world.now());
+        self.disarm_due(world);
+    }
+
+    /// Draws two nodes of a group that the cluster can lose together.
+    fn pair_of_group(&mut self, world: &World) -> Option<(NodeId, NodeId)> {
+        let mut pairs = Vec::new();
+        for group in &world.newest_state().groups {
+            let running: Vec<NodeId> =
+                group.iter().copied().filter(|node| world.is_running(*node)).collect();
+            for first in &running {
+                let others = running.iter().filter(|other| *other != first);
+                pairs.extend(others.map(|other| (*first, *other)));
+            }
+        }
+        pairs.retain(|(first, other)| self.may_lose(world, &[*first, *other]));
+        if pairs.is_empty() { None } else { Some(*self.prng.pick(&pairs)) }
     }
 
     /// A coordinator goes with transactions open, and whoever settles them may die of it, and so
@@ -669,8 +699,8 @@ const AT_DECISION: [&str; 4] = [
     "coordinator: all primaries have applied",
     "participant: commit noted, before it passes it on",
 ];
-/// Moments of a node that feeds another one.
-const AT_COPYING: [&str; 1] = ["copy: rows sent"];
+/// The moment of a node that feeds another one.
+const AT_COPYING: &str = "copy: rows sent";
 /// Moments after a death.
 const AT_TAKEOVER: [&str; 8] = [
     "takeover: after the question is sent",
