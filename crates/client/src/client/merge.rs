@@ -1,16 +1,20 @@
 //! The streams of a scan, one per partition, and their merging into one.
 //!
 //! Rows of an ordered scan are given out only as long as every stream that can still bring rows
-//! has one at hand; rows of others as they come.
+//! has one at hand; rows of others as they come. Rows are not copied: what is given out is the
+//! batches, and which rows of them.
 
 use std::cmp::Ordering;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque, vec_deque};
+use std::sync::Arc;
 
 use model::{Address, PartitionId};
 use vector::Block;
 use wire::{ScanOrder, ScanRows};
 
 use super::route::Life;
+use super::rows::{Place, Taken};
 
 /// How far a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub(super) struct Stream {
     pub(super) life: Life,
     pub(super) progress: Progress,
     /// Batches none of which is empty.
-    batches: VecDeque<ScanRows>,
+    batches: VecDeque<Arc<ScanRows>>,
     /// Rows of the first one that are given out.
     given: usize,
     blocks: Vec<Block>,
@@ -47,7 +51,7 @@ impl Stream {
 
     /// The rows at hand.
     fn ahead(&self) -> Ahead<'_> {
-        Ahead { batches: self.batches.iter(), rows: None, at: self.given }
+        Ahead { batches: self.batches.iter(), batch: None, at: self.given }
     }
 
     /// Leaves so many rows behind, which are at hand.
@@ -63,7 +67,7 @@ impl Stream {
     }
 
     /// Moves rows out, at most so many; how many that are.
-    fn take(&mut self, most: u64, taken: &mut Vec<ScanRows>) -> u64 {
+    fn take(&mut self, most: u64, taken: &mut Vec<Arc<ScanRows>>) -> u64 {
         let mut left = most;
         while left > 0
             && let Some(first) = self.batches.pop_front()
@@ -72,37 +76,38 @@ impl Stream {
             let count = (first.len() - from) as u64;
             if count > left {
                 let to = from + left as usize;
-                taken.push(first.part(from, to));
+                taken.push(Arc::new(first.part(from, to)));
                 self.batches.push_front(first);
                 self.given = to;
                 return most;
             }
             left -= count;
-            taken.push(if from == 0 { first } else { first.part(from, first.len()) });
+            let rest = |first: Arc<ScanRows>| Arc::new(first.part(from, first.len()));
+            taken.push(if from == 0 { first } else { rest(first) });
         }
         most - left
     }
 }
 
-/// Rows of a stream with their keys, one after the other.
+/// Rows of a stream, one after the other: the batch of each, and its place there.
 struct Ahead<'a> {
-    batches: vec_deque::Iter<'a, ScanRows>,
-    rows: Option<&'a ScanRows>,
+    batches: vec_deque::Iter<'a, Arc<ScanRows>>,
+    batch: Option<&'a Arc<ScanRows>>,
     at: usize,
 }
 
 impl<'a> Iterator for Ahead<'a> {
-    type Item = (&'a [u8], &'a [u8]);
+    type Item = (&'a Arc<ScanRows>, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rows.is_none_or(|rows| self.at == rows.len()) {
-            if self.rows.is_some() {
+        if self.batch.is_none_or(|batch| self.at == batch.len()) {
+            if self.batch.is_some() {
                 self.at = 0;
             }
-            self.rows = Some(self.batches.next()?);
+            self.batch = Some(self.batches.next()?);
         }
         self.at += 1;
-        self.rows.map(|rows| rows.get(self.at - 1))
+        self.batch.map(|batch| (batch, self.at - 1))
     }
 }
 
@@ -116,7 +121,9 @@ pub(super) struct Streams {
 /// The next row of a stream.
 struct Head<'a> {
     key: &'a [u8],
-    row: &'a [u8],
+    batch: &'a Arc<ScanRows>,
+    /// Its place in the batch.
+    at: usize,
     /// Which of the streams.
     number: usize,
     order: ScanOrder,
@@ -163,7 +170,7 @@ impl Streams {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
         stream.brought |= !rows.is_empty() || !blocks.is_empty();
         if !rows.is_empty() {
-            stream.batches.push_back(rows);
+            stream.batches.push_back(Arc::new(rows));
         }
         stream.blocks.extend(blocks);
         stream.progress = progress;
@@ -221,50 +228,65 @@ impl Streams {
     }
 
     /// Takes out the rows that can be given out now, at most `limit`.
-    pub(super) fn take_ready(&mut self, limit: u64) -> Vec<ScanRows> {
+    pub(super) fn take_ready(&mut self, limit: u64) -> Taken {
         match self.order {
             None => self.take_any(limit),
             Some(order) => self.take_merged(order, limit),
         }
     }
 
-    fn take_any(&mut self, limit: u64) -> Vec<ScanRows> {
-        let (mut taken, mut left) = (Vec::new(), limit);
+    fn take_any(&mut self, limit: u64) -> Taken {
+        let (mut batches, mut left) = (Vec::new(), limit);
         for stream in self.streams.values_mut() {
-            left -= stream.take(left, &mut taken);
+            left -= stream.take(left, &mut batches);
         }
-        taken
+        Taken { batches, places: None }
     }
 
-    fn take_merged(&mut self, order: ScanOrder, limit: u64) -> Vec<ScanRows> {
+    fn take_merged(&mut self, order: ScanOrder, limit: u64) -> Taken {
         if self.unfinished().any(|(_, stream)| stream.batches.is_empty()) {
-            return Vec::new();
+            return Taken::default();
         }
         let finished = |stream: &Stream| stream.progress == Progress::Finished;
         let finished: Vec<bool> = self.streams.values().map(finished).collect();
         let mut heads = BinaryHeap::with_capacity(self.streams.len());
         let mut rest: Vec<Ahead<'_>> = self.streams.values().map(Stream::ahead).collect();
-        let head = |number, (key, row)| Head { key, row, number, order };
         for (number, rest) in rest.iter_mut().enumerate() {
-            heads.extend(rest.next().map(|row| head(number, row)));
+            heads.extend(rest.next().map(|row| Head::new(number, row, order)));
         }
-        let (mut taken, mut counts) = (ScanRows::default(), vec![0; rest.len()]);
-        while (taken.len() as u64) < limit
-            && let Some(Head { row, number, .. }) = heads.pop()
+        // Of each stream how many rows are taken, and the number of the batch of the last of them.
+        let mut counts: Vec<(usize, Option<usize>)> = vec![(0, None); rest.len()];
+        let (mut batches, mut places): (Vec<Arc<ScanRows>>, Vec<Place>) = (Vec::new(), Vec::new());
+        while (places.len() as u64) < limit
+            && let Some(mut first) = heads.peek_mut()
         {
-            taken.push(&[], row);
-            counts[number] += 1;
+            let Head { batch, at, number, .. } = *first;
+            let (count, last) = &mut counts[number];
+            let same = last.filter(|last| Arc::ptr_eq(&batches[*last], batch));
+            let place = same.unwrap_or_else(|| {
+                batches.push(batch.clone());
+                batches.len() - 1
+            });
+            places.push(Place { batch: place, at });
+            (*count, *last) = (*count + 1, Some(place));
             match rest[number].next() {
-                Some(row) => heads.push(head(number, row)),
-                None if finished[number] => {}
+                Some(row) => *first = Head::new(number, row, order),
+                None if finished[number] => drop(PeekMut::pop(first)),
                 // What it brings next may come before all other heads.
                 None => break,
             }
         }
-        for (stream, count) in self.streams.values_mut().zip(counts) {
+        for (stream, (count, _)) in self.streams.values_mut().zip(counts) {
             stream.skip(count);
         }
-        if taken.is_empty() { Vec::new() } else { vec![taken] }
+        Taken { batches, places: Some(places) }
+    }
+}
+
+impl<'a> Head<'a> {
+    fn new(number: usize, (batch, at): (&'a Arc<ScanRows>, usize), order: ScanOrder) -> Self {
+        let (key, _) = batch.get(at);
+        Self { key, batch, at, number, order }
     }
 }
 
@@ -333,7 +355,7 @@ mod tests {
                 .collect();
             if asked.is_empty() {
                 let taken = streams.take_ready(prng.between(1, 9));
-                out.extend(taken.iter().flat_map(ScanRows::rows).map(|row| row[0]));
+                out.extend(taken.rows().map(|row| row[0]));
                 streams.ask_empty();
                 continue;
             }
@@ -346,7 +368,7 @@ mod tests {
             let progress = if input.is_empty() { Progress::Finished } else { Progress::More };
             streams.push(partition, rows, progress);
             let taken = streams.take_ready(prng.between(1, 9));
-            out.extend(taken.iter().flat_map(ScanRows::rows).map(|row| row[0]));
+            out.extend(taken.rows().map(|row| row[0]));
             streams.ask_empty();
         }
         assert_eq!(out, all, "seed {seed}");
@@ -374,7 +396,7 @@ mod tests {
         }
         let mut take = |limit| {
             let taken = streams.take_ready(limit);
-            taken.iter().flat_map(ScanRows::rows).map(|row| row[0]).collect::<Vec<u8>>()
+            taken.rows().map(|row| row[0]).collect::<Vec<u8>>()
         };
         assert_eq!(take(2), [1, 2]);
         assert_eq!(take(3), [3, 4, 5]);

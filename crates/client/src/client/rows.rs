@@ -24,15 +24,68 @@ enum Rows {
         decoder: Arc<RowDecoder>,
         /// What whole rows are read by.
         table: Option<Arc<Table>>,
-        parts: Vec<ScanRows>,
+        taken: Taken,
     },
+}
+
+/// Rows in the batches they came in, which others may share.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taken {
+    pub(super) batches: Vec<Arc<ScanRows>>,
+    /// Which rows they are, in order; all rows of one batch after the other if that is not said.
+    pub(super) places: Option<Vec<Place>>,
+}
+
+/// Where a row is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Number of the batch.
+    pub(super) batch: usize,
+    /// Number of the row in it.
+    pub(super) at: usize,
+}
+
+impl Taken {
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        match &self.places {
+            Some(places) => places.len(),
+            None => self.batches.iter().map(|batch| batch.len()).sum(),
+        }
+    }
+
+    /// The row behind `next`, which goes on to the one after it; without places.
+    #[inline]
+    fn following(&self, next: &mut Place) -> Option<&[u8]> {
+        let mut batch = self.batches.get(next.batch)?;
+        while next.at == batch.len() {
+            *next = Place { batch: next.batch + 1, at: 0 };
+            batch = self.batches.get(next.batch)?;
+        }
+        next.at += 1;
+        Some(batch.row(next.at - 1))
+    }
+
+    /// The row that `next` stands for, which goes on to the one after it.
+    #[inline]
+    fn next(&self, next: &mut Place) -> Option<&[u8]> {
+        let Some(places) = &self.places else { return self.following(next) };
+        let Place { batch, at } = *places.get(next.at)?;
+        next.at += 1;
+        Some(self.batches[batch].row(at))
+    }
+
+    /// The rows, in order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        let mut next = Place { batch: 0, at: 0 };
+        std::iter::from_fn(move || self.next(&mut next))
+    }
 }
 
 /// Rows, one after the other.
 struct Iter<'a> {
     rows: &'a Rows,
-    part: usize,
-    at: usize,
+    next: Place,
 }
 
 /// A row that a scan has brought.
@@ -50,17 +103,17 @@ impl ScannedRows {
     pub(super) fn stored(
         decoder: &Arc<RowDecoder>,
         cluster: &ClusterState,
-        parts: Vec<ScanRows>,
+        taken: Taken,
     ) -> Result<Self, Refusal> {
-        let table = decoder.table_of(cluster, parts.iter().flat_map(ScanRows::rows))?;
-        Ok(Self(Rows::Stored { decoder: decoder.clone(), table, parts }))
+        let table = decoder.table_of(cluster, taken.rows())?;
+        Ok(Self(Rows::Stored { decoder: decoder.clone(), table, taken }))
     }
 
     /// The number of rows.
     pub fn len(&self) -> usize {
         match &self.0 {
             Rows::Values(rows) => rows.len(),
-            Rows::Stored { parts, .. } => parts.iter().map(ScanRows::len).sum(),
+            Rows::Stored { taken, .. } => taken.len(),
         }
     }
 
@@ -74,13 +127,13 @@ impl ScannedRows {
         let of_row = |row: &Vec<Value>| row.iter().map(size_of_value).sum::<usize>();
         match &self.0 {
             Rows::Values(rows) => rows.iter().map(of_row).sum(),
-            Rows::Stored { parts, .. } => parts.iter().map(ScanRows::size).sum(),
+            Rows::Stored { taken, .. } => taken.rows().map(<[u8]>::len).sum(),
         }
     }
 
     /// The rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = ScannedRow<'_>> {
-        Iter { rows: &self.0, part: 0, at: 0 }
+        Iter { rows: &self.0, next: Place { batch: 0, at: 0 } }
     }
 
     /// The values of all rows.
@@ -136,17 +189,16 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<ScannedRow<'a>> {
         let row = match self.rows {
-            Rows::Values(rows) => Row::Values(rows.get(self.at)?),
-            Rows::Stored { decoder, table, parts } => {
-                let mut part = parts.get(self.part)?;
-                while self.at == part.len() {
-                    (self.part, self.at) = (self.part + 1, 0);
-                    part = parts.get(self.part)?;
-                }
-                Row::Stored { decoder, table: table.as_deref(), bytes: part.row(self.at) }
+            Rows::Values(rows) => {
+                let row = rows.get(self.next.at)?;
+                self.next.at += 1;
+                Row::Values(row)
+            }
+            Rows::Stored { decoder, table, taken } => {
+                let bytes = taken.next(&mut self.next)?;
+                Row::Stored { decoder, table: table.as_deref(), bytes }
             }
         };
-        self.at += 1;
         Some(ScannedRow(row))
     }
 }

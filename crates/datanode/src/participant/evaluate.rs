@@ -149,6 +149,8 @@ pub(super) enum Projector {
     All,
     Nothing,
     Columns(RowProjection),
+    /// All columns in their order, of which a row of the first layout consists as it lies.
+    Whole(RowProjection),
 }
 
 /// Projectors that earlier reads by key were given: most ask for the same columns of the same
@@ -173,7 +175,13 @@ impl Projector {
         match projection {
             Projection::All => Projector::All,
             Projection::Nothing => Projector::Nothing,
-            Projection::Columns(columns) => Projector::Columns(RowProjection::new(table, columns)),
+            Projection::Columns(columns) => {
+                let projection = RowProjection::new(table, columns);
+                match is_whole(table, columns) {
+                    true => Projector::Whole(projection),
+                    false => Projector::Columns(projection),
+                }
+            }
         }
     }
 
@@ -182,7 +190,8 @@ impl Projector {
         match self {
             Projector::All => Ok(Row(row.into())),
             Projector::Nothing => Ok(Row(Box::default())),
-            Projector::Columns(projection) => {
+            Projector::Whole(_) if RowLayout::version_of(row) == 0 => Ok(Row(row.into())),
+            Projector::Columns(projection) | Projector::Whole(projection) => {
                 projection.project(table, row).map_err(|error| row_refusal(table, error))
             }
         }
@@ -199,13 +208,20 @@ impl Projector {
         match self {
             Projector::All => out.extend_from_slice(row),
             Projector::Nothing => {}
-            Projector::Columns(projection) => {
+            Projector::Whole(_) if RowLayout::version_of(row) == 0 => out.extend_from_slice(row),
+            Projector::Columns(projection) | Projector::Whole(projection) => {
                 let projected = projection.append(table, row, out);
                 return projected.map_err(|error| row_refusal(table, error));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a row of these columns, in its first layout, is what it becomes projected to them.
+fn is_whole(table: &Table, columns: &[ColumnId]) -> bool {
+    let in_order = columns.iter().map(|column| usize::from(column.0)).eq(0..table.columns.len());
+    in_order && *table.layouts[0] == RowLayout::new(0, &table.columns)
 }
 
 fn eval_refusal(error: EvalError) -> Refusal {

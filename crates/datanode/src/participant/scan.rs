@@ -49,6 +49,9 @@ const ROWS_LIKELY: usize = 64;
 const BYTES_LIKELY: usize = 8 << 10;
 /// Keys that a scan names, at most.
 const KEYS_MAX: usize = 8_192;
+/// The second batch is one in so many of the first one, where the client has said how many rows
+/// that has: it was nearly enough. Each further one is twice as long.
+const LATER_BATCHES: u32 = 4;
 /// Scans' waits are numbered from here, above all operation numbers.
 const TICKETS_FROM: u64 = 1 << 32;
 
@@ -82,6 +85,9 @@ struct Scan {
     blocks: Vec<Block>,
     /// Bytes of rows and blocks.
     row_bytes: usize,
+    /// Rows of this batch at most, and of the next one, when the client has said how many it wants
+    /// first.
+    batch_rows: Option<(u32, u32)>,
     /// Rows looked at since the last batch.
     examined: u64,
     /// Runs its program.
@@ -232,6 +238,7 @@ impl Participant {
             blocks: Vec::new(),
             examined: 0,
             row_bytes: 0,
+            batch_rows: request.batch_rows.map(|first| (first, first.div_ceil(LATER_BATCHES))),
             machine,
             walked: false,
             asked: true,
@@ -612,7 +619,7 @@ impl Scan {
     }
 
     fn is_full(&self, batch_rows: u32) -> bool {
-        let batch_rows = self.request.batch_rows.map_or(batch_rows, |rows| rows.min(batch_rows));
+        let batch_rows = self.batch_rows.map_or(batch_rows, |(rows, _)| rows.min(batch_rows));
         self.rows.len() >= batch_rows.max(1) as usize || self.row_bytes >= BATCH_BYTES_MAX
     }
 
@@ -627,9 +634,13 @@ impl Scan {
             *remaining -= 1;
         }
         if self.rows.len() == 1 {
-            let rows =
-                self.remaining.map_or(ROWS_LIKELY, |left| left.min(ROWS_LIKELY as u64) as usize);
-            self.rows.reserve(rows, (rows * size).min(BYTES_LIKELY));
+            let (rows, bytes) = match self.batch_rows {
+                // Of rows that are merged the first batch is nearly always full.
+                Some((rows, _)) => (ROWS_LIKELY.min(rows as usize), BATCH_BYTES_MAX),
+                None => (ROWS_LIKELY, BYTES_LIKELY),
+            };
+            let rows = self.remaining.map_or(rows, |left| left.min(rows as u64) as usize);
+            self.rows.reserve(rows, (rows * (size + size / 8)).min(bytes));
         }
         Ok(())
     }
@@ -700,6 +711,7 @@ impl Scan {
     fn take_some(&mut self) -> Made {
         self.asked = false;
         self.row_bytes = 0;
+        self.batch_rows = self.batch_rows.map(|(_, next)| (next, next.saturating_mul(2)));
         let examined = std::mem::take(&mut self.examined);
         (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks), examined)
     }

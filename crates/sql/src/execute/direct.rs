@@ -1,5 +1,6 @@
 //! Queries that give columns of one table and compute nothing, perhaps in an order and each row
-//! once: values go from the rows of data nodes to the client's packets.
+//! once, or the first ones in the order of an index: values go from the rows of data nodes to the
+//! client's packets.
 //!
 //! # Owns
 //! Which queries these are, and their run.
@@ -22,9 +23,9 @@ use sqltype::SqlType;
 use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, merged, sorted};
 use crate::execute::cursor::{columns_once, computed};
 use crate::execute::run::{Row, Run, memory_of};
-use crate::execute::scan::{Found, TableCursor, datum_of_ref};
+use crate::execute::scan::{Found, TableCursor, datum_of_ref, limits};
 use crate::memory::Held;
-use crate::plan::operator::{Formula, Operator, QueryPlan, SortBy, TableScan};
+use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SortBy, TableScan};
 use crate::result::{Given, ResultWriter};
 
 /// Rows written before the client is looked after.
@@ -37,6 +38,8 @@ pub(crate) struct Direct<'p> {
     expressions: &'p [Formula],
     columns: Vec<Column<'p>>,
     order: Option<Order<'p>>,
+    /// Which of the rows are given, of those that are given as they are found.
+    bounds: Option<&'p Bounds>,
 }
 
 /// A column of the result.
@@ -89,6 +92,12 @@ impl<'p> Direct<'p> {
             }
             other => (other, None),
         };
+        let (input, bounds) = match input {
+            Operator::Limit { input, bounds } if before.is_none() && after.is_none() => {
+                (&**input, Some(bounds))
+            }
+            other => (other, None),
+        };
         let Operator::Scan(scan) = input else { return None };
         if !scan.conditions.iter().all(Formula::is_ready) {
             return None;
@@ -106,7 +115,7 @@ impl<'p> Direct<'p> {
             }
             (None, None) => None,
         };
-        Some(Self { plan, scan, expressions, columns, order })
+        Some(Self { plan, scan, expressions, columns, order, bounds })
     }
 
     /// Runs the query and writes its rows, at most `limit`; how many were written.
@@ -117,15 +126,23 @@ impl<'p> Direct<'p> {
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
         match &self.order {
-            None => self.write_as_found(run, limit, out).await,
+            None => {
+                let (count, offset) = match self.bounds {
+                    Some(bounds) => limits(run, bounds).await?,
+                    None => (None, 0),
+                };
+                let most = count.map_or(limit, |count| count.min(limit));
+                self.write_as_found(run, (offset, most), out).await
+            }
             Some(order) => Box::pin(self.write_in_order(run, order, limit, out)).await,
         }
     }
 
+    /// Leaves the first `skipped` rows out.
     async fn write_as_found(
         &self,
         run: &mut Run<'_>,
-        limit: u64,
+        (mut skipped, limit): (u64, u64),
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
         let mut cursor = TableCursor::New(self.scan);
@@ -139,13 +156,18 @@ impl<'p> Direct<'p> {
             }
             let (most, before) = (usize::try_from(left).unwrap_or(usize::MAX), left);
             if is_stored(&found) {
-                for row in found.rows.iter().take(most) {
+                let skip = skipped.min(found.rows.len() as u64);
+                skipped -= skip;
+                for row in found.rows.iter().skip(skip as usize).take(most) {
                     out.row_of(|column| self.given(run, column, row));
                     left -= 1;
                 }
-                run.worked((before - left) as usize).await?;
+                run.worked((skip + before - left) as usize).await?;
             } else {
                 let mut rest: VecDeque<Row> = cursor.rows_of(run, found).await?.into();
+                let skip = skipped.min(rest.len() as u64);
+                skipped -= skip;
+                rest.drain(..skip as usize);
                 while left > 0 && !rest.is_empty() {
                     let most = usize::try_from(left).unwrap_or(usize::MAX);
                     let rows = computed(run, &mut rest, self.expressions, most).await?;

@@ -114,9 +114,6 @@ impl<'p> TableCursor<'p> {
         loop {
             let Some(found) = self.next_found(run).await? else { return Ok(None) };
             let rows = self.rows_of(run, found).await?;
-            if let Self::Scans { enough: Some(enough), .. } = self {
-                *enough = enough.saturating_sub(rows.len() as u64);
-            }
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
@@ -125,7 +122,7 @@ impl<'p> TableCursor<'p> {
 
     /// What was found in the shape of the block, but for rows for which the conditions do not hold.
     pub(crate) async fn rows_of(
-        &self,
+        &mut self,
         run: &mut Run<'_>,
         found: Found<'p>,
     ) -> Result<Vec<Row>, SqlError> {
@@ -138,6 +135,9 @@ impl<'p> TableCursor<'p> {
             for block in &blocks {
                 stored::rows_of_block(run, scan, block, checks.blocks, &mut rows).await?;
             }
+        }
+        if let Self::Scans { enough: Some(enough), .. } = self {
+            *enough = enough.saturating_sub(rows.len() as u64);
         }
         Ok(rows)
     }

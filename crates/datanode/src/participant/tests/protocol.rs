@@ -1,5 +1,6 @@
 //! Prepare, commit, complete, abort, rollback, takeover.
 
+use model::RowProjection;
 use wire::{KnownOutcome, ReportedLegStatus};
 
 use super::super::evaluate::{Projector, Projectors};
@@ -493,4 +494,25 @@ fn projectors_are_kept_for_one_definition_of_a_table() {
         &kept,
         &Projector::of(&mut projectors, &second, &Projection::All).unwrap()
     ));
+}
+
+#[test]
+fn a_row_of_all_columns_is_what_projecting_them_makes_of_it() {
+    let table = table();
+    let columns: Vec<ColumnId> = (0..3).map(ColumnId).collect();
+    let projector = Projector::new(&table, &Projection::Columns(columns.clone()));
+    assert!(matches!(projector, Projector::Whole(_)));
+    let values = [Value::Int(1), Value::Int(2), Value::Bytes((*b"note").into())];
+    let row = table.layout().encode_values(&values).expect("a row");
+    let projected = RowProjection::new(&table, &columns).project(&table, &row.0);
+    assert_eq!(projector.project(&table, &row.0).expect("it fits"), projected.expect("it fits"));
+    let mut out = Vec::new();
+    projector.project_into(&table, &row.0, &mut out).expect("it fits");
+    assert_eq!(out, row.0[..]);
+    // In another order, or fewer.
+    for of in [&[1, 0, 2][..], &[0, 1]] {
+        let columns = of.iter().map(|column| ColumnId(*column)).collect();
+        let projector = Projector::new(&table, &Projection::Columns(columns));
+        assert!(matches!(projector, Projector::Columns(_)));
+    }
 }
