@@ -532,16 +532,23 @@ fn plan(
 /// again.
 ///
 /// Of rows that are spread by the hash of their keys a partition has the mean, give or take its
-/// square root. With one and a half of that above the mean, seven statements in ten need no second
-/// batch for some partition; with twice as much nearly all of them, but then as many rows are sent
-/// for nothing as are wanted, and wide ones cost more than being asked again.
+/// square root. Over few partitions one and a half of that above the mean is asked for: every other
+/// statement then needs another batch of some partition, a small one. With twice the root and one
+/// more hardly any does, but as many rows are sent for nothing as are wanted, and wide ones cost
+/// more than being asked again. Of many partitions some one nearly always has more than that.
 fn share(limit: u64, partitions: usize) -> u32 {
     let partitions = partitions.max(1) as u64;
     let even = limit.div_ceil(partitions);
     // One more at least: who knows of no row behind those that are taken is asked for it.
-    let more = (limit.saturating_mul(9) / (4 * partitions)).isqrt().max(1);
+    let more = match partitions <= FEW_PARTITIONS {
+        true => (limit.saturating_mul(9) / (4 * partitions)).isqrt().max(1),
+        false => 2 * even.isqrt() + 1,
+    };
     u32::try_from(even.saturating_add(more).min(limit)).unwrap_or(u32::MAX)
 }
+
+/// So many partitions rarely have one among them with far more rows than the mean.
+const FEW_PARTITIONS: u64 = 8;
 
 /// What a batch is counted as.
 fn traffic(rows: &ScanRows, blocks: &[Block], examined: u64) -> Traffic {
@@ -614,7 +621,7 @@ mod tests {
 
     #[test]
     fn a_share_is_a_part_of_the_rows_and_some_more() {
-        assert_eq!([share(50, 1), share(50, 4), share(50, 8), share(50, 64)], [50, 18, 10, 2]);
+        assert_eq!([share(50, 1), share(50, 4), share(50, 8), share(50, 64)], [50, 18, 10, 4]);
         assert_eq!([share(1, 4), share(2, 4), share(3, 4)], [1, 2, 2]);
         assert_eq!([share(0, 4), share(7, 0), share(u64::MAX, 1)], [0, 7, u32::MAX]);
     }
