@@ -127,7 +127,10 @@ impl ScannedRows {
         let of_row = |row: &Vec<Value>| row.iter().map(size_of_value).sum::<usize>();
         match &self.0 {
             Rows::Values(rows) => rows.iter().map(of_row).sum(),
-            Rows::Stored { taken, .. } => taken.rows().map(<[u8]>::len).sum(),
+            Rows::Stored { taken, .. } => match &taken.places {
+                Some(_) => taken.rows().map(<[u8]>::len).sum(),
+                None => taken.batches.iter().map(|batch| batch.size()).sum(),
+            },
         }
     }
 
