@@ -1,5 +1,6 @@
 //! Programs over columns that are there already, as joins have them.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -134,13 +135,19 @@ impl FirstRows {
 }
 
 impl GroupTable {
-    /// Adds groups that a machine or another table has made with a program of the same groups.
+    /// Adds some of the groups that a machine or another table has made with a program of the same
+    /// groups.
     ///
     /// # Errors
     /// A sum may leave its range; nothing has been added then.
-    pub fn merge(&mut self, program: &Program, block: &Block) -> Result<(), Inexact> {
+    pub fn merge(
+        &mut self,
+        program: &Program,
+        block: &Block,
+        rows: Range<usize>,
+    ) -> Result<(), Inexact> {
         match &program.yields {
-            Yield::Groups { keys, .. } => self.0.merge(keys, block),
+            Yield::Groups { keys, .. } => self.0.merge(keys, block, rows),
             Yield::Rows(_) => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Groups and their aggregates.
 
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::rc::Rc;
 
 use collation::CollationId;
@@ -335,10 +336,16 @@ impl Groups {
         })
     }
 
-    /// Adds groups that another has made with the same keys and aggregates. When a sum could leave
-    /// its range, none has been added.
-    pub(crate) fn merge(&mut self, keys: &[GroupKey], block: &Block) -> Result<(), Inexact> {
-        let column = |vector: &Vector| Rc::new(vector.clone());
+    /// Adds some of the groups that another has made with the same keys and aggregates. When a sum
+    /// could leave its range, none has been added.
+    pub(crate) fn merge(
+        &mut self,
+        keys: &[GroupKey],
+        block: &Block,
+        rows: Range<usize>,
+    ) -> Result<(), Inexact> {
+        let places: Vec<u32> = (rows.start as u32..rows.end as u32).collect();
+        let column = |vector: &Vector| Rc::new(vector.gather(&places));
         let (of_keys, rest) = block.columns().split_at(keys.len());
         let by: Vec<(Rc<Vector>, CollationId)> = of_keys
             .iter()
@@ -347,10 +354,10 @@ impl Groups {
             .collect();
         let values: Vec<Option<Rc<Vector>>> =
             rest.iter().map(|vector| Some(column(vector))).collect();
-        if !self.sums_fit(&values, block.rows()) {
+        if !self.sums_fit(&values, places.len()) {
             return Err(Inexact);
         }
-        self.find_groups(&by, block.rows(), &values);
+        self.find_groups(&by, places.len(), &values);
         let groups = self.count;
         for (state, values) in self.states.iter_mut().zip(&values) {
             state.grow(groups);

@@ -71,49 +71,55 @@ impl KeySet {
     /// The set of the whole numbers of some vectors of one kind; none if they are so many that it
     /// would be too large, or no whole numbers. NULLs are in no set.
     pub fn new(input: u16, vectors: &[&Vector]) -> Option<Self> {
-        let mut codes = Vec::new();
-        for vector in vectors {
-            let known = |at: &usize| !vector.is_null(*at);
-            match &vector.values {
-                Values::Int(list) => {
-                    codes.extend((0..list.len()).filter(known).map(|at| code_of_int(list[at])));
-                }
-                Values::UInt(list) => {
-                    codes.extend((0..list.len()).filter(known).map(|at| list[at]));
-                }
-                _ => return None,
-            }
-        }
-        let range = (*codes.iter().min().unwrap_or(&0), *codes.iter().max().unwrap_or(&0));
-        let (count, last) = (codes.len() as u64, range.1 - range.0);
+        let mut maker = KeySetMaker::new(input, vectors);
+        while maker.go_on(usize::MAX) {}
+        maker.finish()
+    }
+
+    /// The set for so many numbers in this range, before any is entered; none if it would be too
+    /// large.
+    fn empty(input: u16, count: usize, range: (u64, u64)) -> Option<Self> {
+        let (count, last) = (count as u64, range.1 - range.0);
         let exact = last < BITS_MAX && last / SPREAD_MAX <= count.max(KEYS_LEAST);
         let size = match exact {
             true => last / 64 + 1,
             false => (count * BITS_PER_KEY).next_power_of_two().max(64) / 64,
         };
-        if size * 64 > BITS_MAX {
-            return None;
-        }
-        let listed = match exact {
-            true => Vec::new(),
-            false => listed(&codes),
-        };
-        let mut set = Self { input, range, exact, bits: vec![0; size as usize], listed };
+        let set = || Self { input, range, exact, bits: vec![0; size as usize], listed: Vec::new() };
+        (size * 64 <= BITS_MAX).then(set)
+    }
+
+    /// Enters some of the numbers.
+    fn enter(&mut self, codes: &[u64]) {
+        let bits = self.bits.len() as u64 * 64;
         for code in codes {
-            let places = match exact {
-                true => [code - range.0; 3],
-                false => places(code, size * 64),
+            let places = match self.exact {
+                true => [code - self.range.0; 3],
+                false => places(*code, bits),
             };
             places
                 .into_iter()
-                .for_each(|place| set.bits[(place / 64) as usize] |= 1 << (place % 64));
+                .for_each(|place| self.bits[(place / 64) as usize] |= 1 << (place % 64));
         }
-        Some(set)
+    }
+
+    /// Adds some of the numbers to those that are listed; false if these have become too many, and
+    /// none is listed.
+    fn list(&mut self, codes: &[u64]) -> bool {
+        self.listed.extend_from_slice(codes);
+        // This sort takes what is sorted already as it is.
+        self.listed.sort();
+        self.listed.dedup();
+        let fits = self.listed.len() <= LISTED_MAX;
+        if !fits {
+            self.listed = Vec::new();
+        }
+        fits
     }
 
     /// The same set, about another input.
-    pub fn for_input(&self, input: u16) -> Self {
-        Self { input, ..self.clone() }
+    pub fn for_input(self, input: u16) -> Self {
+        Self { input, ..self }
     }
 
     /// The numbers of the set as values of this kind, in ascending order; none if they are more
@@ -178,19 +184,95 @@ impl KeySet {
     }
 }
 
-/// The different numbers among these in ascending order; none of them if they are many.
-fn listed(codes: &[u64]) -> Vec<u64> {
-    // Of keys that come again and again few are left; to sort very many is not worth finding out.
-    if codes.len() > 4 * LISTED_MAX {
-        return Vec::new();
+/// A set in the making: of many numbers that takes long, and others may have a turn.
+#[derive(Debug)]
+pub struct KeySetMaker<'v> {
+    input: u16,
+    /// What has not been read, of the first of them from a place on.
+    rest: (&'v [&'v Vector], usize),
+    /// What has been read.
+    codes: Vec<u64>,
+    /// The smallest and the largest of it.
+    range: Option<(u64, u64)>,
+    making: Making,
+}
+
+/// How far a set is.
+#[derive(Debug)]
+enum Making {
+    Reading,
+    /// So many numbers have been entered; whether they are listed.
+    Entering(KeySet, usize, bool),
+    /// There is no such set.
+    Impossible,
+}
+
+impl<'v> KeySetMaker<'v> {
+    /// For the whole numbers of some vectors, as [`KeySet::new`] has it.
+    pub fn new(input: u16, vectors: &'v [&'v Vector]) -> Self {
+        let codes = Vec::with_capacity(vectors.iter().map(|vector| vector.len()).sum());
+        Self { input, rest: (vectors, 0), codes, range: None, making: Making::Reading }
     }
-    let mut listed = codes.to_vec();
-    listed.sort_unstable();
-    listed.dedup();
-    if listed.len() > LISTED_MAX {
-        listed.clear();
+
+    /// Reads or enters at most so many numbers; false if there is nothing more to do.
+    pub fn go_on(&mut self, numbers_max: usize) -> bool {
+        match &mut self.making {
+            Making::Impossible => false,
+            Making::Reading => {
+                self.read(numbers_max);
+                true
+            }
+            Making::Entering(set, entered, lists) => {
+                let end = self.codes.len().min(entered.saturating_add(numbers_max));
+                let codes = &self.codes[*entered..end];
+                set.enter(codes);
+                *lists = *lists && set.list(codes);
+                *entered = end;
+                end < self.codes.len()
+            }
+        }
     }
-    listed
+
+    /// The set, of all numbers.
+    pub fn finish(self) -> Option<KeySet> {
+        match self.making {
+            Making::Entering(set, ..) => Some(set),
+            Making::Reading | Making::Impossible => None,
+        }
+    }
+
+    /// Reads the next numbers, or begins to enter them if there are none.
+    fn read(&mut self, numbers_max: usize) {
+        let (vectors, from) = self.rest;
+        let Some((vector, others)) = vectors.split_first() else {
+            let (count, range) = (self.codes.len(), self.range.unwrap_or_default());
+            let set = KeySet::empty(self.input, count, range);
+            // Of keys that come again and again few are left; to sort very many is not worth
+            // finding out.
+            let lists = |set: &KeySet| !set.exact && count <= 4 * LISTED_MAX;
+            self.making = set.map_or(Making::Impossible, |set| {
+                let lists = lists(&set);
+                Making::Entering(set, 0, lists)
+            });
+            return;
+        };
+        let end = vector.len().min(from.saturating_add(numbers_max));
+        let before = self.codes.len();
+        let known = (from..end).filter(|at| !vector.is_null(*at));
+        match &vector.values {
+            Values::Int(list) => self.codes.extend(known.map(|at| code_of_int(list[at]))),
+            Values::UInt(list) => self.codes.extend(known.map(|at| list[at])),
+            _ => {
+                self.making = Making::Impossible;
+                return;
+            }
+        }
+        for code in &self.codes[before..] {
+            let (least, most) = self.range.unwrap_or((*code, *code));
+            self.range = Some((least.min(*code), most.max(*code)));
+        }
+        self.rest = if end == vector.len() { (others, 0) } else { (vectors, end) };
+    }
 }
 
 #[cfg(test)]
@@ -251,6 +333,29 @@ mod tests {
         let many = set_of(&many).expect("a set of many");
         assert!(is_filled(&many));
         assert_eq!(many.values(Kind::Int, usize::MAX), None);
+    }
+
+    #[test]
+    fn a_set_made_in_pieces_is_the_same() {
+        let made = |vectors: &[&Vector], step: usize| {
+            let mut maker = KeySetMaker::new(3, vectors);
+            while maker.go_on(step) {}
+            maker.finish()
+        };
+        for (count, spread) in [(0, 1), (1, 1), (3_000, 1), (3_000, 977_003), (9_000, 977_003)] {
+            let numbers = (0..count).map(|number| (number * 7 % count - 100) * spread);
+            let mut vector = Vector { values: Values::Int(numbers.collect()), nulls: Vec::new() };
+            vector.push_null();
+            let nothing = Vector::new(Kind::Int);
+            let vectors = [&vector, &nothing, &vector];
+            let whole = KeySet::new(3, &vectors);
+            assert!(whole.as_ref().is_some_and(is_filled), "{count} {spread}");
+            for step in [1_000, 1_024, 2_999] {
+                assert_eq!(made(&vectors, step), whole, "{count} {spread} {step}");
+            }
+        }
+        let texts = Vector::new(Kind::Bytes);
+        assert_eq!(made(&[&texts], 10), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use block::Block;
 pub use computer::{Computer, FirstRows, GroupTable};
 pub use evaluate::Inexact;
 pub use join::{JoinTable, JoinTableMaker, KeyColumn, ProbePlace};
-pub use key_set::KeySet;
+pub use key_set::{KeySet, KeySetMaker};
 pub use lookup::{
     GIVEN_BYTES_MAX, GIVEN_ROWS_MAX, Given, GivenKey, JoinPlan, JoinedRows, KeyPart, LOOKUPS_MAX,
     Lookup, LookupJoin, LookupKeys, Matching, NO_TABLE, Range, RangeJoin,

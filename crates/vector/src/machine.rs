@@ -18,7 +18,7 @@ use crate::vector::{Kind, Vector};
 /// Bytes of groups that are kept; when there are more, all are given out and begun anew.
 pub const GROUPS_BYTES_MAX: usize = 1 << 20;
 /// Groups that are kept, for each row that is computed with at a time; likewise.
-const GROUPS_PER_ROW: usize = 8;
+const GROUPS_PER_ROW: usize = 16;
 /// Bytes of rows that are gathered before a block of them is given out.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of texts that are computed with at a time.

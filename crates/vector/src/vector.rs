@@ -133,6 +133,12 @@ impl Texts {
         &self.bytes[from..self.ends[at] as usize]
     }
 
+    /// Makes room for so many texts more, of so many bytes together.
+    fn reserve(&mut self, texts: usize, bytes: usize) {
+        self.ends.reserve_exact(texts);
+        self.bytes.reserve_exact(bytes);
+    }
+
     /// Number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -206,6 +212,8 @@ impl Values {
             }
             Values::Bytes(list) => {
                 let mut texts = Texts::default();
+                let bytes = places.iter().map(|place| list.size_at(at(place))).sum();
+                texts.reserve(places.len(), bytes);
                 places.iter().for_each(|place| texts.push(list.get(at(place))));
                 Values::Bytes(texts)
             }
@@ -326,6 +334,19 @@ impl Vector {
             false => places.iter().map(|place| self.nulls[*place as usize]).collect(),
         };
         Vector { values: self.values.gather(places), nulls }
+    }
+
+    /// Makes room for the values of other vectors of the same kind: to move what is there again and
+    /// again takes long where it is much.
+    pub fn reserve_for<'v>(&mut self, others: impl Iterator<Item = &'v Vector> + Clone) {
+        let count = others.clone().map(Vector::len).sum();
+        match &mut self.values {
+            Values::Int(list) => list.reserve_exact(count),
+            Values::UInt(list) => list.reserve_exact(count),
+            Values::Float(list) => list.reserve_exact(count),
+            Values::Decimal(list) => list.0.reserve_exact(count),
+            Values::Bytes(list) => list.reserve(count, others.map(Vector::text_bytes).sum()),
+        }
     }
 
     /// Adds all values of a vector of the same kind.

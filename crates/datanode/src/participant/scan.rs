@@ -24,7 +24,7 @@ use model::{
 };
 use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockMode};
 use store::partition::Partition;
-use vector::{Bad, Block, Machine, Output, Program};
+use vector::{Bad, Block, Machine, Output, Program, Yield};
 use wire::{
     Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource,
     ScanStatus, WaitPolicy,
@@ -43,6 +43,8 @@ use within::Within;
 const BATCH_BYTES_MAX: usize = 64 << 10;
 /// Batches of rows that a program computes with at a time.
 const MACHINE_BATCHES: usize = 4;
+/// The same for a program that groups: aggregates of more take too long for one step.
+const GROUPING_BATCHES: usize = 2;
 /// Rows that room is made for behind the first of a batch.
 const ROWS_LIKELY: usize = 64;
 /// Bytes that room is made for at most, before so many have come.
@@ -208,8 +210,12 @@ impl Participant {
             }
         };
         let table = self.replicas[&request.partition].partition.table();
-        let batch_rows = MACHINE_BATCHES * ctx.config().scan_batch_rows as usize;
         let program = request.program.clone();
+        let batches = match program.as_ref().map(|program| &program.yields) {
+            Some(Yield::Groups { .. }) => GROUPING_BATCHES,
+            _ => MACHINE_BATCHES,
+        };
+        let batch_rows = batches * ctx.config().scan_batch_rows as usize;
         let machine = program.map(|program| Machine::new(program, table, batch_rows));
         let machine = match machine {
             None => None,

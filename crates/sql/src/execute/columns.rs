@@ -53,8 +53,9 @@ const ASKING_ROWS: u64 = 32;
 /// Pairs of rows that are looked at at a time.
 const PAIRS_MAX: usize = 1_024;
 
-/// Rows that are entered into the table of a join between two looks at the clock.
-const ENTERED_MAX: usize = 2_048;
+/// Rows that are entered into the table of a join, or keys into a set, between two looks at the
+/// clock.
+const ENTERED_MAX: usize = 1_024;
 
 /// What stands at the places of a block's row: none where nothing does that is needed.
 pub(crate) type Shape = Vec<Option<ProgramColumn>>;

@@ -261,7 +261,7 @@ impl Work<'_> {
             Self::Distinct { input, seen, held, types } => {
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
                 let held = held.get_or_insert_with(|| run.hold("the rows of DISTINCT"));
-                unseen(rows, seen, held, types).map(Some)
+                unseen(run, rows, (seen, held), types).await.map(Some)
             }
             Self::Limit { input, operator, left } => limited(run, input, operator, left).await,
             Self::UnionAll { first, rest } => {
@@ -327,13 +327,16 @@ impl Work<'_> {
             _ => return Ok(None),
         };
         if let Some((batch, given)) = rest.take() {
-            // Groups are one batch, however many there are.
+            // What has been rows before is one batch, however many there are.
             let end = batch.rows().min(given + COLUMN_ROWS);
-            let rows = batch.some_rows(given..end, cursor.shape(), run);
+            let mut rows = Vec::with_capacity(end - given);
+            for at in given..end {
+                rows.push(batch.row(at, cursor.shape(), run));
+                run.worked(1).await?;
+            }
             if end < batch.rows() {
                 *rest = Some((batch, end));
             }
-            run.worked(rows.len()).await?;
             return Ok(Some(rows));
         }
         match (cursor.next(run).await, *untried) {
@@ -374,10 +377,10 @@ async fn filtered(
 }
 
 /// The rows that have not been seen before.
-fn unseen(
+async fn unseen(
+    run: &mut Run<'_>,
     rows: Vec<Row>,
-    seen: &mut Seen,
-    held: &mut Held,
+    (seen, held): (&mut Seen, &mut Held),
     types: &[SqlType],
 ) -> Result<Vec<Row>, SqlError> {
     let mut fresh = Vec::new();
@@ -386,6 +389,7 @@ fn unseen(
         if seen.is_new(key, held)? {
             fresh.push(row);
         }
+        run.worked(1).await?;
     }
     Ok(fresh)
 }

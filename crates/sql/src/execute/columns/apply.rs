@@ -14,11 +14,11 @@ use sql_expression::{
     kind_of,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Inexact, JoinTable, KeySet, ProbePlace, ScalarRef, Values, Vector};
+use vector::{Inexact, JoinTable, ProbePlace, ScalarRef, Values, Vector};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
-use crate::execute::columns::join::table_of;
+use crate::execute::columns::join::{key_set_of, table_of};
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::source::push;
 use crate::execute::columns::{
@@ -146,7 +146,7 @@ impl<'p> ApplyCursor<'p> {
                 Condition::Columns(applied) => applied.select(run, &batch, shape).await?,
             };
             if let Some(places) = places {
-                batch = batch.gather(&places, shape);
+                batch = batch.gather(run, &places, shape).await?;
             }
         }
         Ok(Some(batch))
@@ -173,7 +173,7 @@ impl<'p> ApplyCursor<'p> {
                 applied => applied?,
             };
             if let Some(applied) = &applied {
-                applied.narrow(run, self.operator);
+                applied.narrow(run, self.operator).await?;
             }
             conditions.push(Condition::new(formula, applied));
         }
@@ -479,7 +479,7 @@ async fn keyed(
     if known.is_all && known.count * COLUMNS_GAIN <= patience as usize {
         return Ok(None);
     }
-    if known.is_all && !tell(run, &keyed.plan.root, &keys, known) {
+    if known.is_all && !tell(run, &keyed.plan.root, &keys, known).await? {
         return Ok(None);
     }
     run.add_subplans(&keyed.plan.subqueries);
@@ -515,20 +515,26 @@ async fn keyed(
 }
 
 /// Tells the scans of an operator which keys the rows have; false if these cannot be computed.
-fn tell(run: &mut Run<'_>, operator: &Operator, keys: &Keys, known: &Known<'_>) -> bool {
+async fn tell(
+    run: &mut Run<'_>,
+    operator: &Operator,
+    keys: &Keys,
+    known: &Known<'_>,
+) -> Result<bool, SqlError> {
     for (number, place) in keys.places.iter().enumerate() {
         let Some(place) = place else { continue };
         let mut vectors = Vec::with_capacity(known.batches.len());
         for batch in known.batches {
-            let Ok(columns) = keys.of_left(batch) else { return false };
+            let Ok(columns) = keys.of_left(batch) else { return Ok(false) };
             vectors.push(columns[number].vector.clone());
+            run.worked(batch.rows() / 8).await?;
         }
         let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
-        if let Some(set) = KeySet::new(0, &vectors) {
+        if let Some(set) = key_set_of(run, &vectors).await? {
             narrow(run, operator, *place, set);
         }
     }
-    true
+    Ok(true)
 }
 
 /// About how many rows an operator reads that is told the values at these places: where an index
@@ -595,24 +601,25 @@ fn moved(keyed: &Keyed, width: usize) -> Vec<Formula> {
 impl Applied<'_> {
     /// If it says that a column is among the rows of a subquery, the rows of the operator are
     /// looked for by these.
-    fn narrow(&self, run: &mut Run<'_>, operator: &Operator) {
+    async fn narrow(&self, run: &mut Run<'_>, operator: &Operator) -> Result<(), SqlError> {
         let ([extra], Node::Subquery(subquery)) =
             (self.extras.as_slice(), &self.formula.expression.node)
         else {
-            return;
+            return Ok(());
         };
         let SubqueryKind::Quantified { operand, negated: false, columns, .. } = &subquery.kind
         else {
-            return;
+            return Ok(());
         };
         let right = Expression::column(0, Default::default(), columns[0].clone());
         let is_same = super::keys::place_as_it_is(operand, &right).is_some();
         if let (true, Some(place), Some(values)) =
             (is_same, operand.as_column(), extra.rows.column(0))
-            && let Some(set) = KeySet::new(0, &[&**values])
+            && let Some(set) = key_set_of(run, &[values]).await?
         {
             narrow(run, operator, place as usize, set);
         }
+        Ok(())
     }
 
     async fn select(
@@ -657,8 +664,8 @@ impl Extra {
                         let (left, right) = pair.split_at(shape.len());
                         let sides = [(batch, of_batch, left), (&self.rows, of_rows, right)];
                         let these = fitting(sides);
-                        let pairs = batch.gather(&of_batch[..these], left);
-                        let others = self.rows.gather(&of_rows[..these], right);
+                        let pairs = batch.gather(run, &of_batch[..these], left).await?;
+                        let others = self.rows.gather(run, &of_rows[..these], right).await?;
                         let pairs = pairs.followed_by(others);
                         (these, conditions.select(run, &pairs, pair).await?)
                     }

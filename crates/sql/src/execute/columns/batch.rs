@@ -18,6 +18,9 @@ const BLOCKS: &str = "the rows of a scan";
 /// Bytes of texts that pairs of rows are made with at a time: a long text may stand in many.
 const PAIRED_BYTES_MAX: usize = 64 << 20;
 
+/// Values of a column that are gathered at a time.
+const GATHERED_MAX: usize = 2_048;
+
 /// Some rows of one side of pairs, and which of its columns are wanted.
 pub(crate) type Side<'a> = (&'a ColumnBatch, &'a [u32], &'a [Option<ProgramColumn>]);
 
@@ -124,13 +127,30 @@ impl ColumnBatch {
         self.columns.iter().flatten().cloned().collect()
     }
 
-    /// The rows at these places, without the columns that a shape does not have.
-    pub(crate) fn gather(&self, rows: &[u32], shape: &[Option<ProgramColumn>]) -> Self {
-        let gathered = self.columns.iter().zip(shape).map(|(column, wanted)| {
-            let column = column.as_ref().filter(|_| wanted.is_some())?;
-            Some(Rc::new(column.gather(rows)))
-        });
-        Self { rows: rows.len(), columns: gathered.collect() }
+    /// The rows at these places, without the columns that a shape does not have. Others may have a
+    /// turn after each column: of many rows and columns it takes long.
+    pub(crate) async fn gather(
+        &self,
+        run: &mut Run<'_>,
+        rows: &[u32],
+        shape: &[Option<ProgramColumn>],
+    ) -> Result<Self, SqlError> {
+        let mut gathered = Vec::with_capacity(self.columns.len());
+        for (column, wanted) in self.columns.iter().zip(shape) {
+            let Some(column) = column.as_ref().filter(|_| wanted.is_some()) else {
+                gathered.push(None);
+                continue;
+            };
+            let (first, others) = rows.split_at(rows.len().min(GATHERED_MAX));
+            let mut made = column.gather(first);
+            run.worked(first.len() / 8).await?;
+            for part in others.chunks(GATHERED_MAX) {
+                made.append(&column.gather(part));
+                run.worked(part.len() / 8).await?;
+            }
+            gathered.push(Some(Rc::new(made)));
+        }
+        Ok(Self { rows: rows.len(), columns: gathered })
     }
 
     /// Without the columns that a shape does not have.
@@ -163,6 +183,16 @@ impl ColumnBatch {
             }
         }
         self
+    }
+
+    /// Makes room for the rows of batches of the same shape.
+    pub(crate) fn reserve_for(&mut self, batches: &VecDeque<Self>) {
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            let others = batches.iter().filter_map(|batch| batch.column(place));
+            if let Some(column) = column {
+                Rc::make_mut(column).reserve_for(others.map(|other| &**other));
+            }
+        }
     }
 
     /// Adds the rows of a batch of the same shape.

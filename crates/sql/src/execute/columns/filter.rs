@@ -86,7 +86,7 @@ impl Conditions {
         shape: &Shape,
     ) -> Result<ColumnBatch, SqlError> {
         Ok(match self.select(run, &batch, shape).await? {
-            Some(places) => batch.gather(&places, shape),
+            Some(places) => batch.gather(run, &places, shape).await?,
             None => batch,
         })
     }

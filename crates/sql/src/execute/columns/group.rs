@@ -15,13 +15,18 @@ use crate::execute::run::Run;
 use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator};
 
+/// Groups that are given at a time.
+const GIVEN_MAX: usize = 1_024;
+
 /// Groups at work.
 pub(crate) struct GroupCursor<'p> {
     aggregate: &'p Aggregate,
     /// Puts rows into columns, where groups have come as rows.
     source: SourceCursor<'p>,
-    done: bool,
-    /// What the groups take that have been given.
+    begun: bool,
+    /// The groups, and how many of them have been given.
+    made: Option<(ColumnBatch, usize)>,
+    /// What they take.
     held: Option<Held>,
 }
 
@@ -29,7 +34,7 @@ impl<'p> GroupCursor<'p> {
     pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
         let Operator::Aggregate(aggregate) = operator else { return None };
         let source = SourceCursor::new(operator, wanted)?;
-        Some(Self { aggregate, source, done: false, held: None })
+        Some(Self { aggregate, source, begun: false, made: None, held: None })
     }
 
     pub(super) fn shape(&self) -> &Shape {
@@ -37,18 +42,29 @@ impl<'p> GroupCursor<'p> {
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
-        if std::mem::replace(&mut self.done, true) {
+        if !std::mem::replace(&mut self.begun, true) {
+            // All there are, so that what does not fit is known before any is given.
+            let made = match gather(run, self.aggregate).await? {
+                Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await?,
+                Gathered::Block(pushed, block, held) => {
+                    self.held = Some(held);
+                    self.batch(run, &pushed, block).await?
+                }
+            };
+            self.made = Some((made, 0));
+        }
+        let Some((made, given)) = self.made.take() else {
             self.held = None;
             return Ok(None);
+        };
+        if made.rows() <= GIVEN_MAX {
+            return Ok(Some(made));
         }
-        match gather(run, self.aggregate).await? {
-            Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await.map(Some),
-            Gathered::Block(pushed, block, held) => {
-                let batch = self.batch(run, &pushed, block).await?;
-                self.held = Some(held);
-                Ok(Some(batch))
-            }
-        }
+        let end = made.rows().min(given + GIVEN_MAX);
+        let places: Vec<u32> = (given as u32..end as u32).collect();
+        let batch = made.gather(run, &places, self.shape()).await?;
+        self.made = (end < made.rows()).then_some((made, end));
+        Ok(Some(batch))
     }
 
     async fn batch(

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use sql_expression::SqlError;
-use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, ProbePlace};
+use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, KeySetMaker, ProbePlace, Vector};
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
@@ -145,6 +145,7 @@ impl<'p> JoinCursor<'p> {
         let (mut kept, keys);
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
+            kept.reserve_for(&taken);
             for batch in taken.drain(..) {
                 kept.append(&batch, &mut held)?;
                 run.worked(batch.rows() / 8 + 1).await?;
@@ -153,7 +154,7 @@ impl<'p> JoinCursor<'p> {
             keys = self.keys.of_left(&kept).map_err(unsuitable)?;
             for (place, key) in self.keys.places.iter().zip(&keys) {
                 if let Some(place) = place
-                    && let Some(set) = KeySet::new(0, &[&*key.vector])
+                    && let Some(set) = key_set_of(run, &[&key.vector]).await?
                 {
                     narrow(run, self.right_operator, *place, set);
                 }
@@ -185,7 +186,10 @@ impl<'p> JoinCursor<'p> {
                 None => self.left.next(run).await?,
             };
             let Some(rows) = next else {
-                let rest = kept_is_left.then(|| unmatched(kept, matched, &self.shape)).flatten();
+                let rest = match kept_is_left {
+                    true => unmatched(run, kept, matched, &self.shape).await?,
+                    false => None,
+                };
                 self.state = State::Done;
                 return Ok(rest);
             };
@@ -201,9 +205,12 @@ impl<'p> JoinCursor<'p> {
         };
         let count = batch.rows.rows();
         if batch.next.row == count && batch.pairs.0.is_empty() {
-            let rest = (!*kept_is_left).then(|| unmatched(&batch.rows, matched, &self.shape));
+            let rest = match kept_is_left {
+                true => None,
+                false => unmatched(run, &batch.rows, matched, &self.shape).await?,
+            };
             *now = None;
-            return Ok(rest.flatten());
+            return Ok(rest);
         }
         if batch.pairs.0.is_empty() {
             let (a, b, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
@@ -222,8 +229,8 @@ impl<'p> JoinCursor<'p> {
         let these = fitting(sides);
         let of_batch: Vec<u32> = of_batch.drain(..these).collect();
         let of_kept: Vec<u32> = of_kept.drain(..these).collect();
-        let pairs = batch.rows.gather(&of_batch, &self.paired);
-        let pairs = pairs.beside(kept.gather(&of_kept, &self.paired));
+        let pairs = batch.rows.gather(run, &of_batch, &self.paired).await?;
+        let pairs = pairs.beside(kept.gather(run, &of_kept, &self.paired).await?);
         let holding = self.conditions.select(run, &pairs, &self.paired).await?;
         if self.outer {
             let of_left = if *kept_is_left { &of_kept } else { &of_batch };
@@ -234,7 +241,7 @@ impl<'p> JoinCursor<'p> {
             }
         }
         Ok(Some(match holding {
-            Some(places) => pairs.gather(&places, &self.shape),
+            Some(places) => pairs.gather(run, &places, &self.shape).await?,
             None => pairs.narrowed(&self.shape),
         }))
     }
@@ -254,10 +261,30 @@ pub(super) async fn table_of(
 }
 
 /// The rows of the left side of an outer join that have no match, with NULLs beside them.
-fn unmatched(rows: &ColumnBatch, matched: &[bool], shape: &Shape) -> Option<ColumnBatch> {
+async fn unmatched(
+    run: &mut Run<'_>,
+    rows: &ColumnBatch,
+    matched: &[bool],
+    shape: &Shape,
+) -> Result<Option<ColumnBatch>, SqlError> {
     let without = (0..matched.len() as u32).filter(|at| !matched[*at as usize]);
     let without: Vec<u32> = without.collect();
-    (!without.is_empty()).then(|| rows.gather(&without, shape).padded(shape))
+    if without.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(rows.gather(run, &without, shape).await?.padded(shape)))
+}
+
+/// The set of the whole numbers of some vectors, as [`KeySet::new`] has it.
+pub(super) async fn key_set_of(
+    run: &mut Run<'_>,
+    vectors: &[&Vector],
+) -> Result<Option<KeySet>, SqlError> {
+    let mut maker = KeySetMaker::new(0, vectors);
+    while maker.go_on(ENTERED_MAX) {
+        run.worked(ENTERED_MAX / 8).await?;
+    }
+    Ok(maker.finish())
 }
 
 /// Keys are columns, whose values can always be computed.

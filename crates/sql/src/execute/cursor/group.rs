@@ -1,6 +1,7 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use sql_expression::{
     Accumulator, AggregateCall, Expression, LARGE, Obstacle, SqlError, push_group_key,
@@ -41,6 +42,8 @@ struct Groups<'p> {
 
 /// About what a group takes beside its row.
 const GROUP_BYTES: usize = 300;
+/// Groups of data nodes that are added between two looks at the clock.
+const MERGED_MAX: usize = 512;
 /// What errors say that too much of is kept.
 const GROUPS: &str = "groups";
 
@@ -220,11 +223,15 @@ impl<'p> Groups<'p> {
         blocks: &[Block],
     ) -> Result<(), SqlError> {
         for block in blocks {
-            if table.groups.merge(&table.pushed.program, block).is_err() {
-                self.merge_all(run, &table.pushed, block).await?;
+            for from in (0..block.rows()).step_by(MERGED_MAX) {
+                let rows = from..block.rows().min(from + MERGED_MAX);
+                let merged = table.groups.merge(&table.pushed.program, block, rows.clone());
+                if merged.is_err() {
+                    self.merge_all(run, &table.pushed, (block, rows.clone())).await?;
+                }
+                table.hold()?;
+                run.worked(rows.len() / 4 + 1).await?;
             }
-            table.hold()?;
-            run.worked(block.rows() / 8 + 1).await?;
         }
         Ok(())
     }
@@ -281,14 +288,14 @@ impl<'p> Groups<'p> {
         Ok(Some(table))
     }
 
-    /// Adds groups in columns.
+    /// Adds some groups in columns.
     async fn merge_all(
         &mut self,
         run: &mut Run<'_>,
         pushed: &GroupProgram,
-        block: &Block,
+        (block, rows): (&Block, Range<usize>),
     ) -> Result<(), SqlError> {
-        for at in 0..block.rows() {
+        for at in rows {
             let part = pushed.part(run, self.aggregate, (block, at))?;
             self.merge(run, part)?;
             run.worked(1).await?;
@@ -308,7 +315,8 @@ impl<'p> Groups<'p> {
             if alone {
                 return Ok(Gathered::Block(pushed, block, held));
             }
-            self.merge_all(run, &pushed, &block).await?;
+            let all = 0..block.rows();
+            self.merge_all(run, &pushed, (&block, all)).await?;
         }
         self.finish(run).await.map(Gathered::Rows)
     }
