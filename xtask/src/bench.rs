@@ -6,8 +6,10 @@
 mod compare;
 pub(crate) mod instructions;
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
+use crate::steps::environment_here;
 use crate::workspace::Workspace;
 
 /// Runs the measurement that `args` names.
@@ -17,4 +19,12 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
         Some((name, rest)) if name == "compare" => compare::run(workspace, rest),
         _ => Err("bench takes a measurement: `compare` or `instructions`".to_string()),
     }
+}
+
+/// Runs a program at the root, its output untouched; an error when it fails.
+pub(crate) fn passed(root: &Path, command: &mut Command) -> Result<(), String> {
+    println!("$ {command:?}");
+    command.current_dir(root).envs(environment_here());
+    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} has failed, see above")) }
 }

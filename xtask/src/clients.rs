@@ -61,6 +61,13 @@ const PEERS: [Need; 11] = [
     Need { found: || in_path("java") && in_path("javac"), package: "default-jdk-headless" },
 ];
 
+/// What `cargo xtask pgo` asks the server with.
+const TRAINERS: [Need; 3] = [
+    Need { found: || in_path("sysbench"), package: "sysbench" },
+    Need { found: || in_path("mysql"), package: "mariadb-client" },
+    Need { found: || in_path("python3"), package: "python3" },
+];
+
 /// Where the drivers are: the tests compute the same when they are run by hand.
 pub(crate) fn folder(root: &Path, get: impl Fn(&str) -> Option<String>) -> PathBuf {
     match (get(FOLDER_VARIABLE), get("HOME")) {
@@ -89,6 +96,11 @@ pub(crate) fn install_peers(root: &Path) -> Result<PathBuf, String> {
     let ycsb = folder(root, |key| env::var(key).ok()).join("ycsb");
     jars::ycsb(&root.join("bench/compare/ycsb/MySqlBinding.java"), &ycsb)?;
     Ok(ycsb)
+}
+
+/// Installs what trains a program that is built for release.
+pub(crate) fn install_trainers() -> Result<(), String> {
+    packages(&TRAINERS, "a program that is built with counts of its use")
 }
 
 /// Installs what is missing of `needs`; `who` needs it.

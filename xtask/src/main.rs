@@ -1,5 +1,5 @@
-//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `bench`, `previous`,
-//! `clients`, `fmt`.
+//! The project's own tool: `cargo xtask test`, `tidy`, `sim`, `chaos`, `bench`, `pgo`,
+//! `previous`, `clients`, `fmt`.
 //!
 //! # Owns
 //! Reading the command line. The work is in `steps` (what runs, in which order) and `tidy` (rules).
@@ -11,6 +11,7 @@
 
 mod bench;
 mod clients;
+mod pgo;
 mod previous;
 mod steps;
 mod tidy;
@@ -40,6 +41,8 @@ usage: cargo xtask COMMAND [OPTIONS]
                                     count the instructions of statements and compare them with
                                     bench/instructions.txt, or write that; --keep leaves there
                                     what callgrind says of each function
+  pgo [--seconds N]                 build the program for release with counts of how it is used:
+                                    builds one that counts, trains it, builds again
   previous                          find or build an earlier version of the program, for the tests
                                     of two versions in one cluster
   clients                           install what the tests with real clients need
@@ -76,6 +79,7 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
         "sim" => steps::sim(&Workspace::load()?, rest),
         "chaos" => steps::chaos(&Workspace::load()?, minutes(rest)?),
         "bench" => bench::run(&Workspace::load()?, rest),
+        "pgo" => pgo::run(&Workspace::load()?, rest),
         "clients" if rest.is_empty() => {
             clients::install(&Workspace::load()?.root)?;
             Ok(ExitCode::SUCCESS)

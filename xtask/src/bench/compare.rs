@@ -4,9 +4,9 @@
 //! What must be built and installed before `bench/compare/compare.py` can measure; the options are
 //! the script's.
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use super::passed;
 use crate::steps::environment_here;
 use crate::workspace::{Workspace, cargo};
 use crate::{clients, previous};
@@ -42,12 +42,4 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
     }
     passed(&workspace.root, &mut script)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a program at the root, its output untouched; an error when it fails.
-fn passed(root: &Path, command: &mut Command) -> Result<(), String> {
-    println!("$ {command:?}");
-    command.current_dir(root).envs(environment_here());
-    let status = command.status().map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} has failed, see above")) }
 }

@@ -1,0 +1,14 @@
+SELECT ol_number, SUM(ol_quantity), SUM(ol_amount), AVG(ol_quantity), AVG(ol_amount), COUNT(*) FROM order_line WHERE ol_delivery_d > '2000-01-01' GROUP BY ol_number ORDER BY ol_number;
+SELECT SUM(ol_amount) FROM order_line WHERE ol_quantity BETWEEN 1 AND 7 AND ol_i_id < 50000;
+SELECT ol_o_id, ol_w_id, ol_d_id, SUM(ol_amount) AS revenue, o_entry_d FROM customer JOIN orders ON c_w_id = o_w_id AND c_d_id = o_d_id AND c_id = o_c_id JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id WHERE c_state LIKE 'A%' GROUP BY ol_o_id, ol_w_id, ol_d_id, o_entry_d ORDER BY revenue DESC, o_entry_d LIMIT 10;
+SELECT o_ol_cnt, COUNT(*) FROM orders WHERE EXISTS (SELECT * FROM order_line WHERE ol_o_id = o_id AND ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_delivery_d >= o_entry_d) GROUP BY o_ol_cnt ORDER BY o_ol_cnt;
+SELECT i_name, SUBSTRING(i_data, 1, 3) AS brand, i_price, COUNT(DISTINCT s_quantity) AS quantities FROM stock JOIN item ON i_id = s_i_id WHERE i_data NOT LIKE 'z%' GROUP BY i_name, brand, i_price ORDER BY quantities DESC, i_name LIMIT 20;
+SELECT c_count, COUNT(*) FROM (SELECT c_id, COUNT(o_id) AS c_count FROM customer LEFT JOIN orders ON c_w_id = o_w_id AND c_d_id = o_d_id AND c_id = o_c_id AND o_carrier_id > 8 GROUP BY c_id) AS counted GROUP BY c_count ORDER BY 2 DESC, 1 DESC;
+SELECT SUM(ol_amount) / 2.0 AS yearly FROM order_line JOIN (SELECT i_id, AVG(ol_quantity) AS a FROM item JOIN order_line ON ol_i_id = i_id WHERE i_data LIKE '%b' GROUP BY i_id) AS t ON ol_i_id = t.i_id WHERE ol_quantity <= t.a;
+SELECT c_last, c_credit, COUNT(*), SUM(c_balance), MIN(c_since), MAX(c_since) FROM customer GROUP BY c_last, c_credit HAVING COUNT(*) > 1 ORDER BY c_last, c_credit LIMIT 50;
+SELECT c_id, c_d_id, c_balance, RANK() OVER (PARTITION BY c_d_id ORDER BY c_balance DESC) AS place FROM customer ORDER BY c_d_id, place, c_id LIMIT 100;
+SELECT CASE WHEN ol_quantity < 4 THEN 'few' WHEN ol_quantity < 8 THEN 'some' ELSE 'many' END AS how_many, YEAR(ol_delivery_d) AS y, COUNT(*), ROUND(AVG(ol_amount), 2) FROM order_line GROUP BY how_many, y ORDER BY how_many, y;
+SELECT s_i_id, s_quantity, i_name FROM stock JOIN item ON s_i_id = i_id WHERE s_w_id = 1 AND i_price > (SELECT AVG(i_price) FROM item) ORDER BY s_quantity, i_name LIMIT 100;
+SELECT COUNT(*) FROM customer WHERE c_id NOT IN (SELECT o_c_id FROM orders WHERE o_carrier_id IS NULL);
+WITH totals AS (SELECT ol_w_id, ol_d_id, ol_o_id, SUM(ol_amount) AS total FROM order_line GROUP BY ol_w_id, ol_d_id, ol_o_id) SELECT ol_d_id, MAX(total), MIN(total), COUNT(*) FROM totals WHERE total > 100 GROUP BY ol_d_id ORDER BY ol_d_id;
+SELECT o_id, o_entry_d, UPPER(c_last), CONCAT(c_first, ' ', c_middle), DATE_FORMAT(o_entry_d, '%Y-%m-%d') FROM orders JOIN customer ON c_w_id = o_w_id AND c_d_id = o_d_id AND c_id = o_c_id ORDER BY o_entry_d DESC, o_id LIMIT 200;
