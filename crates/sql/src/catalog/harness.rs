@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) changes: Vec<SchemaChange>,
     /// How often something was waited for until it was on disk.
     pub(crate) saved: u32,
+    /// The answer to what is committed at once is lost, and only that it is committed is found.
+    pub(crate) loses_answers: bool,
     /// What is on disk, as far as one asks.
     pub(crate) durable: Epoch,
     /// What happens while the next table that keeps a journal is scanned, to the tables and to
@@ -88,6 +90,7 @@ impl Harness {
             rows: BTreeMap::new(),
             changes: Vec::new(),
             saved: 0,
+            loses_answers: false,
             durable: Epoch::default(),
             meanwhile: None,
             late: Vec::new(),
@@ -206,6 +209,7 @@ impl World {
                     (false, _) => ClientResult::Executed(answers),
                     (true, None) => {
                         let (transaction, epoch) = (None, Epoch(1));
+                        let answers = if self.loses_answers { Vec::new() } else { answers };
                         ClientResult::Committed { transaction, epoch, answers }
                     }
                     (true, refusal) => {

@@ -6,6 +6,7 @@ use wire::Projection;
 use super::*;
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::harness::Harness;
+use crate::result::Outcome;
 
 const TABLE: &str = "CREATE TABLE t (id INT PRIMARY KEY, n INT, b LONGBLOB, m TEXT, KEY (n))";
 
@@ -139,6 +140,31 @@ fn one_refused_of_many_is_named_whatever_follows() {
     let rejected = result.expect_err("a row is there already");
     assert_eq!(rejected.at, Some(1), "{:?}", rejected.failure);
     assert_eq!(harness.rows("d.t"), rows);
+}
+
+/// The coordinator has died with the answer: that all is committed had to be asked for.
+#[test]
+fn a_commit_whose_answer_was_lost_is_no_error() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE s (id INT PRIMARY KEY, n INT NOT NULL, b VARCHAR(9), m VARCHAR(9))");
+    harness.world.loses_answers = true;
+    for table in ["t", "s"] {
+        for (statement, expected, left) in [
+            ("INSERT INTO @ VALUES (1, 1, 'a', ''), (2, 2, 'b', '')", 2, 2),
+            ("INSERT INTO @ VALUES (3, 3, 'c', '')", 1, 3),
+            ("UPDATE @ SET n = n + 1 WHERE id = 1", 1, 3),
+            ("UPDATE @ SET b = 'd' WHERE id = 1", 1, 3),
+            ("DELETE FROM @ WHERE id = 1", 1, 2),
+            ("REPLACE INTO @ VALUES (4, 4, 'e', '')", 1, 3),
+        ] {
+            let statement = statement.replace('@', table);
+            let Outcome::Done { affected, .. } = harness.ok(&statement) else {
+                panic!("{statement}")
+            };
+            let rows = harness.rows(&format!("d.{table}")).len();
+            assert_eq!((affected, rows), (expected, left), "{statement}");
+        }
+    }
 }
 
 fn parts_of_two(harness: &Harness) -> usize {

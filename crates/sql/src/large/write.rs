@@ -63,7 +63,8 @@ fn is_too_long(table: &Table, column: model::ColumnId, value: &Value) -> bool {
 }
 
 /// Runs operations with whole values; with `commit`, commits when all have succeeded, and aborts
-/// when one has not.
+/// when one has not. There are no answers if they were lost and the end, a commit, had to be asked
+/// for.
 pub(crate) async fn execute(
     kernel: &Kernel,
     operations: Vec<ClientOperation>,
@@ -100,7 +101,11 @@ async fn in_groups(
             group.push(next);
         }
         let commit = commit && rest.peek().is_none() && answers.iter().all(Result::is_ok);
-        answers.extend(group_of(kernel, &cluster, group, commit).await?);
+        let of_group = group_of(kernel, &cluster, group, commit).await?;
+        if commit && of_group.is_empty() {
+            return Ok(of_group);
+        }
+        answers.extend(of_group);
     }
     Ok(answers)
 }
@@ -192,6 +197,8 @@ async fn group_of(
             Some(answer) => answer,
             // The one that was refused has ended the transaction: nothing came of the rest.
             None if answers.iter().any(Result::is_err) => return Ok(answers),
+            // The answer was lost, and asking has found that they are committed.
+            None if commit && alone => return Ok(Vec::new()),
             None => return Err(Failure::Refused(ErrorCode::Internal.into())),
         };
         if let Some(change) = &mut change
