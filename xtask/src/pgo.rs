@@ -18,7 +18,7 @@ use crate::bench::passed;
 use crate::clients;
 use crate::previous;
 use crate::steps::environment_here;
-use crate::workspace::{Workspace, cargo};
+use crate::workspace::{Workspace, cargo, said};
 
 const TRAINING: &str = "bench/pgo/train.py";
 
@@ -109,15 +109,6 @@ fn compiler_of(text: &str) -> Result<Compiler, String> {
     Ok(Compiler { host: host.to_string(), llvm: llvm.to_string() })
 }
 
-/// What a program prints that must succeed.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,12 +121,5 @@ mod tests {
             Compiler { host: "x86_64-unknown-linux-gnu".to_string(), llvm: "22".to_string() };
         assert_eq!(compiler_of(text), Ok(expected));
         assert!(compiler_of("rustc 1.95.0").is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_run_is_told() {
-        let error = said(&mut Command::new("/nowhere/rustc")).unwrap_err();
-        assert!(error.contains("/nowhere/rustc"), "{error}");
-        assert!(said(Command::new("rustc").arg("--no-such-option")).is_err());
     }
 }

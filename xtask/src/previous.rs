@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::workspace::cargo;
+use crate::workspace::{cargo, said};
 
 /// The variable by which the tests find the program.
 pub(crate) const VARIABLE: &str = "NINES_PREVIOUS";
@@ -204,13 +204,8 @@ fn differs(root: &Path, commit: &str) -> bool {
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new("git").args(arguments).current_dir(root).output();
-    let output = output.map_err(|error| format!("git: {error}"))?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("git {}: {}", arguments.join(" "), errors.trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    let text = said(Command::new("git").args(arguments).current_dir(root))?;
+    Ok(text.trim().to_string())
 }
 
 #[cfg(test)]

@@ -66,6 +66,18 @@ pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string())
 }
 
+/// What a program prints that must succeed.
+pub(crate) fn said(command: &mut Command) -> Result<String, String> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let shown = words.join(" ");
+    let output = command.output().map_err(|error| format!("cannot run {shown}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
 fn parse(text: &str, root: &Path) -> Result<Vec<Package>, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("cargo metadata: {error}"))?;
@@ -115,5 +127,12 @@ mod tests {
         assert_eq!(package.binaries, ["run"]);
         let kinds: Vec<_> = package.dependencies.iter().map(|d| (d.local, d.dev)).collect();
         assert_eq!(kinds, [(true, false), (false, true)]);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_told() {
+        let error = said(&mut Command::new("/nowhere/rustc")).unwrap_err();
+        assert!(error.contains("/nowhere/rustc"), "{error}");
+        assert!(said(Command::new("rustc").arg("--no-such-option")).is_err());
     }
 }

@@ -21,7 +21,7 @@ use std::thread;
 
 use crate::previous;
 use crate::steps::environment_here;
-use crate::workspace::{Workspace, cargo};
+use crate::workspace::{Workspace, cargo, said};
 
 /// The record, from the root.
 const RECORD: &str = "bench/instructions.txt";
@@ -136,9 +136,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf, String> {
 
 /// Compiler and architecture.
 fn made_with() -> Result<String, String> {
-    let output = Command::new("rustc").arg("--version").output();
-    let output = output.map_err(|error| format!("cannot run rustc: {error}"))?;
-    let version = String::from_utf8_lossy(&output.stdout);
+    let version = said(Command::new("rustc").arg("--version"))?;
     Ok(format!("{}, {}", version.trim(), std::env::consts::ARCH))
 }
 
