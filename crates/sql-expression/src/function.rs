@@ -30,7 +30,7 @@ pub(crate) use json::{
     cast_json, checked_json, compare_json, json_key, json_text, json_truth, to_json,
 };
 pub(crate) use signature::Signature;
-pub(crate) use temporal::unit_number;
+pub(crate) use temporal::{unit_number, unit_of};
 
 use crate::error::SqlError;
 use crate::expression::DeferredFunction;

@@ -17,7 +17,7 @@ mod prefix;
 
 use collation::CollationId;
 use model::ColumnId;
-use sql_parser::ast::{AggregateFunction, Truth};
+use sql_parser::ast::{AggregateFunction, IntervalUnit, Truth};
 use sqltype::storage;
 use sqltype::{Datum, SqlType, TypeKind};
 use vector::{
@@ -31,6 +31,7 @@ use crate::context::EvalContext;
 use crate::expression::{
     Arithmetic, BinaryOp, Branch, Call, Case, Compare, Constancy, Expression, InList, Needs, Node,
 };
+use crate::function::unit_of;
 
 use form::kind_of_form;
 use obstacle::why_not;
@@ -539,12 +540,12 @@ impl<'c> ProgramBuilder<'c> {
             ("year", [date]) => (DatePart::Year, date),
             ("month", [date]) => (DatePart::Month, date),
             ("day" | "dayofmonth", [date]) => (DatePart::Day, date),
-            ("extract", [unit, date]) => {
-                let Some(Datum::Bytes(unit)) = unit.as_constant() else { return None };
-                let part = match unit.to_ascii_lowercase().as_slice() {
-                    b"year" => DatePart::Year,
-                    b"month" => DatePart::Month,
-                    b"day" => DatePart::Day,
+            ("extract", [date, unit]) => {
+                let Some(Datum::Int(unit)) = unit.as_constant() else { return None };
+                let part = match unit_of(Some(*unit)) {
+                    IntervalUnit::Year => DatePart::Year,
+                    IntervalUnit::Month => DatePart::Month,
+                    IntervalUnit::Day => DatePart::Day,
                     _ => return None,
                 };
                 (part, date)

@@ -12,6 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod common_table;
 mod condition;
+mod derived;
 mod distinct;
 pub(crate) mod edge;
 pub(crate) mod estimate;

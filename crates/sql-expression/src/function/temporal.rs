@@ -229,7 +229,8 @@ pub(crate) fn unit_number(unit: IntervalUnit) -> i64 {
     UNITS.iter().position(|known| *known == unit).map_or(0, |at| at as i64)
 }
 
-fn unit_of(number: Option<i64>) -> IntervalUnit {
+/// The unit of a number as a call has it; DAY if there is none.
+pub(crate) fn unit_of(number: Option<i64>) -> IntervalUnit {
     let at = number.and_then(|number| usize::try_from(number).ok());
     at.and_then(|at| UNITS.get(at)).copied().unwrap_or(IntervalUnit::Day)
 }

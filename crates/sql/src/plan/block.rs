@@ -1,5 +1,6 @@
 //! A query block: SELECT with everything around it.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use sqltype::{Datum, SqlType};
 use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
 use crate::plan::condition;
+use crate::plan::derived;
 use crate::plan::distinct;
 use crate::plan::edge;
 use crate::plan::from::{self, From};
@@ -34,7 +36,7 @@ pub(super) struct Bound {
     pub(super) conditions: Vec<Expression>,
     pub(super) group_by: Vec<Expression>,
     pub(super) having: Vec<Expression>,
-    order_by: Vec<(Expression, Option<usize>, bool)>,
+    pub(super) order_by: Vec<(Expression, Option<usize>, bool)>,
     pub(super) bounds: Option<Bounds>,
     pub(super) aggregates: Vec<AggregateCall>,
     pub(super) windows: Vec<sql_expression::WindowCall>,
@@ -80,14 +82,25 @@ pub(super) fn block(
         let one = Expression::constant(Datum::Int(1), ResultType::of(SqlType::big_int(), false));
         bound.outputs.iter_mut().for_each(|output| output.expression = one.clone());
     }
-    let width = scope.width() as usize;
-    let conditions = std::mem::take(&mut bound.conditions);
-    bound.conditions = condition::prepared(&JoinPlanner { tables: &tables, width }, conditions);
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
-    mark_used(&mut tables, &bound, tree.as_ref(), &mark);
-    mark_used_inside(planner, &mut tables);
+    let used_inside = places_used_inside(planner, &tables);
+    let (mut width, mut of_merged) = (scope.width() as usize, Vec::new());
+    let tree = tree.map(|tree| {
+        let (tables, bound, used_inside) = (&mut tables, &mut bound, &used_inside);
+        let (distinct, rollup) = (select.distinct, select.rollup);
+        let block = derived::Block { tables, tree, bound, width, used_inside, distinct, rollup };
+        let tree;
+        (tree, width, of_merged) = block.merge();
+        tree
+    });
+    let conditions = std::mem::take(&mut bound.conditions);
+    bound.conditions = condition::prepared(&JoinPlanner { tables: &tables, width }, conditions);
+    // They were prepared in their own block.
+    bound.conditions.append(&mut of_merged);
+    mark_used(&mut tables, &bound, tree.as_ref());
+    used_inside.into_iter().for_each(|place| use_column(&mut tables, place));
     forget_unused(&mut tables);
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
@@ -98,8 +111,12 @@ pub(super) fn block(
         _ => None,
     };
     planner.add_searches(&bound.conditions)?;
-    let asked = tree.as_ref().filter(|_| parent.is_some() && !exists);
-    let ingredients = asked.map(|tree| Box::new(Ingredients::new(&tables, tree, &bound, width)));
+    // Of other queries than the statement's own other plans may be made.
+    let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
+    let ingredients = asked.map(|tree| {
+        let row = (width, select.distinct);
+        Box::new(Ingredients::new(&tables, tree, &bound, row))
+    });
     let root = operators(&tables, tree, bound, width, grouped, select)?;
     if let Some(keyed) = &mut keyed {
         keyed.weigh(&root, &tables);
@@ -133,54 +150,50 @@ fn mark(tables: &mut [FromTable], expression: &Expression) {
     });
 }
 
-type Mark<'a> = dyn Fn(&mut [FromTable], &Expression) + 'a;
-
-fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>, mark: &Mark<'_>) {
-    bound.outputs.iter().for_each(|output| mark(tables, &output.expression));
+/// Calls `see` with each expression of a block that is evaluated for its rows.
+pub(super) fn for_each_expression(bound: &Bound, see: &mut dyn FnMut(&Expression)) {
+    bound.outputs.iter().for_each(|output| see(&output.expression));
     let lists = [&bound.conditions, &bound.group_by, &bound.having];
-    lists.into_iter().flatten().for_each(|expression| mark(tables, expression));
-    bound.order_by.iter().for_each(|(expression, _, _)| mark(tables, expression));
-    for call in &bound.aggregates {
-        call.arguments().for_each(|argument| mark(tables, argument));
-    }
-    for call in &bound.windows {
-        call.expressions().for_each(|expression| mark(tables, expression));
-    }
+    lists.into_iter().flatten().for_each(&mut *see);
+    bound.order_by.iter().for_each(|(expression, _, _)| see(expression));
+    bound.aggregates.iter().flat_map(|call| call.arguments()).for_each(&mut *see);
+    bound.windows.iter().flat_map(|call| call.expressions()).for_each(see);
+}
+
+/// As [`for_each_expression`], to change them.
+pub(super) fn for_each_expression_mut(bound: &mut Bound, change: &mut dyn FnMut(&mut Expression)) {
+    bound.outputs.iter_mut().for_each(|output| change(&mut output.expression));
+    let lists = [&mut bound.conditions, &mut bound.group_by, &mut bound.having];
+    lists.into_iter().flatten().for_each(&mut *change);
+    bound.order_by.iter_mut().for_each(|(expression, _, _)| change(expression));
+    bound.aggregates.iter_mut().flat_map(|call| call.arguments_mut()).for_each(&mut *change);
+    bound.windows.iter_mut().flat_map(|call| call.expressions_mut()).for_each(change);
+}
+
+/// Marks the columns that the expressions of a block use.
+fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>) {
+    let mut see = |expression: &Expression| mark(tables, expression);
+    for_each_expression(bound, &mut see);
     if let Some(tree) = tree {
-        mark_tree(tables, tree, mark);
+        tree.for_each_condition(&mut see);
     }
 }
 
-fn mark_tree(tables: &mut [FromTable], tree: &JoinTree, mark: &Mark<'_>) {
-    match tree {
-        JoinTree::Table(_) => {}
-        JoinTree::Inner { parts, conditions } => {
-            conditions.iter().for_each(|condition| mark(tables, condition));
-            parts.iter().for_each(|part| mark_tree(tables, part, mark));
-        }
-        JoinTree::Left { left, right, conditions } => {
-            conditions.iter().for_each(|condition| mark(tables, condition));
-            mark_tree(tables, left, mark);
-            mark_tree(tables, right, mark);
-        }
-    }
-}
-
-/// Marks the columns of this block that subqueries and LATERAL tables use.
-fn mark_used_inside(planner: &Planner<'_>, tables: &mut [FromTable]) {
-    let mut places = Vec::new();
+/// The places of this block's row that subqueries and LATERAL tables use.
+fn places_used_inside(planner: &Planner<'_>, tables: &[FromTable]) -> BTreeSet<usize> {
+    let mut places = BTreeSet::new();
     let mut see = |depth: usize, place: u32| {
         if depth == 1 {
-            places.push(place as usize);
+            places.insert(place as usize);
         }
     };
     planner.subplans.iter().for_each(|subplan| outer::for_each_outer(&subplan.plan, &mut see));
-    for table in tables.iter() {
+    for table in tables {
         if let (Source::Derived(plan), Some(_)) = (&table.source, &table.lateral) {
             outer::for_each_outer(plan, &mut see);
         }
     }
-    places.into_iter().for_each(|place| use_column(tables, place));
+    places
 }
 
 /// Takes out of queries in FROM what nothing uses of their rows, so that it cannot fail.
@@ -672,7 +685,7 @@ fn one_row(width: usize, conditions: Vec<Expression>) -> Operator {
 
 /// The columns of the row that expressions above the groups use.
 pub(super) fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
-    let mut places = std::collections::BTreeSet::new();
+    let mut places = BTreeSet::new();
     for expression in above {
         expression.visit(&mut |part| match &part.node {
             Node::Column { index, .. } => {

@@ -95,6 +95,76 @@ impl JoinTree {
             }
         }
     }
+
+    /// Whether a table is in it.
+    pub(super) fn has(&self, table: usize) -> bool {
+        let mut tables = BTreeSet::new();
+        self.tables(&mut tables);
+        tables.contains(&table)
+    }
+
+    /// Calls `see` with each condition of joins.
+    pub(super) fn for_each_condition(&self, see: &mut dyn FnMut(&Expression)) {
+        match self {
+            Self::Table(_) => {}
+            Self::Inner { parts, conditions } => {
+                conditions.iter().for_each(&mut *see);
+                parts.iter().for_each(|part| part.for_each_condition(see));
+            }
+            Self::Left { left, right, conditions } => {
+                conditions.iter().for_each(&mut *see);
+                left.for_each_condition(see);
+                right.for_each_condition(see);
+            }
+        }
+    }
+
+    /// As [`JoinTree::for_each_condition`], to change them.
+    pub(super) fn for_each_condition_mut(&mut self, change: &mut dyn FnMut(&mut Expression)) {
+        match self {
+            Self::Table(_) => {}
+            Self::Inner { parts, conditions } => {
+                conditions.iter_mut().for_each(&mut *change);
+                parts.iter_mut().for_each(|part| part.for_each_condition_mut(change));
+            }
+            Self::Left { left, right, conditions } => {
+                conditions.iter_mut().for_each(&mut *change);
+                left.for_each_condition_mut(change);
+                right.for_each_condition_mut(change);
+            }
+        }
+    }
+
+    /// Gives its tables other numbers.
+    pub(super) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
+        match self {
+            Self::Table(at) => *at = number(*at),
+            Self::Inner { parts, .. } => parts.iter_mut().for_each(|part| part.renumber(number)),
+            Self::Left { left, right, .. } => {
+                left.renumber(number);
+                right.renumber(number);
+            }
+        }
+    }
+
+    /// Puts a tree in the place of a table of which there are only rows that meet conditions: they
+    /// become those of the join around it. What is left of them holds for all rows.
+    pub(super) fn put(&mut self, table: usize, tree: JoinTree, conditions: &mut Vec<Expression>) {
+        match self {
+            Self::Table(_) => *self = tree,
+            Self::Inner { parts, conditions: on } => {
+                if let Some(part) = parts.iter_mut().find(|part| part.has(table)) {
+                    part.put(table, tree, conditions);
+                    on.append(conditions);
+                }
+            }
+            Self::Left { right, conditions: on, .. } if right.has(table) => {
+                right.put(table, tree, conditions);
+                on.append(conditions);
+            }
+            Self::Left { left, .. } => left.put(table, tree, conditions),
+        }
+    }
 }
 
 /// Plans the joins of one block.

@@ -28,16 +28,22 @@ use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
 /// A block as it was bound, from which other plans than its own can be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Ingredients {
-    tables: Vec<FromTable>,
-    tree: JoinTree,
-    bound: Bound,
-    width: usize,
+    pub(super) tables: Vec<FromTable>,
+    pub(super) tree: JoinTree,
+    pub(super) bound: Bound,
+    pub(super) width: usize,
+    pub(super) distinct: bool,
 }
 
 impl Ingredients {
-    pub(super) fn new(tables: &[FromTable], tree: &JoinTree, bound: &Bound, width: usize) -> Self {
+    pub(super) fn new(
+        tables: &[FromTable],
+        tree: &JoinTree,
+        bound: &Bound,
+        (width, distinct): (usize, bool),
+    ) -> Self {
         let (tables, tree, bound) = (tables.to_vec(), tree.clone(), bound.clone());
-        Self { tables, tree, bound, width }
+        Self { tables, tree, bound, width, distinct }
     }
 }
 
@@ -212,7 +218,7 @@ fn plan_with(
     more: &[Expression],
     subqueries: &[Subplan],
 ) -> Result<QueryPlan, SqlError> {
-    let Ingredients { tables, tree, bound, width } = ingredients;
+    let Ingredients { tables, tree, bound, width, .. } = ingredients;
     let conditions = bound.conditions.iter().chain(more).cloned().collect();
     let input = JoinPlanner { tables, width: *width }.plan(tree.clone(), conditions)?;
     let expressions: Vec<Expression> =
@@ -240,7 +246,7 @@ fn keyed_by(
     if !ties.iter().all(|condition| keyed::tie(condition).is_some()) {
         return Ok(None);
     }
-    let Ingredients { tables, tree, bound, width } = ingredients;
+    let Ingredients { tables, tree, bound, width, .. } = ingredients;
     let conditions = ties.iter().chain(&bound.conditions).cloned().collect();
     let mut bound = bound.clone();
     bound.conditions = conditions;

@@ -6,6 +6,7 @@ use sql_parser::ast;
 
 use crate::catalog::harness::Harness;
 use crate::execute;
+use crate::plan::operator::Operator;
 use crate::plan::{Plan, PlanKind, Planner};
 
 fn harness() -> Harness {
@@ -164,7 +165,8 @@ fn subqueries_of_in_are_asked_for_values_where_these_decide() {
         ("k IN (SELECT id FROM t WHERE k IN (SELECT u FROM t))", Ok((false, true, true, false))),
         ("(k, id) NOT IN (SELECT u, k FROM t)", Err(Some("a NULL among its rows would count"))),
         ("k IN (SELECT MAX(id) FROM t GROUP BY k)", more),
-        ("k IN (SELECT id FROM (SELECT id FROM t) AS d)", more),
+        ("k IN (SELECT id FROM (SELECT id FROM t) AS d)", Ok((true, true, true, false))),
+        ("k IN (SELECT id FROM (SELECT id FROM t LIMIT 5) AS d)", more),
         ("k IN (SELECT id FROM t UNION SELECT 1)", more),
         ("k IN (SELECT id FROM t WHERE k > RAND())", more),
         ("5 IN (SELECT id FROM t)", Err(Some("what is looked for is no value of the row alone"))),
@@ -172,6 +174,62 @@ fn subqueries_of_in_are_asked_for_values_where_these_decide() {
         ("EXISTS (SELECT id FROM t)", Err(None)),
     ] {
         assert_eq!(search(condition), expected, "{condition}");
+    }
+}
+
+/// Queries of FROM that are left in a plan.
+fn derived(operator: &Operator) -> usize {
+    let inputs = operator.inputs();
+    let own = matches!(operator, Operator::Derived(_) | Operator::Lateral { .. });
+    usize::from(own) + inputs.into_iter().map(derived).sum::<usize>()
+}
+
+#[test]
+fn queries_in_from_become_parts_of_their_block() {
+    let mut harness = harness();
+    harness.ok("CREATE VIEW plain AS SELECT id, k * 2 AS n FROM t WHERE k > 0");
+    harness.ok("CREATE ALGORITHM=TEMPTABLE VIEW kept AS SELECT id, k * 2 AS n FROM t WHERE k > 0");
+    let left = |sql: &str| {
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        derived(&Planner::new(&harness.session, &[]).query(query).unwrap().root)
+    };
+    for (sql, expected) in [
+        ("SELECT n FROM (SELECT id, k + 1 AS n FROM t WHERE k > 2) d WHERE n = 7", 0),
+        ("SELECT n, COUNT(*) FROM (SELECT k + 1 AS n FROM t) d GROUP BY n HAVING n > 2", 0),
+        ("SELECT n FROM plain WHERE id = 7", 0),
+        ("SELECT n FROM kept WHERE id = 7", 1),
+        ("SELECT n FROM (SELECT n FROM (SELECT k + 1 AS n FROM t) d) e", 0),
+        ("WITH d AS (SELECT id FROM t) SELECT a.id FROM d a, d b WHERE a.id = b.id", 0),
+        ("SELECT COUNT(*) FROM (SELECT a.id FROM t a LEFT JOIN t b ON a.k = b.id) d", 0),
+        ("SELECT id FROM (SELECT id FROM t ORDER BY k) d LIMIT 3", 0),
+        // Where a row is missing, a column of it is NULL, and what is computed of it may not be.
+        ("SELECT d.k FROM t LEFT JOIN (SELECT id, k FROM t WHERE k > 1) d ON d.id = t.k", 0),
+        ("SELECT d.n FROM t LEFT JOIN (SELECT id, k <=> 1 AS n FROM t) d ON d.id = t.k", 1),
+        ("SELECT d.id FROM t LEFT JOIN (SELECT id, k <=> 1 AS n FROM t) d ON d.id = t.k", 0),
+        ("SELECT d.n FROM (SELECT id, k <=> 1 AS n FROM t) d LEFT JOIN t ON d.id = t.k", 0),
+        ("SELECT k, COUNT(*) FROM (SELECT k FROM t) d GROUP BY k WITH ROLLUP", 0),
+        ("SELECT n, COUNT(*) FROM (SELECT 1 AS n FROM t) d GROUP BY n WITH ROLLUP", 1),
+        // Rows that are more than rows of tables, or come in an order.
+        ("SELECT n FROM (SELECT COUNT(*) AS n FROM t) d", 1),
+        ("SELECT k FROM (SELECT k FROM t GROUP BY k) d", 1),
+        ("SELECT k FROM (SELECT DISTINCT k FROM t) d", 1),
+        ("SELECT k FROM (SELECT k FROM t LIMIT 5) d", 1),
+        ("SELECT n FROM (SELECT ROW_NUMBER() OVER () AS n FROM t) d", 1),
+        ("SELECT k FROM (SELECT k FROM t UNION SELECT 1) d", 1),
+        ("SELECT n FROM (SELECT 1 AS n) d", 1),
+        ("SELECT d.k FROM (SELECT k FROM t ORDER BY id) d, t", 1),
+        ("SELECT @n := k FROM (SELECT k FROM t ORDER BY id) d", 1),
+        // What has effects, differs from row to row, or waits for something.
+        ("SELECT n FROM (SELECT RAND() AS n FROM t) d", 1),
+        ("SELECT n FROM (SELECT @n := k AS n FROM t) d", 1),
+        ("SELECT k FROM (SELECT k FROM t FOR UPDATE SKIP LOCKED) d", 1),
+        ("SELECT k FROM (SELECT k FROM t WHERE id IN (SELECT k FROM t)) d", 1),
+        ("SELECT k FROM (SELECT k FROM t) d WHERE EXISTS (SELECT 1 FROM t WHERE t.id = d.k)", 1),
+        ("SELECT e.n FROM (SELECT k FROM t) d, LATERAL (SELECT d.k + 1 AS n) e", 2),
+    ] {
+        assert_eq!(left(sql), expected, "{sql}");
     }
 }
 

@@ -126,6 +126,9 @@ impl Planner<'_> {
         let planned = self.plan_query(&definition.statement.query, None);
         let planned = planned.and_then(|mut plan| {
             from::rename(&mut plan, &definition.statement.columns)?;
+            if definition.statement.algorithm == Some(ast::ViewAlgorithm::Temptable) {
+                plan.ingredients = None;
+            }
             Ok(plan)
         });
         (self.views.database, self.common) = (database, common);

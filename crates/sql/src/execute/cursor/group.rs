@@ -1,16 +1,18 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use sql_expression::{
-    Accumulator, AggregateCall, Expression, LARGE, Obstacle, SqlError, push_group_key,
+    Accumulator, AggregateCall, Expression, LARGE, Obstacle, SqlError, compare_values,
+    push_group_key,
 };
 use sqltype::Datum;
 use vector::{Block, Computer, GroupTable, JoinPlan, Program};
 
 use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
-use crate::execute::cursor::{Kept, evaluate, open};
+use crate::execute::cursor::{Kept, evaluate, open, sort};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped, is_asking_scan};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of, memory_of_row};
@@ -378,6 +380,10 @@ impl<'p> Groups<'p> {
         }
         let mut rows = Vec::with_capacity(self.groups.len());
         self.by_key.clear();
+        if aggregate.rollup {
+            let compare = |a: &Group, b: &Group| in_order_of_totals(aggregate, a, b);
+            self.groups = sort::merged(run, self.groups, &compare, &mut self.held).await?;
+        }
         for group in self.groups {
             let Group { first: mut row, values, kept, accumulators } = group;
             row.truncate(aggregate.width);
@@ -409,6 +415,21 @@ impl<'p> Groups<'p> {
         self.held.set(memory_of(&rows))?;
         Ok((rows, self.held))
     }
+}
+
+/// WITH ROLLUP: the order of what rows are grouped by, totals behind what they are totals of.
+fn in_order_of_totals(aggregate: &Aggregate, a: &Group, b: &Group) -> Ordering {
+    for (at, key) in aggregate.group.iter().enumerate() {
+        let order = match (at < a.kept, at < b.kept) {
+            (true, true) => compare_values(&a.values[at], &b.values[at], key.expression.sql_type()),
+            // One group has more values than the other, or both have no more.
+            (more, other) => other.cmp(&more),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }
 
 /// GROUPING in a row that is grouped by the first values alone.
