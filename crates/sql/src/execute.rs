@@ -125,7 +125,7 @@ pub(crate) async fn run_query(
     let written = written?;
     let found = unlimited.unwrap_or(written);
     if !out.is_started() {
-        out.columns(&plan.columns);
+        out.kept_columns(plan.kept_columns());
     }
     session.found_rows = found;
     Ok(Outcome::Rows)
@@ -142,7 +142,7 @@ async fn write_rows(
     let mut written = 0;
     while let Some(rows) = cursor.next(run).await? {
         if !out.is_started() {
-            out.columns(&plan.columns);
+            out.kept_columns(plan.kept_columns());
         }
         for row in rows {
             if written < limit {

@@ -100,6 +100,11 @@ pub(crate) enum Given<'r> {
     Datum(Cow<'r, Datum>),
 }
 
+/// About what a packet of a row has beside its values.
+const ROW_BYTES: usize = 8;
+/// Room that is made for rows at most: the client takes some of them before there are more.
+const ROOM_MAX: usize = 64 << 10;
+
 /// The columns of a result that is sent again and again, and their packets as they were sent last.
 #[derive(Debug)]
 pub(crate) struct KeptColumns {
@@ -211,6 +216,13 @@ impl ResultWriter {
     /// Whether texts go out in another character set than the one they are kept in.
     pub(crate) fn converts(&self) -> bool {
         !matches!(self.collation.charset(), Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary)
+    }
+
+    /// Makes room for rows that take about so many bytes, so that the output does not grow by and
+    /// by.
+    pub(crate) fn make_room(&self, rows: usize, bytes: usize) {
+        let room = (bytes + rows * ROW_BYTES).min(ROOM_MAX);
+        self.link.with_output(|out| out.reserve(room));
     }
 
     /// Writes a row of what `value` gives for each column, where nothing is

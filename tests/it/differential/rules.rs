@@ -145,6 +145,7 @@ const RULES: &[Rule] = &[
             "(NULL * ",
         ]) && case.says("SEC_TO_TIME")
     }),
+    ("NULL with a sign is a DOUBLE in MySQL, a DECIMAL in MariaDB", |case| case.says("(-NULL)")),
     ("the sign of zero, in hexadecimal or as a code", |case| {
         case.says("HEX(") && case.nines_shows("2D302E303030303030")
             || case.says("FORMAT(")
@@ -156,6 +157,9 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB leaves a YEARWEEK or a BIT_COUNT beside a DECIMAL too few digits", |case| {
         case.says_one_of(&["YEARWEEK(", "BIT_COUNT("]) && case.mariadb_shows("9.9")
+    }),
+    ("MariaDB counts different codes beside a DECIMAL with a digit before the point", |case| {
+        case.says("COUNT(DISTINCT") && case.says("IF(NULL, 0.333, ASCII(")
     }),
     ("rows that NULL leaves undecided are less or not in MariaDB, NULL in MySQL", |case| {
         case.says_one_of(&["((1, 1.5) < (", "((0, 1.5) < ("])

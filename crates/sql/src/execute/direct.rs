@@ -152,12 +152,15 @@ impl<'p> Direct<'p> {
         {
             let some = !found.rows.is_empty() || !found.blocks.is_empty();
             if some && !out.is_started() {
-                out.columns(&self.plan.columns);
+                out.kept_columns(self.plan.kept_columns());
             }
             let (most, before) = (usize::try_from(left).unwrap_or(usize::MAX), left);
             if is_stored(&found) {
                 let skip = skipped.min(found.rows.len() as u64);
                 skipped -= skip;
+                if most >= found.rows.len() {
+                    out.make_room(found.rows.len(), found.rows.size());
+                }
                 for row in found.rows.iter().skip(skip as usize).take(most) {
                     out.row_of(|column| self.given(run, column, row));
                     left -= 1;
@@ -207,10 +210,12 @@ impl<'p> Direct<'p> {
         }
         let places = order.sorted(run, &rows, &mut held).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX).min(places.len());
+        let bytes: usize = parts.iter().map(ScannedRows::size).sum();
         for places in places[..most].chunks(BATCH) {
             if !out.is_started() {
-                out.columns(&self.plan.columns);
+                out.kept_columns(self.plan.kept_columns());
             }
+            out.make_room(places.len(), bytes * places.len() / count);
             for (_, place) in places {
                 out.row_of(|column| self.given(run, column, rows[*place]));
             }
@@ -257,7 +262,7 @@ impl<'p> Direct<'p> {
             None => sorted(run, (all, held), order.by, None).await?,
         };
         if !rows.is_empty() && !out.is_started() {
-            out.columns(&self.plan.columns);
+            out.kept_columns(self.plan.kept_columns());
         }
         if order.of_result {
             return Ok(write_some(&rows, limit, out).await);

@@ -122,14 +122,10 @@ pub(super) fn block(
         keyed.weigh(&root, &tables);
     }
     Ok(QueryPlan {
-        columns,
-        root,
-        subqueries: Vec::new(),
         counts_found_rows: calc,
-        results,
-        correlated,
         keyed: keyed.map(Box::new),
         ingredients,
+        ..QueryPlan::new(columns, root, results, correlated)
     })
 }
 

@@ -5,6 +5,7 @@
 //! not depend on the order of joins: a table's operator fills its part, the others are NULL until
 //! theirs have. Behind the columns stand the results of aggregates.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId};
@@ -20,7 +21,7 @@ use crate::plan::json_table::JsonTable;
 use crate::plan::keyed::Keyed;
 use crate::plan::member::{Ingredients, Search};
 use crate::plan::window::Windows;
-use crate::result::ResultColumn;
+use crate::result::{KeptColumns, ResultColumn};
 
 /// An expression with what has to be done before it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,9 +60,16 @@ pub(crate) struct QueryPlan {
     pub(crate) keyed: Option<Box<Keyed>>,
     /// What it was made of, until the enclosing block has been planned.
     pub(crate) ingredients: Option<Box<Ingredients>>,
+    /// The packets of `columns`, once they have been sent.
+    pub(crate) kept: OnceCell<KeptColumns>,
 }
 
 impl QueryPlan {
+    /// What clients see of the result's columns, in packets that are made once.
+    pub(crate) fn kept_columns(&self) -> &KeptColumns {
+        self.kept.get_or_init(|| KeptColumns::new(self.columns.clone()))
+    }
+
     /// The same for what stores its rows in columns, which take more digits of a quotient than its
     /// type has.
     pub(crate) fn with_all_digits(mut self) -> Self {
@@ -89,6 +97,7 @@ impl QueryPlan {
             correlated,
             keyed: None,
             ingredients: None,
+            kept: OnceCell::new(),
         }
     }
 
