@@ -29,7 +29,7 @@ mod utf8;
 
 pub use convert::{Converted, from_utf8, invalid_utf8_at, to_utf8, unrepresentable_at};
 pub use letter_case::{lower, upper};
-pub use order::{compare, equal, hash, weight_string};
+pub use order::{compare, equal, hash, pad_of_bytes, weight_string};
 pub use pattern::{Pattern, find, like, like_prefix};
 pub use registry::{COLLATIONS, Charset, Collation, CollationId, Pad};
 pub use sort_key::{prefix_key, sort_key};

@@ -14,7 +14,7 @@ use crate::eight_bit::{
     ASCII_GENERAL, EightBit, LATIN1_BIN, LATIN1_GENERAL_CI, LATIN1_GENERAL_CS, LATIN1_SWEDISH,
 };
 use crate::general::General;
-use crate::registry::CollationId;
+use crate::registry::{CollationId, Pad};
 use crate::sort_key::Codes;
 use crate::uca::{Uca0400, Uca0520, Uca0900};
 use crate::utf8::first_char;
@@ -219,6 +219,12 @@ pub fn equal(id: CollationId, a: &[u8], b: &[u8]) -> bool {
     a == b || compare(id, a, b).is_eq()
 }
 
+/// What counts of a text's bytes where these alone decide whether texts are equal: all of them, or
+/// all but spaces at the end. None where other bytes can be the same text.
+pub fn pad_of_bytes(id: CollationId) -> Option<Pad> {
+    dispatch(id, ByBytes)
+}
+
 /// What MySQL's `WEIGHT_STRING` shows: the weights alone. For `unicode_ci` the numbers are ours.
 pub fn weight_string(id: CollationId, text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * text.len());
@@ -337,6 +343,24 @@ impl Task for WeightString<'_> {
         if levels > 2 {
             push_level::<3>(self.text, self.out);
         }
+    }
+}
+
+struct ByBytes;
+
+impl Task for ByBytes {
+    type Output = Option<Pad>;
+
+    fn bytes(self, pad: bool) -> Option<Pad> {
+        Some(if pad { Pad::Space } else { Pad::None })
+    }
+
+    fn padded<T: Codes>(self) -> Option<Pad> {
+        None
+    }
+
+    fn levels(self, _levels: usize) -> Option<Pad> {
+        None
     }
 }
 

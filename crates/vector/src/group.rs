@@ -1,40 +1,27 @@
 //! Groups and their aggregates.
 
-use std::collections::hash_map::Entry;
+mod hashed;
+mod keys;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use collation::CollationId;
-use stdx::HashMap;
 
 use crate::block::Block;
 use crate::evaluate::{Batch, Inexact};
+use crate::group::keys::{GroupKeys, KeyColumns};
 use crate::program::{Aggregate, AggregateFunction, GroupKey};
 use crate::vector::{Decimals, Kind, ScalarRef, Values, Vector};
-
-/// Most groups that are found by their values.
-const BY_VALUES_MAX: usize = 4_096;
 
 /// The groups met so far.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// By key. The key of a group of all rows is empty.
-    by_key: HashMap<Box<[u8]>, u32>,
-    /// By key, if that is one whole number.
-    by_number: HashMap<u64, u32>,
-    /// By the values themselves, if they are short: a help to find a group without its key. So many
-    /// of them at most as help.
-    by_values: HashMap<u128, u32>,
-    /// The values they are grouped by, those of the first row of each.
-    keys: Vec<Vector>,
-    count: usize,
-    /// Bytes of keys.
-    key_bytes: usize,
+    keys: GroupKeys,
     states: Vec<State>,
     /// What no sum of each aggregate is beyond, as far as its numbers tell.
     reach: Vec<Reach>,
-    /// The key of a row under way, and which group each row of a batch belongs to.
-    key: Vec<u8>,
+    /// Which group each row of a batch belongs to.
     of_row: Vec<u32>,
 }
 
@@ -255,16 +242,11 @@ impl Groups {
     /// No groups by these keys, for aggregates over nodes of these kinds.
     pub(crate) fn new(keys: &[GroupKey], aggregates: &[Aggregate], kinds: &[Kind]) -> Self {
         let kind = |aggregate: &Aggregate| aggregate.node.map(|node| kinds[usize::from(node)]);
+        let column = |key: &GroupKey| (kinds[usize::from(key.node)], CollationId(key.collation));
         Self {
-            by_key: HashMap::default(),
-            by_number: HashMap::default(),
-            by_values: HashMap::default(),
-            keys: keys.iter().map(|key| Vector::new(kinds[usize::from(key.node)])).collect(),
-            count: 0,
-            key_bytes: 0,
+            keys: GroupKeys::new(&keys.iter().map(column).collect::<Vec<_>>()),
             states: aggregates.iter().map(|a| State::new(a, kind(a))).collect(),
             reach: vec![Reach::default(); aggregates.len()],
-            key: Vec::new(),
             of_row: Vec::new(),
         }
     }
@@ -291,7 +273,7 @@ impl Groups {
             return Err(Inexact);
         }
         self.find_groups(&by, batch.rows(), &values);
-        let groups = self.count;
+        let groups = self.len();
         for (state, values) in self.states.iter_mut().zip(&values) {
             state.grow(groups);
             state.take(values.as_deref(), &self.of_row);
@@ -358,7 +340,7 @@ impl Groups {
             return Err(Inexact);
         }
         self.find_groups(&by, places.len(), &values);
-        let groups = self.count;
+        let groups = self.len();
         for (state, values) in self.states.iter_mut().zip(&values) {
             state.grow(groups);
             match (state, values.as_deref().map(|vector| &vector.values)) {
@@ -373,127 +355,33 @@ impl Groups {
     }
 
     /// Finds the group of each row, making those that are new.
-    fn find_groups(
-        &mut self,
-        by: &[(Rc<Vector>, CollationId)],
-        rows: usize,
-        values: &[Option<Rc<Vector>>],
-    ) {
-        self.of_row.clear();
-        if let [(vector, _)] = by
-            && vector.nulls.is_empty()
-            && let Some(number) = whole_numbers(&vector.values)
-        {
-            let mut last: Option<(u64, u32)> = None;
-            for at in 0..rows {
-                let key = number(at);
-                let group = match last {
-                    Some((last, group)) if last == key => group,
-                    _ => match self.by_number.entry(key) {
-                        Entry::Occupied(known) => *known.get(),
-                        Entry::Vacant(place) => {
-                            place.insert(self.count as u32);
-                            self.begin_group(at, by, values)
-                        }
-                    },
-                };
-                self.of_row.push(group);
-                last = Some((key, group));
-            }
-            return;
-        }
-        let mut last: Option<(u128, u32)> = None;
-        for at in 0..rows {
-            let values_of_row = short_values(by, at);
-            // Rows of a group often come one after the other.
-            let known = match (values_of_row, last) {
-                (Some(values), Some((last, group))) if last == values => Some(group),
-                (Some(values), _) => self.by_values.get(&values).copied(),
-                (None, _) => None,
-            };
-            let group = known.unwrap_or_else(|| {
-                let mut key = std::mem::take(&mut self.key);
-                key.clear();
-                for (vector, id) in by {
-                    push_key(&mut key, vector.get(at), *id);
+    fn find_groups(&mut self, by: &KeyColumns, rows: usize, values: &[Option<Rc<Vector>>]) {
+        let Self { keys, states, of_row, .. } = self;
+        keys.find(by, rows, of_row, |at| {
+            for (state, values) in states.iter_mut().zip(values) {
+                if let (State::First(firsts), Some(values)) = (state, values) {
+                    firsts.push(values.get(at));
                 }
-                let group = self.group_of_key(&key, at, by, values);
-                self.key = key;
-                if let Some(values) = values_of_row
-                    && self.by_values.len() < BY_VALUES_MAX
-                {
-                    self.by_values.insert(values, group);
-                }
-                group
-            });
-            self.of_row.push(group);
-            last = values_of_row.map(|values| (values, group));
-        }
-    }
-
-    fn group_of_key(
-        &mut self,
-        key: &[u8],
-        at: usize,
-        by: &[(Rc<Vector>, CollationId)],
-        values: &[Option<Rc<Vector>>],
-    ) -> u32 {
-        if let Some(group) = self.by_key.get(key) {
-            return *group;
-        }
-        // A number that has come beside others without NULL is known by itself.
-        let number = match by {
-            [(vector, _)] if !vector.is_null(at) => whole_numbers(&vector.values),
-            _ => None,
-        };
-        let known = number.and_then(|number| self.by_number.get(&number(at)).copied());
-        let group = known.unwrap_or_else(|| self.begin_group(at, by, values));
-        if let Some(number) = number {
-            self.by_number.insert(number(at), group);
-        }
-        self.key_bytes += key.len();
-        self.by_key.insert(key.into(), group);
-        group
-    }
-
-    /// A new group, with the row at a place as its first.
-    fn begin_group(
-        &mut self,
-        at: usize,
-        by: &[(Rc<Vector>, CollationId)],
-        values: &[Option<Rc<Vector>>],
-    ) -> u32 {
-        let group = self.count as u32;
-        self.count += 1;
-        for (keys, (vector, _)) in self.keys.iter_mut().zip(by) {
-            keys.push(vector.get(at));
-        }
-        for (state, values) in self.states.iter_mut().zip(values) {
-            if let (State::First(firsts), Some(values)) = (state, values) {
-                firsts.push(values.get(at));
             }
-        }
-        group
+        });
     }
 
     /// About how many bytes the groups take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let keys: usize = self.keys.iter().map(Vector::memory_bytes).sum();
         let states: usize = self.states.iter().map(State::memory_bytes).sum();
-        // A key of its own, and its place in the tables.
-        let places = self.by_key.len() + self.by_number.len() + self.by_values.len();
-        places * 40 + self.key_bytes + keys + states
+        self.keys.memory_bytes() + states
     }
 
     /// Number of groups.
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.keys.len()
     }
 
     /// A row for each group: what it is grouped by, then the aggregates.
     pub(crate) fn finish(self) -> Block {
+        let (count, keys) = (self.len(), self.keys.into_values());
         let states = self.states.into_iter().map(State::finish);
-        Block::new(self.count, self.keys.into_iter().chain(states).collect())
+        Block::new(count, keys.into_iter().chain(states).collect())
     }
 }
 
@@ -512,40 +400,6 @@ pub(crate) fn whole_numbers(values: &Values) -> Option<impl Fn(usize) -> u64 + C
 /// What no number of a list is beyond, and one of them is beyond half of. Without a branch.
 fn reach_of(list: &[i128]) -> u128 {
     list.iter().fold(0, |all, number| all | (number ^ number >> 127) as u128) + 1
-}
-
-/// Stands for the size of NULL among short values.
-const NULL: usize = 0xFF;
-
-/// The values that a row is grouped by in 16 bytes, if they fit: equal ones only for equal values.
-/// Nothing for floats, of which zero has two.
-fn short_values(by: &[(Rc<Vector>, CollationId)], at: usize) -> Option<u128> {
-    let (mut bytes, mut used) = ([0; 16], 0);
-    let mut push = |size: usize, value: &[u8]| {
-        *bytes.get_mut(used)? = size as u8;
-        let room = bytes.get_mut(used + 1..used + 1 + value.len())?;
-        room.copy_from_slice(value);
-        used += 1 + value.len();
-        Some(())
-    };
-    for (vector, _) in by {
-        let mut push_number = |number: u64| {
-            let size = 8 - number.leading_zeros() as usize / 8;
-            push(size, &number.to_le_bytes()[..size])
-        };
-        match vector.get(at) {
-            ScalarRef::Null => push(NULL, &[])?,
-            ScalarRef::Int(v) => push_number(v as u64)?,
-            ScalarRef::UInt(v) => push_number(v)?,
-            ScalarRef::Decimal(v) => {
-                let v = i64::try_from(v).ok()?;
-                push_number(v as u64)?;
-            }
-            ScalarRef::Bytes(v) => push(v.len(), v)?,
-            ScalarRef::Float(_) => return None,
-        }
-    }
-    Some(u128::from_le_bytes(bytes))
 }
 
 /// Appends the key of a value: the same bytes for equal values, and no key is the beginning of

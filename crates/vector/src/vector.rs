@@ -127,6 +127,14 @@ impl Texts {
         self.ends.push(u32::try_from(self.bytes.len()).expect("batches are small"));
     }
 
+    /// Adds all texts of another list.
+    fn append(&mut self, other: &Texts) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        assert!(u32::try_from(self.bytes.len()).is_ok(), "batches are small");
+        self.ends.extend(other.ends.iter().map(|end| before as u32 + end));
+    }
+
     /// The text at a place.
     pub fn get(&self, at: usize) -> &[u8] {
         let from = if at == 0 { 0 } else { self.ends[at - 1] as usize };
@@ -363,9 +371,7 @@ impl Vector {
             (Values::UInt(to), Values::UInt(from)) => to.extend_from_slice(from),
             (Values::Float(to), Values::Float(from)) => to.extend_from_slice(from),
             (Values::Decimal(to), Values::Decimal(from)) => to.0.extend_from_slice(&from.0),
-            (Values::Bytes(to), Values::Bytes(from)) => {
-                (0..from.len()).for_each(|at| to.push(from.get(at)));
-            }
+            (Values::Bytes(to), Values::Bytes(from)) => to.append(from),
             _ => panic!("vectors of {:?} and {:?}", self.kind(), other.kind()),
         }
     }

@@ -176,6 +176,28 @@ fn keys_and_hashes_agree_with_compare() {
 }
 
 #[test]
+fn bytes_decide_where_it_is_said() {
+    let texts = texts();
+    for collation in &COLLATIONS {
+        let id = collation.id;
+        let same = |a: &[u8], b: &[u8]| match pad_of_bytes(id) {
+            Some(Pad::None) => Some(a == b),
+            Some(Pad::Space) => {
+                let end =
+                    |text: &[u8]| text.iter().rposition(|b| *b != b' ').map_or(0, |at| at + 1);
+                Some(a[..end(a)] == b[..end(b)])
+            }
+            None => None,
+        };
+        for (a, b) in texts.iter().flat_map(|a| texts.iter().map(move |b| (a, b))) {
+            let expected = equal(id, a, b);
+            assert_eq!(same(a, b).unwrap_or(expected), expected, "{} {a:?} {b:?}", collation.name);
+        }
+    }
+    assert_eq!(pad_of_bytes(CollationId::DEFAULT), None);
+}
+
+#[test]
 fn unknown_numbers_order_by_bytes() {
     assert_eq!(order(9_999, "a", "B"), Ordering::Greater);
     assert_eq!(order(9_999, "a", "a "), Ordering::Less);
