@@ -249,25 +249,50 @@ impl GroupProgram {
         (block, at): (&Block, usize),
     ) -> Result<Part, SqlError> {
         let broken = || SqlError::internal("a group of another shape");
-        let mut columns = block.columns().iter().map(|column| column.get(at));
-        let mut next = || columns.next().ok_or_else(broken);
         let mut keys = Vec::with_capacity(self.keys.len());
-        for (form, formula) in self.keys.iter().zip(&aggregate.group) {
-            let value = next()?;
+        let by = self.keys.iter().zip(&aggregate.group).zip(block.columns());
+        for ((form, formula), column) in by {
+            let value = column.get(at);
             keys.push(match sql_expression::datum_of(value, *form) {
                 Some(datum) => datum,
                 None => given_datum(value, formula.expression.sql_type(), run),
             });
         }
-        let mut row = vec![Datum::Null; aggregate.width];
-        for (place, sql_type) in &self.shown {
-            row[*place] = given_datum(next()?, sql_type, run);
-        }
         let calls = 0..aggregate.calls.len();
         let accumulators = calls.map(|call| self.accumulator(aggregate, (block, at), call));
         let accumulators: Option<Vec<Accumulator>> = accumulators.collect();
         let accumulators = accumulators.ok_or_else(broken)?;
+        let row = self.first_row(run, aggregate.width, (block, at));
         Ok(Part { keys, row, accumulators })
+    }
+
+    /// A row of a group of a block, so wide, as far as anything shows it; with room for what its
+    /// aggregates come to.
+    fn first_row(&self, run: &Run<'_>, width: usize, (block, at): (&Block, usize)) -> Row {
+        let mut row = Vec::with_capacity(width + self.parts.len());
+        row.resize(width, Datum::Null);
+        let columns = block.columns().iter().skip(self.keys.len());
+        for ((place, sql_type), column) in self.shown.iter().zip(columns) {
+            row[*place] = given_datum(column.get(at), sql_type, run);
+        }
+        row
+    }
+
+    /// The row that a group of a block comes to, with its aggregates.
+    pub(crate) fn result_row(
+        &self,
+        run: &mut Run<'_>,
+        aggregate: &Aggregate,
+        (block, at): (&Block, usize),
+    ) -> Result<Row, SqlError> {
+        let mut row = self.first_row(run, aggregate.width, (block, at));
+        for (place, call) in aggregate.calls.iter().enumerate() {
+            let accumulator = self.accumulator(aggregate, (block, at), place);
+            let accumulator =
+                accumulator.ok_or_else(|| SqlError::internal("a group of another shape"))?;
+            row.push(accumulator.finish(call, &mut run.context)?);
+        }
+        Ok(row)
     }
 
     /// The columns of a block that show columns of some row of each group, with their places.

@@ -85,12 +85,7 @@ pub(super) async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<
             let mut held = of_block.another();
             let mut rows = Vec::with_capacity(block.rows());
             for at in 0..block.rows() {
-                let part = pushed.part(run, aggregate, (&block, at))?;
-                let accumulators = part.accumulators.into_iter().zip(&aggregate.calls);
-                let mut row = part.row;
-                for (accumulator, call) in accumulators {
-                    row.push(accumulator.finish(call, &mut run.context)?);
-                }
+                let row = pushed.result_row(run, aggregate, (&block, at))?;
                 held.add(memory_of_row(&row))?;
                 rows.push(row);
                 run.worked(1).await?;

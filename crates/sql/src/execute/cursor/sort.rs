@@ -31,6 +31,9 @@ const EXTRA_ROWS: usize = 4_096;
 /// A row with the values of its keys, as far as these are none of its columns.
 type Keyed = (Vec<Datum>, Row);
 
+/// A row with numbers in the order of its first two keys.
+type Prefixed = ((u64, u64), Row);
+
 /// The rows of a cursor in order, the first `most` of them.
 pub(crate) async fn sorted_rows(
     run: &mut Run<'_>,
@@ -101,23 +104,40 @@ async fn by_columns(
     (places, keys): (&[usize], &[SortBy]),
     held: &mut Held,
 ) -> Result<Vec<Row>, SqlError> {
-    let (Some(place), Some(key)) = (places.first(), keys.first()) else { return Ok(rows) };
-    let sql_type = key.formula.expression.sql_type();
-    let prefix = |row: &Row| {
-        let prefix = sort_prefix(&row[*place], sql_type)?;
-        Some(if key.descending { !prefix } else { prefix })
+    let sort = |at: usize| Some((*places.get(at)?, keys.get(at)?));
+    let Some(first) = sort(0) else { return Ok(rows) };
+    held.add(rows.len() * size_of::<Prefixed>())?;
+    let firsts = prefixes(&rows, first);
+    // Where the first key has few values, mostly the second decides.
+    let seconds = match sort(1) {
+        Some(second) => prefixes(&rows, second),
+        None => vec![0; rows.len()],
     };
-    held.add(rows.len() * size_of::<(u64, Row)>())?;
-    // All of them, or none: a value without one may be less or greater than any other.
-    let prefixes: Option<Vec<u64>> = rows.iter().map(prefix).collect();
-    let prefixes = prefixes.unwrap_or_else(|| vec![0; rows.len()]);
-    let keyed: Vec<(u64, Row)> = prefixes.into_iter().zip(rows).collect();
-    let compare = |(a_prefix, a): &(u64, Row), (b_prefix, b): &(u64, Row)| {
-        let by_value = || compare_keys(places.iter().map(|place| (&a[*place], &b[*place])), keys);
-        a_prefix.cmp(b_prefix).then_with(by_value)
+    let numbers = firsts.into_iter().zip(seconds);
+    let keyed: Vec<Prefixed> = numbers.zip(rows).collect();
+    let compare = |(a_prefix, a): &Prefixed, (b_prefix, b): &Prefixed| {
+        let by_values = |at: usize, end: usize| {
+            let values = places[at..end].iter().map(|place| (&a[*place], &b[*place]));
+            compare_keys(values, &keys[at..end])
+        };
+        let first = a_prefix.0.cmp(&b_prefix.0).then_with(|| by_values(0, 1));
+        let second = || a_prefix.1.cmp(&b_prefix.1);
+        first.then_with(second).then_with(|| by_values(1, keys.len()))
     };
     let keyed = merged(run, keyed, &compare, held).await?;
     Ok(keyed.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Numbers in the order of rows by one of their columns, or zeros where nobody knows them.
+fn prefixes(rows: &[Row], (place, key): (usize, &SortBy)) -> Vec<u64> {
+    let sql_type = key.formula.expression.sql_type();
+    let prefix = |row: &Row| {
+        let prefix = sort_prefix(&row[place], sql_type)?;
+        Some(if key.descending { !prefix } else { prefix })
+    };
+    // All of them, or none: a value without one may be less or greater than any other.
+    let prefixes: Option<Vec<u64>> = rows.iter().map(prefix).collect();
+    prefixes.unwrap_or_else(|| vec![0; rows.len()])
 }
 
 /// The order of two rows by the values of their keys.
