@@ -9,7 +9,9 @@
 use sql_expression::{Expression, Node};
 use sqltype::Datum;
 
-use crate::plan::operator::{AccessPath, Bounds, Formula, HashKey, Operator, TableScan};
+use crate::plan::operator::{
+    AccessPath, Bounds, Formula, HashKey, IndexRange, Operator, TableScan,
+};
 use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND, distinct_of, share};
 use crate::plan::path::ROWS_UNKNOWN;
 use crate::session::Session;
@@ -104,8 +106,10 @@ impl Estimates<'_> {
     fn join(&self, operator: &Operator) -> Estimate {
         match operator {
             Operator::Lookup { input, scan, join } => {
+                let of_key = self.rows_of_range(input, scan);
                 let (input, each) = (self.of(input), self.scan(operator, scan));
-                let rows = (input.rows * each.rows).max(if join.outer { input.rows } else { 0.0 });
+                let rows = input.rows * each.rows.max(of_key);
+                let rows = rows.max(if join.outer { input.rows } else { 0.0 });
                 let cost = match scan.path {
                     AccessPath::Ranges { .. } | AccessPath::Full => each.cost,
                     _ => LOOKUP,
@@ -148,7 +152,26 @@ impl Estimates<'_> {
         let at = place.and_then(|place| place.checked_sub(scan.offset));
         let of_column = at.and_then(|at| distinct_of(&scan.definition, at, size));
         let of_value = self.distinct(operator, &value.expression);
-        (size / of_column.into_iter().chain(of_value).fold(10.0, f64::max)).max(1.0)
+        let known = of_column.into_iter().chain(of_value).reduce(f64::max);
+        (size / known.unwrap_or(10.0).max(1.0)).max(1.0)
+    }
+
+    /// About how many rows are looked up in an index for a row of an operator that has one value
+    /// for its key, as far as the sizes of both tables tell.
+    fn rows_of_range(&self, before: &Operator, scan: &TableScan) -> f64 {
+        let AccessPath::Ranges { columns, ranges, .. } = &scan.path else { return 0.0 };
+        // Bounds of the next column would leave fewer.
+        let [IndexRange { equal, low: None, high: None, like: None, .. }] = ranges.as_slice()
+        else {
+            return 0.0;
+        };
+        let ([equal], Some(at)) = (equal.as_slice(), columns.first()) else { return 0.0 };
+        let size = self.size(scan);
+        let of_column = distinct_of(&scan.definition, *at, size);
+        match self.distinct(before, &equal.value) {
+            Some(of_value) => size / of_column.map_or(of_value, |of| of.max(of_value)).max(1.0),
+            None => 0.0,
+        }
     }
 
     fn limited(&self, input: &Operator, bounds: &Bounds) -> Estimate {

@@ -35,6 +35,9 @@ pub(crate) const JOIN: f64 = 1.0;
 /// What a joined row costs the steps behind, about.
 const LATER: f64 = 6.0;
 
+/// The share of rows whose value is between two others.
+pub(super) const BETWEEN: f64 = 0.15;
+
 /// How a part is joined to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -298,7 +301,7 @@ pub(super) fn share(condition: &Expression, distinct: &dyn Fn(&Expression) -> Op
             BinaryOp::NotEqual => 0.95,
             _ => 0.33,
         },
-        Node::Between(_) => 0.15,
+        Node::Between(_) => BETWEEN,
         Node::InList(list) => (list.list.len() as f64 * 0.05).min(0.5),
         Node::Like(_) => 0.1,
         Node::IsNull(_) => 0.1,

@@ -16,6 +16,7 @@ use sqltype::{Datum, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
 use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
+use crate::plan::order::BETWEEN;
 
 /// A path with its price: about how many rows it reads.
 #[derive(Debug)]
@@ -345,7 +346,6 @@ fn bounded(built: &mut Vec<IndexRange>, here: &[&Fact]) -> Option<f64> {
         built.iter_mut().for_each(|range| range.like = Some(pattern.clone()));
         return Some(0.1);
     }
-    let mut left = 1.0;
     for fact in here {
         for range in built.iter_mut() {
             match fact {
@@ -360,12 +360,12 @@ fn bounded(built: &mut Vec<IndexRange>, here: &[&Fact]) -> Option<f64> {
         }
     }
     let first = built.first()?;
-    for bound in [&first.low, &first.high] {
-        if bound.is_some() {
-            left *= 0.25;
-        }
+    match (&first.low, &first.high) {
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => Some(0.25),
+        // As if it were one condition, BETWEEN.
+        (Some(_), Some(_)) => Some(BETWEEN),
     }
-    (left < 1.0).then_some(left)
 }
 
 /// What a condition says about columns of the table.

@@ -6,6 +6,7 @@ use sql_parser::ast;
 
 use crate::catalog::harness::Harness;
 use crate::execute;
+use crate::plan::estimate::Estimates;
 use crate::plan::operator::Operator;
 use crate::plan::{Plan, PlanKind, Planner};
 
@@ -230,6 +231,32 @@ fn queries_in_from_become_parts_of_their_block() {
         ("SELECT e.n FROM (SELECT k FROM t) d, LATERAL (SELECT d.k + 1 AS n) e", 2),
     ] {
         assert_eq!(left(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn sizes_of_tables_say_how_many_rows_are_looked_up() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE region (id INT PRIMARY KEY, name VARCHAR(20))");
+    harness.ok(
+        "CREATE TABLE nation (id INT PRIMARY KEY, region INT, day DATE, KEY (region), KEY (day))",
+    );
+    for (table, rows) in [("d.region", 5), ("d.nation", 40)] {
+        harness.session.shared.statistics.set_rows(harness.table(table).id, rows);
+    }
+    for (sql, expected) in [
+        // The path alone would say one row in a hundred.
+        ("SELECT * FROM region r JOIN nation n ON n.region = r.id WHERE r.name = 'x'", 8.0),
+        ("SELECT * FROM nation WHERE day BETWEEN DATE'2020-01-01' AND DATE'2020-12-31'", 6.0),
+        ("SELECT * FROM nation WHERE day >= DATE'2020-01-01' AND day < DATE'2021-01-01'", 6.0),
+        ("SELECT * FROM nation WHERE day >= DATE'2020-01-01'", 10.0),
+    ] {
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let rows = Estimates { session: &harness.session }.of(&plan.root).rows;
+        assert!((rows - expected).abs() < 0.01, "{rows} of {sql}");
     }
 }
 
