@@ -85,23 +85,8 @@ pub(super) fn block(
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
-    let used_inside = places_used_inside(planner, &tables);
-    let (mut width, mut of_merged) = (scope.width() as usize, Vec::new());
-    let tree = tree.map(|tree| {
-        let (tables, bound, used_inside) = (&mut tables, &mut bound, &used_inside);
-        let (distinct, rollup) = (select.distinct, select.rollup);
-        let block = derived::Block { tables, tree, bound, width, used_inside, distinct, rollup };
-        let tree;
-        (tree, width, of_merged) = block.merge();
-        tree
-    });
-    let conditions = std::mem::take(&mut bound.conditions);
-    bound.conditions = condition::prepared(&JoinPlanner { tables: &tables, width }, conditions);
-    // They were prepared in their own block.
-    bound.conditions.append(&mut of_merged);
-    mark_used(&mut tables, &bound, tree.as_ref());
-    used_inside.into_iter().for_each(|place| use_column(&mut tables, place));
-    forget_unused(&mut tables);
+    let width = scope.width() as usize;
+    let (tree, width) = merged_and_marked(planner, &mut tables, tree, &mut bound, (width, select));
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -127,6 +112,35 @@ pub(super) fn block(
         ingredients,
         ..QueryPlan::new(columns, root, results, correlated)
     })
+}
+
+/// Merges queries of FROM into the block, brings its conditions into the form in which they are
+/// checked, and marks the columns that it uses. The joins, and the width of the row.
+fn merged_and_marked(
+    planner: &Planner<'_>,
+    tables: &mut Vec<FromTable>,
+    tree: Option<JoinTree>,
+    bound: &mut Bound,
+    (mut width, select): (usize, &ast::Select),
+) -> (Option<JoinTree>, usize) {
+    let used_inside = places_used_inside(planner, tables);
+    let mut of_merged = Vec::new();
+    let tree = tree.map(|tree| {
+        let (tables, bound, used_inside) = (&mut *tables, &mut *bound, &used_inside);
+        let (distinct, rollup) = (select.distinct, select.rollup);
+        let block = derived::Block { tables, tree, bound, width, used_inside, distinct, rollup };
+        let tree;
+        (tree, width, of_merged) = block.merge();
+        tree
+    });
+    let conditions = std::mem::take(&mut bound.conditions);
+    bound.conditions = condition::prepared(&JoinPlanner { tables, width }, conditions);
+    // They were prepared in their own block.
+    bound.conditions.append(&mut of_merged);
+    mark_used(tables, bound, tree.as_ref());
+    used_inside.into_iter().for_each(|place| use_column(tables, place));
+    forget_unused(tables);
+    (tree, width)
 }
 
 fn use_column(tables: &mut [FromTable], place: usize) {
