@@ -42,6 +42,17 @@ pub(super) struct Bound {
     pub(super) windows: Vec<sql_expression::WindowCall>,
 }
 
+impl Bound {
+    /// Whether it gives rows as they are: no groups, no windows, all that meet the conditions.
+    pub(super) fn is_of_rows(&self) -> bool {
+        self.group_by.is_empty()
+            && self.aggregates.is_empty()
+            && self.having.is_empty()
+            && self.windows.is_empty()
+            && self.bounds.is_none()
+    }
+}
+
 pub(super) fn block(
     planner: &mut Planner<'_>,
     select: &ast::Select,

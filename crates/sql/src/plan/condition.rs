@@ -9,14 +9,14 @@ use sql_expression::{Expression, Node, ResultType};
 
 use crate::plan::from::split;
 use crate::plan::join::JoinPlanner;
+use crate::plan::keyed::has_subquery;
 
 /// Takes what all branches of an OR have in common out of it, and adds what the branches say of
 /// each table alone: `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` implies `a.x = 1 OR a.x = 3`.
 pub(super) fn prepared(planner: &JoinPlanner<'_>, conditions: Vec<Expression>) -> Vec<Expression> {
     let mut prepared = Vec::with_capacity(conditions.len());
     for condition in conditions {
-        let has_subquery = condition.any(&mut |part| matches!(part.node, Node::Subquery(_)));
-        let steady = !condition.is_volatile() && !has_subquery;
+        let steady = !condition.is_volatile() && !has_subquery(&condition);
         match condition.node {
             Node::Or(branches) if steady => {
                 factored(planner, branches.into_vec(), &mut prepared);

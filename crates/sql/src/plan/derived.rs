@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use sql_expression::{Expression, Node};
+use sql_expression::Expression;
 
 use crate::plan::block::{self, Bound};
 use crate::plan::join::{FromTable, JoinTree, Source};
@@ -111,7 +111,7 @@ impl Block<'_> {
     }
 
     fn merge_one(&mut self, at: usize, inner: Ingredients, above: &mut Vec<Expression>) {
-        let Ingredients { tables: mut inner_tables, tree: mut inner_tree, bound, .. } = inner;
+        let Ingredients { tables: mut inner_tables, tree: mut inner_tree, mut bound, .. } = inner;
         let by = self.width;
         self.width += inner.width;
         let out = self.tables[at].out;
@@ -120,13 +120,11 @@ impl Block<'_> {
             table.out += out;
             table.used.clear();
         }
-        let moved = |mut expression: Expression| {
+        let mut shift = |expression: &mut Expression| {
             expression.map_columns(&mut |place| place + by as u32);
-            expression
         };
-        inner_tree.for_each_condition_mut(&mut |condition| {
-            *condition = moved(std::mem::replace(condition, Expression::null()));
-        });
+        block::for_each_expression_mut(&mut bound, &mut shift);
+        inner_tree.for_each_condition_mut(&mut shift);
         // The first of its tables stands in its place, the others behind all there are.
         let behind = self.tables.len();
         inner_tree.renumber(&|table| if table == 0 { at } else { behind + table - 1 });
@@ -137,14 +135,12 @@ impl Block<'_> {
             self.tables[at] = first;
         }
         self.tables.extend(rest);
-        let outputs: Vec<Expression> =
-            bound.outputs.into_iter().map(|output| moved(output.expression)).collect();
         let mut replace = |expression: &mut Expression| {
             expression.visit_mut(&mut |part| {
                 let place = part.as_column().map(|place| place as usize);
                 if let Some(place) = place.filter(|place| places.contains(place)) {
                     let nullable = part.result.nullable;
-                    *part = outputs[place - offset].clone();
+                    *part = bound.outputs[place - offset].expression.clone();
                     part.result.nullable |= nullable;
                 }
             });
@@ -153,13 +149,11 @@ impl Block<'_> {
         self.tree.for_each_condition_mut(&mut replace);
         if !bound.order_by.is_empty() {
             let orders = bound.order_by.into_iter();
-            let order =
-                orders.map(|(expression, _, descending)| (moved(expression), None, descending));
+            let order = orders.map(|(expression, _, descending)| (expression, None, descending));
             self.bound.order_by = order.collect();
         }
-        let mut conditions = bound.conditions.into_iter().map(moved).collect();
-        self.tree.put(at, inner_tree, &mut conditions);
-        above.append(&mut conditions);
+        self.tree.put(at, inner_tree, &mut bound.conditions);
+        above.append(&mut bound.conditions);
     }
 }
 
@@ -168,16 +162,9 @@ impl Block<'_> {
 fn ingredients_of(plan: &QueryPlan) -> Option<&Ingredients> {
     let Ingredients { tables, tree, bound, distinct, .. } = plan.ingredients.as_deref()?;
     let stands_alone = !plan.correlated && plan.subqueries.is_empty() && !plan.counts_found_rows;
-    let of_rows = !distinct
-        && bound.group_by.is_empty()
-        && bound.aggregates.is_empty()
-        && bound.having.is_empty()
-        && bound.windows.is_empty()
-        && bound.bounds.is_none();
+    let of_rows = !distinct && bound.is_of_rows();
     let free = |table: &FromTable| table.lock.is_none() && table.lateral.is_none();
-    let steady = |expression: &Expression| {
-        !expression.is_volatile() && !expression.any(&mut |part| is_subquery(part))
-    };
+    let steady = |part: &Expression| keyed::is_steady(part) && !keyed::has_subquery(part);
     let outputs = bound.outputs.iter().map(|output| &output.expression);
     let sorts = bound.order_by.iter().map(|(expression, _, _)| expression);
     let is_mergeable = stands_alone
@@ -186,10 +173,6 @@ fn ingredients_of(plan: &QueryPlan) -> Option<&Ingredients> {
         && keyed::is_steady_tree(tree)
         && outputs.chain(sorts).chain(&bound.conditions).all(steady);
     plan.ingredients.as_deref().filter(|_| is_mergeable)
-}
-
-fn is_subquery(part: &Expression) -> bool {
-    matches!(part.node, Node::Subquery(_))
 }
 
 /// Whether an outer join may have no row of a table.

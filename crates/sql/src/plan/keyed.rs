@@ -235,15 +235,9 @@ pub(super) fn is_steady_tree(tree: &JoinTree) -> bool {
 
 /// Whether all conditions of joins are so.
 fn all_in_tree(tree: &JoinTree, are: &dyn Fn(&Expression) -> bool) -> bool {
-    match tree {
-        JoinTree::Table(_) => true,
-        JoinTree::Inner { parts, conditions } => {
-            conditions.iter().all(are) && parts.iter().all(|part| all_in_tree(part, are))
-        }
-        JoinTree::Left { left, right, conditions } => {
-            conditions.iter().all(are) && all_in_tree(left, are) && all_in_tree(right, are)
-        }
-    }
+    let mut all = true;
+    tree.for_each_condition(&mut |condition| all = all && are(condition));
+    all
 }
 
 /// Whether the enclosing row helps to find the rows of a subquery, when it is run row by row.

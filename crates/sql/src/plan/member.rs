@@ -180,13 +180,8 @@ fn is_suitable(ingredients: &Ingredients) -> bool {
     let is_stored = |table: &FromTable| {
         matches!(table.source, Source::Table(_)) && table.lock.is_none() && table.lateral.is_none()
     };
-    let of_rows = bound.group_by.is_empty()
-        && bound.aggregates.is_empty()
-        && bound.having.is_empty()
-        && bound.windows.is_empty()
-        && bound.bounds.is_none();
     let simple = |output: &Expression| keyed::is_steady(output) && !keyed::has_subquery(output);
-    of_rows
+    bound.is_of_rows()
         && tables.iter().all(is_stored)
         && bound.conditions.iter().all(keyed::is_steady)
         && keyed::is_steady_tree(tree)
