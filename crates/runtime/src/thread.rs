@@ -12,6 +12,7 @@
 
 mod figures;
 pub(crate) mod sharing;
+mod yielding;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -38,6 +39,7 @@ use crate::spin::Spinner;
 use crate::spin::crowd::Crowd;
 use figures::Turns;
 use sharing::{Seat, Sharing};
+use yielding::Yielding;
 
 /// A thread's state.
 pub(crate) struct Thread {
@@ -67,6 +69,7 @@ pub(crate) struct Thread {
     /// How long to look for work before sleeping.
     spinner: Spinner,
     crowd: Crowd,
+    yielding: Yielding,
     turns: Turns,
     sharing: Sharing,
     /// The state of the next thread, while this one runs it too.
@@ -149,6 +152,7 @@ impl Thread {
             now: common.clock.now(),
             spinner: Spinner::new(spin, common.wake_cost),
             crowd: Crowd::open(),
+            yielding: Yielding::new(),
             turns: Turns::default(),
             sharing: Sharing::new(&common, index),
             guest: None,
@@ -305,11 +309,12 @@ impl Thread {
         }
     }
 
-    /// Sleeps until something is to be done.
+    /// Sleeps until something is to be done; if there already is, lets others go first.
     fn wait(&mut self) -> io::Result<()> {
         let of_guest = self.guest.as_mut().and_then(|guest| guest.due());
         let due = [self.due(), of_guest].into_iter().flatten().min();
         if due.is_some_and(|due| due <= self.now) || self.has_mail() {
+            self.offer_cpu();
             self.poller.wait(Some(Duration::ZERO))?;
             self.now = self.common.clock.now();
             self.turns.went_on();
@@ -340,6 +345,15 @@ impl Thread {
         let (now, crowd) = (self.now, &mut self.crowd);
         self.spinner.decide(now, || crowd.share(now));
         Ok(())
+    }
+
+    /// Lets other threads of this CPU go first, if they are likely to be done soon.
+    fn offer_cpu(&mut self) {
+        let now = self.common.clock.now();
+        if self.yielding.is_due(now) {
+            std::thread::yield_now();
+            self.yielding.note(now, self.common.clock.now());
+        }
     }
 
     /// Looks for work for as long as it may be worth it; whether there is any.
