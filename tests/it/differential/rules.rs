@@ -81,6 +81,7 @@ const RULES: &[Rule] = &[
         case.says("AS CHAR")
             && case.says_one_of(&[
                 "AS CHAR) = ",
+                "AS CHAR(4)) = ",
                 "AS CHAR) < ",
                 "AS CHAR(4)) + 0)",
                 "AS CHAR) * 1)",
@@ -176,12 +177,18 @@ const RULES: &[Rule] = &[
         case.says_one_of(&["ISNULL(ELT(", "HEX(ELT("])
     }),
     ("MariaDB finds a constant of a subquery among those that are another", |case| {
-        case.says_one_of(&["WHERE TRUE) NOT IN (SELECT ", "LIMIT 1) NOT IN (SELECT "])
-            || case.says_one_of(&["(SELECT MIN(", "(SELECT MAX("])
-                && case.says_one_of(&[") IN (SELECT '", ") IN (SELECT NULL"])
+        case.says_one_of(&[
+            "WHERE TRUE) NOT IN (SELECT ",
+            "LIMIT 1) NOT IN (SELECT ",
+            ")) NOT IN (SELECT ",
+        ]) || case.says_one_of(&["(SELECT MIN(", "(SELECT MAX("])
+            && case.says_one_of(&[") IN (SELECT '", ") IN (SELECT NULL"])
     }),
     ("MariaDB finds a date among empty texts", |case| {
-        case.says("ELSE DATE'") && case.says(" NOT IN (SELECT '' ")
+        case.says("ELSE DATE'") && case.says_one_of(&[" NOT IN (SELECT '' ", "(SELECT MIN('') "])
+    }),
+    ("MariaDB does not find a row with a NULL unknown", |case| {
+        case.says(", NULL) < (") && case.says(" IS NULL)")
     }),
     ("a moment between NULL and a text that is none", |case| {
         case.says_one_of(&["NOT BETWEEN NULL AND ", "NOT BETWEEN t1.w AND t1.w"])
@@ -195,8 +202,18 @@ const RULES: &[Rule] = &[
     ("MariaDB takes a number beyond DOUBLE for JSON", |case| {
         case.says_one_of(&["JSON_VALID(HEX(", "JSON_VALID((SELECT HEX("])
     }),
-    ("JSON_VALUE has a collation that does not pad in MySQL", |case| {
-        case.says("JSON_VALUE(") && case.says_one_of(&["SPACE(", "ORDER BY JSON_VALUE("])
+    ("JSON_VALUE is case-sensitive and does not pad in MySQL", |case| {
+        const ASKS: &[&str] =
+            &["SPACE(", " BY ", "DISTINCT", "STRCMP(", "LEAST(", "GREATEST(", " LIKE "];
+        case.says("JSON_VALUE(") && (case.says_one_of(ASKS) || case.says_one_of(COMPARES))
+    }),
+    ("MariaDB has a time zero below zero", |case| {
+        case.mariadb_shows("-00:00:00") && !case.nines_shows("-00:00:00")
+    }),
+    ("MariaDB's ASCII has room for two digits", |case| {
+        case.says("ASCII(")
+            && (case.says("PARTITION BY (ASCII(") || case.mariadb_shows("99"))
+            && case.says_one_of(&["PARTITION BY", "DISTINCT", " UNION ", " EXCEPT ", " INTERSECT "])
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
         case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])
@@ -226,8 +243,15 @@ const RULES: &[Rule] = &[
         case.says(" WITH ROLLUP") && case.says("(DISTINCT")
     }),
     ("MariaDB has other types for a minimum of NULL, and in the middle of an expression", |case| {
-        const NULLS: &[&str] =
-            &["MIN(NULL", "MAX(NULL", "MIN((NULL", "MAX((NULL", "INTERVAL (NULL", "AS CHAR) + 0)"];
+        const NULLS: &[&str] = &[
+            "MIN(NULL",
+            "MAX(NULL",
+            "MIN((NULL",
+            "MAX((NULL",
+            "INTERVAL (NULL",
+            "INTERVAL ((NULL)",
+            "AS CHAR) + 0)",
+        ];
         case.says_one_of(NULLS)
             || case.says(" DIV ") && case.mariadb_shows("-2147483648")
             || case.mariadb_shows("000000000000.000000")
@@ -290,8 +314,9 @@ const RULES: &[Rule] = &[
     ("MariaDB takes numbers for JSON: an IF of NULL and a number is one", |case| {
         calls(case.statement, "JSON_VALID(").any(|arguments| {
             arguments.iter().any(|one| {
-                one.starts_with("IF(")
-                    && calls(one, "IF(").any(|parts| parts.get(1) == Some(&"NULL"))
+                one.starts_with("IFNULL(NULL, ")
+                    || one.starts_with("IF(")
+                        && calls(one, "IF(").any(|parts| parts.get(1) == Some(&"NULL"))
             })
         })
     }),

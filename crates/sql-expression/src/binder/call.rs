@@ -368,18 +368,21 @@ impl Binder<'_, '_> {
     fn json_value(&mut self, json: &JsonValue) -> Result<Expression, SqlError> {
         let document = self.value(&json.document)?;
         let path = self.text_constant(&json.path);
+        // Without a character set it is case-sensitive, as JSON is.
+        let collating = Collating {
+            collation: CollationId::UTF8MB4_0900_BIN,
+            coercibility: Coercibility::Implicit,
+            ascii: false,
+        };
         let result = match &json.returning {
-            None => {
-                let collating = Collating {
-                    collation: CollationId::DEFAULT,
-                    coercibility: Coercibility::Implicit,
-                    ascii: false,
-                };
-                ResultType::text(512, collating, true)
-            }
+            None => ResultType::text(512, collating, true),
             Some(target) => {
-                let sample = self.cast_to(Expression::null(), &target.kind)?;
-                Self::nullable(sample.result)
+                let mut sample = self.cast_to(Expression::null(), &target.kind)?.result;
+                if matches!(target.kind, CastKind::Char(_, None)) {
+                    sample.sql_type.collation = collating.collation;
+                    sample.coercibility = collating.coercibility;
+                }
+                Self::nullable(sample)
             }
         };
         let mut arguments = vec![document, path];
