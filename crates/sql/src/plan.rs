@@ -13,6 +13,7 @@ pub(crate) mod block;
 pub(crate) mod common_table;
 mod condition;
 mod derived;
+mod derived_condition;
 mod distinct;
 pub(crate) mod edge;
 pub(crate) mod estimate;

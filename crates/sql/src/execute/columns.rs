@@ -384,6 +384,7 @@ pub(crate) fn narrowed_scan(operator: &Operator, place: usize) -> Option<(&Table
             let grouped = aggregate.group.iter().any(is_key);
             grouped.then(|| narrowed_scan(&aggregate.input, place)).flatten()
         }
+        Operator::Derived(scan) => narrowed_scan(&scan.plan.root, place.checked_sub(scan.offset)?),
         _ => None,
     }
 }

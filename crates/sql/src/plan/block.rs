@@ -15,8 +15,10 @@ use crate::catalog::{KeyKind, TableDefinition};
 use crate::plan::Planner;
 use crate::plan::condition;
 use crate::plan::derived;
+use crate::plan::derived_condition;
 use crate::plan::distinct;
 use crate::plan::edge;
+use crate::plan::estimate::Estimates;
 use crate::plan::from::{self, From};
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed;
@@ -40,6 +42,17 @@ pub(super) struct Bound {
     pub(super) bounds: Option<Bounds>,
     pub(super) aggregates: Vec<AggregateCall>,
     pub(super) windows: Vec<sql_expression::WindowCall>,
+}
+
+/// What a SELECT makes of its rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// GROUP BY, or aggregates.
+    pub(super) grouped: bool,
+    pub(super) distinct: bool,
+    pub(super) rollup: bool,
+    /// SQL_CALC_FOUND_ROWS.
+    pub(super) counts: bool,
 }
 
 impl Bound {
@@ -70,7 +83,6 @@ pub(super) fn block(
     };
     from::lock(planner, &mut tables, &query.locking)?;
     let mode = planner.facts().sql_mode;
-    let calc = select.options.calc_found_rows;
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
@@ -97,7 +109,9 @@ pub(super) fn block(
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
     let width = scope.width() as usize;
-    let (tree, width) = merged_and_marked(planner, &mut tables, tree, &mut bound, (width, select));
+    let counts = select.options.calc_found_rows;
+    let shape = Shape { grouped, distinct: select.distinct, rollup: select.rollup, counts };
+    let (tree, width) = merged_and_marked(planner, &mut tables, tree, &mut bound, (width, shape))?;
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -109,16 +123,14 @@ pub(super) fn block(
     planner.add_searches(&bound.conditions)?;
     // Of other queries than the statement's own other plans may be made.
     let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
-    let ingredients = asked.map(|tree| {
-        let row = (width, select.distinct);
-        Box::new(Ingredients::new(&tables, tree, &bound, row))
-    });
-    let root = operators(&tables, tree, bound, width, grouped, select)?;
+    let ingredients =
+        asked.map(|tree| Box::new(Ingredients::of_block(&tables, tree, &bound, (width, shape))));
+    let root = operators(&tables, tree, bound, width, shape)?;
     if let Some(keyed) = &mut keyed {
         keyed.weigh(&root, &tables);
     }
     Ok(QueryPlan {
-        counts_found_rows: calc,
+        counts_found_rows: counts,
         keyed: keyed.map(Box::new),
         ingredients,
         ..QueryPlan::new(columns, root, results, correlated)
@@ -132,13 +144,13 @@ fn merged_and_marked(
     tables: &mut Vec<FromTable>,
     tree: Option<JoinTree>,
     bound: &mut Bound,
-    (mut width, select): (usize, &ast::Select),
-) -> (Option<JoinTree>, usize) {
+    (mut width, shape): (usize, Shape),
+) -> Result<(Option<JoinTree>, usize), SqlError> {
     let used_inside = places_used_inside(planner, tables);
     let mut of_merged = Vec::new();
-    let tree = tree.map(|tree| {
+    let mut tree = tree.map(|tree| {
         let (tables, bound, used_inside) = (&mut *tables, &mut *bound, &used_inside);
-        let (distinct, rollup) = (select.distinct, select.rollup);
+        let Shape { distinct, rollup, .. } = shape;
         let block = derived::Block { tables, tree, bound, width, used_inside, distinct, rollup };
         let tree;
         (tree, width, of_merged) = block.merge();
@@ -148,10 +160,32 @@ fn merged_and_marked(
     bound.conditions = condition::prepared(&JoinPlanner { tables, width }, conditions);
     // They were prepared in their own block.
     bound.conditions.append(&mut of_merged);
+    if let Some(tree) = &mut tree {
+        derived_condition::push(tables, tree, &mut bound.conditions)?;
+    }
+    for table in tables.iter_mut() {
+        if let Source::Derived(plan) = &table.source {
+            table.rows = Estimates { session: planner.session }.rows(&plan.root);
+        }
+    }
+    if planner.depth == 1 {
+        forget_ingredients(tables);
+    }
     mark_used(tables, bound, tree.as_ref());
     used_inside.into_iter().for_each(|place| use_column(tables, place));
     forget_unused(tables);
-    (tree, width)
+    Ok((tree, width))
+}
+
+/// Lets go of what queries in FROM were made of: no block around this one makes other plans.
+fn forget_ingredients(tables: &mut [FromTable]) {
+    for table in tables {
+        if let Source::Derived(plan) = &mut table.source
+            && let Some(plan) = Rc::get_mut(plan)
+        {
+            plan.ingredients = None;
+        }
+    }
 }
 
 fn use_column(tables: &mut [FromTable], place: usize) {
@@ -218,7 +252,7 @@ fn places_used_inside(planner: &Planner<'_>, tables: &[FromTable]) -> BTreeSet<u
 }
 
 /// Takes out of queries in FROM what nothing uses of their rows, so that it cannot fail.
-fn forget_unused(tables: &mut [FromTable]) {
+pub(super) fn forget_unused(tables: &mut [FromTable]) {
     for table in tables {
         let Source::Derived(plan) = &mut table.source else { continue };
         let root = Rc::get_mut(plan).map(|plan| &mut plan.root);
@@ -582,14 +616,15 @@ fn check_distinct(bound: &Bound) -> Result<(), SqlError> {
     Ok(())
 }
 
-fn operators(
+/// The operators of a block.
+pub(super) fn operators(
     tables: &[FromTable],
     tree: Option<JoinTree>,
     bound: Bound,
     width: usize,
-    grouped: bool,
-    select: &ast::Select,
+    shape: Shape,
 ) -> Result<Operator, SqlError> {
+    let Shape { grouped, distinct, rollup, counts } = shape;
     let Bound {
         outputs,
         conditions,
@@ -611,7 +646,7 @@ fn operators(
     // ROLLUP what is grouped by stands between: in the rows of totals it is NULL, also what is
     // computed of columns.
     let mut before_windows = width + aggregates.len();
-    if select.rollup {
+    if rollup {
         let first = before_windows as u32;
         let above = values.iter_mut().chain(&mut having);
         let above = above.chain(order_by.iter_mut().map(|(expression, _, _)| expression));
@@ -628,7 +663,7 @@ fn operators(
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
         let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));
         let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
-        root = groups(tables, root, group_by, aggregates, (&above, width, select.rollup));
+        root = groups(tables, root, group_by, aggregates, (&above, width, rollup));
     }
     if !having.is_empty() {
         let conditions = having.into_iter().map(Formula::new).collect();
@@ -638,15 +673,14 @@ fn operators(
     if has_windows {
         root = window::windows(root, before_windows, windows);
     }
-    let counts = select.options.calc_found_rows;
-    if !grouped && !has_windows && !select.distinct && !counts {
+    if !grouped && !has_windows && !distinct && !counts {
         order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
         if order_by.is_empty() {
             limit_scan(&mut root, bounds.as_ref());
             root = check_late(root, bounds.as_ref());
         }
     }
-    Ok(finished(root, values, order_by, bounds, (select.distinct, counts)))
+    Ok(finished(root, values, order_by, bounds, (distinct, counts)))
 }
 
 /// The groups of a block, with what expressions above them use of its rows.

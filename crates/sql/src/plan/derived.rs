@@ -11,17 +11,17 @@
 //! The block has the same rows. Names, types and what clients see of columns were decided before.
 //! What is evaluated more often or less often has no effects and does not wait for anything.
 //! # Not here
-//! Views that stand for one table, through which rows are changed (`merge`).
+//! Views that stand for one table, through which rows are changed (`merge`); conditions that go into
+//! queries which are computed apart (`derived_condition`).
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use sql_expression::Expression;
 
 use crate::plan::block::{self, Bound};
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::keyed;
-use crate::plan::member::Ingredients;
+use crate::plan::member::BlockParts;
 use crate::plan::operator::QueryPlan;
 
 /// A block with its names resolved, before its operators are made.
@@ -47,18 +47,11 @@ impl Block<'_> {
                 self.merge_one(at, inner, &mut conditions);
             }
         }
-        for table in self.tables.iter_mut() {
-            if let Source::Derived(plan) = &mut table.source
-                && let Some(plan) = Rc::get_mut(plan)
-            {
-                plan.ingredients = None;
-            }
-        }
         (self.tree, self.width, conditions)
     }
 
     /// What a table of the block is made of, if it can be merged.
-    fn mergeable(&self, at: usize) -> Option<Ingredients> {
+    fn mergeable(&self, at: usize) -> Option<BlockParts> {
         let table = &self.tables[at];
         let Source::Derived(plan) = &table.source else { return None };
         let inner = ingredients_of(plan)?;
@@ -110,8 +103,8 @@ impl Block<'_> {
         used
     }
 
-    fn merge_one(&mut self, at: usize, inner: Ingredients, above: &mut Vec<Expression>) {
-        let Ingredients { tables: mut inner_tables, tree: mut inner_tree, mut bound, .. } = inner;
+    fn merge_one(&mut self, at: usize, inner: BlockParts, above: &mut Vec<Expression>) {
+        let BlockParts { tables: mut inner_tables, tree: mut inner_tree, mut bound, .. } = inner;
         let by = self.width;
         self.width += inner.width;
         let out = self.tables[at].out;
@@ -159,10 +152,11 @@ impl Block<'_> {
 
 /// What a query was made of, if that is nothing but rows of tables under conditions, and it does
 /// not matter when and how often anything of it is evaluated.
-fn ingredients_of(plan: &QueryPlan) -> Option<&Ingredients> {
-    let Ingredients { tables, tree, bound, distinct, .. } = plan.ingredients.as_deref()?;
+fn ingredients_of(plan: &QueryPlan) -> Option<&BlockParts> {
+    let block = plan.ingredients.as_deref()?.as_block()?;
+    let BlockParts { tables, tree, bound, shape, .. } = block;
     let stands_alone = !plan.correlated && plan.subqueries.is_empty() && !plan.counts_found_rows;
-    let of_rows = !distinct && bound.is_of_rows();
+    let of_rows = !shape.distinct && bound.is_of_rows();
     let free = |table: &FromTable| table.lock.is_none() && table.lateral.is_none();
     let steady = |part: &Expression| keyed::is_steady(part) && !keyed::has_subquery(part);
     let outputs = bound.outputs.iter().map(|output| &output.expression);
@@ -172,11 +166,11 @@ fn ingredients_of(plan: &QueryPlan) -> Option<&Ingredients> {
         && tables.iter().all(free)
         && keyed::is_steady_tree(tree)
         && outputs.chain(sorts).chain(&bound.conditions).all(steady);
-    plan.ingredients.as_deref().filter(|_| is_mergeable)
+    is_mergeable.then_some(block)
 }
 
 /// Whether an outer join may have no row of a table.
-fn is_optional(tree: &JoinTree, at: usize) -> bool {
+pub(super) fn is_optional(tree: &JoinTree, at: usize) -> bool {
     match tree {
         JoinTree::Table(_) => false,
         JoinTree::Inner { parts, .. } => parts.iter().any(|part| is_optional(part, at)),

@@ -140,6 +140,27 @@ impl Estimates<'_> {
         }
     }
 
+    /// About how many rows an operator gives, if somebody has counted those of its tables.
+    pub(crate) fn rows(&self, operator: &Operator) -> Option<u64> {
+        self.knows_sizes(operator).then(|| self.of(operator).rows as u64)
+    }
+
+    fn knows_sizes(&self, operator: &Operator) -> bool {
+        let counted = |scan: &TableScan| {
+            self.session.shared.statistics.rows(scan.definition.table.id).is_some()
+        };
+        let own = match operator {
+            Operator::Scan(scan) | Operator::Lookup { scan, .. } => counted(scan),
+            Operator::Edges { edges, .. } => edges.iter().all(|edge| counted(&edge.scan)),
+            Operator::Derived(scan) | Operator::Lateral { scan, .. } => {
+                self.knows_sizes(&scan.plan.root)
+            }
+            Operator::Virtual(_) | Operator::WorkTable { .. } | Operator::JsonTable(_) => false,
+            _ => true,
+        };
+        own && operator.inputs().into_iter().all(|input| self.knows_sizes(input))
+    }
+
     /// About how many rows of a table there are with one value of a column, which is compared with
     /// something of an operator's rows.
     pub(crate) fn rows_of_key(

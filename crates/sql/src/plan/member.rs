@@ -14,36 +14,53 @@
 //! When it is worth it: executors know how many values there are (`run`, `columns::apply`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use sql_expression::{
     BinaryOp, Compare, Comparison, Expression, Needs, Node, ResultType, RowQuantifier, SqlError,
     SubqueryId, SubqueryKind, SubqueryUse,
 };
 
-use crate::plan::block::Bound;
+use crate::plan::block::{Bound, Shape};
+use crate::plan::derived_condition::Operands;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed::{self, Keyed};
 use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
 
-/// A block as it was bound, from which other plans than its own can be made.
+/// What a query was made of, from which other plans than its own can be made.
 #[derive(Clone, Debug)]
-pub(crate) struct Ingredients {
+pub(crate) enum Ingredients {
+    Block(Box<BlockParts>),
+    Set(Operands),
+}
+
+/// A block as it was bound.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockParts {
     pub(super) tables: Vec<FromTable>,
     pub(super) tree: JoinTree,
     pub(super) bound: Bound,
     pub(super) width: usize,
-    pub(super) distinct: bool,
+    pub(super) shape: Shape,
 }
 
 impl Ingredients {
-    pub(super) fn new(
+    pub(super) fn of_block(
         tables: &[FromTable],
         tree: &JoinTree,
         bound: &Bound,
-        (width, distinct): (usize, bool),
+        (width, shape): (usize, Shape),
     ) -> Self {
         let (tables, tree, bound) = (tables.to_vec(), tree.clone(), bound.clone());
-        Self { tables, tree, bound, width, distinct }
+        Self::Block(Box::new(BlockParts { tables, tree, bound, width, shape }))
+    }
+
+    /// The block, if it is one.
+    pub(super) fn as_block(&self) -> Option<&BlockParts> {
+        match self {
+            Self::Block(block) => Some(block),
+            Self::Set(_) => None,
+        }
     }
 }
 
@@ -129,22 +146,26 @@ fn search(subplan: &Subplan, subquery: &SubqueryUse, is_whole: bool) -> Result<S
     if !is_evaluated_at_once(operand) {
         return because("what is looked for is no value of the row alone");
     }
-    let Some(ingredients) = subplan.ingredients.as_ref().filter(|of| is_suitable(of)) else {
+    let parts = match &operand.node {
+        Node::Row(list) => list.to_vec(),
+        _ => vec![operand.clone()],
+    };
+    let own = &subplan.plan.subqueries;
+    let block = subplan.ingredients.as_ref().and_then(|of| of.as_block());
+    let suitable = block.filter(|block| {
+        is_suitable(block) && (block.bound.is_of_rows() || groups_take(block, &parts, comparisons))
+    });
+    let Some(ingredients) = suitable else {
         return because("it is more than rows of tables");
     };
     if counts_nulls && (columns.len() > 1 || subquery.correlated) {
         return because("a NULL among its rows would count");
     }
-    let parts = match &operand.node {
-        Node::Row(list) => list.to_vec(),
-        _ => vec![operand.clone()],
-    };
     let outputs = &ingredients.bound.outputs;
     let values = parts.into_iter().zip(outputs).zip(&**comparisons);
     let ties: Vec<Expression> = values
         .map(|((value, output), comparison)| tie(value, &output.expression, *comparison))
         .collect();
-    let own = &subplan.plan.subqueries;
     let plan = plan_with(ingredients, &ties, own)?;
     // Subqueries inside are run anew for each row.
     let by_index = own.is_empty() && keyed::finds_by_outer(&plan.root);
@@ -174,18 +195,28 @@ fn is_evaluated_at_once(operand: &Expression) -> bool {
     operand.needs() == Needs::default() && !operand.is_volatile() && operand.any(&mut |p| of_row(p))
 }
 
-/// Whether a block is nothing but rows of tables under conditions, whenever these are checked.
-fn is_suitable(ingredients: &Ingredients) -> bool {
-    let Ingredients { tables, tree, bound, .. } = ingredients;
+/// Whether a block is made of nothing but rows of tables, and it does not matter when and how often
+/// anything of it is evaluated.
+fn is_suitable(ingredients: &BlockParts) -> bool {
+    let BlockParts { tables, tree, bound, .. } = ingredients;
     let is_stored = |table: &FromTable| {
         matches!(table.source, Source::Table(_)) && table.lock.is_none() && table.lateral.is_none()
     };
     let simple = |output: &Expression| keyed::is_steady(output) && !keyed::has_subquery(output);
-    bound.is_of_rows()
-        && tables.iter().all(is_stored)
+    tables.iter().all(is_stored)
         && bound.conditions.iter().all(keyed::is_steady)
         && keyed::is_steady_tree(tree)
         && bound.outputs.iter().all(|output| simple(&output.expression))
+}
+
+/// Whether groups of a block with certain values are made of the rows with these values.
+fn groups_take(block: &BlockParts, values: &[Expression], comparisons: &[Comparison]) -> bool {
+    let outputs = (0..).zip(&block.bound.outputs);
+    let columns = outputs.map(|(at, output)| {
+        Expression::column(at, Arc::default(), output.expression.result.clone())
+    });
+    let mut ties = values.iter().zip(columns).zip(comparisons);
+    ties.all(|((value, column), by)| block.takes(&tie(value.clone(), &column, *by)))
 }
 
 /// That a value of the enclosing row is equal to one of a row of the subquery.
@@ -209,31 +240,35 @@ fn is_null(of_row: &Expression) -> Expression {
 
 /// The rows of a block that meet more conditions.
 fn plan_with(
-    ingredients: &Ingredients,
+    ingredients: &BlockParts,
     more: &[Expression],
     subqueries: &[Subplan],
 ) -> Result<QueryPlan, SqlError> {
-    let Ingredients { tables, tree, bound, width, .. } = ingredients;
-    let conditions = bound.conditions.iter().chain(more).cloned().collect();
-    let input = JoinPlanner { tables, width: *width }.plan(tree.clone(), conditions)?;
-    let expressions: Vec<Expression> =
-        bound.outputs.iter().map(|output| output.expression.clone()).collect();
-    let results = expressions.iter().map(|expression| expression.result.clone()).collect();
-    let expressions = expressions.into_iter().map(Formula::new).collect();
+    let BlockParts { tables, tree, bound, width, .. } = ingredients;
+    let results = bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
+    let root = match bound.is_of_rows() {
+        true => {
+            let conditions = bound.conditions.iter().chain(more).cloned().collect();
+            let input = JoinPlanner { tables, width: *width }.plan(tree.clone(), conditions)?;
+            let outputs = bound.outputs.iter();
+            let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
+            Operator::Project { input: Box::new(input), expressions: expressions.collect() }
+        }
+        false => {
+            let mut block = ingredients.clone();
+            block.bound.conditions.extend_from_slice(more);
+            block.operators()?
+        }
+    };
     Ok(QueryPlan {
         subqueries: subqueries.to_vec(),
-        ..QueryPlan::new(
-            Vec::new(),
-            Operator::Project { input: Box::new(input), expressions },
-            results,
-            true,
-        )
+        ..QueryPlan::new(Vec::new(), root, results, true)
     })
 }
 
 /// The rows for many values at once; their columns begin with the values.
 fn keyed_by(
-    ingredients: &Ingredients,
+    ingredients: &BlockParts,
     ties: &[Expression],
     subqueries: &[Subplan],
     row_by_row: &Operator,
@@ -241,7 +276,7 @@ fn keyed_by(
     if !ties.iter().all(|condition| keyed::tie(condition).is_some()) {
         return Ok(None);
     }
-    let Ingredients { tables, tree, bound, width, .. } = ingredients;
+    let BlockParts { tables, tree, bound, width, .. } = ingredients;
     let conditions = ties.iter().chain(&bound.conditions).cloned().collect();
     let mut bound = bound.clone();
     bound.conditions = conditions;

@@ -9,6 +9,8 @@ use sql_parser::ast::{self, Expr, QueryBody};
 
 use crate::plan::Planner;
 use crate::plan::block::block;
+use crate::plan::derived_condition::Operands;
+use crate::plan::member::Ingredients;
 use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SetKind, SortBy};
 use crate::result::ResultColumn;
 
@@ -63,7 +65,7 @@ fn ordered(
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
 ) -> Result<QueryPlan, SqlError> {
-    let QueryPlan { columns, mut root, results, mut correlated, .. } = plan;
+    let QueryPlan { columns, mut root, results, mut correlated, ingredients, .. } = plan;
     let scope = Scope::new(parent);
     let outputs: Vec<Output> = columns
         .iter()
@@ -86,13 +88,14 @@ fn ordered(
     }
     let bounds = bounds(&mut binder, query.limit.as_ref())?;
     correlated |= !scope.outer_columns().is_empty();
+    let ingredients = ingredients.filter(|_| keys.is_empty() && bounds.is_none());
     if !keys.is_empty() {
         root = Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() };
     }
     if let Some(bounds) = bounds {
         root = Operator::Limit { input: Box::new(root), bounds };
     }
-    Ok(QueryPlan::new(columns, root, results, correlated))
+    Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
 }
 
 /// LIMIT, bound.
@@ -165,7 +168,7 @@ fn set_operation(
     let (columns, mut results, mut correlated) = (first.columns, first.results, first.correlated);
     let mut roots = vec![first.root];
     let mut types: Vec<Vec<ResultType>> = vec![results.clone()];
-    let mut rest = Vec::new();
+    let (mut kinds, mut made) = (Vec::new(), vec![first.ingredients]);
     for part in &operation.rest {
         let plan = operand(planner, &part.body)?;
         if plan.columns.len() != columns.len() {
@@ -187,20 +190,36 @@ fn set_operation(
             (ast::SetOp::Intersect, true) => SetKind::IntersectAll,
         };
         roots.push(plan.root);
-        rest.push(kind);
+        made.push(plan.ingredients);
+        kinds.push(kind);
     }
-    let mut converted =
-        roots.into_iter().zip(&types).map(|(root, of)| converted(root, of, &results));
-    let first = converted.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
-    let rest: Vec<(SetKind, Operator)> = rest.into_iter().zip(converted).collect();
     let columns = columns
         .into_iter()
         .zip(&results)
         .map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()))
         .collect();
+    let root = set_operator(roots, &types, &kinds, &results);
+    let made: Option<Vec<Ingredients>> = made.into_iter().map(|one| one.map(|one| *one)).collect();
+    let ingredients = made.map(|made| {
+        let (parts, results) = (made.into_iter().zip(types).collect(), results.clone());
+        Box::new(Ingredients::Set(Operands { parts, kinds, results }))
+    });
+    Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
+}
+
+/// The operator of a set operation over operands with these types.
+pub(super) fn set_operator(
+    roots: Vec<Operator>,
+    types: &[Vec<ResultType>],
+    kinds: &[SetKind],
+    results: &[ResultType],
+) -> Operator {
+    let operands = roots.into_iter().zip(types).map(|(root, of)| converted(root, of, results));
+    let mut operands = operands.collect::<Vec<_>>().into_iter();
+    let first = operands.next().unwrap_or(Operator::Rows(Vec::new()));
+    let rest: Vec<(SetKind, Operator)> = kinds.iter().copied().zip(operands).collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
-    let root = Operator::Set { first: Box::new(first), rest, types };
-    Ok(QueryPlan::new(columns, root, results, correlated))
+    Operator::Set { first: Box::new(first), rest, types }
 }
 
 /// Rows with their values converted to the common types of a set operation.

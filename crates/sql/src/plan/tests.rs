@@ -7,7 +7,7 @@ use sql_parser::ast;
 use crate::catalog::harness::Harness;
 use crate::execute;
 use crate::plan::estimate::Estimates;
-use crate::plan::operator::Operator;
+use crate::plan::operator::{AccessPath, Operator};
 use crate::plan::{Plan, PlanKind, Planner};
 
 fn harness() -> Harness {
@@ -166,6 +166,17 @@ fn subqueries_of_in_are_asked_for_values_where_these_decide() {
         ("k IN (SELECT id FROM t WHERE k IN (SELECT u FROM t))", Ok((false, true, true, false))),
         ("(k, id) NOT IN (SELECT u, k FROM t)", Err(Some("a NULL among its rows would count"))),
         ("k IN (SELECT MAX(id) FROM t GROUP BY k)", more),
+        ("k IN (SELECT id FROM t GROUP BY id HAVING SUM(k) > 1)", Ok((true, false, true, false))),
+        ("k NOT IN (SELECT u FROM t GROUP BY u)", Ok((true, false, false, true))),
+        ("(k, id) IN (SELECT u, k FROM t GROUP BY u, k)", Ok((true, false, true, false))),
+        ("k IN (SELECT id + 1 FROM t GROUP BY id)", more),
+        (
+            "c IN (SELECT c FROM t GROUP BY c)",
+            Err(Some("no index has the values, and none can be told")),
+        ),
+        ("c COLLATE utf8mb4_bin IN (SELECT c FROM t GROUP BY c)", more),
+        ("k IN (SELECT id FROM t GROUP BY id WITH ROLLUP)", more),
+        ("k IN (SELECT id FROM t GROUP BY id LIMIT 1)", more),
         ("k IN (SELECT id FROM (SELECT id FROM t) AS d)", Ok((true, true, true, false))),
         ("k IN (SELECT id FROM (SELECT id FROM t LIMIT 5) AS d)", more),
         ("k IN (SELECT id FROM t UNION SELECT 1)", more),
@@ -231,6 +242,95 @@ fn queries_in_from_become_parts_of_their_block() {
         ("SELECT e.n FROM (SELECT k FROM t) d, LATERAL (SELECT d.k + 1 AS n) e", 2),
     ] {
         assert_eq!(left(sql), expected, "{sql}");
+    }
+}
+
+/// Conditions that are checked of rows of queries of FROM, and whether one of these looks up rows
+/// of a table by a key or a range inside.
+fn checked_above(operator: &Operator) -> (usize, bool) {
+    let mut inputs: Vec<(usize, bool)> = operator.inputs().into_iter().map(checked_above).collect();
+    let own = match operator {
+        Operator::Derived(scan) => {
+            inputs.push((0, checked_above(&scan.plan.root).1));
+            scan.conditions.len()
+        }
+        Operator::Filter { conditions, .. } => conditions.len(),
+        Operator::HashJoin { join, .. } | Operator::LoopJoin { join, .. } => join.conditions.len(),
+        _ => 0,
+    };
+    let finds = matches!(operator, Operator::Scan(scan) if !matches!(scan.path, AccessPath::Full));
+    let sum = inputs.iter().map(|(count, _)| count).sum::<usize>();
+    (own + sum, finds || inputs.iter().any(|(_, finds)| *finds))
+}
+
+#[test]
+fn conditions_go_into_queries_in_from() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE u (id INT PRIMARY KEY, c VARCHAR(20), f DOUBLE, KEY (c), KEY (f))");
+    harness.ok("CREATE VIEW grouped AS SELECT id, SUM(k) AS n FROM t GROUP BY id");
+    let above = |sql: &str| {
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        checked_above(&Planner::new(&harness.session, &[]).query(query).unwrap().root)
+    };
+    let (inside, stays) = ((0, true), (1, false));
+    for (sql, expected) in [
+        ("SELECT * FROM grouped WHERE id = 7", inside),
+        ("SELECT * FROM grouped WHERE id + 1 = 7", (0, false)),
+        ("SELECT * FROM grouped WHERE n = 7", stays),
+        ("SELECT * FROM grouped WHERE id = 7 AND n = 7", (1, true)),
+        ("SELECT * FROM grouped WHERE id = 7 OR n = 7", stays),
+        ("SELECT * FROM (SELECT * FROM grouped LIMIT 5) d WHERE id = 7", stays),
+        ("SELECT * FROM (SELECT id, n FROM grouped WHERE n > 1) d WHERE id = 7", (1, true)),
+        ("SELECT * FROM (SELECT DISTINCT id, n FROM grouped) d WHERE id = 7", inside),
+        ("SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM t) d WHERE n > 7", stays),
+        (
+            "SELECT * FROM (SELECT id, COUNT(*) FROM t GROUP BY id WITH ROLLUP) d WHERE id = 7",
+            stays,
+        ),
+        ("SELECT * FROM (SELECT id, SUM(k) OVER (PARTITION BY id) FROM t) d WHERE id = 7", inside),
+        ("SELECT * FROM (SELECT id, SUM(k) OVER () FROM t) d WHERE id = 7", stays),
+        ("SELECT * FROM (SELECT id, @x := k AS x FROM t) d WHERE id = 7", stays),
+        ("SELECT * FROM (SELECT id, RAND() AS x FROM t) d WHERE id = 7", stays),
+        // What subqueries of the query or the block use stays as it is; conditions go by.
+        ("SELECT * FROM (SELECT id FROM t WHERE k IN (SELECT k FROM t)) d WHERE id = 7", inside),
+        ("SELECT * FROM grouped WHERE id IN (SELECT k FROM t)", stays),
+        // Set operations take a condition if all of their parts do.
+        ("SELECT * FROM (SELECT id FROM t UNION SELECT id FROM u) d WHERE id = 7", inside),
+        ("SELECT * FROM (SELECT id FROM t EXCEPT SELECT id FROM grouped) d WHERE id = 7", inside),
+        (
+            "SELECT * FROM (SELECT id FROM t UNION ALL (SELECT id FROM u LIMIT 1)) d WHERE id = 7",
+            stays,
+        ),
+        ("SELECT * FROM (SELECT c FROM u UNION SELECT id FROM t) d WHERE c = '7'", (0, true)),
+        // Equal values need not look the same.
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE c = 'x'", inside),
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE c IN ('x', 'y')", inside),
+        (
+            "SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE c BETWEEN 'x' AND 'y'",
+            inside,
+        ),
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE c IS NULL", inside),
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE LENGTH(c) = 1", stays),
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE BINARY c = 'x'", stays),
+        ("SELECT * FROM (SELECT c, COUNT(*) FROM u GROUP BY c) d WHERE c LIKE 'x%'", stays),
+        ("SELECT * FROM (SELECT c FROM u UNION ALL SELECT c FROM t) d WHERE c LIKE 'x%'", inside),
+        ("SELECT * FROM (SELECT f, COUNT(*) FROM u GROUP BY f) d WHERE f = 1", inside),
+        ("SELECT * FROM (SELECT f, COUNT(*) FROM u GROUP BY f) d WHERE CONCAT(f) = '0'", stays),
+        // Digits of a quotient are cut off when rows are read.
+        ("SELECT * FROM (SELECT id / 3 AS q FROM t GROUP BY q) d WHERE q = 0.3333", stays),
+        // Joins.
+        ("SELECT * FROM t JOIN grouped g ON g.id = t.k AND g.id > 7", inside),
+        ("SELECT * FROM t LEFT JOIN grouped g ON g.id = t.k AND g.id > 7", inside),
+        ("SELECT * FROM t LEFT JOIN grouped g ON g.id = t.k WHERE g.id > 7", stays),
+        ("SELECT * FROM grouped g LEFT JOIN t ON g.id = t.k WHERE g.id > 7", inside),
+        ("SELECT * FROM grouped g LEFT JOIN t ON g.id = t.k AND g.id > 7", stays),
+        // What another table's column is equal to.
+        ("SELECT g.n FROM u JOIN grouped g ON g.id = u.id WHERE u.id = 7", inside),
+        ("SELECT g.n FROM u JOIN grouped g ON g.id = u.id WHERE LENGTH(u.c) = 7", (0, false)),
+    ] {
+        assert_eq!(above(sql), expected, "{sql}");
     }
 }
 
