@@ -230,6 +230,9 @@ fn conv(f: &mut Frame<'_, '_>) -> Evaluated {
 }
 
 fn hex(f: &mut Frame<'_, '_>) -> Evaluated {
+    if f.argument(0).result.is_text() {
+        return string(hex_of(&f.bytes(0)?));
+    }
     let value = f.some(0)?;
     match &*value {
         Datum::Int(number) => string(format!("{number:X}")),
