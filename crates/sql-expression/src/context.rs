@@ -19,6 +19,7 @@ use stdx::Prng;
 
 use crate::error::SqlError;
 use crate::expression::{Expression, Node, SubqueryId};
+use crate::function::BlockEncryption;
 use crate::function::regexp::PatternCache;
 use crate::row_set::RowSet;
 use crate::sql_mode::SqlMode;
@@ -55,6 +56,8 @@ pub struct SessionFacts {
     pub max_error_count: usize,
     /// `@@default_week_format`.
     pub default_week_format: u8,
+    /// `@@block_encryption_mode`.
+    pub block_encryption: BlockEncryption,
     /// The node's part of generated UUIDs: 48 bits that no other node has.
     pub node: u64,
 }
@@ -164,6 +167,7 @@ impl SessionFacts {
             max_allowed_packet: 64 << 20,
             max_error_count: 1024,
             default_week_format: 0,
+            block_encryption: BlockEncryption::DEFAULT,
             node: 0,
         }
     }

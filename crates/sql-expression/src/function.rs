@@ -25,6 +25,7 @@ mod uuid;
 
 use std::fmt;
 
+pub use digest::BlockEncryption;
 pub(crate) use frame::{Evaluated, Frame, Stop};
 pub(crate) use json::{
     cast_json, checked_json, compare_json, json_key, json_text, json_truth, to_json,
@@ -208,7 +209,7 @@ static FAMILIES: [(&str, &[Function]); 11] = [
     ("Regular expressions", regexp::FUNCTIONS),
     ("Dates and times", temporal::FUNCTIONS),
     ("JSON", json::FUNCTIONS),
-    ("Digests and compression", digest::FUNCTIONS),
+    ("Digests, encryption and compression", digest::FUNCTIONS),
     ("Network addresses", network::FUNCTIONS),
     ("UUIDs", uuid::FUNCTIONS),
     ("Session and server", information::FUNCTIONS),

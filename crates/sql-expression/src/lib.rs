@@ -46,7 +46,7 @@ pub use expression::{
 };
 pub use function::json::{json_argument, json_scalar};
 pub use function::signature::common_type;
-pub use function::{Described, Function, Volatility, described, function_names};
+pub use function::{BlockEncryption, Described, Function, Volatility, described, function_names};
 pub use grouping::{Grouping, check_full_group_by};
 pub use kernel::{KernelColumn, to_kernel, to_kernel_value};
 pub use key::{compare_values, group_key, push_group_key, sort_prefix};

@@ -1,7 +1,8 @@
 //! Expressions with what they give, from text files: `expression => value ~ warning, warning`, or
 //! `expression => ERROR number text`. `[DECIMAL]`-like type names may stand before the value.
 //!
-//! Columns of the table `test.t` can be used; see `table`.
+//! Columns of the table `test.t` can be used; see `table`. `SET block_encryption_mode = name`
+//! holds for the lines that follow.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -11,8 +12,9 @@ use std::sync::Arc;
 
 use collation::CollationId;
 use sql_expression::{
-    BindSettings, Binder, BoundSubquery, Clause, ColumnName, ComparedParameter, Environment,
-    EvalContext, Expression, ResultType, Scope, ScopeColumn, ScopeTable, SessionFacts, SqlError,
+    BindSettings, Binder, BlockEncryption, BoundSubquery, Clause, ColumnName, ComparedParameter,
+    Environment, EvalContext, Expression, ResultType, Scope, ScopeColumn, ScopeTable, SessionFacts,
+    SqlError,
 };
 use sql_parser::ast;
 use sqltype::{Date, DateTime, Datum, Decimal, SqlType, TimeZone, TypeKind, text};
@@ -122,8 +124,9 @@ fn table() -> (ScopeTable, Vec<Datum>) {
     (table, row)
 }
 
-fn facts() -> Arc<SessionFacts> {
+fn facts(block_encryption: BlockEncryption) -> Arc<SessionFacts> {
     Arc::new(SessionFacts {
+        block_encryption,
         connection_id: 42,
         user: "u@localhost".into(),
         current_user: "u@%".into(),
@@ -134,10 +137,10 @@ fn facts() -> Arc<SessionFacts> {
     })
 }
 
-fn evaluate(sql: &str) -> Result<String, SqlError> {
+fn evaluate(sql: &str, encryption: BlockEncryption) -> Result<String, SqlError> {
     let parsed = sql_parser::parse_expression(sql.as_bytes(), sql_parser::SqlMode::default());
     let parsed = parsed.map_err(|error| SqlError::new(1064, "42000", error.to_string()))?;
-    let facts = facts();
+    let facts = facts(encryption);
     let mut world = World { settings: BindSettings::new(facts.clone(), NOW), numbers: 0 };
     let mut scope = Scope::new(None);
     let (table, row) = table();
@@ -171,10 +174,10 @@ fn evaluate(sql: &str) -> Result<String, SqlError> {
 }
 
 /// The type as DESCRIBE would show it for a table made of the expression.
-fn type_of(sql: &str) -> Result<String, SqlError> {
+fn type_of(sql: &str, encryption: BlockEncryption) -> Result<String, SqlError> {
     let parsed = sql_parser::parse_expression(sql.as_bytes(), sql_parser::SqlMode::default());
     let parsed = parsed.map_err(|error| SqlError::new(1064, "42000", error.to_string()))?;
-    let mut world = World { settings: BindSettings::new(facts(), NOW), numbers: 0 };
+    let mut world = World { settings: BindSettings::new(facts(encryption), NOW), numbers: 0 };
     let mut scope = Scope::new(None);
     scope.add(table().0);
     let mut binder = Binder::new(&scope, &mut world);
@@ -190,20 +193,26 @@ fn shown(result: Result<String, SqlError>) -> String {
 }
 
 /// Runs the lines of a file; with BLESS set rewrites what they give.
-fn run(name: &str, compute: fn(&str) -> Result<String, SqlError>) {
+fn run(name: &str, compute: fn(&str, BlockEncryption) -> Result<String, SqlError>) {
     let path = format!("{}/tests/expressions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let file = std::fs::read_to_string(&path).unwrap();
     let bless = std::env::var_os("BLESS").is_some();
     let mut failures = String::new();
     let mut blessed = String::new();
     let mut count = 0;
+    let mut encryption = BlockEncryption::DEFAULT;
     for (number, line) in file.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with("# ") {
             writeln!(blessed, "{line}").unwrap();
             continue;
         }
+        if let Some(mode) = line.strip_prefix("SET block_encryption_mode = ") {
+            encryption = BlockEncryption::by_name(mode).unwrap();
+            writeln!(blessed, "{line}").unwrap();
+            continue;
+        }
         let (sql, expected) = line.split_once(" => ").unwrap_or((line, ""));
-        let actual = shown(compute(sql));
+        let actual = shown(compute(sql, encryption));
         count += 1;
         writeln!(blessed, "{sql} => {actual}").unwrap();
         if actual != expected {
@@ -229,7 +238,7 @@ macro_rules! files {
     };
 }
 
-files!(operators, math, strings, temporal, json, misc, collations);
+files!(operators, math, strings, temporal, json, encryption, misc, collations);
 
 #[test]
 fn types() {
@@ -424,10 +433,10 @@ fn nothing_panics() {
     let mut values = 0;
     for _ in 0..rounds {
         let sql = random_expression(&mut prng, &functions, 3);
-        let result = std::panic::catch_unwind(|| evaluate(&sql));
+        let result = std::panic::catch_unwind(|| evaluate(&sql, BlockEncryption::DEFAULT));
         assert!(result.is_ok(), "panics: {sql}");
         values += usize::from(result.is_ok_and(|result| result.is_ok()));
-        let _ = type_of(&sql);
+        let _ = type_of(&sql, BlockEncryption::DEFAULT);
     }
     assert!(values > rounds / 4, "most are refused: {values} values");
 }

@@ -66,7 +66,8 @@ fn example(function: &Described, cases: &[(String, String)]) -> Option<(String, 
     let rank = |(asked, value): &&(String, String)| {
         let bare = value == "NULL" || value.trim().is_empty() || asked.ends_with("()");
         let odd = asked.contains("NULL") || asked.contains("''");
-        (bare, odd, asked.len() > 60)
+        let nested = asked.matches('(').count() > 1;
+        (bare, odd, asked.len() > 60, nested)
     };
     found.min_by_key(rank).cloned()
 }

@@ -122,6 +122,7 @@ impl Session {
             max_allowed_packet: variables.max_allowed_packet,
             max_error_count: variables.max_error_count as usize,
             default_week_format: variables.default_week_format,
+            block_encryption: variables.block_encryption,
             node: u64::from(self.id) << 16 | 0x0200_0000_0000,
             ..SessionFacts::new()
         }

@@ -20,7 +20,7 @@ pub(crate) mod value;
 use std::collections::BTreeMap;
 
 use collation::{Charset, CollationId};
-use sql_expression::{SqlError, SqlMode};
+use sql_expression::{BlockEncryption, SqlError, SqlMode};
 use sql_parser::ast::{ExplainFormat, SystemVariable, VariableScope};
 use sqltype::zone::TimeZone;
 use sqltype::{Datum, SqlType, TypeKind};
@@ -56,6 +56,8 @@ pub(crate) struct SessionVariables {
     pub auto_increment_increment: u64,
     /// `auto_increment_offset`.
     pub auto_increment_offset: u64,
+    /// `block_encryption_mode`.
+    pub block_encryption: BlockEncryption,
     /// `cte_max_recursion_depth`.
     pub cte_max_recursion_depth: u64,
     /// `default_week_format`.
@@ -170,6 +172,7 @@ impl SessionVariables {
             server_collation: CollationId::DEFAULT,
             auto_increment_increment: 1,
             auto_increment_offset: 1,
+            block_encryption: BlockEncryption::DEFAULT,
             cte_max_recursion_depth: 0,
             default_week_format: 0,
             div_precision_increment: 0,
@@ -324,6 +327,10 @@ impl SessionVariables {
             "autocommit" => self.autocommit = on,
             "auto_increment_increment" => self.auto_increment_increment = number,
             "auto_increment_offset" => self.auto_increment_offset = number,
+            "block_encryption_mode" => {
+                self.block_encryption =
+                    BlockEncryption::by_name(value).unwrap_or(self.block_encryption);
+            }
             "character_set_client" => {
                 self.client_charset = Charset::by_name(value).unwrap_or(self.client_charset);
             }

@@ -15,15 +15,10 @@ use crate::function::{Function, MANY, signature, synonym};
 use crate::result_type::{Coercibility, Collating, ResultType};
 
 /// Aggregates and the like as their names come from plain calls: not functions of ours.
-const UNSUPPORTED: [(&str, &str); 11] = [
+const UNSUPPORTED: [(&str, &str); 6] = [
     ("load_file", "LOAD_FILE"),
     ("extractvalue", "EXTRACTVALUE"),
     ("updatexml", "UPDATEXML"),
-    ("aes_encrypt", "AES_ENCRYPT"),
-    ("aes_decrypt", "AES_DECRYPT"),
-    ("compress", "COMPRESS"),
-    ("uncompress", "UNCOMPRESS"),
-    ("uncompressed_length", "UNCOMPRESSED_LENGTH"),
     ("json_schema_valid", "JSON_SCHEMA_VALID"),
     ("json_schema_validation_report", "JSON_SCHEMA_VALIDATION_REPORT"),
     ("statement_digest", "STATEMENT_DIGEST"),

@@ -430,6 +430,8 @@ pub static ERRORS: &[ErrorText] = &[
         "%s is not supported for this operation. Try %s."),
     row(1846, b"0A000", "ALTER_OPERATION_NOT_SUPPORTED_REASON",
         "%s is not supported. Reason: %s. Try %s."),
+    row(1882, b"HY000", "AES_INVALID_IV",
+        "The initialization vector supplied to %s is too short. Must be at least %d bytes long"),
     row(3024, b"HY000", "QUERY_TIMEOUT",
         "Query execution was interrupted, maximum statement execution time exceeded"),
     row(3037, b"22023", "GIS_INVALID_DATA", "Invalid GIS data provided to function %s."),
@@ -498,6 +500,22 @@ pub static ERRORS: &[ErrorText] = &[
         "A path expression is not a path to a cell in an array."),
     row(3170, b"HY000", "CAPACITY_EXCEEDED",
         "Memory capacity of %ld bytes for '%s' exceeded. %s"),
+    row(3235, b"HY000", "AES_INVALID_KDF_NAME",
+        "KDF method name is not valid. Please use hkdf or pbkdf2_hmac method name"),
+    row(3236, b"HY000", "AES_INVALID_KDF_ITERATIONS",
+        "For KDF method pbkdf2_hmac iterations value less than 1000 or more than 65535 is not \
+         allowed due to security reasons. Please provide iterations >= 1000 and iterations < \
+         65535"),
+    row(3237, b"HY000", "WARN_AES_KEY_SIZE",
+        "AES key size should be %d bytes length or secure KDF methods hkdf or pbkdf2_hmac should \
+         be used, please provide exact AES key size or use KDF methods for better security."),
+    row(3238, b"HY000", "AES_INVALID_KDF_OPTION_SIZE",
+        "KDF option size is invalid, please provide valid size < %d bytes and not NULL"),
+    row(3513, b"HY000", "INVALID_BITWISE_OPERANDS_SIZE",
+        "Binary operands of bitwise operators must be of equal length"),
+    row(3514, b"HY000", "INVALID_BITWISE_AGGREGATE_OPERANDS_SIZE",
+        "Aggregate bitwise functions cannot accept arguments longer than 511 bytes; consider \
+         using the SUBSTRING() function"),
     row(3554, b"HY000", "NO_SYSTEM_TABLE_ACCESS", "Access to %s '%s' is rejected."),
     row(3568, b"HY000", "UNRESOLVED_TABLE_LOCK", "Unresolved table name %s in locking clause."),
     row(3569, b"HY000", "DUPLICATE_TABLE_LOCK", "Table %s appears in multiple locking clauses."),

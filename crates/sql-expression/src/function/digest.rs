@@ -1,6 +1,12 @@
-//! Hashes: MD5, SHA1, SHA2; random bytes.
+//! Hashes (MD5, SHA1, SHA2), random bytes, encryption, compression.
 
+mod aes;
+mod compression;
+mod encryption;
+mod key;
 mod md5;
+
+pub use aes::BlockEncryption;
 
 use sha1::{Digest, Sha1};
 use sha2::{Sha224, Sha256, Sha384, Sha512};
@@ -15,6 +21,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("sha1", 1, 1, |s| s.ascii(40), |f| lower_hex(&Sha1::digest(&*f.bytes(0)?))),
     Function::pure("sha2", 2, 2, |s| s.maybe_ascii(128), sha2),
     Function::volatile("random_bytes", 1, 1, random_type, random_bytes),
+    // The mode is the session's.
+    Function::of_statement("aes_encrypt", 2, 6, encryption::encrypt_type, encryption::encrypt),
+    Function::of_statement("aes_decrypt", 2, 6, encryption::decrypt_type, encryption::decrypt),
+    // How much is too much depends on the session.
+    Function::pure("compress", 1, 1, compression::compress_type, compression::compress),
+    Function::pure("uncompress", 1, 1, |s| s.maybe_binary(u32::MAX), compression::uncompress),
+    Function::pure(
+        "uncompressed_length",
+        1,
+        1,
+        |s| s.maybe_integer(10),
+        compression::uncompressed_length,
+    ),
 ];
 
 fn lower_hex(bytes: &[u8]) -> Evaluated {

@@ -85,8 +85,7 @@ fn bitwise(
     }
     let (a, b) = (f.text(0)?, f.text(1)?);
     if a.len() != b.len() {
-        let message = "Binary operands of bitwise operators must be of equal length";
-        return Err(SqlError::new(3513, "HY000", message).into());
+        return Err(SqlError::of::<3513>(&[]).into());
     }
     let bytes: Vec<u8> = a.iter().zip(b.iter()).map(|(a, b)| of_bytes(*a, *b)).collect();
     text(bytes)

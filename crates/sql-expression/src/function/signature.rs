@@ -168,6 +168,12 @@ impl<'s> Signature<'s> {
         self.argument(at).text_length().into()
     }
 
+    /// Most bytes of an argument as text of its character set.
+    pub(crate) fn byte_length(&self, at: usize) -> u64 {
+        let charset = self.argument(at).collating(self.connection()).collation.charset();
+        self.length(at) * u64::from(charset.max_len())
+    }
+
     /// The common collation of these arguments.
     pub(crate) fn merge(&self, which: &[usize], comparison: bool) -> Result<Collating, SqlError> {
         let connection = self.connection();

@@ -9,6 +9,8 @@
 //! # Not here
 //! Values of a session or the server (`variables`), what a value means (`value`).
 
+use sql_expression::BlockEncryption;
+
 /// A system variable.
 #[derive(Debug)]
 pub(crate) struct Variable {
@@ -146,10 +148,7 @@ variables! {
     binlog_rows_query_log_events, BOTH, DYNAMIC, Switch, "OFF";
     binlog_stmt_cache_size, GLOBAL, DYNAMIC, Integer(4_096, 18_446_744_073_709_547_520), "32768";
     binlog_transaction_compression, BOTH, DYNAMIC, Switch, "OFF";
-    block_encryption_mode, BOTH, DYNAMIC,
-        Choice(&["aes-128-ecb", "aes-192-ecb", "aes-256-ecb", "aes-128-cbc", "aes-192-cbc",
-        "aes-256-cbc"]),
-        "aes-128-ecb";
+    block_encryption_mode, BOTH, DYNAMIC, Choice(&BlockEncryption::NAMES), "aes-128-ecb";
     bulk_insert_buffer_size, BOTH, DYNAMIC, Integer(0, u64::MAX), "8388608";
     caching_sha2_password_auto_generate_rsa_keys, GLOBAL, FIXED, Switch, "ON";
     caching_sha2_password_digest_rounds, GLOBAL, FIXED, Integer(5_000, 4_095_000), "5000";
