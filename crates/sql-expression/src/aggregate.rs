@@ -24,7 +24,7 @@ use crate::function::signature::{
     Domain, decimal_digits, decimal_type, domain_of, double_type, fixed_digits, number_of,
 };
 use crate::key::push_group_key;
-use crate::result_type::{Collating, ResultType, merge_collations};
+use crate::result_type::{Coercibility, Collating, ResultType, merge_collations};
 use state::State;
 
 /// A key of a sort.
@@ -155,10 +155,19 @@ fn result_of(
             ResultType::of(sql_type, true)
         }
         A::BitAnd | A::BitOr | A::BitXor => {
-            if is_binary_string(&values[0].result) {
-                return Err(SqlError::not_supported("bit aggregates of binary strings"));
+            let argument = &values[0].result;
+            match is_binary_string(argument) {
+                true if argument.text_length() > BIT_STRING_MAX => {
+                    return Err(SqlError::of::<3514>(&[]));
+                }
+                true => {
+                    let coercibility = Coercibility::Implicit;
+                    let collation = CollationId::BINARY;
+                    let collating = Collating { collation, coercibility, ascii: false };
+                    ResultType::text(argument.text_length(), collating, false)
+                }
+                false => ResultType::of(SqlType::unsigned_big_int(), false),
             }
-            ResultType::of(SqlType::unsigned_big_int(), false)
         }
         A::StddevPop | A::StddevSamp | A::VarPop | A::VarSamp => {
             ResultType::of(SqlType::double(), true)
@@ -193,6 +202,9 @@ fn result_of(
         A::StCollect => return Err(SqlError::not_supported("spatial functions")),
     })
 }
+
+/// Bytes of the longest binary strings whose bits are aggregated.
+const BIT_STRING_MAX: u32 = 511;
 
 fn is_binary_string(result: &ResultType) -> bool {
     result.is_text() && result.sql_type.collation == CollationId::BINARY && !result.bits

@@ -1,6 +1,7 @@
 //! What each aggregate remembers of the rows of its group.
 
 use std::cmp::Ordering;
+use std::ops::{BitAnd, BitOr, BitXor};
 
 use sql_parser::ast::AggregateFunction;
 use sqltype::json::Json;
@@ -20,6 +21,8 @@ pub(super) enum State {
     Sum(Sum),
     /// Bits so far.
     Bits(u64),
+    /// The same of binary strings, which are all as long as the first.
+    BitString(Option<Box<[u8]>>),
     /// The smallest or largest value so far.
     Extreme(Option<Datum>),
     Spread(Spread),
@@ -87,6 +90,7 @@ impl State {
                 };
                 Self::Sum(Sum { total, count: 0 })
             }
+            A::BitAnd | A::BitOr | A::BitXor if call.result.is_text() => Self::BitString(None),
             A::BitAnd => Self::Bits(u64::MAX),
             A::BitOr | A::BitXor => Self::Bits(0),
             A::Min | A::Max => Self::Extreme(None),
@@ -135,12 +139,13 @@ impl State {
             Self::Sum(sum) => sum.take(call, value, context)?,
             Self::Bits(bits) => {
                 let number = convert::to_integer(value, sql_type, context)?;
-                let number = number as u64;
-                match call.function {
-                    AggregateFunction::BitAnd => *bits &= number,
-                    AggregateFunction::BitOr => *bits |= number,
-                    _ => *bits ^= number,
+                *bits = bitwise(call.function, *bits, number as u64);
+            }
+            Self::BitString(bits) => {
+                if bits.is_none() {
+                    context.kept_bytes += size_of_value(value);
                 }
+                add_bit_string(bits, &convert::to_text(value, sql_type), call.function)?;
             }
             Self::Extreme(extreme) => {
                 let better = match extreme {
@@ -229,11 +234,10 @@ impl State {
         match (self, other) {
             (Self::Count(a), Self::Count(b)) => *a += b,
             (Self::Sum(a), Self::Sum(b)) => a.merge(b, call)?,
-            (Self::Bits(a), Self::Bits(b)) => match call.function {
-                AggregateFunction::BitAnd => *a &= b,
-                AggregateFunction::BitOr => *a |= b,
-                _ => *a ^= b,
-            },
+            (Self::Bits(a), Self::Bits(b)) => *a = bitwise(call.function, *a, b),
+            (Self::BitString(a), Self::BitString(Some(b))) => {
+                add_bit_string(a, &b, call.function)?;
+            }
             (this @ Self::Extreme(_), Self::Extreme(Some(value))) => {
                 this.take(call, &value, context)?;
             }
@@ -258,6 +262,11 @@ impl State {
             Self::Count(count) => Datum::Int(count as i64),
             Self::Sum(sum) => sum.finish(call)?,
             Self::Bits(bits) => Datum::UInt(bits),
+            Self::BitString(Some(bits)) => Datum::Bytes(bits),
+            Self::BitString(None) => {
+                let neutral = if call.function == AggregateFunction::BitAnd { 0xFF } else { 0 };
+                Datum::Bytes(vec![neutral; call.result.sql_type.length as usize].into())
+            }
             Self::Extreme(value) => value.unwrap_or(Datum::Null),
             Self::Spread(spread) => {
                 let result = spread.finish(call.function);
@@ -269,6 +278,36 @@ impl State {
             Self::Object(Some(members)) => checked_json(&Json::object(members))?,
         })
     }
+}
+
+/// What BIT_AND, BIT_OR and BIT_XOR do with two values.
+fn bitwise<T>(function: AggregateFunction, a: T, b: T) -> T
+where
+    T: BitAnd<Output = T> + BitOr<Output = T> + BitXor<Output = T>,
+{
+    match function {
+        AggregateFunction::BitAnd => a & b,
+        AggregateFunction::BitOr => a | b,
+        _ => a ^ b,
+    }
+}
+
+fn add_bit_string(
+    bits: &mut Option<Box<[u8]>>,
+    more: &[u8],
+    function: AggregateFunction,
+) -> Result<(), SqlError> {
+    let Some(bits) = bits else {
+        *bits = Some(more.into());
+        return Ok(());
+    };
+    if bits.len() != more.len() {
+        return Err(SqlError::of::<3513>(&[]));
+    }
+    for (place, byte) in bits.iter_mut().zip(more) {
+        *place = bitwise(function, *place, *byte);
+    }
+    Ok(())
 }
 
 impl Sum {

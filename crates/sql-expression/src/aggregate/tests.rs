@@ -93,6 +93,9 @@ fn aggregates_over_rows() {
         ("BIT_AND(i)", "0", "18446744073709551615"),
         ("BIT_OR(i)", "3", "0"),
         ("BIT_XOR(i)", "1", "0"),
+        ("BIT_AND(CAST(s AS BINARY(1)))", "@", "\u{FFFD}"),
+        ("BIT_OR(CAST(s AS BINARY(1)))", "c", "\0"),
+        ("BIT_XOR(CAST(s AS BINARY(1)))", "\"", "\0"),
         ("VAR_POP(f)", "1.5", "NULL"),
         ("VARIANCE(f)", "1.5", "NULL"),
         ("VAR_SAMP(f)", "2", "NULL"),
@@ -115,6 +118,27 @@ fn aggregates_over_rows() {
     }
     assert_eq!(aggregate("VAR_SAMP(f)", 1), "NULL");
     assert_eq!(aggregate("JSON_OBJECTAGG(s, i)", 2), "{\"a\": 1, \"b\": 3}");
+}
+
+#[test]
+fn binary_strings_of_other_lengths_are_refused() {
+    let (scope, rows) = table();
+    let mut world = World::new();
+    let mut binder = Binder::new(&scope, &mut world);
+    binder.is_block = true;
+    let sql = "BIT_OR(CAST(CONCAT(s, IF(i = 3, 'x', '')) AS BINARY))";
+    binder.bind(&parse(sql), Clause::FieldList).unwrap();
+    let call = scope.take_aggregates().remove(0);
+    let mut context = world.context();
+    let mut first = Accumulator::new(&call);
+    first.update(&call, &rows[0], &mut context).unwrap();
+    assert_eq!(first.update(&call, &rows[1], &mut context).unwrap_err().code(), 3513);
+    let mut second = Accumulator::new(&call);
+    second.update(&call, &rows[1], &mut context).unwrap();
+    assert_eq!(first.merge(second, &call, &mut context).unwrap_err().code(), 3513);
+    let too_long = aggregate("BIT_AND(CAST(s AS BINARY(512)))", 0);
+    assert!(too_long.starts_with("3514 "), "{too_long}");
+    assert_eq!(aggregate("BIT_AND(CAST(s AS BINARY(511)))", 0).chars().count(), 511);
 }
 
 #[test]
