@@ -70,6 +70,17 @@ impl SqlMode {
         self.0 & modes.0 == modes.0
     }
 
+    /// What the parser has to know of it.
+    pub fn of_parser(self) -> sql_parser::SqlMode {
+        sql_parser::SqlMode {
+            ansi_quotes: self.contains(Self::ANSI_QUOTES),
+            pipes_as_concat: self.contains(Self::PIPES_AS_CONCAT),
+            no_backslash_escapes: self.contains(Self::NO_BACKSLASH_ESCAPES),
+            high_not_precedence: self.contains(Self::HIGH_NOT_PRECEDENCE),
+            ignore_space: self.contains(Self::IGNORE_SPACE),
+        }
+    }
+
     /// Whether values that do not fit are refused.
     pub fn is_strict(self) -> bool {
         self.0 & (Self::STRICT_TRANS_TABLES.0 | Self::STRICT_ALL_TABLES.0) != 0

@@ -219,14 +219,7 @@ impl SessionVariables {
 
     /// The parser's part of `sql_mode`.
     pub(crate) fn parser_mode(&self) -> sql_parser::SqlMode {
-        let has = |mode| self.sql_mode.contains(mode);
-        sql_parser::SqlMode {
-            ansi_quotes: has(SqlMode::ANSI_QUOTES),
-            pipes_as_concat: has(SqlMode::PIPES_AS_CONCAT),
-            no_backslash_escapes: has(SqlMode::NO_BACKSLASH_ESCAPES),
-            high_not_precedence: has(SqlMode::HIGH_NOT_PRECEDENCE),
-            ignore_space: has(SqlMode::IGNORE_SPACE),
-        }
+        self.sql_mode.of_parser()
     }
 
     /// What text columns of results are said to be in.

@@ -15,13 +15,12 @@ use crate::function::{Function, MANY, signature, synonym};
 use crate::result_type::{Coercibility, Collating, ResultType};
 
 /// Aggregates and the like as their names come from plain calls: not functions of ours.
-const UNSUPPORTED: [(&str, &str); 6] = [
+const UNSUPPORTED: [(&str, &str); 5] = [
     ("load_file", "LOAD_FILE"),
     ("extractvalue", "EXTRACTVALUE"),
     ("updatexml", "UPDATEXML"),
     ("json_schema_valid", "JSON_SCHEMA_VALID"),
     ("json_schema_validation_report", "JSON_SCHEMA_VALIDATION_REPORT"),
-    ("statement_digest", "STATEMENT_DIGEST"),
 ];
 
 impl Binder<'_, '_> {

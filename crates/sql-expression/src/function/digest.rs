@@ -1,10 +1,11 @@
-//! Hashes (MD5, SHA1, SHA2), random bytes, encryption, compression.
+//! Hashes (MD5, SHA1, SHA2, of statements), random bytes, encryption, compression.
 
 mod aes;
 mod compression;
 mod encryption;
 mod key;
 mod md5;
+mod statement;
 
 pub use aes::BlockEncryption;
 
@@ -21,6 +22,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("sha1", 1, 1, |s| s.ascii(40), |f| lower_hex(&Sha1::digest(&*f.bytes(0)?))),
     Function::pure("sha2", 2, 2, |s| s.maybe_ascii(128), sha2),
     Function::volatile("random_bytes", 1, 1, random_type, random_bytes),
+    // How a statement is read depends on the SQL mode.
+    Function::of_statement("statement_digest", 1, 1, |s| s.maybe_ascii(64), statement::digest),
+    Function::of_statement(
+        "statement_digest_text",
+        1,
+        1,
+        statement::text_type,
+        statement::digest_text,
+    ),
     // The mode is the session's.
     Function::of_statement("aes_encrypt", 2, 6, encryption::encrypt_type, encryption::encrypt),
     Function::of_statement("aes_decrypt", 2, 6, encryption::decrypt_type, encryption::decrypt),
