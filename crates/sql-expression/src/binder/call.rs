@@ -15,13 +15,8 @@ use crate::function::{Function, MANY, signature, synonym};
 use crate::result_type::{Coercibility, Collating, ResultType};
 
 /// Aggregates and the like as their names come from plain calls: not functions of ours.
-const UNSUPPORTED: [(&str, &str); 5] = [
-    ("load_file", "LOAD_FILE"),
-    ("extractvalue", "EXTRACTVALUE"),
-    ("updatexml", "UPDATEXML"),
-    ("json_schema_valid", "JSON_SCHEMA_VALID"),
-    ("json_schema_validation_report", "JSON_SCHEMA_VALIDATION_REPORT"),
-];
+const UNSUPPORTED: [(&str, &str); 3] =
+    [("load_file", "LOAD_FILE"), ("extractvalue", "EXTRACTVALUE"), ("updatexml", "UPDATEXML")];
 
 impl Binder<'_, '_> {
     /// Everything that is a call in one way or another.

@@ -645,6 +645,8 @@ pub static ERRORS: &[ErrorText] = &[
         "Check constraint '%s' refers to non-existing column '%s'."),
     row(3821, b"HY000", "CHECK_CONSTRAINT_NOT_FOUND", "Check constraint '%s' is not found."),
     row(3822, b"HY000", "CHECK_CONSTRAINT_DUP_NAME", "Duplicate check constraint name '%s'."),
+    row(3853, b"22032", "INVALID_JSON_TYPE",
+        "Invalid JSON type in argument %u to function %s; an %s is required."),
     row(3854, b"HY000", "CANNOT_CONVERT_STRING", "Cannot convert string '%s' from %s to %s"),
     row(3940, b"HY000", "CONSTRAINT_NOT_FOUND", "Constraint '%s' does not exist."),
     row(3942, b"HY000", "TABLE_VALUE_CONSTRUCTOR_MUST_HAVE_COLUMNS",

@@ -1,6 +1,7 @@
 //! JSON functions, and JSON values made of others.
 
 mod modify;
+mod schema;
 mod search;
 
 pub use search::json_scalar;
@@ -95,6 +96,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("json_array_insert", 3, MANY, |s| s.json(), modify::array_insert),
     Function::pure("json_merge_preserve", 2, MANY, |s| s.json(), modify::merge_preserve),
     Function::pure("json_merge_patch", 2, MANY, |s| s.json(), modify::merge_patch),
+    Function::pure("json_schema_valid", 2, 2, |s| s.maybe_integer(1), schema::valid),
+    Function::pure("json_schema_validation_report", 2, 2, |s| s.json(), schema::report),
 ];
 
 /// A JSON value that is never NULL.

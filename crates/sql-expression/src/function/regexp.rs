@@ -62,6 +62,12 @@ impl PatternCache {
     /// Bytes of a compiled pattern.
     const SIZE_MAX: usize = 4 << 20;
 
+    /// A pattern that means what it says.
+    pub(super) fn case_sensitive(&mut self, pattern: &str) -> Result<Rc<Regex>, SqlError> {
+        let flags = Flags { ignores_case: false, multi_line: false, dot_matches_newline: false };
+        self.get(pattern, flags)
+    }
+
     fn get(&mut self, pattern: &str, flags: Flags) -> Result<Rc<Regex>, SqlError> {
         let key = (pattern.to_owned(), flags);
         if let Some(known) = self.patterns.get(&key) {
