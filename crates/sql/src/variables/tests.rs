@@ -1,5 +1,6 @@
 //! SET and the values that are read back.
 
+use sql_expression::BlockEncryption;
 use sql_parser::ast::{Ident, SystemVariable, VariableScope};
 use sqltype::Datum;
 
@@ -96,6 +97,15 @@ fn what_is_set_is_read() {
         harness.ok(sql);
         assert_eq!(read(&harness, None, name), Ok(expected), "{sql}");
     }
+}
+
+#[test]
+fn expressions_go_by_the_block_encryption_mode_of_now() {
+    let mut harness = Harness::new();
+    assert_eq!(harness.session.facts().block_encryption, BlockEncryption::DEFAULT);
+    harness.ok("SET block_encryption_mode = 'aes-192-cfb1'");
+    let expected = BlockEncryption::by_name("aes-192-cfb1");
+    assert_eq!(Some(harness.session.facts().block_encryption), expected);
 }
 
 #[test]
