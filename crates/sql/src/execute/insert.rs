@@ -30,6 +30,7 @@ use crate::execute::run::{Row, Run, memory_of_row};
 use crate::execute::scan::datum_of;
 use crate::large::read::complete_locked;
 use crate::plan::from::definition_columns;
+use crate::plan::merge::InsertThrough;
 use crate::plan::operator::{Formula, QueryPlan, Subplan};
 use crate::plan::{Planner, datum_of_row_literal};
 use crate::result::Outcome;
@@ -115,20 +116,32 @@ pub(crate) fn plan(
         return Err(SqlError::not_supported("INSERT ... PARTITION"));
     }
     let verb = if insert.replace { "REPLACE" } else { "INSERT" };
-    if let Some((through, check)) = planner.insert_through_view(insert, verb)? {
-        let mut planned = plan(planner, &through)?;
-        planned.maker.view_check = check;
-        return Ok(planned);
+    match planner.insert_through_view(insert, verb)? {
+        Some(through) => {
+            let mut planned = plan_into_table(planner, &through.insert, Some(&through))?;
+            planned.maker.view_check = through.check;
+            Ok(planned)
+        }
+        None => plan_into_table(planner, insert, None),
     }
+}
+
+/// The same for an INSERT whose table is one, perhaps that of a view.
+fn plan_into_table(
+    planner: &mut Planner<'_>,
+    insert: &ast::Insert,
+    through: Option<&InsertThrough>,
+) -> Result<InsertPlan, SqlError> {
     let definition = planner.definition(&insert.table)?;
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
     let (mut duplicates, mut extended) = (Duplicates::default(), None);
     if !insert.on_duplicate.is_empty() {
-        let scope = scope_of(&definition);
-        (duplicates, extended) = duplicate::plan(planner, insert, (&definition, &columns), scope)?;
+        let scope = scope_of(&definition, through);
+        let into = (&*definition, columns.as_slice(), through);
+        (duplicates, extended) = duplicate::plan(planner, insert, into, scope)?;
     }
-    let scope = scope_of(&definition);
+    let scope = scope_of(&definition, through);
     let source = match &insert.source {
         InsertSource::Values(rows) => {
             let mut binder = Binder::new(&scope, planner);
@@ -169,11 +182,17 @@ pub(crate) fn plan(
 }
 
 /// The table, as expressions of the statement name it.
-fn scope_of(definition: &TableDefinition) -> Scope<'static> {
+fn scope_of(definition: &TableDefinition, through: Option<&InsertThrough>) -> Scope<'static> {
     let mut scope = Scope::new(None);
-    let name = definition.name.as_str();
-    let schema = Some(definition.database.as_str().into());
-    let columns = definition_columns(definition, name);
+    let (schema, name) = match through {
+        Some(through) => (through.name.database.as_str(), through.name.name.as_str()),
+        None => (definition.database.as_str(), definition.name.as_str()),
+    };
+    let mut columns = definition_columns(definition, name);
+    if let Some(through) = through {
+        through.view.rename(&mut columns, schema, name);
+    }
+    let schema = Some(schema.into());
     scope.add(ScopeTable { schema, name: name.into(), columns, offset: 0 });
     scope
 }

@@ -59,8 +59,16 @@ pub(crate) struct ViewCheck {
     pub(crate) conditions: Vec<Formula>,
 }
 
-/// An INSERT into the table of a view, and what the view asks of the rows.
-pub(crate) type InsertThrough = (ast::Insert, Option<Rc<ViewCheck>>);
+/// An INSERT into a view, made one into its table.
+pub(crate) struct InsertThrough {
+    /// Into the table; columns that it names have the table's names.
+    pub(crate) insert: ast::Insert,
+    /// What the view asks of the rows.
+    pub(crate) check: Option<Rc<ViewCheck>>,
+    /// The view, whose columns expressions name.
+    pub(crate) view: SimpleView,
+    pub(crate) name: TableName,
+}
 
 impl Planner<'_> {
     /// What a view asks of the rows that are written through it; none without CHECK OPTION.
@@ -210,34 +218,36 @@ impl Planner<'_> {
         let Some(simple) = self.simple(&view) else {
             return Err(SqlError::of::<1471>(&[&view.name, &verb]));
         };
-        let same = |(at, name): &(usize, String)| same_name(&simple.table.columns[*at].name, name);
         let check = self.view_check(&name, &simple);
         if simple.is_checked && check.is_none() {
             let what = "INSERT through a view WITH CHECK OPTION and such a condition";
             return Err(SqlError::not_supported(what));
         }
-        if !insert.on_duplicate.is_empty() || !simple.columns.iter().all(same) {
-            let what = "INSERT through a view with other names for columns, or with ON DUPLICATE \
-                        KEY UPDATE";
+        if simple.is_checked && !insert.on_duplicate.is_empty() {
+            let what = "ON DUPLICATE KEY UPDATE through a view WITH CHECK OPTION";
             return Err(SqlError::not_supported(what));
         }
-        let column = |name: &str| ast::ColumnRef { table: None, column: Ident::from(name) };
-        let columns = match &insert.columns {
-            None => simple.columns.iter().map(|(_, name)| column(name)).collect(),
-            Some(given) => {
-                for name in given.iter().map(|name| name.column.as_str()) {
-                    if !simple.columns.iter().any(|(_, known)| same_name(known, name)) {
-                        return Err(SqlError::unknown_column(name, "field list"));
-                    }
-                }
-                given.clone()
-            }
+        let of_table = |name: &str| {
+            let found = simple.columns.iter().find(|(_, known)| same_name(known, name));
+            let Some((at, _)) = found else {
+                return Err(SqlError::unknown_column(name, "field list"));
+            };
+            let column = Ident::from(simple.table.columns[*at].name.as_str());
+            Ok(ast::ColumnRef { table: None, column })
         };
-        let table = ObjectName {
+        let columns: Result<Vec<ast::ColumnRef>, SqlError> = match &insert.columns {
+            None => simple.columns.iter().map(|(_, name)| of_table(name)).collect(),
+            Some(given) => given.iter().map(|name| of_table(name.column.as_str())).collect(),
+        };
+        let mut through = ast::Insert { columns: Some(columns?), ..insert.clone() };
+        for assignment in &mut through.on_duplicate {
+            assignment.column = of_table(assignment.column.column.as_str())?;
+        }
+        through.table = ObjectName {
             schema: Some(Ident::from(simple.table.database.as_str())),
             name: Ident::from(simple.table.name.as_str()),
         };
-        Ok(Some((ast::Insert { table, columns: Some(columns), ..insert.clone() }, check)))
+        Ok(Some(InsertThrough { insert: through, check, view: simple, name }))
     }
 }
 

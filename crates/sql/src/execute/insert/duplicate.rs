@@ -16,6 +16,7 @@ use crate::execute::run::Row;
 use crate::execute::update::default_value;
 use crate::plan::Planner;
 use crate::plan::from;
+use crate::plan::merge::InsertThrough;
 use crate::plan::operator::Formula;
 
 /// A planned ON DUPLICATE KEY UPDATE.
@@ -51,11 +52,12 @@ impl Duplicates {
 }
 
 /// Plans the assignments of an INSERT into these columns. `scope` has the table. A query of which
-/// they use more than it selects is given back, selecting that too.
+/// they use more than it selects is given back, selecting that too. Where the table is that of a
+/// view, expressions name the view's columns.
 pub(super) fn plan(
     planner: &mut Planner<'_>,
     insert: &ast::Insert,
-    (definition, columns): (&TableDefinition, &[usize]),
+    (definition, columns, through): (&TableDefinition, &[usize], Option<&InsertThrough>),
     mut scope: Scope<'_>,
 ) -> Result<(Duplicates, Option<ast::Query>), SqlError> {
     let own = scope.width();
@@ -63,13 +65,14 @@ pub(super) fn plan(
     let mut sources = Vec::new();
     match (&insert.source, &insert.alias) {
         (InsertSource::Values(_) | InsertSource::Literals(_), Some(alias)) => {
-            scope.add(new_row(definition, columns, alias)?);
+            scope.add(new_row(definition, columns, alias, through)?);
             behind = Behind::New(columns.to_vec());
         }
         (InsertSource::Query(query), _) => {
             sources = tables_of(planner, query)?;
             // The table's own name means the row that is there.
-            sources.retain(|table| table.name.as_ref() != definition.name.as_str());
+            let own = through.map_or(definition.name.as_str(), |through| &through.name.name);
+            sources.retain(|table| table.name.as_ref() != own);
             for table in &sources {
                 scope.add(table.clone());
             }
@@ -110,15 +113,19 @@ fn new_row(
     definition: &TableDefinition,
     columns: &[usize],
     alias: &ast::InsertAlias,
+    through: Option<&InsertThrough>,
 ) -> Result<ScopeTable, SqlError> {
     let name = alias.table.as_str();
-    if name == definition.name {
+    if name == through.map_or(definition.name.as_str(), |through| &through.name.name) {
         return Err(SqlError::of::<1066>(&[&name]));
     }
     if !alias.columns.is_empty() && alias.columns.len() != columns.len() {
         return Err(SqlError::of::<1353>(&[]));
     }
-    let all = from::definition_columns(definition, name);
+    let mut all = from::definition_columns(definition, name);
+    if let Some(through) = through {
+        through.view.rename(&mut all, "", name);
+    }
     let mut named: Vec<ScopeColumn> = columns.iter().map(|at| all[*at].clone()).collect();
     for (column, given) in named.iter_mut().zip(&alias.columns) {
         column.name = from::column_name("", name, given.as_str());
