@@ -61,6 +61,8 @@ const RULES: &[Rule] = &[
                 && case.says_one_of(&[" GROUP BY ", "DISTINCT", "SEC_TO_TIME", "FROM_UNIXTIME"])
             || case.says(" / ") && case.says(" IN (")
             || case.says(" / ") && case.says(".dw * ")
+            || case.says(" / ") && case.says(".dw)") && case.says_one_of(&[" > (", " < ("])
+            || case.says(" / ") && case.says_one_of(&["SUM((1 / ", " DIV GREATEST(", " DIV LEAST("])
     }),
     ("MariaDB wants different names of columns in INTERSECT and EXCEPT", |case| {
         *case.mariadb == Outcome::Error(1060)
@@ -173,7 +175,10 @@ const RULES: &[Rule] = &[
     ("MariaDB rounds the negative of a text, and its product", |case| {
         case.says_one_of(&["(-CAST(", "(-CONCAT(", "(-REPLACE(", "(-SUBSTRING(", " AS CHAR) * "])
     }),
-    ("the sign of zero, formatted", |case| case.says("FORMAT((-") && case.nines_shows("-0.0")),
+    ("the sign of zero, formatted", |case| {
+        case.says("FORMAT((-") && case.nines_shows("-0.0")
+            || case.says("HEX(") && case.says("(-'')") && case.nines_shows("2D30")
+    }),
     ("MariaDB takes a string that ELT does not find for one that is there", |case| {
         case.says_one_of(&["ISNULL(ELT(", "HEX(ELT("])
     }),

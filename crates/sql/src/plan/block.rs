@@ -111,7 +111,8 @@ pub(super) fn block(
     let width = scope.width() as usize;
     let counts = select.options.calc_found_rows;
     let shape = Shape { grouped, distinct: select.distinct, rollup: select.rollup, counts };
-    let (tree, width) = merged_and_marked(planner, &mut tables, tree, &mut bound, (width, shape))?;
+    let (mut tree, width) =
+        merged_and_marked(planner, &mut tables, tree, &mut bound, (width, shape))?;
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -125,6 +126,10 @@ pub(super) fn block(
     let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
     let ingredients =
         asked.map(|tree| Box::new(Ingredients::of_block(&tables, tree, &bound, (width, shape))));
+    if let Some(tree) = tree.as_mut().filter(|_| correlated) {
+        derived_condition::push_all(&mut tables, tree, &mut bound.conditions)?;
+        forget_unused(&mut tables);
+    }
     let root = operators(&tables, tree, bound, width, shape)?;
     if let Some(keyed) = &mut keyed {
         keyed.weigh(&root, &tables);

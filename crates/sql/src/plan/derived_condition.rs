@@ -42,6 +42,8 @@ pub(crate) struct Operands {
 }
 
 /// Takes conditions out of a block and puts them into the queries in FROM that they are about.
+/// Those that use columns of enclosing blocks stay, because a block without them may be run for all
+/// rows of these at once.
 ///
 /// # Errors
 /// Those of planning joins.
@@ -50,6 +52,27 @@ pub(super) fn push(
     tree: &mut JoinTree,
     conditions: &mut Vec<Expression>,
 ) -> Result<(), SqlError> {
+    push_some(tables, tree, conditions, false)
+}
+
+/// The same with those that use columns of enclosing blocks.
+///
+/// # Errors
+/// Those of planning joins.
+pub(super) fn push_all(
+    tables: &mut [FromTable],
+    tree: &mut JoinTree,
+    conditions: &mut Vec<Expression>,
+) -> Result<(), SqlError> {
+    push_some(tables, tree, conditions, true)
+}
+
+fn push_some(
+    tables: &mut [FromTable],
+    tree: &mut JoinTree,
+    conditions: &mut Vec<Expression>,
+    outer: bool,
+) -> Result<(), SqlError> {
     if !tables.iter().any(|table| matches!(table.source, Source::Derived(_))) {
         return Ok(());
     }
@@ -57,11 +80,11 @@ pub(super) fn push(
     add_facts(tree, &mut facts);
     for (at, table) in tables.iter_mut().enumerate() {
         if !is_optional(tree, at) {
-            push_implied(table, &facts)?;
+            push_implied(table, &facts, outer)?;
         }
     }
-    push_list(tables, tree, conditions)?;
-    push_joins(tables, tree)
+    push_list(tables, tree, conditions, outer)?;
+    push_joins(tables, tree, outer)
 }
 
 /// Adds the conditions of joins that all rows meet.
@@ -77,20 +100,20 @@ fn add_facts(tree: &JoinTree, facts: &mut Vec<Expression>) {
 }
 
 /// The same with the conditions of joins.
-fn push_joins(tables: &mut [FromTable], tree: &mut JoinTree) -> Result<(), SqlError> {
+fn push_joins(tables: &mut [FromTable], tree: &mut JoinTree, outer: bool) -> Result<(), SqlError> {
     match tree {
         JoinTree::Table(_) => Ok(()),
         JoinTree::Inner { parts, conditions } => {
             for part in parts {
-                push_list(tables, part, conditions)?;
-                push_joins(tables, part)?;
+                push_list(tables, part, conditions, outer)?;
+                push_joins(tables, part, outer)?;
             }
             Ok(())
         }
         JoinTree::Left { left, right, conditions } => {
-            push_list(tables, right, conditions)?;
-            push_joins(tables, left)?;
-            push_joins(tables, right)
+            push_list(tables, right, conditions, outer)?;
+            push_joins(tables, left, outer)?;
+            push_joins(tables, right, outer)
         }
     }
 }
@@ -100,22 +123,27 @@ fn push_list(
     tables: &mut [FromTable],
     tree: &JoinTree,
     conditions: &mut Vec<Expression>,
+    outer: bool,
 ) -> Result<(), SqlError> {
     for (at, table) in tables.iter_mut().enumerate() {
         if tree.has(at) && !is_optional(tree, at) {
-            push_into(table, conditions)?;
+            push_into(table, conditions, outer)?;
         }
     }
     Ok(())
 }
 
 /// Moves what it can of the conditions into the query.
-fn push_into(table: &mut FromTable, conditions: &mut Vec<Expression>) -> Result<(), SqlError> {
+fn push_into(
+    table: &mut FromTable,
+    conditions: &mut Vec<Expression>,
+    outer: bool,
+) -> Result<(), SqlError> {
     let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let places = places_of(table);
+    let (places, outer) = (places_of(table), outer && table.out == 0);
     let mut inside = Vec::new();
     conditions.retain(|condition| {
-        let moved = of_table(condition, &places).filter(|moved| ingredients.takes(moved));
+        let moved = of_table(condition, &places, outer).filter(|moved| ingredients.takes(moved));
         let stays = moved.is_none();
         inside.extend(moved);
         stays
@@ -124,9 +152,9 @@ fn push_into(table: &mut FromTable, conditions: &mut Vec<Expression>) -> Result<
 }
 
 /// Adds to the query what follows from conditions for its rows.
-fn push_implied(table: &mut FromTable, facts: &[Expression]) -> Result<(), SqlError> {
+fn push_implied(table: &mut FromTable, facts: &[Expression], outer: bool) -> Result<(), SqlError> {
     let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let mut inside = implied(facts, &places_of(table));
+    let mut inside = implied(facts, &places_of(table), outer && table.out == 0);
     inside.retain(|condition| ingredients.takes(condition));
     put(table, &inside)
 }
@@ -151,20 +179,22 @@ fn put(table: &mut FromTable, conditions: &[Expression]) -> Result<(), SqlError>
         return Ok(());
     }
     let (ingredients, root) = ingredients.with(conditions)?;
+    let correlated = conditions.iter().any(keyed::uses_outer);
     table.source = Source::Derived(Rc::new(QueryPlan {
         subqueries: plan.subqueries.clone(),
         ingredients: Some(Box::new(ingredients)),
-        ..QueryPlan::new(plan.columns.clone(), root, plan.results.clone(), false)
+        ..QueryPlan::new(plan.columns.clone(), root, plan.results.clone(), correlated)
     }));
     Ok(())
 }
 
-/// A condition that is of one table alone, over the columns of this table, and may be checked
-/// whenever one likes.
-fn of_table(condition: &Expression, places: &Range<usize>) -> Option<Expression> {
+/// A condition that is of one table alone, or with `outer` of that and enclosing blocks, over the
+/// columns of this table, and may be checked whenever one likes.
+fn of_table(condition: &Expression, places: &Range<usize>, outer: bool) -> Option<Expression> {
     let is_strange = |part: &Expression| match &part.node {
         Node::Column { index, .. } => !places.contains(&(*index as usize)),
-        Node::Subquery(_) | Node::Outer { .. } => true,
+        Node::Outer { .. } => !outer,
+        Node::Subquery(_) => true,
         _ => false,
     };
     let of_row = condition.any(&mut |part| part.as_column().is_some());
@@ -178,7 +208,7 @@ fn of_table(condition: &Expression, places: &Range<usize>) -> Option<Expression>
 
 /// What follows for a table from conditions of which one says that a column of another table is
 /// equal to one of this one, and one that it is equal to a constant.
-fn implied(conditions: &[Expression], places: &Range<usize>) -> Vec<Expression> {
+fn implied(conditions: &[Expression], places: &Range<usize>, outer: bool) -> Vec<Expression> {
     let equal = |condition: &'_ Expression| match &condition.node {
         Node::Compare(compare) if compare.op == BinaryOp::Equal => {
             Some((compare.left.clone(), compare.right.clone(), compare.comparison))
@@ -206,7 +236,7 @@ fn implied(conditions: &[Expression], places: &Range<usize>) -> Vec<Expression> 
                 Compare { op: BinaryOp::Equal, comparison: by, left: own.clone(), right: value };
             let node = Node::Compare(Box::new(compare));
             let tied = Expression { node, result: ResultType::truth(nullable) };
-            implied.extend(of_table(&tied, places));
+            implied.extend(of_table(&tied, places, outer));
         }
     }
     implied
@@ -239,7 +269,10 @@ impl Ingredients {
                             *part = output.expression.clone();
                         }
                     });
-                    block.bound.conditions.push(condition);
+                    // What follows from others may have been added before.
+                    if !block.bound.conditions.contains(&condition) {
+                        block.bound.conditions.push(condition);
+                    }
                 }
                 let root = block.operators()?;
                 Ok((Self::Block(block), root))
@@ -264,7 +297,7 @@ impl Ingredients {
 impl BlockParts {
     /// The operators, after more conditions have been added.
     pub(super) fn operators(&mut self) -> Result<Operator, SqlError> {
-        push(&mut self.tables, &mut self.tree, &mut self.bound.conditions)?;
+        push_all(&mut self.tables, &mut self.tree, &mut self.bound.conditions)?;
         block::forget_unused(&mut self.tables);
         let (tree, bound) = (Some(self.tree.clone()), self.bound.clone());
         block::operators(&self.tables, tree, bound, self.width, self.shape)

@@ -195,7 +195,7 @@ fn rebase(residual: Vec<Expression>, expressions: &mut Vec<Expression>) -> Vec<F
     rebased.collect()
 }
 
-fn uses_outer(expression: &Expression) -> bool {
+pub(super) fn uses_outer(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Outer { .. }))
 }
 
@@ -248,6 +248,7 @@ pub(super) fn finds_by_outer(operator: &Operator) -> bool {
             scan.path.for_each_expression(&mut |value| found |= uses_outer(value));
             found
         }
+        Operator::Derived(scan) => scan.out == 0 && finds_by_outer(&scan.plan.root),
         _ => false,
     };
     own || operator.inputs().into_iter().any(finds_by_outer)

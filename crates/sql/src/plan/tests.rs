@@ -335,6 +335,39 @@ fn conditions_go_into_queries_in_from() {
 }
 
 #[test]
+fn what_ties_a_subquery_to_its_row_goes_into_queries_in_from() {
+    let mut harness = harness();
+    harness.ok("CREATE VIEW grouped AS SELECT id, SUM(k) AS n FROM t GROUP BY id");
+    harness.ok("CREATE VIEW nested AS SELECT DISTINCT id, n FROM grouped");
+    let subquery = |sql: &str| {
+        let sql = format!("SELECT ({sql}) FROM t");
+        let mode = harness.session.variables.parser_mode();
+        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
+        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let subplan = &plan.subqueries[0];
+        let patience = subplan.keyed.as_ref().map(|keyed| keyed.patience > 1);
+        (checked_above(&subplan.plan.root), patience)
+    };
+    for (sql, expected) in [
+        ("SELECT n FROM grouped g WHERE g.id = t.k", ((0, true), Some(true))),
+        ("SELECT n FROM nested g WHERE g.id = t.k", ((0, true), Some(true))),
+        ("SELECT n FROM grouped g WHERE g.id > t.k LIMIT 1", ((0, true), None)),
+        ("SELECT n FROM grouped g WHERE g.n = t.k", ((1, false), Some(false))),
+        (
+            "SELECT id FROM (SELECT id FROM t UNION SELECT k FROM t) d WHERE d.id = t.k",
+            ((0, true), Some(true)),
+        ),
+        (
+            "WITH d AS (SELECT id FROM t GROUP BY id) SELECT d.id FROM d WHERE d.id = t.k",
+            ((0, true), Some(true)),
+        ),
+    ] {
+        assert_eq!(subquery(sql), expected, "{sql}");
+    }
+}
+
+#[test]
 fn sizes_of_tables_say_how_many_rows_are_looked_up() {
     let mut harness = harness();
     harness.ok("CREATE TABLE region (id INT PRIMARY KEY, name VARCHAR(20))");
