@@ -62,7 +62,14 @@ const RULES: &[Rule] = &[
             || case.says(" / ") && case.says(" IN (")
             || case.says(" / ") && case.says(".dw * ")
             || case.says(" / ") && case.says(".dw)") && case.says_one_of(&[" > (", " < ("])
-            || case.says(" / ") && case.says_one_of(&["SUM((1 / ", " DIV GREATEST(", " DIV LEAST("])
+            || case.says(" / ")
+                && case.says_one_of(&[
+                    "SUM((1 / ",
+                    " DIV GREATEST(",
+                    " DIV LEAST(",
+                    "SIGN(GREATEST(",
+                    "SIGN(LEAST(",
+                ])
     }),
     ("MariaDB wants different names of columns in INTERSECT and EXCEPT", |case| {
         *case.mariadb == Outcome::Error(1060)
@@ -198,7 +205,7 @@ const RULES: &[Rule] = &[
     }),
     ("a moment between NULL and a text that is none", |case| {
         case.says_one_of(&["NOT BETWEEN NULL AND ", "NOT BETWEEN t1.w AND t1.w"])
-            && case.says_one_of(&["TIMESTAMP'", "DATE'"])
+            && case.says_one_of(&["TIMESTAMP'", "DATE'", "COALESCE(NULL, "])
             || case.says(" NOT IN (SELECT COALESCE(NULL, TIMESTAMP'")
             || case.says(" < COALESCE(NULL, t")
     }),
@@ -213,12 +220,29 @@ const RULES: &[Rule] = &[
             &["SPACE(", " BY ", "DISTINCT", "STRCMP(", "LEAST(", "GREATEST(", " LIKE "];
         case.says("JSON_VALUE(") && (case.says_one_of(ASKS) || case.says_one_of(COMPARES))
     }),
+    ("MariaDB's TO_DAYS has room for six digits beside a decimal", |case| {
+        case.says("TO_DAYS(") && case.mariadb_shows("999999.9")
+    }),
+    ("MariaDB's DIV has room for fewer digits beside a decimal", |case| {
+        case.says_one_of(&["LEAST(1.5, ", "GREATEST(1.5, "]) && case.says(" DIV ")
+    }),
+    ("MariaDB takes the UNSIGNED of a subquery for a signed number", |case| {
+        case.says("(SELECT (~")
+    }),
+    ("MariaDB has the constant of a derived table where an outer join has no row", |case| {
+        case.says_one_of(&["1.5 AS x1", "1 AS x1"])
+            && case.says_one_of(&[" LEFT JOIN ", " RIGHT JOIN "])
+            && case.says("SUM(t2.x1) OVER (")
+    }),
+    ("MariaDB takes a YEAR beside an unsigned number of one byte for such a one", |case| {
+        case.says_one_of(&[".u8, t1.y)", ".y, t1.u8)"])
+    }),
     ("MariaDB has a time zero below zero", |case| {
         case.mariadb_shows("-00:00:00") && !case.nines_shows("-00:00:00")
     }),
     ("MariaDB's ASCII has room for two digits", |case| {
         case.says("ASCII(")
-            && (case.says("PARTITION BY (ASCII(") || case.mariadb_shows("99"))
+            && (case.says("PARTITION BY ") || case.mariadb_shows("99"))
             && case.says_one_of(&["PARTITION BY", "DISTINCT", " UNION ", " EXCEPT ", " INTERSECT "])
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
@@ -264,14 +288,14 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB compares UNSIGNED below zero as if it were signed", |case| {
         case.says_one_of(&["LEAST(", "GREATEST("])
-            && case.says_one_of(&["AS UNSIGNED)", ".ub", " << ", "(~"])
+            && case.says_one_of(&["AS UNSIGNED)", ".ub", " << ", " ^ ", "(~"])
     }),
     ("MariaDB compares a YEAR in a row with a number as a number", |case| {
         case.says(".y") && case.says_one_of(&[") < (", ") = (", ") IN (("])
     }),
     ("MariaDB has a decimal zero below zero", |case| {
         case.says_one_of(&[" % ", "MOD("])
-            && case.says_one_of(COMPARES)
+            && (case.says_one_of(COMPARES) || case.says("ATAN"))
             && case.says_one_of(&[".d", "-2.25", "1.5", "0.333"])
     }),
     ("MariaDB has a decimal zero below zero within a text", |case| {

@@ -129,9 +129,20 @@ fn field_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
     s.certain_integer(3)
 }
 
-/// Whether an argument lets texts be compared as such: NULL is equal to nothing anyway.
+/// Whether an argument lets texts be compared as such: moments are texts here, and NULL is equal to
+/// nothing anyway.
 fn is_text_or_null(argument: &Expression) -> bool {
-    argument.result.is_text() || argument.sql_type().kind == TypeKind::Null
+    let kind = &argument.sql_type().kind;
+    argument.result.is_text()
+        || matches!(
+            kind,
+            TypeKind::Null
+                | TypeKind::Date
+                | TypeKind::Time
+                | TypeKind::DateTime
+                | TypeKind::Timestamp
+                | TypeKind::Json
+        )
 }
 
 /// The place of the first argument among the others.
