@@ -167,6 +167,23 @@ fn a_definer_without_a_host_is_of_any_host() {
 }
 
 #[test]
+fn a_body_is_not_empty() {
+    const TRIGGER: &str = "CREATE TRIGGER tr AFTER DELETE ON t FOR EACH ROW";
+    const PROCEDURE: &str = "CREATE PROCEDURE p";
+    for (head, body, is_one) in [
+        (TRIGGER, "", false),
+        (TRIGGER, ";", false),
+        (TRIGGER, "PRECEDES x;", false),
+        (TRIGGER, "PRECEDES x CALL q();", true),
+        (PROCEDURE, "() CALL q();", true),
+        (PROCEDURE, ";", false),
+    ] {
+        let sql = format!("{head} {body}");
+        assert_eq!(parse(sql.as_bytes(), SqlMode::default()).is_ok(), is_one, "{sql}");
+    }
+}
+
+#[test]
 fn mutated_statements_never_panic() {
     let statements: Vec<&str> = statements().chain(UNSUPPORTED.lines()).collect();
     let mut prng = Prng::new(1);

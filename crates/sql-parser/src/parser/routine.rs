@@ -77,7 +77,7 @@ impl Parser<'_> {
     }
 
     fn body(&mut self) -> Result<Box<str>> {
-        match self.at(Kind::End) {
+        match self.at(Kind::End) || self.at(Kind::Semicolon) {
             true => Err(self.error()),
             false => Ok(self.rest_of_text()),
         }
