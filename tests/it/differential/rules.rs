@@ -187,7 +187,7 @@ const RULES: &[Rule] = &[
             || case.says("HEX(") && case.says("(-'')") && case.nines_shows("2D30")
     }),
     ("MariaDB takes a string that ELT does not find for one that is there", |case| {
-        case.says_one_of(&["ISNULL(ELT(", "HEX(ELT("])
+        case.says_one_of(&["ISNULL(ELT(", "HEX(ELT(", "FIND_IN_SET('', ELT("])
     }),
     ("MariaDB finds a constant of a subquery among those that are another", |case| {
         case.says_one_of(&[
@@ -202,12 +202,13 @@ const RULES: &[Rule] = &[
     }),
     ("MariaDB does not find a comparison of rows unknown", |case| {
         case.says(") < (") && case.says(" IS NULL)")
+            || case.says("COUNT(") && case.says(") = (1, NULL)")
     }),
     ("a moment between NULL and a text that is none", |case| {
         case.says_one_of(&["NOT BETWEEN NULL AND ", "NOT BETWEEN t1.w AND t1.w"])
             && case.says_one_of(&["TIMESTAMP'", "DATE'", "COALESCE(NULL, "])
             || case.says(" NOT IN (SELECT COALESCE(NULL, TIMESTAMP'")
-            || case.says(" < COALESCE(NULL, t")
+            || case.says_one_of(&[" < COALESCE(NULL, t", "(COALESCE(NULL, t2.x2) >= HEX("])
     }),
     ("MariaDB takes a number without digits after its point for JSON", |case| {
         case.says("JSON_VALID(") && case.says_one_of(&[".bn", "JSON_VALID(LEFT("])
@@ -223,8 +224,14 @@ const RULES: &[Rule] = &[
     ("MariaDB's TO_DAYS has room for six digits beside a decimal", |case| {
         case.says("TO_DAYS(") && case.mariadb_shows("999999.9")
     }),
-    ("MariaDB's DIV has room for fewer digits beside a decimal", |case| {
-        case.says_one_of(&["LEAST(1.5, ", "GREATEST(1.5, "]) && case.says(" DIV ")
+    ("MariaDB's DIV has room for fewer digits", |case| {
+        case.says_one_of(&["LEAST(1.5, ", "GREATEST(1.5, ", "CONCAT_WS("]) && case.says(" DIV ")
+    }),
+    ("MariaDB loses digits of products of long decimals", |case| {
+        case.says("SUM(t2.dw)") && case.says(" * ")
+    }),
+    ("MariaDB has no digits of a second of a DOUBLE that is none", |case| {
+        case.says("SEC_TO_TIME(CASE ") && case.says(" - NULL)")
     }),
     ("MariaDB takes the UNSIGNED of a subquery for a signed number", |case| {
         case.says("(SELECT (~")
@@ -243,7 +250,14 @@ const RULES: &[Rule] = &[
     ("MariaDB's ASCII has room for two digits", |case| {
         case.says("ASCII(")
             && (case.says("PARTITION BY ") || case.mariadb_shows("99"))
-            && case.says_one_of(&["PARTITION BY", "DISTINCT", " UNION ", " EXCEPT ", " INTERSECT "])
+            && case.says_one_of(&[
+                "PARTITION BY",
+                "DISTINCT",
+                " UNION ",
+                " EXCEPT ",
+                " INTERSECT ",
+                ") / 1)",
+            ])
     }),
     ("MariaDB keeps bits of a DECIMAL within those of a signed number", |case| {
         case.says("BIT_") && case.says_one_of(&["(~", "AS UNSIGNED)", ".ub"])
@@ -294,8 +308,8 @@ const RULES: &[Rule] = &[
         case.says(".y") && case.says_one_of(&[") < (", ") = (", ") IN (("])
     }),
     ("MariaDB has a decimal zero below zero", |case| {
-        case.says_one_of(&[" % ", "MOD("])
-            && (case.says_one_of(COMPARES) || case.says("ATAN"))
+        case.says_one_of(&[" % ", "MOD(", "CASE (1 / "])
+            && (case.says_one_of(COMPARES) || case.says_one_of(&["ATAN", " WHEN "]))
             && case.says_one_of(&[".d", "-2.25", "1.5", "0.333"])
     }),
     ("MariaDB has a decimal zero below zero within a text", |case| {

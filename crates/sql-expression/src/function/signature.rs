@@ -442,10 +442,19 @@ fn common_number(types: &[&ResultType]) -> SqlType {
     });
     match domain {
         Domain::Double => {
-            let all_float = types.iter().all(|one| one.sql_type.kind == TypeKind::Float);
             // As many digits are shown as any of them has, if all have so many and no more.
             let digits = types.iter().map(|one| fixed_digits(one)).max().unwrap_or_default();
-            if all_float { types[0].sql_type.clone() } else { double_type(digits) }
+            // Whole numbers of up to three bytes are taken for FLOATs, though these show six digits.
+            let is_small = |kind: &TypeKind| {
+                use TypeKind::{Float, MediumInt, SmallInt, TinyInt, Year};
+                matches!(kind, Float | TinyInt | SmallInt | MediumInt | Year)
+            };
+            let float = types.iter().find(|one| one.sql_type.kind == TypeKind::Float);
+            let all_small = types.iter().all(|one| is_small(&one.sql_type.kind));
+            match float.filter(|_| all_small) {
+                Some(float) => SqlType { unsigned: all_unsigned, ..float.sql_type.clone() },
+                None => double_type(digits),
+            }
         }
         Domain::Integer if any_unsigned_big && !all_unsigned => {
             // Neither BIGINT holds them all.
