@@ -167,6 +167,17 @@ fn a_definer_without_a_host_is_of_any_host() {
 }
 
 #[test]
+fn a_row_of_partition_values_is_one_however_it_is_written() {
+    let tree = |row: &str| {
+        let values = format!("PARTITION p VALUES IN ((1, 2), {row})");
+        let sql =
+            format!("CREATE TABLE t (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) ({values})");
+        parse(sql.as_bytes(), SqlMode::default()).unwrap()
+    };
+    assert_eq!(tree("+(3, 4)"), tree("(3, 4)"));
+}
+
+#[test]
 fn a_body_is_not_empty() {
     const TRIGGER: &str = "CREATE TRIGGER tr AFTER DELETE ON t FOR EACH ROW";
     const PROCEDURE: &str = "CREATE PROCEDURE p";

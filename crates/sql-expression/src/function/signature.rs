@@ -444,7 +444,7 @@ fn common_number(types: &[&ResultType]) -> SqlType {
         Domain::Double => {
             // As many digits are shown as any of them has, if all have so many and no more.
             let digits = types.iter().map(|one| fixed_digits(one)).max().unwrap_or_default();
-            // Whole numbers of up to three bytes are taken for FLOATs, though these show six digits.
+            // Whole numbers of up to three bytes become FLOATs, though these show six digits.
             let is_small = |kind: &TypeKind| {
                 use TypeKind::{Float, MediumInt, SmallInt, TinyInt, Year};
                 matches!(kind, Float | TinyInt | SmallInt | MediumInt | Year)

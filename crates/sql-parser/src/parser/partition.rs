@@ -98,15 +98,10 @@ impl Parser<'_> {
 
     fn partition_values(&mut self) -> Result<PartitionValues> {
         if self.eat_word(K::In) {
-            let rows = self.parenthesised_list(|parser| {
-                // A row in parentheses is for several columns.
-                match parser.at(Kind::Open) && !parser.at_query_or_parenthesis() {
-                    true => match parser.expr()? {
-                        Expr::Row(row) => Ok(row),
-                        value => Ok(vec![value]),
-                    },
-                    false => Ok(vec![parser.expr()?]),
-                }
+            let rows = self.parenthesised_list(|parser| match parser.expr()? {
+                // A row is for several columns.
+                Expr::Row(row) => Ok(row),
+                value => Ok(vec![value]),
             })?;
             return Ok(PartitionValues::In(rows));
         }

@@ -11,8 +11,8 @@
 //! The block has the same rows. Names, types and what clients see of columns were decided before.
 //! What is evaluated more often or less often has no effects and does not wait for anything.
 //! # Not here
-//! Views that stand for one table, through which rows are changed (`merge`); conditions that go into
-//! queries which are computed apart (`derived_condition`).
+//! Views that stand for one table, through which rows are changed (`merge`); conditions that go
+//! into queries which are computed apart (`derived_condition`).
 
 use std::collections::BTreeSet;
 
