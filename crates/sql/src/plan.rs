@@ -19,6 +19,7 @@ pub(crate) mod edge;
 pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod from;
+mod grouping;
 pub(crate) mod join;
 pub(crate) mod json_table;
 pub(crate) mod keyed;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{
-    AggregateCall, Binder, Clause, Expression, Grouping, Node, OrderBy, Output, ResultType, Scope,
-    SqlError, SqlMode, check_full_group_by,
+    AggregateCall, Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError,
+    SqlMode,
 };
 use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
@@ -20,6 +20,7 @@ use crate::plan::distinct;
 use crate::plan::edge;
 use crate::plan::estimate::Estimates;
 use crate::plan::from::{self, From};
+use crate::plan::grouping;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed;
 use crate::plan::limit::{check_late, limit_scan, ordered_by_index};
@@ -93,12 +94,12 @@ pub(super) fn block(
         planner.once = true;
     }
     let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
-    check_groupings(&bound, select.rollup)?;
+    grouping::check_groupings(&bound, select.rollup)?;
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        check_grouping(planner, &scope, &tables, &bound)?;
+        grouping::check_grouping(planner, &scope, &tables, &bound)?;
     }
     if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        check_distinct(&bound)?;
+        grouping::check_distinct(&bound)?;
     }
     if exists && !select.distinct && bound.windows.is_empty() {
         // What a row would show is never computed, so that it cannot fail.
@@ -456,7 +457,7 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
 }
 
 /// The table that has a column at this place of the block's row.
-fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
+pub(super) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
     tables.iter().find(|table| (table.offset..table.offset + table.columns).contains(&place))
 }
 
@@ -495,130 +496,6 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
         flags |= flag::NO_DEFAULT;
     }
     flags
-}
-
-/// GROUPING is for WITH ROLLUP, and of what is grouped by.
-fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {
-    for call in bound.aggregates.iter().filter(|call| call.grouping) {
-        if !rollup {
-            return Err(SqlError::of::<1111>(&[]));
-        }
-        let missing = call.values.iter().position(|value| !bound.group_by.contains(value));
-        if let Some(at) = missing {
-            let text = format!("Argument #{at} of GROUPING function is not in GROUP BY");
-            return Err(SqlError::new(3602, "HY000", text));
-        }
-    }
-    Ok(())
-}
-
-/// ONLY_FULL_GROUP_BY. Columns of a table depend on its unique keys without NULL.
-fn check_grouping(
-    planner: &Planner<'_>,
-    scope: &Scope<'_>,
-    tables: &[FromTable],
-    bound: &Bound,
-) -> Result<(), SqlError> {
-    let grouped = |place: u32| bound.group_by.iter().any(|part| part.as_column() == Some(place));
-    let depends = |place: u32| {
-        let place = place as usize;
-        let table = table_at(tables, place);
-        let Some(FromTable { offset, source: Source::Table(definition), .. }) = table else {
-            return false;
-        };
-        let decides = |key: &crate::catalog::KeyDefinition| {
-            key.is_unique()
-                && !key.has_prefix()
-                && key.columns.iter().all(|part| {
-                    !definition.columns[part.column].nullable
-                        && grouped((offset + part.column) as u32)
-                })
-        };
-        definition.keys.iter().any(decides)
-    };
-    let inside = |subquery| {
-        let subplan = planner.subplans.iter().find(|subplan| subplan.id == subquery)?;
-        varying_inside(&subplan.plan, scope, &bound.group_by, &depends)
-    };
-    let grouping = Grouping { group_by: &bound.group_by, depends: &depends, inside: &inside };
-    for (at, output) in bound.outputs.iter().enumerate() {
-        let (expression, clause) = (&output.expression, Clause::FieldList);
-        check_full_group_by(expression, at + 1, clause, &grouping)?;
-        // What window functions are computed of are values of the groups, too.
-        let mut inside = Vec::new();
-        expression.visit(&mut |part| {
-            if let Node::Window(slot) = part.node {
-                inside.extend(bound.windows.get(slot as usize));
-            }
-        });
-        for part in inside.into_iter().flat_map(|call| call.expressions()) {
-            check_full_group_by(part, at + 1, clause, &grouping)?;
-        }
-    }
-    for expression in &bound.having {
-        check_full_group_by(expression, 1, Clause::Having, &grouping)?;
-    }
-    for (at, (expression, output, _)) in bound.order_by.iter().enumerate() {
-        if output.is_none() {
-            let clause = Clause::OrderBy;
-            check_full_group_by(expression, at + 1, clause, &grouping)?;
-        }
-    }
-    Ok(())
-}
-
-/// A column of the block that a subquery uses and that may differ within a group. Where the query
-/// is grouped by an expression, the subquery may use it as a whole: its columns are not looked at.
-fn varying_inside(
-    plan: &QueryPlan,
-    scope: &Scope<'_>,
-    group_by: &[Expression],
-    depends: &dyn Fn(u32) -> bool,
-) -> Option<String> {
-    let is_grouped = |place: u32| {
-        group_by.iter().any(|key| {
-            key.any(&mut |part| {
-                part.as_column() == Some(place) || matches!(part.node, Node::Subquery(_))
-            })
-        })
-    };
-    let mut varying = None;
-    outer::for_each_outer(plan, &mut |depth, place| {
-        // Behind the columns of the row stand the aggregates.
-        let column = scope.column_at(place).filter(|_| depth == 1 && varying.is_none());
-        if let Some(column) = column.filter(|_| !is_grouped(place) && !depends(place)) {
-            varying = Some(column.name.qualified());
-        }
-    });
-    varying
-}
-
-/// ONLY_FULL_GROUP_BY of DISTINCT: rows are sorted by what they still have.
-fn check_distinct(bound: &Bound) -> Result<(), SqlError> {
-    let selected = |expression: &Expression| {
-        bound.outputs.iter().any(|output| output.expression == *expression)
-    };
-    for (at, (expression, output, _)) in bound.order_by.iter().enumerate() {
-        if output.is_some() || selected(expression) {
-            continue;
-        }
-        let mut missing = None;
-        expression.visit(&mut |part| {
-            if let Node::Column { name, .. } = &part.node
-                && missing.is_none()
-                && !selected(part)
-            {
-                missing = Some(name.clone());
-            }
-        });
-        if let Some(name) = missing {
-            let parts = [&name.schema, &name.table, &name.column];
-            let parts = parts.into_iter().filter(|part| !part.is_empty()).map(|part| &**part);
-            let name = parts.collect::<Vec<_>>().join(".");
-            return Err(SqlError::of::<3065>(&[&(at + 1), &"ORDER BY clause", &name, &"DISTINCT"]));
-        }
-    }
-    Ok(())
 }
 
 /// The operators of a block.
