@@ -96,6 +96,10 @@ impl Printer<'_> {
     }
 
     fn quoted_name(&mut self, name: &str) {
+        if name.is_empty() {
+            // Only a text may be so where a name may be a text.
+            return self.put("''");
+        }
         self.out.push('`');
         for char in name.chars() {
             if char == '`' {

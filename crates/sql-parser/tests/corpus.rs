@@ -178,6 +178,12 @@ fn a_row_of_partition_values_is_one_however_it_is_written() {
 }
 
 #[test]
+fn an_empty_name_is_printed_as_the_text_it_was() {
+    let engine = parse(b"CREATE TABLE t (a INT) ENGINE ''", SqlMode::default()).unwrap();
+    assert_eq!(parse(engine.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&engine));
+}
+
+#[test]
 fn a_body_is_not_empty() {
     const TRIGGER: &str = "CREATE TRIGGER tr AFTER DELETE ON t FOR EACH ROW";
     const PROCEDURE: &str = "CREATE PROCEDURE p";
