@@ -178,6 +178,19 @@ fn a_row_of_partition_values_is_one_however_it_is_written() {
 }
 
 #[test]
+fn nothing_follows_partitions_without_a_comma() {
+    for (actions, is_one) in [
+        ("REBUILD PARTITION p0, p", true),
+        ("REBUILD PARTITION p0, p ENGINE=x", false),
+        ("TRUNCATE PARTITION ALL COMMENT 'x'", false),
+        ("ADD COLUMN a INT ENGINE=x", true),
+    ] {
+        let sql = format!("ALTER TABLE t {actions}");
+        assert_eq!(parse(sql.as_bytes(), SqlMode::default()).is_ok(), is_one, "{sql}");
+    }
+}
+
+#[test]
 fn an_empty_name_is_printed_as_the_text_it_was() {
     let engine = parse(b"CREATE TABLE t (a INT) ENGINE ''", SqlMode::default()).unwrap();
     assert_eq!(parse(engine.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&engine));

@@ -25,7 +25,8 @@ impl Parser<'_> {
                 break;
             }
             self.alter_element(&mut alter)?;
-            if !self.eat(Kind::Comma) && !self.alter_goes_on() {
+            let of_partitions = alter.actions.last().is_some_and(is_of_partitions);
+            if !self.eat(Kind::Comma) && (of_partitions || !self.alter_goes_on()) {
                 break;
             }
         }
@@ -335,4 +336,19 @@ impl Parser<'_> {
         })?;
         Ok(Statement::RenameTable(pairs))
     }
+}
+
+/// Whether an action is about single partitions, behind which nothing comes without a comma.
+fn is_of_partitions(action: &AlterAction) -> bool {
+    matches!(
+        action,
+        AlterAction::AddPartitions(_)
+            | AlterAction::AddPartitionCount(_)
+            | AlterAction::DropPartitions(_)
+            | AlterAction::CoalescePartitions(_)
+            | AlterAction::ReorganizePartitions(..)
+            | AlterAction::ExchangePartition(..)
+            | AlterAction::TruncatePartitions(_)
+            | AlterAction::MaintainPartitions { .. }
+    )
 }
