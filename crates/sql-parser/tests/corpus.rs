@@ -191,6 +191,14 @@ fn nothing_follows_partitions_without_a_comma() {
 }
 
 #[test]
+fn a_size_is_made_of_digits() {
+    for (size, is_one) in [("4M", true), ("'4M'", false), ("$m", false), ("m", false)] {
+        let sql = format!("CREATE TABLE t (a INT) AUTOEXTEND_SIZE = {size}");
+        assert_eq!(parse(sql.as_bytes(), SqlMode::default()).is_ok(), is_one, "{sql}");
+    }
+}
+
+#[test]
 fn an_empty_name_is_printed_as_the_text_it_was() {
     let engine = parse(b"CREATE TABLE t (a INT) ENGINE ''", SqlMode::default()).unwrap();
     assert_eq!(parse(engine.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&engine));
@@ -216,12 +224,10 @@ fn a_body_is_not_empty() {
 #[test]
 fn mutated_statements_never_panic() {
     let statements: Vec<&str> = statements().chain(UNSUPPORTED.lines()).collect();
-    let mut prng = Prng::new(1);
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let mut prng = Prng::new(number("SEED").unwrap_or(1));
     let mut literals = Literals::default();
-    let rounds = match std::env::var("ROUNDS") {
-        Ok(rounds) => rounds.parse().unwrap(),
-        Err(_) => 40_000,
-    };
+    let rounds = number("ROUNDS").unwrap_or(40_000);
     for _ in 0..rounds {
         let mut sql = prng.pick(&statements).as_bytes().to_vec();
         for _ in 0..prng.between(1, 4) {

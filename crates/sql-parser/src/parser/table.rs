@@ -581,8 +581,8 @@ impl Parser<'_> {
             _ => return Err(self.error()),
         };
         let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-        let number = super::parse_integer(digits).filter(|number| *number < 1 << 30);
-        match number.filter(|_| is_number) {
+        let number = is_number.then(|| super::parse_integer(digits)).flatten();
+        match number.filter(|number| *number < 1 << 30) {
             Some(number) => {
                 self.advance();
                 Ok(number << shift)
