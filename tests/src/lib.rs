@@ -65,10 +65,22 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// A free TCP port of the loopback address.
+/// A free TCP port of the loopback address, another one each time. It is below those that the
+/// system gives to outgoing connections: one of these could have taken it before a server does.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback address has ports");
-    listener.local_addr().expect("a bound listener has an address").port()
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Other test programs begin elsewhere.
+    let start = std::process::id().wrapping_mul(101);
+    for _ in 0..COUNT {
+        let at = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(FIRST + at).expect("a port of the range");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("none of {COUNT} ports of the loopback address from {FIRST} on is free");
 }
 
 /// A running `nines dev`.
