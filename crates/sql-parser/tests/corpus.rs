@@ -199,6 +199,15 @@ fn a_size_is_made_of_digits() {
 }
 
 #[test]
+fn a_privilege_is_a_word() {
+    for (name, is_one) in [("BACKUP_ADMIN", true), ("`backup_admin`", true), ("` O X`", false)] {
+        let sql = format!("GRANT {name} ON *.* TO u");
+        assert_eq!(parse(sql.as_bytes(), SqlMode::default()).is_ok(), is_one, "{sql}");
+    }
+    assert!(parse(b"GRANT ` O X` TO u", SqlMode::default()).is_ok());
+}
+
+#[test]
 fn an_empty_name_is_printed_as_the_text_it_was() {
     let engine = parse(b"CREATE TABLE t (a INT) ENGINE ''", SqlMode::default()).unwrap();
     assert_eq!(parse(engine.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&engine));

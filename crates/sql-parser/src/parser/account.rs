@@ -351,6 +351,10 @@ impl Parser<'_> {
                     privileges.push(privilege);
                 }
                 RoleOrPrivilege::Either(name) => {
+                    // Privileges beyond those of the grammar have words for names.
+                    let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic())
+                        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                    surely_roles |= !is_word;
                     roles.push(Account::Name { user: name.clone(), host: None });
                     let name = name.to_ascii_uppercase().into();
                     privileges.push(Privilege { name, columns: Vec::new() });
