@@ -208,6 +208,12 @@ fn a_privilege_is_a_word() {
 }
 
 #[test]
+fn a_call_with_other_arguments_than_the_grammar_has_is_printed_as_one() {
+    let call = parse(b"SELECT SUBSTR (5), SUBSTR('a', 1)", SqlMode::default()).unwrap();
+    assert_eq!(parse(call.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&call));
+}
+
+#[test]
 fn an_empty_name_is_printed_as_the_text_it_was() {
     let engine = parse(b"CREATE TABLE t (a INT) ENGINE ''", SqlMode::default()).unwrap();
     assert_eq!(parse(engine.to_string().as_bytes(), SqlMode::default()).as_ref(), Ok(&engine));

@@ -458,7 +458,7 @@ impl Printer<'_> {
             self.put(".");
         }
         let name = call.name.as_str();
-        match call.schema.is_none() && is_plain_function(name) {
+        match call.schema.is_none() && is_plain_function(name, call.arguments.len()) {
             true => self.put(name),
             false => self.quoted_name(name),
         }
@@ -635,8 +635,8 @@ fn binary_text(op: BinaryOp) -> &'static str {
     }
 }
 
-/// Whether a function's name without quotes is read as this very function.
-fn is_plain_function(name: &str) -> bool {
+/// Whether a function's name without quotes is read as this very function of so many arguments.
+fn is_plain_function(name: &str, arguments: usize) -> bool {
     let bytes = name.as_bytes();
     let is_word = bytes.first().is_some_and(u8::is_ascii_lowercase)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
@@ -649,6 +649,7 @@ fn is_plain_function(name: &str) -> bool {
             | K::Timestampadd
             | K::Timestampdiff
             | K::WeightString => false,
+            K::Substr => (2..=3).contains(&arguments),
             _ => match keyword.class() {
                 Some(Class::Reserved | Class::Function) => WORD_FUNCTIONS.contains(&name),
                 _ => true,
