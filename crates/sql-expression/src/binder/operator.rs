@@ -246,15 +246,8 @@ impl Binder<'_, '_> {
     /// Beside a date, a time or a year a constant is read as one. If it is computed of parameters,
     /// it is computed here.
     fn fix_parameters(&mut self, constant: &mut Expression, other: &Expression) {
-        let is_temporal = matches!(
-            other.result.sql_type.kind,
-            TypeKind::Date
-                | TypeKind::DateTime
-                | TypeKind::Timestamp
-                | TypeKind::Time
-                | TypeKind::Year
-        );
-        if !is_temporal
+        let kind = &other.result.sql_type.kind;
+        if !kind.is_temporal() && *kind != TypeKind::Year
             || constant.constancy() != Constancy::Execution
             || matches!(constant.node, Node::Parameter(_))
         {

@@ -322,7 +322,7 @@ impl Binder<'_, '_> {
             return Err(illegal());
         }
         let kind = &key.expression.sql_type().kind;
-        match (offset, is_moment(kind), is_numeric(kind)) {
+        match (offset, kind.is_temporal(), is_numeric(kind)) {
             (_, false, false) => Err(SqlError::of::<3587>(&[&name])),
             (FrameOffset::Value(_), true, _) => Err(SqlError::of::<3588>(&[&name])),
             (FrameOffset::Interval(..), false, _) => Err(SqlError::of::<3589>(&[&name])),
@@ -339,10 +339,6 @@ impl Binder<'_, '_> {
             }
         }
     }
-}
-
-fn is_moment(kind: &TypeKind) -> bool {
-    matches!(kind, TypeKind::Date | TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp)
 }
 
 fn is_numeric(kind: &TypeKind) -> bool {

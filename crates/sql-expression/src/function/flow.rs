@@ -134,15 +134,8 @@ fn field_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
 fn is_text_or_null(argument: &Expression) -> bool {
     let kind = &argument.sql_type().kind;
     argument.result.is_text()
-        || matches!(
-            kind,
-            TypeKind::Null
-                | TypeKind::Date
-                | TypeKind::Time
-                | TypeKind::DateTime
-                | TypeKind::Timestamp
-                | TypeKind::Json
-        )
+        || kind.is_temporal()
+        || matches!(kind, TypeKind::Null | TypeKind::Json)
 }
 
 /// The place of the first argument among the others.

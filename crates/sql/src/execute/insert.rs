@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer, Savepoint};
 use model::{ErrorCode, Refusal, Value};
-use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeTable, SqlError};
+use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeColumn, ScopeTable, SqlError};
 use sql_parser::LiteralRows;
 use sql_parser::ast::{self, Expr, InsertSource};
 use sqltype::Datum;
@@ -136,12 +136,12 @@ fn plan_into_table(
     let maker = RowMaker::new(planner, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
     let (mut duplicates, mut extended) = (Duplicates::default(), None);
+    let target = Target { definition: &definition, through };
     if !insert.on_duplicate.is_empty() {
-        let scope = scope_of(&definition, through);
-        let into = (&*definition, columns.as_slice(), through);
-        (duplicates, extended) = duplicate::plan(planner, insert, into, scope)?;
+        let into = (target, columns.as_slice());
+        (duplicates, extended) = duplicate::plan(planner, insert, into, target.scope())?;
     }
-    let scope = scope_of(&definition, through);
+    let scope = target.scope();
     let source = match &insert.source {
         InsertSource::Values(rows) => {
             let mut binder = Binder::new(&scope, planner);
@@ -181,20 +181,39 @@ fn plan_into_table(
     Ok(InsertPlan { maker, columns, source, duplicates, subplans, replace })
 }
 
-/// The table, as expressions of the statement name it.
-fn scope_of(definition: &TableDefinition, through: Option<&InsertThrough>) -> Scope<'static> {
-    let mut scope = Scope::new(None);
-    let (schema, name) = match through {
-        Some(through) => (through.name.database.as_str(), through.name.name.as_str()),
-        None => (definition.database.as_str(), definition.name.as_str()),
-    };
-    let mut columns = definition_columns(definition, name);
-    if let Some(through) = through {
-        through.view.rename(&mut columns, schema, name);
+/// The table, and the view that the statement calls it by, if it does.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    definition: &'a TableDefinition,
+    through: Option<&'a InsertThrough>,
+}
+
+impl<'a> Target<'a> {
+    /// The database and the name that the statement has for it.
+    fn name(self) -> (&'a str, &'a str) {
+        match self.through {
+            Some(InsertThrough { name, .. }) => (&name.database, &name.name),
+            None => (&self.definition.database, &self.definition.name),
+        }
     }
-    let schema = Some(schema.into());
-    scope.add(ScopeTable { schema, name: name.into(), columns, offset: 0 });
-    scope
+
+    /// Its columns with the names that the statement has for them, as those of a table.
+    fn columns(self, table: &str) -> Vec<ScopeColumn> {
+        let mut columns = definition_columns(self.definition, table);
+        if let Some(through) = self.through {
+            through.view.rename(&mut columns, self.name().0, table);
+        }
+        columns
+    }
+
+    /// It, as expressions of the statement name it.
+    fn scope(self) -> Scope<'static> {
+        let (schema, name) = self.name();
+        let (schema, columns) = (Some(schema.into()), self.columns(name));
+        let mut scope = Scope::new(None);
+        scope.add(ScopeTable { schema, name: name.into(), columns, offset: 0 });
+        scope
+    }
 }
 
 pub(crate) fn column_at(definition: &TableDefinition, name: &str) -> Result<usize, SqlError> {

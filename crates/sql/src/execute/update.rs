@@ -198,7 +198,7 @@ fn find_with(
         let place = binder.bind(&Expr::Column(assignment.column.clone()), Clause::FieldList)?;
         let place = place.as_column().map(|place| place as usize);
         let place = place.ok_or_else(|| SqlError::of::<1288>(&[&"expression", &"UPDATE"]))?;
-        let at = tables.iter().position(|t| (t.offset..t.offset + t.columns).contains(&place));
+        let at = tables.iter().position(|table| table.places().contains(&place));
         let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
         let column = place - tables[at].offset;
         let value = match &assignment.value {
@@ -320,7 +320,7 @@ fn changes_by_scan(root: &Operator) -> bool {
 
 /// The part of a found row that belongs to a table.
 fn part<'r>(table: &FromTable, row: &'r [Datum]) -> &'r [Datum] {
-    &row[table.offset..table.offset + table.columns]
+    &row[table.places()]
 }
 
 /// Whether an outer join has left the table out of this row: its primary key is NULL.

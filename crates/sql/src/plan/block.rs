@@ -196,7 +196,7 @@ fn forget_ingredients(tables: &mut [FromTable]) {
 
 fn use_column(tables: &mut [FromTable], place: usize) {
     for table in tables {
-        if (table.offset..table.offset + table.columns).contains(&place) {
+        if table.places().contains(&place) {
             table.used.insert(place - table.offset);
         }
     }
@@ -458,7 +458,7 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
 
 /// The table that has a column at this place of the block's row.
 pub(super) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
-    tables.iter().find(|table| (table.offset..table.offset + table.columns).contains(&place))
+    tables.iter().find(|table| table.places().contains(&place))
 }
 
 fn is_of_information_schema(tables: &[FromTable], place: usize) -> bool {

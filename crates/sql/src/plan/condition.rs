@@ -1,11 +1,11 @@
-//! Conditions in a form in which more of them can be checked early.
+//! Conditions in a form in which more of them can be checked early, and one that the planner makes.
 //!
 //! # Guarantees
 //! A row meets all of the conditions before if and only if it meets all of those after.
 
 use std::collections::BTreeSet;
 
-use sql_expression::{Expression, Node, ResultType};
+use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType};
 
 use crate::plan::from::split;
 use crate::plan::join::JoinPlanner;
@@ -25,6 +25,13 @@ pub(super) fn prepared(planner: &JoinPlanner<'_>, conditions: Vec<Expression>) -
         }
     }
     prepared
+}
+
+/// That two values are equal, compared as is told.
+pub(super) fn equality(left: Expression, right: Expression, comparison: Comparison) -> Expression {
+    let nullable = left.result.nullable || right.result.nullable;
+    let compare = Compare { op: BinaryOp::Equal, comparison, left, right };
+    Expression { node: Node::Compare(Box::new(compare)), result: ResultType::truth(nullable) }
 }
 
 fn factored(planner: &JoinPlanner<'_>, branches: Vec<Expression>, into: &mut Vec<Expression>) {

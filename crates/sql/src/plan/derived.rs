@@ -55,7 +55,7 @@ impl Block<'_> {
         let table = &self.tables[at];
         let Source::Derived(plan) = &table.source else { return None };
         let inner = ingredients_of(plan)?;
-        let places = table.offset..table.offset + table.columns;
+        let places = table.places();
         let seen_inside = table.lateral.is_some()
             || self.used_inside.range(places.clone()).next().is_some()
             || self.tables.iter().any(|other| other.lateral.iter().flatten().any(|of| *of == at));
@@ -121,8 +121,7 @@ impl Block<'_> {
         // The first of its tables stands in its place, the others behind all there are.
         let behind = self.tables.len();
         inner_tree.renumber(&|table| if table == 0 { at } else { behind + table - 1 });
-        let offset = self.tables[at].offset;
-        let places = offset..offset + self.tables[at].columns;
+        let places = self.tables[at].places();
         let mut rest = inner_tables.into_iter();
         if let Some(first) = rest.next() {
             self.tables[at] = first;
@@ -133,7 +132,7 @@ impl Block<'_> {
                 let place = part.as_column().map(|place| place as usize);
                 if let Some(place) = place.filter(|place| places.contains(place)) {
                     let nullable = part.result.nullable;
-                    *part = bound.outputs[place - offset].expression.clone();
+                    *part = bound.outputs[place - places.start].expression.clone();
                     part.result.nullable |= nullable;
                 }
             });

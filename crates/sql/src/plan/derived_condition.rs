@@ -23,6 +23,7 @@ use sql_expression::{
 use sqltype::TypeKind;
 
 use crate::plan::block::{self, Shape};
+use crate::plan::condition::equality;
 use crate::plan::derived::is_optional;
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::keyed;
@@ -140,7 +141,7 @@ fn push_into(
     outer: bool,
 ) -> Result<(), SqlError> {
     let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let (places, outer) = (places_of(table), outer && table.out == 0);
+    let (places, outer) = (table.places(), outer && table.out == 0);
     let mut inside = Vec::new();
     conditions.retain(|condition| {
         let moved = of_table(condition, &places, outer).filter(|moved| ingredients.takes(moved));
@@ -154,13 +155,9 @@ fn push_into(
 /// Adds to the query what follows from conditions for its rows.
 fn push_implied(table: &mut FromTable, facts: &[Expression], outer: bool) -> Result<(), SqlError> {
     let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let mut inside = implied(facts, &places_of(table), outer && table.out == 0);
+    let mut inside = implied(facts, &table.places(), outer && table.out == 0);
     inside.retain(|condition| ingredients.takes(condition));
     put(table, &inside)
-}
-
-fn places_of(table: &FromTable) -> Range<usize> {
-    table.offset..table.offset + table.columns
 }
 
 /// What a query in FROM was made of, if it stands for itself.
@@ -231,12 +228,7 @@ fn implied(conditions: &[Expression], places: &Range<usize>, outer: bool) -> Vec
         };
         let values = both_ways().filter(same).map(|(_, value, _)| value);
         for value in values.filter(|value| value.constancy() < Constancy::Row) {
-            let nullable = own.result.nullable || value.result.nullable;
-            let compare =
-                Compare { op: BinaryOp::Equal, comparison: by, left: own.clone(), right: value };
-            let node = Node::Compare(Box::new(compare));
-            let tied = Expression { node, result: ResultType::truth(nullable) };
-            implied.extend(of_table(&tied, places, outer));
+            implied.extend(of_table(&equality(own.clone(), value, by), places, outer));
         }
     }
     implied
@@ -278,17 +270,16 @@ impl Ingredients {
                 Ok((Self::Block(block), root))
             }
             Self::Set(operands) => {
-                let mut operands = operands.clone();
-                let mut roots = Vec::new();
-                for (part, _) in &mut operands.parts {
+                let Operands { parts: before, kinds, results } = operands;
+                let (mut parts, mut roots) = (Vec::new(), Vec::new());
+                for (part, types) in before {
                     let (made, root) = part.with(conditions)?;
-                    *part = made;
-                    roots.push(root);
+                    parts.push((made, types.clone()));
+                    roots.push((root, &**types));
                 }
-                let Operands { parts, kinds, results } = &operands;
-                let types: Vec<Vec<ResultType>> = parts.iter().map(|(_, of)| of.clone()).collect();
-                let root = query::set_operator(roots, &types, kinds, results);
-                Ok((Self::Set(operands), root))
+                let root = query::set_operator(roots, kinds, results)?;
+                let (kinds, results) = (kinds.clone(), results.clone());
+                Ok((Self::Set(Operands { parts, kinds, results }), root))
             }
         }
     }
@@ -335,16 +326,9 @@ fn is_as_it_is_read(output: &Expression) -> bool {
     let is_strange = |part: &Expression| {
         matches!(part.node, Node::Subquery(_) | Node::Aggregate(_) | Node::Window(_))
     };
-    let is_cut = matches!(
-        output.sql_type().kind,
-        TypeKind::Decimal
-            | TypeKind::Float
-            | TypeKind::Json
-            | TypeKind::Date
-            | TypeKind::Time
-            | TypeKind::DateTime
-            | TypeKind::Timestamp
-    );
+    let kind = &output.sql_type().kind;
+    let is_cut =
+        kind.is_temporal() || matches!(kind, TypeKind::Decimal | TypeKind::Float | TypeKind::Json);
     let is_stored = output.as_column().is_some() || output.as_constant().is_some();
     (is_stored || !is_cut) && !output.any(&mut |part| is_strange(part))
 }

@@ -8,6 +8,7 @@
 //! stand outside of.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
@@ -57,6 +58,11 @@ impl FromTable {
             (Source::Table(_), None) => path::ROWS_UNKNOWN,
             (Source::Virtual(_) | Source::Derived(_), None) => 1_000.0,
         }
+    }
+
+    /// The places of the block's row that its columns have.
+    pub(crate) fn places(&self) -> Range<usize> {
+        self.offset..self.offset + self.columns
     }
 
     /// Whether the hints of the statement let an index be used.
@@ -216,7 +222,7 @@ impl JoinPlanner<'_> {
     }
 
     fn table_at(&self, place: usize) -> Option<usize> {
-        self.tables.iter().position(|t| (t.offset..t.offset + t.columns).contains(&place))
+        self.tables.iter().position(|table| table.places().contains(&place))
     }
 
     fn places(&self, tables: &BTreeSet<usize>) -> Vec<(usize, usize)> {

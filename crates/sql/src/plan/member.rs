@@ -17,11 +17,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{
-    BinaryOp, Compare, Comparison, Expression, Needs, Node, ResultType, RowQuantifier, SqlError,
-    SubqueryId, SubqueryKind, SubqueryUse,
+    BinaryOp, Comparison, Expression, Needs, Node, ResultType, RowQuantifier, SqlError, SubqueryId,
+    SubqueryKind, SubqueryUse,
 };
 
 use crate::plan::block::{Bound, Shape};
+use crate::plan::condition::equality;
 use crate::plan::derived_condition::Operands;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed::{self, Keyed};
@@ -228,9 +229,7 @@ fn tie(mut value: Expression, of_row: &Expression, comparison: Comparison) -> Ex
         Node::Outer { depth, .. } => *depth += 1,
         _ => {}
     });
-    let nullable = value.result.nullable || of_row.result.nullable;
-    let compare = Compare { op: BinaryOp::Equal, comparison, left: value, right: of_row.clone() };
-    Expression { node: Node::Compare(Box::new(compare)), result: ResultType::truth(nullable) }
+    equality(value, of_row.clone(), comparison)
 }
 
 fn is_null(of_row: &Expression) -> Expression {

@@ -278,10 +278,7 @@ impl Search<'_> {
     /// About how many values a column has.
     fn distinct(&self, side: &Expression) -> Option<f64> {
         let place = side.as_column()? as usize;
-        let of = |table: &&super::join::FromTable| {
-            (table.offset..table.offset + table.columns).contains(&place)
-        };
-        let table = self.planner.tables.iter().find(of)?;
+        let table = self.planner.tables.iter().find(|table| table.places().contains(&place))?;
         let Source::Table(definition) = &table.source else { return None };
         distinct_of(definition, place - table.offset, table.size())
     }

@@ -170,11 +170,8 @@ pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
             value,
             Datum::Null | Datum::Date(_) | Datum::DateTime(_) | Datum::Time(_) | Datum::Json(_)
         );
-        return if is_number && is_temporal(&other.kind) {
-            Compared::ByValue
-        } else {
-            Compared::AsItIs
-        };
+        let is_read = other.kind.is_temporal() || other.kind == TypeKind::Year;
+        return if is_number && is_read { Compared::ByValue } else { Compared::AsItIs };
     };
     match (&other.kind, form_of_text(text)) {
         (kind, form::INTEGER) if kind.is_integer() => Compared::AsTheOther,
@@ -185,11 +182,4 @@ pub(crate) fn compared(value: &Datum, other: &SqlType) -> Compared {
         (kind, _) if kind.is_string() => Compared::AsItIs,
         _ => Compared::ByValue,
     }
-}
-
-fn is_temporal(kind: &TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::Year | TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp | TypeKind::Time
-    )
 }

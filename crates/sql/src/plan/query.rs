@@ -198,7 +198,8 @@ fn set_operation(
         .zip(&results)
         .map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()))
         .collect();
-    let root = set_operator(roots, &types, &kinds, &results);
+    let operands = roots.into_iter().zip(types.iter().map(Vec::as_slice));
+    let root = set_operator(operands, &kinds, &results)?;
     let made: Option<Vec<Ingredients>> = made.into_iter().map(|one| one.map(|one| *one)).collect();
     let ingredients = made.map(|made| {
         let (parts, results) = (made.into_iter().zip(types).collect(), results.clone());
@@ -207,19 +208,17 @@ fn set_operation(
     Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
 }
 
-/// The operator of a set operation over operands with these types.
-pub(super) fn set_operator(
-    roots: Vec<Operator>,
-    types: &[Vec<ResultType>],
+/// The operator of a set operation over operands, each with its types.
+pub(super) fn set_operator<'t>(
+    operands: impl IntoIterator<Item = (Operator, &'t [ResultType])>,
     kinds: &[SetKind],
     results: &[ResultType],
-) -> Operator {
-    let operands = roots.into_iter().zip(types).map(|(root, of)| converted(root, of, results));
-    let mut operands = operands.collect::<Vec<_>>().into_iter();
-    let first = operands.next().unwrap_or(Operator::Rows(Vec::new()));
+) -> Result<Operator, SqlError> {
+    let mut operands = operands.into_iter().map(|(root, of)| converted(root, of, results));
+    let first = operands.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
     let rest: Vec<(SetKind, Operator)> = kinds.iter().copied().zip(operands).collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
-    Operator::Set { first: Box::new(first), rest, types }
+    Ok(Operator::Set { first: Box::new(first), rest, types })
 }
 
 /// Rows with their values converted to the common types of a set operation.

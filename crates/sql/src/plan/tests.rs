@@ -7,13 +7,26 @@ use sql_parser::ast;
 use crate::catalog::harness::Harness;
 use crate::execute;
 use crate::plan::estimate::Estimates;
-use crate::plan::operator::{AccessPath, Operator};
+use crate::plan::operator::{AccessPath, Operator, QueryPlan};
 use crate::plan::{Plan, PlanKind, Planner};
 
 fn harness() -> Harness {
     let mut harness = Harness::new();
     harness.ok("CREATE TABLE t (id INT PRIMARY KEY, k INT, u INT UNIQUE, c VARCHAR(20))");
     harness
+}
+
+/// A query, read as the session reads it.
+fn parsed(harness: &Harness, sql: &str) -> ast::Query {
+    let mode = harness.session.variables.parser_mode();
+    let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
+    let ast::Statement::Query(query) = parsed.statement else { panic!("{sql}: no query") };
+    *query
+}
+
+/// The plan of a query without parameters.
+fn planned_query(harness: &Harness, sql: &str) -> QueryPlan {
+    Planner::new(&harness.session, &[]).query(&parsed(harness, sql)).unwrap()
 }
 
 /// The plan of a change with these parameters, and whether it is kept.
@@ -109,10 +122,8 @@ fn a_kept_plan_is_for_its_kinds_of_parameters() {
 fn a_kept_plan_that_locks_is_for_transactions_or_for_single_statements() {
     let mut harness = harness();
     let of = |harness: &Harness, sql: &str| {
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        execute::plan_query(&harness.session, query, &[one()]).unwrap().1.expect("a kept plan")
+        let query = parsed(harness, sql);
+        execute::plan_query(&harness.session, &query, &[one()]).unwrap().1.expect("a kept plan")
     };
     for (sql, depends) in [
         ("SELECT k FROM t WHERE id = ? FOR UPDATE", true),
@@ -138,10 +149,7 @@ fn subqueries_of_in_are_asked_for_values_where_these_decide() {
     let harness = harness();
     let search = |condition: &str| {
         let sql = format!("SELECT id FROM t WHERE {condition}");
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let plan = planned_query(&harness, &sql);
         let subplan = &plan.subqueries[0];
         match &subplan.search {
             Some(search) => {
@@ -201,12 +209,7 @@ fn queries_in_from_become_parts_of_their_block() {
     let mut harness = harness();
     harness.ok("CREATE VIEW plain AS SELECT id, k * 2 AS n FROM t WHERE k > 0");
     harness.ok("CREATE ALGORITHM=TEMPTABLE VIEW kept AS SELECT id, k * 2 AS n FROM t WHERE k > 0");
-    let left = |sql: &str| {
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        derived(&Planner::new(&harness.session, &[]).query(query).unwrap().root)
-    };
+    let left = |sql: &str| derived(&planned_query(&harness, sql).root);
     for (sql, expected) in [
         ("SELECT n FROM (SELECT id, k + 1 AS n FROM t WHERE k > 2) d WHERE n = 7", 0),
         ("SELECT n, COUNT(*) FROM (SELECT k + 1 AS n FROM t) d GROUP BY n HAVING n > 2", 0),
@@ -268,12 +271,7 @@ fn conditions_go_into_queries_in_from() {
     let mut harness = harness();
     harness.ok("CREATE TABLE u (id INT PRIMARY KEY, c VARCHAR(20), f DOUBLE, KEY (c), KEY (f))");
     harness.ok("CREATE VIEW grouped AS SELECT id, SUM(k) AS n FROM t GROUP BY id");
-    let above = |sql: &str| {
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        checked_above(&Planner::new(&harness.session, &[]).query(query).unwrap().root)
-    };
+    let above = |sql: &str| checked_above(&planned_query(&harness, sql).root);
     let (inside, stays) = ((0, true), (1, false));
     for (sql, expected) in [
         ("SELECT * FROM grouped WHERE id = 7", inside),
@@ -341,10 +339,7 @@ fn what_ties_a_subquery_to_its_row_goes_into_queries_in_from() {
     harness.ok("CREATE VIEW nested AS SELECT DISTINCT id, n FROM grouped");
     let subquery = |sql: &str| {
         let sql = format!("SELECT ({sql}) FROM t");
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let plan = planned_query(&harness, &sql);
         let subplan = &plan.subqueries[0];
         let patience = subplan.keyed.as_ref().map(|keyed| keyed.patience > 1);
         (checked_above(&subplan.plan.root), patience)
@@ -384,10 +379,7 @@ fn sizes_of_tables_say_how_many_rows_are_looked_up() {
         ("SELECT * FROM nation WHERE day >= DATE'2020-01-01' AND day < DATE'2021-01-01'", 6.0),
         ("SELECT * FROM nation WHERE day >= DATE'2020-01-01'", 10.0),
     ] {
-        let mode = harness.session.variables.parser_mode();
-        let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-        let ast::Statement::Query(query) = &parsed.statement else { panic!("{sql}: no query") };
-        let plan = Planner::new(&harness.session, &[]).query(query).unwrap();
+        let plan = planned_query(&harness, sql);
         let rows = Estimates { session: &harness.session }.of(&plan.root).rows;
         assert!((rows - expected).abs() < 0.01, "{rows} of {sql}");
     }

@@ -122,6 +122,11 @@ impl TypeKind {
         self.is_integer() || matches!(self, TypeKind::Decimal | TypeKind::Float | TypeKind::Double)
     }
 
+    /// Whether values are moments or spans of time: all of dates and times but YEAR.
+    pub fn is_temporal(&self) -> bool {
+        matches!(self, TypeKind::Date | TypeKind::Time | TypeKind::DateTime | TypeKind::Timestamp)
+    }
+
     /// Whether it is TINYINT to BIGINT.
     pub fn is_integer(&self) -> bool {
         self.integer_bits().is_some()

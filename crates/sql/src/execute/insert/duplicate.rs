@@ -10,13 +10,11 @@ use sql_expression::{Binder, Clause, Node, Scope, ScopeColumn, ScopeTable, SqlEr
 use sql_parser::ast::{self, Expr, InsertSource, QueryBody, SelectItem};
 use sqltype::Datum;
 
-use crate::catalog::TableDefinition;
-use crate::execute::insert::column_at;
+use crate::execute::insert::{Target, column_at};
 use crate::execute::run::Row;
 use crate::execute::update::default_value;
 use crate::plan::Planner;
 use crate::plan::from;
-use crate::plan::merge::InsertThrough;
 use crate::plan::operator::Formula;
 
 /// A planned ON DUPLICATE KEY UPDATE.
@@ -52,27 +50,25 @@ impl Duplicates {
 }
 
 /// Plans the assignments of an INSERT into these columns. `scope` has the table. A query of which
-/// they use more than it selects is given back, selecting that too. Where the table is that of a
-/// view, expressions name the view's columns.
+/// they use more than it selects is given back, selecting that too.
 pub(super) fn plan(
     planner: &mut Planner<'_>,
     insert: &ast::Insert,
-    (definition, columns, through): (&TableDefinition, &[usize], Option<&InsertThrough>),
+    (target, columns): (Target<'_>, &[usize]),
     mut scope: Scope<'_>,
 ) -> Result<(Duplicates, Option<ast::Query>), SqlError> {
-    let own = scope.width();
+    let (definition, own) = (target.definition, scope.width());
     let mut behind = Behind::Nothing;
     let mut sources = Vec::new();
     match (&insert.source, &insert.alias) {
         (InsertSource::Values(_) | InsertSource::Literals(_), Some(alias)) => {
-            scope.add(new_row(definition, columns, alias, through)?);
+            scope.add(new_row(target, columns, alias)?);
             behind = Behind::New(columns.to_vec());
         }
         (InsertSource::Query(query), _) => {
             sources = tables_of(planner, query)?;
             // The table's own name means the row that is there.
-            let own = through.map_or(definition.name.as_str(), |through| &through.name.name);
-            sources.retain(|table| table.name.as_ref() != own);
+            sources.retain(|table| table.name.as_ref() != target.name().1);
             for table in &sources {
                 scope.add(table.clone());
             }
@@ -110,22 +106,18 @@ pub(super) fn plan(
 
 /// The new row as a table: `AS alias (names)`.
 fn new_row(
-    definition: &TableDefinition,
+    target: Target<'_>,
     columns: &[usize],
     alias: &ast::InsertAlias,
-    through: Option<&InsertThrough>,
 ) -> Result<ScopeTable, SqlError> {
     let name = alias.table.as_str();
-    if name == through.map_or(definition.name.as_str(), |through| &through.name.name) {
+    if name == target.name().1 {
         return Err(SqlError::of::<1066>(&[&name]));
     }
     if !alias.columns.is_empty() && alias.columns.len() != columns.len() {
         return Err(SqlError::of::<1353>(&[]));
     }
-    let mut all = from::definition_columns(definition, name);
-    if let Some(through) = through {
-        through.view.rename(&mut all, "", name);
-    }
+    let all = target.columns(name);
     let mut named: Vec<ScopeColumn> = columns.iter().map(|at| all[*at].clone()).collect();
     for (column, given) in named.iter_mut().zip(&alias.columns) {
         column.name = from::column_name("", name, given.as_str());
