@@ -178,12 +178,22 @@ fn a_row_of_partition_values_is_one_however_it_is_written() {
 }
 
 #[test]
-fn nothing_follows_partitions_without_a_comma() {
+fn only_options_follow_options_without_a_comma() {
     for (actions, is_one) in [
         ("REBUILD PARTITION p0, p", true),
         ("REBUILD PARTITION p0, p ENGINE=x", false),
         ("TRUNCATE PARTITION ALL COMMENT 'x'", false),
-        ("ADD COLUMN a INT ENGINE=x", true),
+        ("ADD COLUMN a INT ENGINE=x", false),
+        ("ADD COLUMN a INT, ENGINE=x COMMENT 'x'", true),
+        ("ENGINE=x COMMENT 'x', DROP a", true),
+        ("ENGINE=x, LOCK=NONE COMMENT 'x'", false),
+        ("ORDER BY a AUTO_INCREMENT=10", false),
+        ("ORDER BY a, AUTO_INCREMENT=10", true),
+        ("ADD COLUMN a INT PARTITION BY KEY (a)", true),
+        ("ADD COLUMN a INT, PARTITION BY KEY (a)", false),
+        ("LOCK=NONE REMOVE PARTITIONING", true),
+        ("REMOVE PARTITIONING, DROP a", false),
+        ("DROP PARTITION p REMOVE PARTITIONING", false),
     ] {
         let sql = format!("ALTER TABLE t {actions}");
         assert_eq!(parse(sql.as_bytes(), SqlMode::default()).is_ok(), is_one, "{sql}");

@@ -14,31 +14,40 @@ impl Parser<'_> {
         let table = self.object_name()?;
         let (algorithm, lock, validation) = (None, None, None);
         let mut alter = AlterTable { table, actions: Vec::new(), algorithm, lock, validation };
-        loop {
-            if self.at(Kind::End) || self.at(Kind::Semicolon) {
-                break;
-            }
-            // PARTITION BY stands alone or last, without a comma before it.
-            if self.at_word(K::Partition) {
-                let partitioning = Box::new(self.partitioning()?);
-                alter.actions.push(AlterAction::Partitioning(Some(partitioning)));
-                break;
-            }
-            self.alter_element(&mut alter)?;
-            let of_partitions = alter.actions.last().is_some_and(is_of_partitions);
-            if !self.eat(Kind::Comma) && (of_partitions || !self.alter_goes_on()) {
-                break;
-            }
+        if !self.at_partitioning() && !self.at(Kind::End) && !self.at(Kind::Semicolon) {
+            while self.alter_element(&mut alter)? {}
+        }
+        // What sets or removes partitioning stands alone or last, without a comma before it.
+        let of_partitions = alter.actions.last().is_some_and(is_of_partitions);
+        if self.at_partitioning() && !of_partitions {
+            let partitioning = match self.eat_word(K::Remove) {
+                true => {
+                    self.expect_word(K::Partitioning)?;
+                    None
+                }
+                false => Some(Box::new(self.partitioning()?)),
+            };
+            alter.actions.push(AlterAction::Partitioning(partitioning));
         }
         Ok(Statement::AlterTable(Box::new(alter)))
     }
 
-    /// Table options and PARTITION BY may follow without a comma.
-    fn alter_goes_on(&self) -> bool {
-        matches!(self.token.keyword, K::Partition | K::Remove) || self.at_table_option()
+    fn at_partitioning(&self) -> bool {
+        matches!(self.token.keyword, K::Partition | K::Remove)
     }
 
-    fn alter_element(&mut self, alter: &mut AlterTable) -> Result<()> {
+    /// One element, and whether another follows: behind a comma or, of table options, without one.
+    fn alter_element(&mut self, alter: &mut AlterTable) -> Result<bool> {
+        let others = alter.actions.len();
+        self.alter_modifier_or_action(alter)?;
+        if self.eat(Kind::Comma) {
+            return Ok(true);
+        }
+        let is_option = matches!(alter.actions[others..], [AlterAction::Option(_)]);
+        Ok(is_option && self.at_table_option())
+    }
+
+    fn alter_modifier_or_action(&mut self, alter: &mut AlterTable) -> Result<()> {
         if let Some(algorithm) = self.alter_algorithm()? {
             alter.algorithm = Some(algorithm);
             return Ok(());
@@ -111,11 +120,6 @@ impl Parser<'_> {
             K::SecondaryLoad | K::SecondaryUnload => {
                 self.advance();
                 Ok(AlterAction::SecondaryLoad(word == K::SecondaryLoad))
-            }
-            K::Remove => {
-                self.advance();
-                self.expect_word(K::Partitioning)?;
-                Ok(AlterAction::Partitioning(None))
             }
             K::Coalesce | K::Reorganize | K::Exchange | K::Truncate => self.alter_partitions(word),
             K::Analyze
@@ -338,7 +342,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether an action is about single partitions, behind which nothing comes without a comma.
+/// Whether an action is about single partitions, behind which no partitioning comes.
 fn is_of_partitions(action: &AlterAction) -> bool {
     matches!(
         action,
