@@ -279,7 +279,7 @@ impl<'a> Parser<'a> {
     /// cursor goes to the end. For bodies that are kept as they are.
     fn rest_of_text(&mut self) -> Box<str> {
         let rest = String::from_utf8_lossy(&self.sql[self.token.start as usize..]);
-        let rest = rest.trim_end().trim_end_matches(';').trim_end();
+        let rest = rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let text = Box::from(rest);
         self.token = Token {
             kind: Kind::End,

@@ -159,6 +159,17 @@ fn parameterised_statements_mean_the_same() {
 }
 
 #[test]
+fn a_body_ends_before_what_separates_statements() {
+    let body = |sql: &str| match parse(sql.as_bytes(), SqlMode::default()) {
+        Ok(Statement::CreateRoutine(routine)) => routine.body,
+        other => panic!("{other:?}"),
+    };
+    for end in ["", ";", " ; ", ";;", "; ;", " ;\n; "] {
+        assert_eq!(&*body(&format!("CREATE PROCEDURE p() CALL q(){end}")), "() CALL q()");
+    }
+}
+
+#[test]
 fn a_definer_without_a_host_is_of_any_host() {
     let tree = |sql: &str| parse(sql.as_bytes(), SqlMode::default()).unwrap();
     let view = tree("CREATE DEFINER=u VIEW v AS SELECT 1");
