@@ -24,6 +24,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use wire::Inspection;
 
 use crate::session::Session;
+use crate::statistics::Sizes;
 
 pub(crate) use sequence::Sequences;
 
@@ -79,8 +80,10 @@ enum Kind {
 enum Source {
     /// From what this process knows.
     Here(fn(&Session, &Hints) -> Result<Rows, SqlError>),
-    /// Likewise, with the next values of AUTO_INCREMENT columns.
-    Sequences(fn(&Session, &Hints, &Sequences) -> Result<Rows, SqlError>),
+    /// Likewise, with the sizes of tables.
+    Sizes(fn(&Session, &Hints, &Sizes) -> Result<Rows, SqlError>),
+    /// Likewise, with the next values of AUTO_INCREMENT columns too.
+    Sequences(fn(&Session, &Hints, &Sizes, &Sequences) -> Result<Rows, SqlError>),
     /// There are none.
     Empty,
     /// From the workers of the data nodes: node and worker, then what they tell.
@@ -127,8 +130,9 @@ impl VirtualTable {
             Source::Here(rows) => rows(session, hints)?,
             Source::Sequences(rows) => {
                 let sequences = Sequences::read(session).await?;
-                rows(session, hints, &sequences)?
+                rows(session, hints, &Sizes::read(session).await, &sequences)?
             }
+            Source::Sizes(rows) => rows(session, hints, &Sizes::read(session).await)?,
             Source::Empty => Vec::new(),
             Source::Workers(what) => {
                 let answers = session.kernel.inspect(what, None).await?;

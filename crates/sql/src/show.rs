@@ -164,7 +164,7 @@ async fn list<'a>(
             (server::routines(), filter, Pattern { column: 1, ..Pattern::FIRST })
         }
         Show::Indexes { table, filter, .. } => {
-            let mut listing = table::indexes(session, table)?;
+            let mut listing = table::indexes(session, table).await?;
             if let Some(condition) = filter {
                 filter::keep_where(session, &mut listing, condition)?;
             }

@@ -1,14 +1,16 @@
-//! About how many rows tables have.
+//! About how many rows tables have, and how much memory they take.
 //!
 //! # Owns
-//! [`Statistics`]: what the data nodes have said, kept by each worker of the SQL node.
+//! [`Sizes`], what the data nodes say when they are asked, and [`Statistics`], the rows they said
+//! last, by which queries are planned, kept by each worker of the SQL node.
 //! # Guarantees
 //! Nobody waits for it but a statement that joins tables or reads one whole, and that at most once
 //! in [`REFRESH_INTERVAL`]. What is not known is not made up.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
-use model::{TableId, Value};
+use model::{PartitionId, PartitionIndex, Table, TableId, Value};
 use sql_parser::ast::{Query, QueryBody, TableReference};
 use stdx::{Duration, HashMap, Instant};
 use wire::Inspection;
@@ -17,6 +19,70 @@ use crate::session::Session;
 
 /// How old a count may be when a query is planned by it.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How large something stored is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// Committed rows.
+    pub(crate) rows: u64,
+    /// Bytes that rows and indexes take in one replica.
+    pub(crate) bytes: u64,
+}
+
+/// Sizes of partitions, as their primary replicas told them. Of a data node that did not answer
+/// nothing is known.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes(BTreeMap<PartitionId, Size>);
+
+impl Sizes {
+    /// Asks the data nodes; nothing is known without a cluster.
+    pub(crate) async fn read(session: &Session) -> Self {
+        let asked = session.kernel.inspect(Inspection::Replicas, None).await;
+        let mut sizes = BTreeMap::new();
+        for row in asked.unwrap_or_default().iter().flat_map(|answer| &answer.rows) {
+            // Table, partition, role, whether it is being copied, rows, slots, bytes.
+            if let [Value::UInt(table), Value::UInt(at), Value::Bytes(role), ..] = row.as_slice()
+                && let [_, _, _, _, Value::UInt(rows), _, Value::UInt(bytes)] = row.as_slice()
+                && **role == *b"primary"
+            {
+                let (table, index) = (TableId(*table as u32), PartitionIndex(*at as u16));
+                let size = Size { rows: *rows, bytes: *bytes };
+                sizes.insert(PartitionId { table, index }, size);
+            }
+        }
+        Self(sizes)
+    }
+
+    /// The size of a table's partition; bytes with those of its large values, which are in a table
+    /// of their own.
+    pub(crate) fn partition(&self, table: &Table, index: PartitionIndex) -> Option<Size> {
+        let of = |table| self.0.get(&PartitionId { table, index }).copied();
+        let Size { rows, bytes } = of(table.id)?;
+        let large = match &table.large {
+            Some(large) => of(large.parts)?.bytes,
+            None => 0,
+        };
+        Some(Size { rows, bytes: bytes + large })
+    }
+
+    /// The size of a table, if that of every partition is known.
+    pub(crate) fn table(&self, table: &Table) -> Option<Size> {
+        let mut partitions = (0..table.partition_count).map(PartitionIndex);
+        partitions.try_fold(Size::default(), |sum, index| {
+            let size = self.partition(table, index)?;
+            Some(Size { rows: sum.rows + size.rows, bytes: sum.bytes + size.bytes })
+        })
+    }
+
+    /// The rows of each table, as far as they are known.
+    fn rows(&self) -> HashMap<TableId, u64> {
+        let mut rows = HashMap::default();
+        for (partition, size) in &self.0 {
+            *rows.entry(partition.table).or_default() += size.rows;
+        }
+        rows
+    }
+}
 
 /// Rows of tables, as of some moment.
 #[derive(Debug, Default)]
@@ -58,18 +124,10 @@ impl Session {
             return;
         }
         statistics.asked_at.set(Some(self.kernel.now()));
-        let Ok(answers) = self.kernel.inspect(Inspection::Replicas, None).await else { return };
-        let mut rows: HashMap<TableId, u64> = HashMap::default();
-        for row in answers.iter().flat_map(|answer| &answer.rows) {
-            // Table, partition, role, whether it is being copied, rows.
-            if let [Value::UInt(table), _, Value::Bytes(role), _, Value::UInt(count), ..] =
-                row.as_slice()
-                && **role == *b"primary"
-            {
-                *rows.entry(TableId(*table as u32)).or_default() += count;
-            }
+        let sizes = Sizes::read(self).await;
+        if !sizes.0.is_empty() {
+            *statistics.rows.borrow_mut() = sizes.rows();
         }
-        *statistics.rows.borrow_mut() = rows;
     }
 }
 

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use actor::{ConnectionPeer, Transport};
-use client::{ClientOperation, ClientResult, OperationAction, OperationAnswer, ReadKey, ScanSpec};
+use client::{
+    ClientOperation, ClientResult, Inspected, OperationAction, OperationAnswer, ReadKey, ScanSpec,
+};
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Expression, Incarnation,
     NodeId, NodeRole, Refusal, SchemaChange, SessionId, Table, TableId, Value,
@@ -53,6 +55,8 @@ pub(crate) struct World {
     pub(crate) meanwhile: Option<Meanwhile>,
     /// Rows that are there for everybody from the next snapshot on.
     pub(crate) late: Vec<(TableId, Vec<Value>)>,
+    /// What the workers answer when they are asked about themselves.
+    pub(crate) told: Vec<Inspected>,
     pub(crate) exchange: Rc<RefCell<Exchange>>,
     scans: BTreeMap<Ticket, ScanSpec>,
     numbers: u64,
@@ -94,6 +98,7 @@ impl Harness {
             durable: Epoch::default(),
             meanwhile: None,
             late: Vec::new(),
+            told: Vec::new(),
             exchange,
             scans: BTreeMap::new(),
             numbers: 0,
@@ -258,7 +263,7 @@ impl World {
                 }
                 ClientResult::SnapshotOpened(Epoch(1))
             }
-            Ask::Inspect { .. } => ClientResult::Inspected(Vec::new()),
+            Ask::Inspect { .. } => ClientResult::Inspected(self.told.clone()),
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
             Ask::ScanNext(_)
             | Ask::ScanClose(_)

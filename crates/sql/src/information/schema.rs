@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use model::{ClusterState, Table};
+use model::{ClusterState, PartitionId, PartitionIndex, Table};
 use sql_expression::SqlError;
 use sqltype::{Datum, SqlType, TimeZone, TypeKind};
 
@@ -24,6 +24,7 @@ use crate::catalog::{
 };
 use crate::ddl::view;
 use crate::session::Session;
+use crate::statistics::{Size, Sizes};
 
 const NAME: Kind = Kind::Text(64);
 const CATALOG: &str = "def";
@@ -118,7 +119,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
             column("IS_VISIBLE", Kind::Text(3)),
             nullable("EXPRESSION", Kind::LongText),
         ],
-        Source::Here(statistics),
+        Source::Sizes(statistics),
     ),
     information(
         "KEY_COLUMN_USAGE",
@@ -207,7 +208,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
             nullable("NODEGROUP", Kind::Text(256)),
             nullable("TABLESPACE_NAME", Kind::Text(268)),
         ],
-        Source::Here(partitions),
+        Source::Sizes(partitions),
     ),
 ];
 
@@ -266,12 +267,17 @@ fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
         .collect())
 }
 
-fn tables(session: &Session, hints: &Hints, sequences: &Sequences) -> Result<Rows, SqlError> {
+fn tables(
+    session: &Session,
+    hints: &Hints,
+    sizes: &Sizes,
+    sequences: &Sequences,
+) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
         let (kind, facts) = match is_view(&definition.table) {
             true => ("VIEW", view_facts()),
-            false => ("BASE TABLE", table_facts(definition, sequences.next(definition))),
+            false => ("BASE TABLE", table_facts(definition, sizes, sequences)),
         };
         let mut row =
             vec![text(CATALOG), text(&definition.database), text(&definition.name), text(kind)];
@@ -288,7 +294,11 @@ fn tables(session: &Session, hints: &Hints, sequences: &Sequences) -> Result<Row
 }
 
 /// ENGINE to TABLE_COMMENT of a table; in SHOW TABLE STATUS too.
-pub(crate) fn table_facts(definition: &TableDefinition, auto_increment: Option<u64>) -> Facts {
+pub(crate) fn table_facts(
+    definition: &TableDefinition,
+    sizes: &Sizes,
+    sequences: &Sequences,
+) -> Facts {
     let options = &definition.options;
     let mut create_options = printed::create_options(options).trim_start().to_lowercase();
     if options.partitioning.is_some() {
@@ -297,18 +307,10 @@ pub(crate) fn table_facts(definition: &TableDefinition, auto_increment: Option<u
             others => format!("{others} partitioned"),
         };
     }
-    vec![
-        text("ndbcluster"),
-        Datum::Int(10),
-        text(row_format(definition)),
-        // Row counts and sizes are known to the data nodes only.
-        Datum::Null,
-        Datum::Null,
-        Datum::Null,
-        Datum::Null,
-        Datum::Null,
-        Datum::Null,
-        auto_increment.map_or(Datum::Null, Datum::UInt),
+    let mut facts = vec![text("ndbcluster"), Datum::Int(10), text(row_format(definition))];
+    facts.extend(size_facts(sizes.table(&definition.table)));
+    facts.extend([
+        sequences.next(definition).map_or(Datum::Null, Datum::UInt),
         Datum::Null,
         Datum::Null,
         Datum::Null,
@@ -316,7 +318,15 @@ pub(crate) fn table_facts(definition: &TableDefinition, auto_increment: Option<u
         Datum::Null,
         text(create_options),
         text(&options.comment),
-    ]
+    ]);
+    facts
+}
+
+/// TABLE_ROWS to DATA_FREE. What indexes take is part of DATA_LENGTH, and INDEX_LENGTH zero, so
+/// that those who add both up are right.
+fn size_facts(size: Option<Size>) -> [Datum; 6] {
+    let Some(Size { rows, bytes }) = size else { return [const { Datum::Null }; 6] };
+    [rows, bytes.checked_div(rows).unwrap_or(0), bytes, 0, 0, 0].map(Datum::UInt)
 }
 
 /// The values of one row.
@@ -540,10 +550,10 @@ pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static st
     }
 }
 
-fn statistics(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+fn statistics(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
-        for facts in index_rows(definition) {
+        for facts in index_rows(definition, sizes) {
             let mut row = vec![text(CATALOG), text(&definition.database), text(&definition.name)];
             let mut facts = facts.into_iter();
             row.extend(facts.next());
@@ -556,13 +566,17 @@ fn statistics(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
 }
 
 /// The parts of a table's keys: NON_UNIQUE, INDEX_NAME and the rest; SHOW INDEX shows the same.
-pub(crate) fn index_rows(definition: &TableDefinition) -> Rows {
+pub(crate) fn index_rows(definition: &TableDefinition, sizes: &Sizes) -> Rows {
+    let all = sizes.table(&definition.table).map(|size| size.rows as i64);
     let mut rows = Vec::new();
     for key in &definition.keys {
         let is_ordered = key.method != Some(KeyMethod::Hash) || key.kind == KeyKind::Ordinary;
         for (at, part) in key.columns.iter().enumerate() {
             let column = &definition.columns[part.declared];
             let expression = part.expression(&definition.columns);
+            // A unique key has as many values as the table has rows; other values nobody counts.
+            let is_whole = key.is_unique() && at + 1 == key.columns.len() && !column.nullable;
+            let cardinality = all.filter(|_| is_whole);
             let direction = if part.descending { "D" } else { "A" };
             rows.push(vec![
                 Datum::Int((!key.is_unique()).into()),
@@ -573,8 +587,7 @@ pub(crate) fn index_rows(definition: &TableDefinition) -> Rows {
                     None => text(&column.name),
                 },
                 optional(is_ordered.then_some(direction)),
-                // Nobody has counted.
-                Datum::Null,
+                cardinality.map_or(Datum::Null, Datum::Int),
                 part.prefix_length.map_or(Datum::Null, |length| Datum::Int(length.into())),
                 Datum::Null,
                 text(if column.nullable { "YES" } else { "" }),
@@ -706,7 +719,7 @@ fn check_constraints(session: &Session, hints: &Hints) -> Result<Rows, SqlError>
     Ok(rows)
 }
 
-fn partitions(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
+fn partitions(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |cluster, definition| {
         let columns = match &definition.options.partitioning {
@@ -717,7 +730,9 @@ fn partitions(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
             None => String::new(),
         };
         for at in 0..definition.table.partition_count {
-            rows.push(partition_row(cluster, definition, &columns, at));
+            let mut row = partition_row(cluster, definition, &columns, at);
+            row.splice(12..18, size_facts(sizes.partition(&definition.table, PartitionIndex(at))));
+            rows.push(row);
         }
     })?;
     Ok(rows)
@@ -744,7 +759,6 @@ fn partition_row(
 
 /// The node group that holds a partition.
 pub(crate) fn node_group(cluster: &ClusterState, table: &Table, at: u16) -> u16 {
-    let index = model::PartitionIndex(at);
-    let partition = model::PartitionId { table: table.id, index };
+    let partition = PartitionId { table: table.id, index: PartitionIndex(at) };
     if cluster.slots.is_empty() { 0 } else { cluster.slot_of(partition).group }
 }

@@ -1,5 +1,7 @@
 //! The rows of computed tables.
 
+use client::Inspected;
+use model::{NodeId, Value, WorkerId};
 use sqltype::Datum;
 
 use super::{Hints, all, table};
@@ -97,6 +99,43 @@ fn keys_and_constraints_are_described() {
     assert_eq!(found, [["t_chk_1", "(`price` > 0)"]]);
     let found = of_d(&mut harness, "TABLES", &["TABLE_NAME", "TABLE_TYPE", "ENGINE"]);
     assert_eq!(found, [["t", "BASE TABLE", "ndbcluster"]]);
+}
+
+#[test]
+fn sizes_are_those_of_all_primary_replicas() {
+    let mut harness = filled();
+    let table = harness.table("d.t");
+    let (id, partitions) = (u64::from(table.id.0), u64::from(table.partition_count));
+    let replica = |at: u64, role: &str, rows: u64| {
+        let role = Value::text(role);
+        let (id, at, copied) = (Value::UInt(id), Value::UInt(at), Value::text("NO"));
+        vec![id, at, role, copied, Value::UInt(rows), Value::UInt(rows), Value::UInt(100 * rows)]
+    };
+    let told =
+        |rows: Vec<Vec<Value>>| vec![Inspected { node: NodeId(1), worker: WorkerId(0), rows }];
+    let sizes = ["TABLE_ROWS", "AVG_ROW_LENGTH", "DATA_LENGTH", "INDEX_LENGTH", "DATA_FREE"];
+    let unknown = [["NULL"; 5]];
+    assert_eq!(of_d(&mut harness, "TABLES", &sizes), unknown);
+    // Backups say the same, and count once.
+    harness.world.told = told(
+        (0..partitions)
+            .flat_map(|at| [replica(at, "primary", 10), replica(at, "backup", 9)])
+            .collect(),
+    );
+    let all = (10 * partitions).to_string();
+    let bytes = (1_000 * partitions).to_string();
+    let number = |number: &str| format!("UInt({number})");
+    let expected = [&*all, "100", &*bytes, "0", "0"].map(number);
+    assert_eq!(of_d(&mut harness, "TABLES", &sizes), [expected]);
+    let found = of_d(&mut harness, "PARTITIONS", &["TABLE_ROWS", "DATA_LENGTH"]);
+    assert_eq!(found, vec![["10", "1000"].map(number); partitions as usize]);
+    let found = of_d(&mut harness, "STATISTICS", &["INDEX_NAME", "CARDINALITY"]);
+    assert_eq!(found, [["PRIMARY", &*format!("Int({all})")], ["u", &*format!("Int({all})")]]);
+    // A table of which a part is unknown has no size.
+    harness.world.told[0].rows.remove(0);
+    assert_eq!(of_d(&mut harness, "TABLES", &sizes), unknown);
+    let found = of_d(&mut harness, "PARTITIONS", &["TABLE_ROWS", "DATA_LENGTH"]);
+    assert_eq!(found[0], ["NULL", "NULL"]);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::information::schema::{
 };
 use crate::information::{self, Sequences};
 use crate::session::Session;
+use crate::statistics::Sizes;
 
 /// What is computed and can be used, but is not listed: tools that save all databases they see
 /// would make its tables when they load them again.
@@ -111,7 +112,7 @@ pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<
         ("Create_options", text(256)),
         ("Comment", long_text()),
     ]);
-    let sequences = Sequences::read(session).await?;
+    let (sizes, sequences) = (Sizes::read(session).await, Sequences::read(session).await?);
     for (name, kind) in table_names(session, &database) {
         let mut row = vec![Datum::text(&name)];
         if information::schema(&database).is_some() {
@@ -122,7 +123,7 @@ pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<
             let name = names::TableName { database: database.clone(), name };
             // A table may have gone while its sequence was read.
             let Ok(definition) = session.permanent_named(&name) else { continue };
-            row.extend(table_facts(&definition, sequences.next(&definition)));
+            row.extend(table_facts(&definition, &sizes, &sequences));
         }
         listing.push(row);
     }
@@ -234,7 +235,7 @@ fn user_column<'a>(session: &Session, definition: &'a TableDefinition, at: usize
 }
 
 /// SHOW INDEX.
-pub(super) fn indexes(session: &Session, name: &ObjectName) -> Result<Listing, SqlError> {
+pub(super) async fn indexes(session: &Session, name: &ObjectName) -> Result<Listing, SqlError> {
     let mut listing = Listing::new([
         ("Table", text(64)),
         ("Non_unique", SqlType::new(sqltype::TypeKind::Int, 1)),
@@ -262,7 +263,7 @@ pub(super) fn indexes(session: &Session, name: &ObjectName) -> Result<Listing, S
         return Ok(listing);
     }
     let definition = session.definition_named(&table)?;
-    for facts in index_rows(&definition) {
+    for facts in index_rows(&definition, &Sizes::read(session).await) {
         let mut row = vec![Datum::text(&definition.name)];
         row.extend(facts);
         listing.push(row);
