@@ -38,7 +38,8 @@ impl ParseError {
         Self::near("memory exhausted", sql, at)
     }
 
-    fn near(complaint: &str, sql: &[u8], at: usize) -> Self {
+    /// A complaint about the text from `at` on.
+    pub(crate) fn near(complaint: &str, sql: &[u8], at: usize) -> Self {
         let at = at.min(sql.len());
         // MySQL cuts at 80 bytes; a character that would be cut in two is left out.
         let mut rest = &sql[at..sql.len().min(at + NEAR_SIZE_MAX)];

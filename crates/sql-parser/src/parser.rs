@@ -18,6 +18,7 @@ mod data_type;
 mod expression;
 mod from;
 mod function;
+mod hint;
 mod index;
 mod load;
 mod manipulation;
@@ -33,7 +34,8 @@ mod table;
 mod window;
 
 use crate::ast::{
-    CharacterSet, ColumnRef, Expr, Ident, Limit, ObjectName, OrderItem, SourceText, Statement,
+    CharacterSet, ColumnRef, Expr, HintedBlock, Ident, Limit, ObjectName, OrderItem, SourceText,
+    Statement,
 };
 use crate::error::ParseError;
 use crate::keyword::{Class, Keyword};
@@ -50,6 +52,8 @@ pub struct Parsed {
     pub statement: Statement,
     /// How many parameters `?` it has.
     pub parameter_count: u32,
+    /// The optimizer hints of its query blocks.
+    pub hints: Vec<HintedBlock>,
     /// Where the statement's own text ends: at its semicolon or the end of all.
     pub end: usize,
     /// Where the next statement begins, if there is more than white space and comments.
@@ -74,7 +78,8 @@ pub fn parse_at(sql: &[u8], at: usize, mode: SqlMode) -> Result<Parsed, ParseErr
         }
         next = (!parser.at(Kind::End)).then_some(start);
     }
-    Ok(Parsed { statement, parameter_count: parser.parameters, end, next })
+    let (parameter_count, hints) = (parser.parameters, parser.hinted);
+    Ok(Parsed { statement, parameter_count, hints, end, next })
 }
 
 /// Parses a text that is one statement, with or without a semicolon at its end.
@@ -137,6 +142,12 @@ struct Parser<'a> {
     literals: &'a [LiteralSpan],
     /// Rows of literals that are left out of the tree, if they have not been met yet.
     rows: Option<RowsPlace>,
+    /// How many query blocks have a number.
+    blocks: u32,
+    /// The number that the next block has.
+    reserved: Option<u32>,
+    /// Hints so far.
+    hinted: Vec<HintedBlock>,
 }
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
@@ -168,6 +179,9 @@ impl<'a> Parser<'a> {
             parameters: 0,
             literals: &[],
             rows: None,
+            blocks: 0,
+            reserved: None,
+            hinted: Vec::new(),
         })
     }
 

@@ -15,6 +15,7 @@
 mod account;
 mod administration;
 mod expression;
+mod hint;
 mod manipulation;
 mod query;
 mod schema;

@@ -1,7 +1,7 @@
 //! Statements that change rows.
 
 use super::{
-    CharacterSet, ColumnRef, Expr, FileFormat, Ident, Limit, ObjectName, OrderItem, Query,
+    CharacterSet, ColumnRef, Expr, FileFormat, Hints, Ident, Limit, ObjectName, OrderItem, Query,
     TableReference, With,
 };
 
@@ -14,8 +14,8 @@ pub struct Insert {
     pub ignore: bool,
     /// LOW_PRIORITY, HIGH_PRIORITY, DELAYED.
     pub priority: Option<InsertPriority>,
-    /// The text of `/*+ … */`, if any.
-    pub hints: Option<Box<str>>,
+    /// `/*+ … */`, if it has hints.
+    pub hints: Option<Box<Hints>>,
     /// The table.
     pub table: ObjectName,
     /// PARTITION.
@@ -80,8 +80,8 @@ pub struct Update {
     pub low_priority: bool,
     /// IGNORE.
     pub ignore: bool,
-    /// The text of `/*+ … */`, if any.
-    pub hints: Option<Box<str>>,
+    /// `/*+ … */`, if it has hints.
+    pub hints: Option<Box<Hints>>,
     /// The tables; one that is not a join is the form for a single table.
     pub tables: Vec<TableReference>,
     /// SET, at least one.
@@ -105,8 +105,8 @@ pub struct Delete {
     pub quick: bool,
     /// IGNORE.
     pub ignore: bool,
-    /// The text of `/*+ … */`, if any.
-    pub hints: Option<Box<str>>,
+    /// `/*+ … */`, if it has hints.
+    pub hints: Option<Box<Hints>>,
     /// From where.
     pub target: DeleteTarget,
     /// WHERE.

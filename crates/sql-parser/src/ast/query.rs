@@ -1,6 +1,6 @@
 //! SELECT and what can stand in its place.
 
-use super::{Expr, Ident, ObjectName, SourceText};
+use super::{BlockNumber, Expr, Hints, Ident, ObjectName, SourceText};
 
 /// A query expression with everything around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +88,10 @@ pub struct CommonTable {
 /// SELECT without what follows a whole query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
-    /// The text of `/*+ … */`, if any.
-    pub hints: Option<Box<str>>,
+    /// Which of the statement's blocks it is.
+    pub block: BlockNumber,
+    /// `/*+ … */`, if it has hints.
+    pub hints: Option<Box<Hints>>,
     /// DISTINCT or DISTINCTROW.
     pub distinct: bool,
     /// The words between SELECT and the list.

@@ -12,7 +12,7 @@ use crate::lexer::Kind;
 impl Parser<'_> {
     /// At INSERT or REPLACE.
     pub(super) fn insert(&mut self) -> Result<Statement> {
-        let hints = self.hints();
+        let hints = self.hints_of_change();
         let replace = self.at_word(K::Replace);
         self.advance();
         let priority = match self.token.keyword {
@@ -111,7 +111,8 @@ impl Parser<'_> {
 
     /// At UPDATE.
     pub(super) fn update(&mut self, with: Option<With>) -> Result<Statement> {
-        let hints = self.hints();
+        let hints = self.hints_of_change();
+        self.next_block();
         self.expect_word(K::Update)?;
         let low_priority = self.eat_word(K::LowPriority);
         let ignore = self.eat_word(K::Ignore);
@@ -139,7 +140,8 @@ impl Parser<'_> {
 
     /// At DELETE.
     pub(super) fn delete(&mut self, with: Option<With>) -> Result<Statement> {
-        let hints = self.hints();
+        let hints = self.hints_of_change();
+        self.next_block();
         self.expect_word(K::Delete)?;
         let (mut low_priority, mut quick, mut ignore) = (false, false, false);
         loop {

@@ -2,13 +2,13 @@
 
 use super::{Parser, Result};
 use crate::ast::{
-    CommonTable, Expr, FileFormat, Ident, IntoTarget, IntoVariable, LockStrength, LockWait,
-    Locking, ObjectName, Query, QueryBody, Select, SelectItem, SelectOptions, SetOp, SetOperand,
-    SetOperation, With,
+    BlockNumber, CommonTable, Expr, FileFormat, Ident, IntoTarget, IntoVariable, LockStrength,
+    LockWait, Locking, ObjectName, Query, QueryBody, Select, SelectItem, SelectOptions, SetOp,
+    SetOperand, SetOperation, With,
 };
 use crate::error::ParseError;
 use crate::keyword::Keyword as K;
-use crate::lexer::{Kind, is_space};
+use crate::lexer::Kind;
 
 impl Parser<'_> {
     /// Whether a query without parentheses begins here.
@@ -77,12 +77,15 @@ impl Parser<'_> {
             return Ok(None);
         }
         let recursive = self.eat_word(K::Recursive);
+        // The query that WITH is for comes first.
+        let block = self.next_block();
         let tables = self.list(|parser| {
             let name = parser.ident()?;
             let columns = parser.optional_ident_list()?;
             parser.expect_word(K::As)?;
             Ok(CommonTable { name, columns, query: *parser.subquery()? })
         })?;
+        self.reserved = Some(block);
         Ok(Some(With { recursive, tables }))
     }
 
@@ -179,9 +182,10 @@ impl Parser<'_> {
     }
 
     fn select(&mut self, into: &mut Option<IntoTarget>) -> Result<QueryBody> {
-        let hints = self.hints();
+        let block = self.next_block();
+        let hints = self.hints(block, true);
         self.expect_word(K::Select)?;
-        let mut select = Select { hints, ..Select::default() };
+        let mut select = Select { block: BlockNumber(block), hints, ..Select::default() };
         self.select_options(&mut select)?;
         select.items = self.select_items()?;
         if into.is_none() {
@@ -210,15 +214,6 @@ impl Parser<'_> {
             true => self.expr().map(Some),
             false => Ok(None),
         }
-    }
-
-    /// The text of `/*+ … */` behind the word in hand.
-    pub(super) fn hints(&self) -> Option<Box<str>> {
-        let rest = &self.sql[self.token.end as usize..];
-        let space = rest.iter().take_while(|byte| is_space(**byte)).count();
-        let text = rest[space..].strip_prefix(b"/*+")?;
-        let end = text.windows(2).position(|pair| pair == b"*/")?;
-        Some(String::from_utf8_lossy(&text[..end]).trim().into())
     }
 
     fn select_options(&mut self, select: &mut Select) -> Result<()> {

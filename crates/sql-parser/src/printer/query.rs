@@ -74,14 +74,6 @@ impl Printer<'_> {
         }
     }
 
-    pub(super) fn hints(&mut self, hints: Option<&str>) {
-        if let Some(hints) = hints {
-            self.put(" /*+ ");
-            self.put(hints);
-            self.put(" */");
-        }
-    }
-
     fn select(&mut self, select: &Select) {
         self.put("select");
         self.hints(select.hints.as_deref());

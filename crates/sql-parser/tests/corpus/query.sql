@@ -143,3 +143,19 @@ SELECT VERSION(), @@sql_mode, @@default_storage_engine, @@sql_auto_is_null, @@lo
 SELECT WORD FROM INFORMATION_SCHEMA.KEYWORDS WHERE RESERVED=1 ORDER BY WORD
 SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.`TABLES` WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE IN ('BASE TABLE', 'VIEW')
 SELECT kc.`constraint_name`, kc.`column_name` FROM information_schema.key_column_usage AS kc WHERE kc.table_schema = DATABASE() AND kc.table_name = 't' ORDER BY kc.`ordinal_position`
+# Optimizer hints.
+SELECT /*+ BKA(t1) NO_BKA(t2, t3@qb) bnl() NO_BNL(@qb) HASH_JOIN(@`q 1` t1, t2) NO_HASH_JOIN(t) */ 1
+SELECT /*+ MERGE(d) NO_MERGE(d@a) DERIVED_CONDITION_PUSHDOWN() NO_DERIVED_CONDITION_PUSHDOWN(@q d) */ 1
+SELECT /*+ INDEX(t) NO_INDEX(t PRIMARY, `k 2`) JOIN_INDEX(@q t k) NO_JOIN_INDEX(t@q k) GROUP_INDEX(t k) */ 1 FROM t
+SELECT /*+ NO_GROUP_INDEX(t k) ORDER_INDEX(t k) NO_ORDER_INDEX(t) MRR(t k) NO_MRR(t) NO_ICP(t) */ a FROM t
+SELECT /*+ NO_RANGE_OPTIMIZATION(t k) SKIP_SCAN(t k) NO_SKIP_SCAN(t) INDEX_MERGE(t k) NO_INDEX_MERGE(t) */ a FROM t
+SELECT /*+ JOIN_FIXED_ORDER() JOIN_ORDER(a, b@q) JOIN_PREFIX(@q a, b) JOIN_SUFFIX(b) JOIN_FIXED_ORDER(@q) */ 1
+SELECT /*+ SEMIJOIN() NO_SEMIJOIN(@q FIRSTMATCH, loosescan) SUBQUERY(@q INTOEXISTS) SUBQUERY(MATERIALIZATION) */ 1
+SELECT /*+ QB_NAME(a) MAX_EXECUTION_TIME(1000) RESOURCE_GROUP(g) SET_VAR(a = 16M) SET_VAR(b='x\'y') SET_VAR(c=on) */ 1
+SELECT /*+ SET_VAR(a = 1.5) SET_VAR(`b c` = `d`) SET_VAR(e=1e3) */ 1 UNION SELECT /*+ QB_NAME(b) */ 2
+SELECT /*+ BKA(t) BOGUS(t) */ a FROM (SELECT /*+ QB_NAME(`a``b`) */ 1 AS a) t WHERE a IN (SELECT /*+ NO_INDEX(u) */ b FROM u)
+WITH w AS (SELECT /*+ QB_NAME(w) */ 1) SELECT /*+ NO_MERGE(w) */ * FROM w
+INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO t SELECT /*+ NO_INDEX(u k) */ a FROM u
+REPLACE /*+ SET_VAR(unique_checks = 0) */ INTO t VALUES (1)
+UPDATE /*+ INDEX(t k) QB_NAME(u) */ t SET a = 1 WHERE b IN (SELECT /*+ JOIN_ORDER(u@u) */ 1)
+DELETE /*+ NO_INDEX(t PRIMARY) */ FROM t WHERE a = 1
