@@ -173,7 +173,9 @@ pub(crate) fn check_pushdown(
     }
     let mut run = Run::new(session, parameters);
     let rehearsal = Rehearsal::new(&mut run, plan);
-    rehearsal.require(&run, plan)
+    let verdict = rehearsal.require(&run, plan);
+    run.dismiss();
+    verdict
 }
 
 async fn into_variables(

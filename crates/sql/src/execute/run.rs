@@ -187,6 +187,11 @@ impl<'s> Run<'s> {
         self.session.shared.statistics.rows(scan.definition.table.id).unwrap_or(0)
     }
 
+    /// Gives back to the session what it has lent, after a run that was only for a look.
+    pub(crate) fn dismiss(self) {
+        self.session.user_variables = self.context.user_variables;
+    }
+
     /// Gives back to the session what evaluation has changed.
     pub(crate) fn finish(self) {
         let Self { session, context, .. } = self;

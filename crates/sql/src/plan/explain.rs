@@ -139,6 +139,7 @@ pub(crate) fn rows(
 ) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
     let mut run = Run::new(session, parameters);
     let rehearsal = Rehearsal::new(&mut run, &subject.plan);
+    run.dismiss();
     let rehearsal = &rehearsal;
     let mut teller = Teller { session, rehearsal, observer, next: 1, numbers: BTreeMap::new() };
     let mut block = teller.block(&subject.plan, subject.kind);
