@@ -21,6 +21,7 @@ use crate::plan::{Plan, PlanCache, PlanKind, has_plan};
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
+use crate::variables::hint::Before;
 use crate::{administration, ddl, execute, show, variables};
 
 /// How often an autocommit statement is run again.
@@ -40,8 +41,7 @@ pub(crate) async fn run(
     out: &mut ResultWriter,
     shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
-    let statement = prepared.statement();
-    begin(session, statement, shown);
+    let before = begin(session, prepared, shown);
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -97,7 +97,10 @@ pub(crate) async fn run(
     // Also what a statement had committed before it failed is not answered for before.
     let secured = session.secure().await;
     let result = result.and_then(|outcome| secured.map(|()| outcome));
+    let kept_max = session.variables.max_error_count as usize;
+    session.diagnostics.put_first(session.hint_warnings.take(), kept_max);
     finish(session, &result);
+    session.drop_hints(before);
     result
 }
 
@@ -120,9 +123,10 @@ pub(crate) async fn run_text(
                 let marker = own.find('?').map_or(0, |place| at + place);
                 return (Err(unexpected(&text[marker..])), None);
             }
-            let prepared = Prepared::new(parsed.statement, &own, 0);
+            let next = parsed.next;
+            let prepared = Prepared::of_parsed(parsed, &own);
             let shown = Some(own.trim().as_bytes());
-            (run(session, &prepared, &[], out, shown).await, parsed.next)
+            (run(session, &prepared, &[], out, shown).await, next)
         }
         Err(error) => {
             let error = of_parser(&error);
@@ -172,10 +176,14 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
     ])
 }
 
-fn begin(session: &mut Session, statement: &Statement, shown: Option<&[u8]>) {
+fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Before {
+    let statement = prepared.statement();
+    let before = session.take_hints(prepared.hints());
     session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
-    let most = session.variables.max_execution_time;
+    // Zero is no limit of the statement's own.
+    let own = prepared.hints().and_then(|hints| hints.execution_time).filter(|time| *time > 0);
+    let most = own.map_or(session.variables.max_execution_time, u64::from);
     let limited = most > 0 && is_query(statement);
     session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
     session
@@ -186,6 +194,7 @@ fn begin(session: &mut Session, statement: &Statement, shown: Option<&[u8]>) {
         session.diagnostics.clear();
     }
     session.count_statement(command_name(statement), shown);
+    before
 }
 
 /// Whether a statement runs a query and nothing else.

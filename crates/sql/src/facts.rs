@@ -89,6 +89,8 @@ impl Session {
             prng: Prng::new(greeting.seed),
             told_database: None,
             facts: Default::default(),
+            hints: None,
+            hint_warnings: Default::default(),
         }
     }
 

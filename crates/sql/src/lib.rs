@@ -26,6 +26,7 @@ mod dispatch;
 mod error;
 mod execute;
 mod facts;
+mod hint;
 mod information;
 mod kernel;
 mod large;

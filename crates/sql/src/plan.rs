@@ -20,6 +20,7 @@ pub(crate) mod estimate;
 pub(crate) mod explain;
 pub(crate) mod from;
 mod grouping;
+mod hint;
 pub(crate) mod join;
 pub(crate) mod json_table;
 pub(crate) mod keyed;
@@ -53,6 +54,7 @@ use crate::catalog::names::TableName;
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
+use crate::hint::StatementHints;
 use crate::plan::common_table::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::{Compared, ParameterKind};
@@ -61,6 +63,7 @@ use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::statistics;
 use crate::temporary::shown_name;
+use crate::variables::hint::HINTED;
 
 /// A planned statement, good while the tables it was made from are the same.
 #[derive(Debug)]
@@ -266,6 +269,7 @@ impl Plan {
         !hidden
             && self.autocommits.is_none_or(|autocommits| autocommits == session.autocommits())
             && self.variables == session.variables.version
+            && self.variables != HINTED
             && self.sizes.iter().zip(&self.tables).all(alike)
             && self.database == session.database
             && self.tables.iter().all(same)
@@ -295,6 +299,8 @@ pub(crate) struct Planner<'s> {
     pub(crate) once: bool,
     /// Whether statements commit, if locks were planned: they are for transactions alone.
     autocommits: Option<bool>,
+    /// The hints of the statement.
+    hints: Option<Rc<StatementHints>>,
     /// Of the subquery that is planned next all that counts is whether it has a row.
     exists: bool,
 }
@@ -316,6 +322,7 @@ impl<'s> Planner<'s> {
             depth: 0,
             once: false,
             autocommits: None,
+            hints: session.hints.clone(),
             exists: false,
         }
     }

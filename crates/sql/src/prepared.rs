@@ -12,11 +12,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use sql_expression::SqlError;
-use sql_parser::LiteralRows;
 use sql_parser::ast::Statement;
+use sql_parser::{LiteralRows, Parsed};
 use sqltype::Datum;
 
 use crate::dispatch;
+use crate::hint::StatementHints;
 use crate::plan::Plan;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
@@ -34,6 +35,7 @@ struct Inner {
     statement: Statement,
     text: String,
     parameters: usize,
+    hints: Option<Rc<StatementHints>>,
     plan: RefCell<Option<Rc<Plan>>>,
 }
 
@@ -53,13 +55,28 @@ impl Prepared {
             let message = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", message));
         }
-        Ok(Self::new(parsed.statement, text, parsed.parameter_count as usize))
+        Ok(Self::of_parsed(parsed, text))
     }
 
-    /// A statement that has been parsed already.
+    /// A statement that has been parsed out of a text, with its hints.
+    pub(crate) fn of_parsed(parsed: Parsed, text: &str) -> Self {
+        let hints = StatementHints::of(&parsed.hints, &parsed.statement);
+        Self::with_hints(parsed.statement, text, parsed.parameter_count as usize, hints)
+    }
+
+    /// A statement that has been parsed already, and has no hints.
     pub(crate) fn new(statement: Statement, text: &str, parameters: usize) -> Self {
-        let plan = RefCell::default();
-        let inner = Inner { statement, text: text.to_owned(), parameters, plan };
+        Self::with_hints(statement, text, parameters, None)
+    }
+
+    fn with_hints(
+        statement: Statement,
+        text: &str,
+        parameters: usize,
+        hints: Option<Rc<StatementHints>>,
+    ) -> Self {
+        let (text, plan) = (text.to_owned(), RefCell::default());
+        let inner = Inner { statement, text, parameters, hints, plan };
         Self { inner: Rc::new(inner), rows: None }
     }
 
@@ -75,6 +92,10 @@ impl Prepared {
 
     pub(crate) fn statement(&self) -> &Statement {
         &self.inner.statement
+    }
+
+    pub(crate) fn hints(&self) -> Option<&Rc<StatementHints>> {
+        self.inner.hints.as_ref()
     }
 
     /// The text it was parsed from.

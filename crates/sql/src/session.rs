@@ -23,6 +23,7 @@ use wire::Inspection;
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
 use crate::directory::{Directory, OwnLedger};
+use crate::hint::StatementHints;
 use crate::kernel::Kernel;
 use crate::measures::Measures;
 use crate::memory::Account;
@@ -120,6 +121,10 @@ pub(crate) struct Session {
     pub(crate) told_database: Option<String>,
     /// Facts for expressions, with the version of variables and the database they are of.
     pub(crate) facts: RefCell<Option<KeptFacts>>,
+    /// The hints of the statement.
+    pub(crate) hints: Option<Rc<StatementHints>>,
+    /// What is wrong with them.
+    pub(crate) hint_warnings: RefCell<Vec<SqlError>>,
     /// When the statement began: microseconds since 1970 UTC. NOW() of the whole statement.
     pub statement_time: i64,
     /// The same on the clock of the worker.
@@ -215,6 +220,17 @@ impl Diagnostics {
         if self.entries.len() < kept_max {
             self.entries.push((level, error));
         }
+    }
+
+    /// Adds warnings before all there are.
+    pub(crate) fn put_first(&mut self, warnings: Vec<SqlError>, kept_max: usize) {
+        if warnings.is_empty() {
+            return;
+        }
+        self.warning_count += warnings.len() as u64;
+        let warnings = warnings.into_iter().map(|warning| (Level::Warning, warning));
+        self.entries.splice(0..0, warnings);
+        self.entries.truncate(kept_max);
     }
 
     /// Forgets everything: a new statement that is not a diagnostic one begins.

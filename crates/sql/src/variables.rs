@@ -10,9 +10,10 @@
 //! A field and the text of its variable never disagree: both change in one place.
 //! # Not here
 //! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values
-//! that are found when they are asked for (`computed`).
+//! that are found when they are asked for (`computed`), hints (`hint`).
 
 pub(crate) mod computed;
+pub(crate) mod hint;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod value;
@@ -281,6 +282,13 @@ impl SessionVariables {
             }
             _ => {}
         }
+    }
+
+    /// The same without a word to the client.
+    fn assign_untold(&mut self, name: &'static str, text: Option<String>) {
+        let changes = self.changes.clone();
+        self.assign(name, text);
+        self.changes = changes;
     }
 
     /// The collation that a character set alone means: `default_collation_for_utf8mb4` has a say.

@@ -173,7 +173,7 @@ fn find_with(
     targets: Option<&[ast::ObjectName]>,
 ) -> Result<(Found, Vec<Assignment>), SqlError> {
     let mut scope = Scope::new(None);
-    let resolved = from::resolve(planner, search.references, &mut scope)?;
+    let resolved = from::resolve(planner, search.references, &mut scope, 1)?;
     let Some(From { mut tables, tree, conditions: mut of_views, .. }) = resolved else {
         return Err(SqlError::internal("a change of no table"));
     };

@@ -75,7 +75,7 @@ pub(super) fn block(
 ) -> Result<QueryPlan, SqlError> {
     let mut scope = Scope::new(parent);
     let exists = planner.take_exists();
-    let resolved = from::resolve(planner, &select.from, &mut scope)?;
+    let resolved = from::resolve(planner, &select.from, &mut scope, select.block.0)?;
     let (mut tables, tree, merged, of_views) = match resolved {
         Some(From { tables, tree, merged, conditions, .. }) => {
             (tables, Some(tree), merged, conditions)

@@ -58,11 +58,12 @@ impl Tree<'_> {
     }
 }
 
-/// Resolves FROM into the scope.
+/// Resolves FROM into the scope, of the block of this number; zero for none of the statement's.
 pub(crate) fn resolve<'q>(
     planner: &mut Planner<'_>,
     references: &'q [TableReference],
     scope: &mut Scope<'_>,
+    block: u32,
 ) -> Result<Option<From<'q>>, SqlError> {
     let mut from = From {
         tables: Vec::new(),
@@ -85,6 +86,7 @@ pub(crate) fn resolve<'q>(
             },
         });
     }
+    planner.apply_hints(block, &mut from.tables);
     Ok(tree.map(|tree| From { tree, ..from }))
 }
 
@@ -389,6 +391,7 @@ fn add<'q>(
         used: BTreeSet::new(),
         only: None,
         ignored: Vec::new(),
+        is_hinted: false,
     });
     Ok(Tree::Table(from.tables.len() - 1))
 }

@@ -48,6 +48,8 @@ pub(crate) struct FromTable {
     /// FORCE and USE INDEX: only these; IGNORE INDEX: not these.
     pub(crate) only: Option<Vec<String>>,
     pub(crate) ignored: Vec<String>,
+    /// They come of optimizer hints.
+    pub(crate) is_hinted: bool,
 }
 
 impl FromTable {

@@ -122,7 +122,7 @@ impl Planner<'_> {
         let definition = view::read(table)?;
         self.views.inside.push(full);
         let database = self.views.database.replace(definition.database.clone());
-        let common = std::mem::take(&mut self.common);
+        let (common, hints) = (std::mem::take(&mut self.common), self.hints.take());
         let planned = self.plan_query(&definition.statement.query, None);
         let planned = planned.and_then(|mut plan| {
             from::rename(&mut plan, &definition.statement.columns)?;
@@ -131,7 +131,7 @@ impl Planner<'_> {
             }
             Ok(plan)
         });
-        (self.views.database, self.common) = (database, common);
+        (self.views.database, self.common, self.hints) = (database, common, hints);
         self.views.inside.pop();
         planned.map_err(|error| match self.views.inside.is_empty() && is_about_names(&error) {
             true => SqlError::of::<1356>(&[&name.database, &name.name]),
@@ -250,7 +250,7 @@ fn write_out(planner: &mut Planner<'_>, select: &mut Select) -> Result<(), SqlEr
         return Ok(());
     }
     let mut scope = Scope::new(None);
-    let from = from::resolve(planner, &select.from, &mut scope)?;
+    let from = from::resolve(planner, &select.from, &mut scope, 0)?;
     let merged = from.map(|from| from.merged).unwrap_or_default();
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.items) {

@@ -82,7 +82,7 @@ fn row_by_key(
         return Ok(None);
     };
     let mut scope = Scope::new(None);
-    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope)? else {
+    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope, 1)? else {
         return Ok(None);
     };
     if !matches!(tables[0].source, Source::Table(_)) || tables[0].view.is_some() {
@@ -334,7 +334,7 @@ fn assignments(
 ) -> Result<Option<Vec<Assigned>>, SqlError> {
     let definition = scan.definition.clone();
     let mut scope = Scope::new(None);
-    if from::resolve(planner, &update.tables, &mut scope)?.is_none() {
+    if from::resolve(planner, &update.tables, &mut scope, 1)?.is_none() {
         return Ok(None);
     }
     let mut binder = Binder::new(&scope, planner);
