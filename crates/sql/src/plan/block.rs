@@ -21,6 +21,7 @@ use crate::plan::edge;
 use crate::plan::estimate::Estimates;
 use crate::plan::from::{self, From};
 use crate::plan::grouping;
+use crate::plan::hint;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
 use crate::plan::keyed;
 use crate::plan::limit::{check_late, limit_scan, ordered_by_index};
@@ -82,6 +83,9 @@ pub(super) fn block(
         }
         None => (Vec::new(), None, Vec::new(), Vec::new()),
     };
+    if select.options.straight_join {
+        hint::fix_order(&mut tables);
+    }
     from::lock(planner, &mut tables, &query.locking)?;
     let mode = planner.facts().sql_mode;
     let mut binder = Binder::new(&scope, planner);

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use sql_expression::Expression;
 
 use crate::plan::block::{self, Bound};
+use crate::plan::hint;
 use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::keyed;
 use crate::plan::member::BlockParts;
@@ -122,6 +123,7 @@ impl Block<'_> {
         let behind = self.tables.len();
         inner_tree.renumber(&|table| if table == 0 { at } else { behind + table - 1 });
         let places = self.tables[at].places();
+        hint::renumber(self.tables, at, &mut inner_tables);
         let mut rest = inner_tables.into_iter();
         if let Some(first) = rest.next() {
             self.tables[at] = first;

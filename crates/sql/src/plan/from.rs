@@ -149,6 +149,12 @@ fn reference_of<'q>(
                     (None, merge(scope, from, &left, &right, &names)?)
                 }
             };
+            if join.kind == JoinKind::Straight {
+                let (mut before, mut behind) = (Vec::new(), Vec::new());
+                left.tables(&mut before);
+                right.tables(&mut behind);
+                behind.iter().for_each(|at| from.tables[*at].after.extend(&before));
+            }
             if outer {
                 let mut optional = Vec::new();
                 right.tables(&mut optional);
@@ -392,6 +398,7 @@ fn add<'q>(
         only: None,
         ignored: Vec::new(),
         is_hinted: false,
+        after: BTreeSet::new(),
     });
     Ok(Tree::Table(from.tables.len() - 1))
 }

@@ -1,9 +1,12 @@
 //! What optimizer hints do to the tables of a query block.
 //!
 //! # Owns
-//! The search for the tables and indexes that hints name; indexes that may be used.
+//! The search for the tables and indexes that hints name; indexes that may be used; which tables
+//! are to be joined before which, also by STRAIGHT_JOIN.
 //! # Guarantees
 //! A hint changes how rows are found, never which.
+
+use std::collections::BTreeSet;
 
 use sql_expression::{SqlError, same_name};
 
@@ -29,6 +32,11 @@ impl Planner<'_> {
                 Subject::Order(names) => {
                     for name in names.iter().filter(|name| find(tables, name).is_none()) {
                         self.warn_of_hint(hints.unresolved(hint.name, name, None));
+                    }
+                    let places: Option<Vec<usize>> =
+                        names.iter().map(|name| find(tables, name)).collect();
+                    if let Some(places) = places {
+                        apply_order(hint.name, &places, tables);
                     }
                 }
             }
@@ -88,7 +96,68 @@ impl Planner<'_> {
     }
 }
 
+/// Has the tables joined in the order in which they are written.
+pub(super) fn fix_order(tables: &mut [FromTable]) {
+    for (at, table) in tables.iter_mut().enumerate() {
+        table.after = (0..at).collect();
+    }
+}
+
+/// A hint about the order of tables, unless it asks for what cannot be.
+fn apply_order(hint: &str, places: &[usize], tables: &mut [FromTable]) {
+    if hint == "JOIN_FIXED_ORDER" {
+        return fix_order(tables);
+    }
+    let mut pairs: Vec<(usize, usize)> = places.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let others = (0..tables.len()).filter(|at| !places.contains(at));
+    match (hint, places.first(), places.last()) {
+        ("JOIN_PREFIX", _, Some(last)) => pairs.extend(others.map(|at| (*last, at))),
+        ("JOIN_SUFFIX", Some(first), _) => pairs.extend(others.map(|at| (at, *first))),
+        _ => {}
+    }
+    let mut after: Vec<BTreeSet<usize>> = tables.iter().map(|table| table.after.clone()).collect();
+    for (before, behind) in pairs {
+        after[behind].insert(before);
+    }
+    if has_order(&after) {
+        for (table, after) in tables.iter_mut().zip(after) {
+            table.after = after;
+        }
+    }
+}
+
+/// Whether tables can be joined so that each comes after those that it must.
+fn has_order(after: &[BTreeSet<usize>]) -> bool {
+    let mut done = BTreeSet::new();
+    let ready =
+        |at: &usize, done: &BTreeSet<usize>| !done.contains(at) && after[*at].is_subset(done);
+    while let Some(next) = (0..after.len()).find(|at| ready(at, &done)) {
+        done.insert(next);
+    }
+    done.len() == after.len()
+}
+
+/// Before a table gives way to those of its query, the first of which takes its place while the
+/// others go behind all there are.
+pub(super) fn renumber(tables: &mut [FromTable], at: usize, inner: &mut [FromTable]) {
+    let behind = tables.len();
+    let outer = tables[at].after.clone();
+    for table in &mut *inner {
+        let place = |at_inner: &usize| match at_inner {
+            0 => at,
+            other => behind + other - 1,
+        };
+        table.after = table.after.iter().map(place).chain(outer.iter().copied()).collect();
+    }
+    for table in tables.iter_mut().filter(|table| table.after.contains(&at)) {
+        table.after.extend(behind..behind + inner.len().saturating_sub(1));
+    }
+}
+
 /// The table of a name, which is its alias if it has one.
 fn find(tables: &[FromTable], name: &str) -> Option<usize> {
     tables.iter().position(|table| same_name(&table.alias, name))
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,18 +62,25 @@ pub(super) struct Order {
 /// The order of the parts; of none if there are none.
 pub(super) fn order(planner: &JoinPlanner<'_>, parts: &[Part], conditions: &[Expression]) -> Order {
     let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
-    let nothing = BTreeSet::new();
-    let search = Search { planner, parts, conditions, needs };
-    let mut best: Option<Order> = None;
-    // LATERAL comes behind what it sees.
-    let firsts = (0..parts.len()).filter(|at| planner.missing(&parts[*at].0, &nothing).is_empty());
-    for first in firsts {
-        let order = search.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.cost));
-        if best.as_ref().is_none_or(|least| order.cost < least.cost) {
-            best = Some(order);
-        }
+    let asked = asked(planner, parts);
+    let is_asked = asked.iter().any(|before| !before.is_empty());
+    let search = Search { planner, parts, conditions, needs, asked };
+    let best = search.best();
+    match best.steps.len() < parts.len() && is_asked {
+        // What is asked for cannot be.
+        true => Search { asked: vec![BTreeSet::new(); parts.len()], ..search }.best(),
+        false => best,
     }
-    best.unwrap_or(Order { steps: Vec::new(), cost: 0.0, rows: 1.0 })
+}
+
+/// The tables that the statement wants before each part, of those that other parts have.
+fn asked(planner: &JoinPlanner<'_>, parts: &[Part]) -> Vec<BTreeSet<usize>> {
+    let all: BTreeSet<usize> = parts.iter().flat_map(|(_, tables)| tables).copied().collect();
+    let of = |(_, tables): &Part| {
+        let before = tables.iter().flat_map(|at| &planner.tables[*at].after);
+        before.filter(|at| all.contains(at) && !tables.contains(at)).copied().collect()
+    };
+    parts.iter().map(of).collect()
 }
 
 /// How a part is best joined to so many rows of the tables that are done.
@@ -85,7 +92,9 @@ pub(super) fn method(
 ) -> (Part, Method) {
     let needs = conditions.iter().map(|c| planner.needs(c)).collect();
     let parts = [part];
-    let method = Search { planner, parts: &parts, conditions, needs }.step(0, done, rows).method;
+    let asked = Vec::new();
+    let search = Search { planner, parts: &parts, conditions, needs, asked };
+    let method = search.step(0, done, rows).method;
     let [part] = parts;
     (part, method)
 }
@@ -96,6 +105,8 @@ struct Search<'a> {
     conditions: &'a [Expression],
     /// The tables of each condition.
     needs: Vec<BTreeSet<usize>>,
+    /// The tables that are wanted before each part.
+    asked: Vec<BTreeSet<usize>>,
 }
 
 /// A step of an order.
@@ -107,6 +118,24 @@ struct Step {
 }
 
 impl Search<'_> {
+    /// The cheapest order; of none if there are no parts.
+    fn best(&self) -> Order {
+        let nothing = BTreeSet::new();
+        let mut best: Option<Order> = None;
+        for first in (0..self.parts.len()).filter(|at| self.may_come(*at, &nothing)) {
+            let order = self.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.cost));
+            if best.as_ref().is_none_or(|least| order.cost < least.cost) {
+                best = Some(order);
+            }
+        }
+        best.unwrap_or(Order { steps: Vec::new(), cost: 0.0, rows: 1.0 })
+    }
+
+    /// Whether a part may come next. LATERAL comes behind what it sees.
+    fn may_come(&self, at: usize, done: &BTreeSet<usize>) -> bool {
+        self.asked[at].is_subset(done) && self.planner.missing(&self.parts[at].0, done).is_empty()
+    }
+
     /// The order that begins with a part; given up when its cost exceeds a limit.
     fn from(&self, first: usize, limit: f64) -> Order {
         let mut done = BTreeSet::new();
@@ -115,10 +144,8 @@ impl Search<'_> {
         let mut order = vec![(first, Method::Whole)];
         done.extend(&self.parts[first].1);
         while order.len() < self.parts.len() && cost < limit {
-            let left = (0..self.parts.len()).filter(|at| {
-                let ready = self.planner.missing(&self.parts[*at].0, &done).is_empty();
-                ready && order.iter().all(|(o, _)| o != at)
-            });
+            let left = (0..self.parts.len())
+                .filter(|at| self.may_come(*at, &done) && order.iter().all(|(o, _)| o != at));
             let mut left: Vec<usize> = left.collect();
             // Every row with every row only if nothing ties what is left to what is done.
             if left.iter().any(|at| self.is_tied(*at, &done)) {
