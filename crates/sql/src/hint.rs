@@ -107,6 +107,21 @@ impl BlockHints {
         }
         SqlError::of::<3128>(&[&name, &hint])
     }
+
+    /// Whether a table has the hint of this name, or the one that undoes it; none if it has
+    /// neither. What is said of the table comes before what is said of all.
+    pub(crate) fn says(&self, hint: &str, undone: &str, table: &str) -> Option<bool> {
+        let is_of = |at: &&TableHint, exactly: bool| match &at.subject {
+            Subject::Block => !exactly,
+            Subject::Table(of) => exactly && of.eq_ignore_ascii_case(table),
+            _ => false,
+        };
+        let of_switch = |at: &&TableHint| at.name == hint || at.name == undone;
+        let found = |exactly| {
+            self.hints.iter().filter(of_switch).find(|at| is_of(at, exactly)).map(|at| at.name)
+        };
+        found(true).or_else(|| found(false)).map(|name| name == hint)
+    }
 }
 
 /// Puts hints together.

@@ -300,6 +300,14 @@ impl SessionVariables {
         charset.default_collation()
     }
 
+    /// Whether queries in FROM become parts of their blocks: what `optimizer_switch` says last.
+    pub(crate) fn merges_derived(&self) -> bool {
+        let flags = self.own("optimizer_switch").to_ascii_lowercase();
+        let mut said =
+            flags.rsplit(',').filter_map(|flag| flag.trim().strip_prefix("derived_merge="));
+        said.next() != Some("off")
+    }
+
     /// The session's value of a variable that is never NULL.
     fn own(&self, name: &str) -> &str {
         registry::find(name).and_then(|variable| self.text(variable)).unwrap_or_default()

@@ -21,7 +21,7 @@ use crate::execute::reference::children::{Cascade, Pair, before_delete, before_u
 use crate::execute::row::{RowMaker, now};
 use crate::execute::run::{Row, Run, Seen};
 use crate::plan::Planner;
-use crate::plan::from::{self, From};
+use crate::plan::from::{self, From, Within};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
 use crate::plan::operator::{AccessPath, Formula, Operator, QueryPlan, SortBy, Subplan, TableScan};
 use crate::plan::query::bounds;
@@ -173,7 +173,7 @@ fn find_with(
     targets: Option<&[ast::ObjectName]>,
 ) -> Result<(Found, Vec<Assignment>), SqlError> {
     let mut scope = Scope::new(None);
-    let resolved = from::resolve(planner, search.references, &mut scope, 1)?;
+    let resolved = from::resolve(planner, search.references, &mut scope, Within::Change)?;
     let Some(From { mut tables, tree, conditions: mut of_views, .. }) = resolved else {
         return Err(SqlError::internal("a change of no table"));
     };

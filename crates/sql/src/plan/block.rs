@@ -19,7 +19,7 @@ use crate::plan::derived_condition;
 use crate::plan::distinct;
 use crate::plan::edge;
 use crate::plan::estimate::Estimates;
-use crate::plan::from::{self, From};
+use crate::plan::from::{self, From, Within};
 use crate::plan::grouping;
 use crate::plan::hint;
 use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
@@ -76,7 +76,7 @@ pub(super) fn block(
 ) -> Result<QueryPlan, SqlError> {
     let mut scope = Scope::new(parent);
     let exists = planner.take_exists();
-    let resolved = from::resolve(planner, &select.from, &mut scope, select.block.0)?;
+    let resolved = from::resolve(planner, &select.from, &mut scope, Within::Block(select.block.0))?;
     let (mut tables, tree, merged, of_views) = match resolved {
         Some(From { tables, tree, merged, conditions, .. }) => {
             (tables, Some(tree), merged, conditions)

@@ -55,6 +55,9 @@ impl Block<'_> {
     fn mergeable(&self, at: usize) -> Option<BlockParts> {
         let table = &self.tables[at];
         let Source::Derived(plan) = &table.source else { return None };
+        if table.is_apart {
+            return None;
+        }
         let inner = ingredients_of(plan)?;
         let places = table.places();
         let seen_inside = table.lateral.is_some()

@@ -29,8 +29,28 @@ pub(crate) struct From<'q> {
     pub(crate) merged: Vec<u32>,
     /// Conditions of views that have become their tables.
     pub(crate) conditions: Vec<Expression>,
+    /// The block that it is of.
+    within: Within,
     /// How many outer joins stand around the reference at hand.
     outer: u32,
+}
+
+/// Where FROM stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Within {
+    /// A query block of the statement, by number; zero for one that is none of its text.
+    Block(u32),
+    /// UPDATE or DELETE, which is the first block. Simple views are their tables there.
+    Change,
+}
+
+impl Within {
+    fn number(self) -> u32 {
+        match self {
+            Self::Block(number) => number,
+            Self::Change => 1,
+        }
+    }
 }
 
 /// Joins with conditions as written.
@@ -58,18 +78,19 @@ impl Tree<'_> {
     }
 }
 
-/// Resolves FROM into the scope, of the block of this number; zero for none of the statement's.
+/// Resolves FROM into the scope.
 pub(crate) fn resolve<'q>(
     planner: &mut Planner<'_>,
     references: &'q [TableReference],
     scope: &mut Scope<'_>,
-    block: u32,
+    within: Within,
 ) -> Result<Option<From<'q>>, SqlError> {
     let mut from = From {
         tables: Vec::new(),
         tree: Tree::Table(0),
         merged: Vec::new(),
         conditions: Vec::new(),
+        within,
         outer: 0,
     };
     let mut tree: Option<Tree<'q>> = None;
@@ -86,7 +107,7 @@ pub(crate) fn resolve<'q>(
             },
         });
     }
-    planner.apply_hints(block, &mut from.tables);
+    planner.apply_hints(within.number(), &mut from.tables);
     Ok(tree.map(|tree| From { tree, ..from }))
 }
 
@@ -313,6 +334,11 @@ fn merged_view<'q>(
     if planner.views.are_inside(&full.full()) {
         return Ok(None);
     }
+    if let Within::Block(number) = from.within
+        && !planner.may_merge(number, alias)
+    {
+        return Ok(None);
+    }
     let Some(simple) = planner.simple(&view) else { return Ok(None) };
     if from.outer > 0 && simple.has_condition() {
         return Ok(None);
@@ -398,6 +424,7 @@ fn add<'q>(
         only: None,
         ignored: Vec::new(),
         is_hinted: false,
+        is_apart: false,
         after: BTreeSet::new(),
     });
     Ok(Tree::Table(from.tables.len() - 1))

@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! The search for the tables and indexes that hints name; indexes that may be used; which tables
-//! are to be joined before which, also by STRAIGHT_JOIN.
+//! are to be joined before which, also by STRAIGHT_JOIN; which queries are computed apart.
 //! # Guarantees
 //! A hint changes how rows are found, never which.
 
@@ -17,7 +17,12 @@ use crate::plan::join::{FromTable, Source};
 impl Planner<'_> {
     /// Makes the hints for a block count, whose tables these are.
     pub(super) fn apply_hints(&self, block: u32, tables: &mut [FromTable]) {
-        let Some(hints) = self.hints.as_ref().and_then(|hints| hints.block(block)) else { return };
+        for table in tables.iter_mut() {
+            if let Source::Derived(_) = &table.source {
+                table.is_apart = !self.may_merge(block, &table.alias);
+            }
+        }
+        let Some(hints) = self.block_hints(block) else { return };
         for hint in &hints.hints {
             match &hint.subject {
                 Subject::Block => {}
@@ -41,6 +46,17 @@ impl Planner<'_> {
                 }
             }
         }
+    }
+
+    fn block_hints(&self, block: u32) -> Option<&BlockHints> {
+        self.hints.as_ref()?.block(block)
+    }
+
+    /// Whether a query in FROM may become a part of its block: MERGE and NO_MERGE come before what
+    /// `optimizer_switch` says.
+    pub(super) fn may_merge(&self, block: u32, alias: &str) -> bool {
+        let said = self.block_hints(block).and_then(|of| of.says("MERGE", "NO_MERGE", alias));
+        said.unwrap_or_else(|| self.session.variables.merges_derived())
     }
 
     /// Keeps a warning for the end of the statement. A block may be planned more than once.

@@ -50,6 +50,8 @@ pub(crate) struct FromTable {
     pub(crate) ignored: Vec<String>,
     /// They come of optimizer hints.
     pub(crate) is_hinted: bool,
+    /// A query that the statement wants to be computed apart.
+    pub(crate) is_apart: bool,
     /// The tables that the statement wants to be joined before it.
     pub(crate) after: BTreeSet<usize>,
 }

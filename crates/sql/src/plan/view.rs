@@ -250,7 +250,7 @@ fn write_out(planner: &mut Planner<'_>, select: &mut Select) -> Result<(), SqlEr
         return Ok(());
     }
     let mut scope = Scope::new(None);
-    let from = from::resolve(planner, &select.from, &mut scope, 0)?;
+    let from = from::resolve(planner, &select.from, &mut scope, from::Within::Block(0))?;
     let merged = from.map(|from| from.merged).unwrap_or_default();
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.items) {

@@ -133,7 +133,7 @@ fn tables_of(planner: &mut Planner<'_>, query: &ast::Query) -> Result<Vec<ScopeT
     }
     planner.with_common_tables(query.with.as_ref(), |planner| {
         let mut scope = Scope::new(None);
-        from::resolve(planner, &select.from, &mut scope, 0)?;
+        from::resolve(planner, &select.from, &mut scope, from::Within::Block(0))?;
         Ok(scope.tables)
     })
 }

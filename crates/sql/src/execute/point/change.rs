@@ -28,7 +28,7 @@ use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
 use crate::kernel::{Failure, Rejected};
 use crate::plan::Planner;
-use crate::plan::from::{self, From};
+use crate::plan::from::{self, From, Within};
 use crate::plan::join::{JoinPlanner, JoinTree, Source};
 use crate::plan::operator::{AccessPath, Operator, TableScan};
 use crate::result::Outcome;
@@ -82,7 +82,8 @@ fn row_by_key(
         return Ok(None);
     };
     let mut scope = Scope::new(None);
-    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope, 1)? else {
+    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope, Within::Change)?
+    else {
         return Ok(None);
     };
     if !matches!(tables[0].source, Source::Table(_)) || tables[0].view.is_some() {
@@ -334,7 +335,7 @@ fn assignments(
 ) -> Result<Option<Vec<Assigned>>, SqlError> {
     let definition = scan.definition.clone();
     let mut scope = Scope::new(None);
-    if from::resolve(planner, &update.tables, &mut scope, 1)?.is_none() {
+    if from::resolve(planner, &update.tables, &mut scope, Within::Change)?.is_none() {
         return Ok(None);
     }
     let mut binder = Binder::new(&scope, planner);

@@ -134,3 +134,32 @@ fn tables_are_joined_in_the_order_that_is_asked_for() {
         assert_eq!(read.replace(".PRIMARY", ""), expected, "{sql}");
     }
 }
+
+#[test]
+fn queries_are_merged_or_not() {
+    let mut harness = harness();
+    harness.ok("CREATE VIEW v AS SELECT id, n FROM a WHERE m > 0");
+    let d = "(SELECT id, n FROM a WHERE m > 0) AS d";
+    for (sql, expected) in [
+        (format!("SELECT n FROM {d} WHERE id = 1"), "a.PRIMARY"),
+        (format!("SELECT /*+ NO_MERGE(d) */ n FROM {d} WHERE id = 1"), "(a.PRIMARY)"),
+        (format!("SELECT /*+ NO_MERGE() */ n FROM {d} WHERE id = 1"), "(a.PRIMARY)"),
+        (format!("SELECT /*+ NO_MERGE() MERGE(d) */ n FROM {d} WHERE id = 1"), "a.PRIMARY"),
+        ("SELECT n FROM v WHERE id = 1".into(), "v.PRIMARY"),
+        ("SELECT /*+ NO_MERGE(v) */ n FROM v WHERE id = 1".into(), "(a.PRIMARY)"),
+        ("UPDATE /*+ NO_MERGE(v) */ v SET n = 1 WHERE id = 1".into(), "v.PRIMARY"),
+        (
+            "WITH w AS (SELECT id FROM a) SELECT /*+ NO_MERGE(w) */ id FROM w WHERE id = 1".into(),
+            "(a.PRIMARY)",
+        ),
+    ] {
+        assert_eq!(reads(&mut harness, &sql), expected, "{sql}");
+    }
+    harness.ok("SET optimizer_switch = 'index_merge=on,derived_merge=off'");
+    for (hint, expected) in [("", "(a.PRIMARY)"), ("/*+ MERGE(d) */", "a.PRIMARY")] {
+        let sql = format!("SELECT {hint} n FROM {d} WHERE id = 1");
+        assert_eq!(reads(&mut harness, &sql), expected, "{sql}");
+    }
+    harness.ok("SET optimizer_switch = 'derived_merge=off,derived_merge=on'");
+    assert_eq!(reads(&mut harness, "SELECT n FROM v WHERE id = 1"), "v.PRIMARY");
+}
