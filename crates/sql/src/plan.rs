@@ -63,7 +63,6 @@ use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::statistics;
 use crate::temporary::shown_name;
-use crate::variables::hint::HINTED;
 
 /// A planned statement, good while the tables it was made from are the same.
 #[derive(Debug)]
@@ -269,7 +268,6 @@ impl Plan {
         !hidden
             && self.autocommits.is_none_or(|autocommits| autocommits == session.autocommits())
             && self.variables == session.variables.version
-            && self.variables != HINTED
             && self.sizes.iter().zip(&self.tables).all(alike)
             && self.database == session.database
             && self.tables.iter().all(same)

@@ -19,12 +19,14 @@ pub(crate) mod set;
 pub(crate) mod value;
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use collation::{Charset, CollationId};
 use sql_expression::{BlockEncryption, SqlError, SqlMode};
 use sql_parser::ast::{ExplainFormat, SystemVariable, VariableScope};
 use sqltype::zone::TimeZone;
 use sqltype::{Datum, SqlType, TypeKind};
+use stdx::FixedHasher;
 
 use crate::session::{Durability, Isolation, Session};
 use registry::{Kind, Scope, Variable};
@@ -133,7 +135,8 @@ pub(crate) struct SessionVariables {
     pub wait_timeout: u64,
     /// `insert_id`: the next generated value, once.
     pub insert_id: Option<u64>,
-    /// Counts changes: what depends on variables is stale when it differs.
+    /// Of all values: what depends on variables is stale when it differs. Sessions of equal values
+    /// have the same, as they share plans.
     pub version: u64,
     /// Values that differ from the initial ones; none is NULL.
     values: BTreeMap<&'static str, Option<String>>,
@@ -156,7 +159,7 @@ impl SessionVariables {
                 variables.refresh(variable.name, Some(text));
             }
         }
-        variables.version = 0;
+        variables.version = variables.fingerprint();
         variables
     }
 
@@ -319,6 +322,19 @@ impl SessionVariables {
             self.changes.insert(name, text.clone().unwrap_or_default());
         }
         self.values.insert(name, text);
+        self.version = self.fingerprint();
+    }
+
+    /// Stands for the values; those that are the initial ones do not count.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = FixedHasher::default();
+        for (name, value) in &self.values {
+            let initial = registry::find(name).and_then(|variable| variable.initial);
+            if value.as_deref() != initial {
+                (name, value).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     fn is_tracked(&self, name: &str) -> bool {
@@ -328,7 +344,6 @@ impl SessionVariables {
 
     /// Reads the field that belongs to a variable from its text.
     fn refresh(&mut self, name: &str, text: Option<&str>) {
-        self.version += 1;
         let value = text.unwrap_or_default();
         let on = value == "ON";
         let number = value.parse::<u64>().unwrap_or_default();

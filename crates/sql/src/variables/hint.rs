@@ -78,9 +78,6 @@ const HINTABLE: &[&str] = &[
     "xa_detach_on_prepare",
 ];
 
-/// The version of variables that a hint has set: no plan is kept for it.
-pub(crate) const HINTED: u64 = u64::MAX;
-
 /// Whether SET_VAR can set a variable.
 pub(crate) fn is_hintable(name: &str) -> bool {
     HINTABLE.binary_search(&name).is_ok()
@@ -91,17 +88,14 @@ pub(crate) fn is_hintable(name: &str) -> bool {
 pub(crate) struct Before {
     hints: Option<Rc<StatementHints>>,
     values: Vec<(&'static Variable, Option<String>)>,
-    version: u64,
 }
 
 impl Session {
     /// Makes the hints of a statement count, or none.
     pub(crate) fn take_hints(&mut self, hints: Option<&Rc<StatementHints>>) -> Before {
-        let version = self.variables.version;
         let mut before = Before {
             hints: std::mem::replace(&mut self.hints, hints.cloned()),
             values: Vec::new(),
-            version,
         };
         self.hint_warnings.take();
         let Some(hints) = hints else { return before };
@@ -116,10 +110,6 @@ impl Session {
                 Err(error) => warnings.push(error),
             }
         }
-        if !before.values.is_empty() {
-            self.variables.version = HINTED;
-            self.facts.take();
-        }
         self.hint_warnings.replace(warnings);
         before
     }
@@ -127,15 +117,9 @@ impl Session {
     /// Undoes [`Session::take_hints`]: what they had to say comes before other warnings.
     pub(crate) fn drop_hints(&mut self, before: Before) {
         self.hints = before.hints;
-        if before.values.is_empty() {
-            return;
-        }
-        self.variables.version = before.version;
         for (variable, text) in before.values.into_iter().rev() {
             self.variables.assign_untold(variable.name, text);
         }
-        self.variables.version = before.version;
-        self.facts.take();
     }
 
     /// The text a variable is to have.

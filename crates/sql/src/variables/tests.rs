@@ -237,3 +237,17 @@ fn every_session_variable_has_a_value() {
         read(&harness, scope, variable.name).unwrap_or_else(|_| panic!("{}", variable.name));
     }
 }
+
+#[test]
+fn the_version_stands_for_the_values() {
+    let version = |statements: &[&str]| {
+        let mut harness = Harness::new();
+        statements.iter().for_each(|sql| drop(harness.ok(sql)));
+        harness.session.variables.version
+    };
+    let (one, two) = ("SET div_precision_increment = 1", "SET div_precision_increment = 2");
+    assert_ne!(version(&[one]), version(&[two]));
+    assert_ne!(version(&[one]), version(&["SET sql_mode = ''"]));
+    assert_eq!(version(&[two, one]), version(&[one]));
+    assert_eq!(version(&[one, "SET div_precision_increment = 4"]), version(&[]));
+}
