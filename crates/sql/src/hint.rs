@@ -19,6 +19,7 @@ use sql_parser::ast::{
     self, Hint, HintArgument, HintTable, HintValue, HintedBlock, Ident, Statement,
 };
 
+use crate::catalog::text::quoted;
 use crate::variables::hint::is_hintable;
 use crate::variables::registry;
 
@@ -132,7 +133,6 @@ struct Collector {
     names: BTreeMap<u32, Ident>,
     /// What has been said: block, table, index, and the hint without its NO_.
     said: BTreeSet<(u32, String, String, &'static str)>,
-    timed: bool,
 }
 
 impl Collector {
@@ -195,7 +195,7 @@ impl Collector {
             HintArgument::Time(time) => {
                 if !is_query || block.block != 1 {
                     self.warn(SqlError::of::<3125>(&[]));
-                } else if std::mem::replace(&mut self.timed, true) {
+                } else if self.hints.execution_time.is_some() {
                     self.conflict(&format!("MAX_EXECUTION_TIME({time})"));
                 } else {
                     self.hints.execution_time = Some(*time);
@@ -331,10 +331,6 @@ impl Collector {
 /// A hint that is switched on or off, by its name when on.
 fn base(hint: &'static str) -> &'static str {
     hint.strip_prefix("NO_").unwrap_or(hint)
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! [`Sizes`], what the data nodes say when they are asked, and [`Statistics`], the rows they said
 //! last, by which queries are planned, kept by each worker of the SQL node.
 //! # Guarantees
-//! Nobody waits for it but a statement that joins tables or reads one whole, and that at most once
-//! in [`REFRESH_INTERVAL`]. What is not known is not made up.
+//! Nobody waits for statistics but a statement that joins tables or reads one whole, and that at
+//! most once in [`REFRESH_INTERVAL`]; sizes that are shown are asked each time. What is not known
+//! is not made up.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -41,10 +42,19 @@ impl Sizes {
         let mut sizes = BTreeMap::new();
         for row in asked.unwrap_or_default().iter().flat_map(|answer| &answer.rows) {
             // Table, partition, role, whether it is being copied, rows, slots, bytes.
-            if let [Value::UInt(table), Value::UInt(at), Value::Bytes(role), ..] = row.as_slice()
-                && let [_, _, _, _, Value::UInt(rows), _, Value::UInt(bytes)] = row.as_slice()
-                && **role == *b"primary"
-            {
+            let [
+                Value::UInt(table),
+                Value::UInt(at),
+                Value::Bytes(role),
+                _,
+                Value::UInt(rows),
+                _,
+                Value::UInt(bytes),
+            ] = row.as_slice()
+            else {
+                continue;
+            };
+            if **role == *b"primary" {
                 let (table, index) = (TableId(*table as u32), PartitionIndex(*at as u16));
                 let size = Size { rows: *rows, bytes: *bytes };
                 sizes.insert(PartitionId { table, index }, size);

@@ -83,6 +83,8 @@ pub(crate) struct SessionVariables {
     pub max_allowed_packet: u64,
     /// `max_error_count`.
     pub max_error_count: u64,
+    /// Whether queries in FROM become parts of their blocks, by `optimizer_switch`.
+    pub derived_merge: bool,
     /// `max_execution_time`, in milliseconds; zero for no limit.
     pub max_execution_time: u64,
     /// `nines_durability`.
@@ -146,6 +148,13 @@ pub(crate) struct SessionVariables {
     changes: BTreeMap<&'static str, String>,
 }
 
+/// What the flags of `optimizer_switch` say of `derived_merge`, the last one of several.
+fn merges_derived(flags: &str) -> bool {
+    let flags = flags.to_ascii_lowercase();
+    let mut said = flags.rsplit(',').filter_map(|flag| flag.trim().strip_prefix("derived_merge="));
+    said.next() != Some("off")
+}
+
 impl SessionVariables {
     /// What a session begins with, where SET GLOBAL has left these values.
     pub(crate) fn new(globals: &BTreeMap<String, String>) -> Self {
@@ -188,6 +197,7 @@ impl SessionVariables {
             long_query_time: 0,
             max_allowed_packet: 0,
             max_error_count: 0,
+            derived_merge: true,
             max_execution_time: 0,
             durability: Durability::default(),
             analytic_snapshot: true,
@@ -303,14 +313,6 @@ impl SessionVariables {
         charset.default_collation()
     }
 
-    /// Whether queries in FROM become parts of their blocks: what `optimizer_switch` says last.
-    pub(crate) fn merges_derived(&self) -> bool {
-        let flags = self.own("optimizer_switch").to_ascii_lowercase();
-        let mut said =
-            flags.rsplit(',').filter_map(|flag| flag.trim().strip_prefix("derived_merge="));
-        said.next() != Some("off")
-    }
-
     /// The session's value of a variable that is never NULL.
     fn own(&self, name: &str) -> &str {
         registry::find(name).and_then(|variable| self.text(variable)).unwrap_or_default()
@@ -379,6 +381,7 @@ impl SessionVariables {
             "max_allowed_packet" => self.max_allowed_packet = number,
             "max_error_count" => self.max_error_count = number,
             "max_execution_time" => self.max_execution_time = number,
+            "optimizer_switch" => self.derived_merge = merges_derived(value),
             "net_read_timeout" => self.net_read_timeout = number,
             "net_write_timeout" => self.net_write_timeout = number,
             "nines_durability" => {

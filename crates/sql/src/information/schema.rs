@@ -730,9 +730,8 @@ fn partitions(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, S
             None => String::new(),
         };
         for at in 0..definition.table.partition_count {
-            let mut row = partition_row(cluster, definition, &columns, at);
-            row.splice(12..18, size_facts(sizes.partition(&definition.table, PartitionIndex(at))));
-            rows.push(row);
+            let size = sizes.partition(&definition.table, PartitionIndex(at));
+            rows.push(partition_row(cluster, definition, &columns, (at, size)));
         }
     })?;
     Ok(rows)
@@ -742,7 +741,7 @@ fn partition_row(
     cluster: &ClusterState,
     definition: &TableDefinition,
     columns: &str,
-    at: u16,
+    (at, size): (u16, Option<Size>),
 ) -> Vec<Datum> {
     let mut row = vec![Datum::Null; 25];
     row[0] = text(CATALOG);
@@ -752,6 +751,7 @@ fn partition_row(
     row[5] = Datum::UInt(u64::from(at) + 1);
     row[7] = text("KEY");
     row[9] = text(columns);
+    row[12..18].clone_from_slice(&size_facts(size));
     row[22] = text("");
     row[23] = text(node_group(cluster, &definition.table, at).to_string());
     row

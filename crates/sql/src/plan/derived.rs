@@ -124,9 +124,10 @@ impl Block<'_> {
         inner_tree.for_each_condition_mut(&mut shift);
         // The first of its tables stands in its place, the others behind all there are.
         let behind = self.tables.len();
-        inner_tree.renumber(&|table| if table == 0 { at } else { behind + table - 1 });
+        let place = |table| if table == 0 { at } else { behind + table - 1 };
+        inner_tree.renumber(&place);
         let places = self.tables[at].places();
-        hint::renumber(self.tables, at, &mut inner_tables);
+        hint::renumber(self.tables, at, &mut inner_tables, place);
         let mut rest = inner_tables.into_iter();
         if let Some(first) = rest.next() {
             self.tables[at] = first;

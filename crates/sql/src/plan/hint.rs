@@ -56,7 +56,7 @@ impl Planner<'_> {
     /// `optimizer_switch` says.
     pub(super) fn may_merge(&self, block: u32, alias: &str) -> bool {
         let said = self.block_hints(block).and_then(|of| of.says("MERGE", "NO_MERGE", alias));
-        said.unwrap_or_else(|| self.session.variables.merges_derived())
+        said.unwrap_or(self.session.variables.derived_merge)
     }
 
     /// Keeps a warning for the end of the statement. A block may be planned more than once.
@@ -153,20 +153,20 @@ fn has_order(after: &[BTreeSet<usize>]) -> bool {
     done.len() == after.len()
 }
 
-/// Before a table gives way to those of its query, the first of which takes its place while the
-/// others go behind all there are.
-pub(super) fn renumber(tables: &mut [FromTable], at: usize, inner: &mut [FromTable]) {
-    let behind = tables.len();
+/// Before a table gives way to those of its query, which are going to stand in other places.
+pub(super) fn renumber(
+    tables: &mut [FromTable],
+    at: usize,
+    inner: &mut [FromTable],
+    place: impl Fn(usize) -> usize,
+) {
     let outer = tables[at].after.clone();
     for table in &mut *inner {
-        let place = |at_inner: &usize| match at_inner {
-            0 => at,
-            other => behind + other - 1,
-        };
-        table.after = table.after.iter().map(place).chain(outer.iter().copied()).collect();
+        let own = table.after.iter().map(|at| place(*at));
+        table.after = own.chain(outer.iter().copied()).collect();
     }
     for table in tables.iter_mut().filter(|table| table.after.contains(&at)) {
-        table.after.extend(behind..behind + inner.len().saturating_sub(1));
+        table.after.extend((0..inner.len()).map(&place));
     }
 }
 
