@@ -7,14 +7,15 @@
 //!
 //! # Owns
 //! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client
-//! connections as seen from inside, the flight recorder, counts of messages, metrics, probes and
-//! fault points.
+//! connections as seen from inside, how long pieces of work are, the flight recorder, counts of
+//! messages, metrics, probes and fault points.
 //! # Architecture Invariant
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
 
 mod connection;
 mod disk;
 mod figures;
+mod haste;
 mod message_counts;
 mod probe;
 mod recorder;
@@ -32,6 +33,7 @@ pub use figures::{
     Figure, FigureValue, Figures, LATENCY_STEPS, Latency, Metric, MetricKind, MetricUnit, Tallies,
     Tally,
 };
+pub use haste::Haste;
 pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};

@@ -14,6 +14,7 @@ use wire::{Envelope, Message};
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
 use crate::figures::{Tallies, Tally};
+use crate::haste::Haste;
 use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
@@ -187,6 +188,8 @@ pub struct Shared {
     pub disk: Option<DiskQueue>,
     /// Pending timers.
     pub timers: TimerQueue,
+    /// Whether key operations come in between.
+    pub haste: Haste,
     /// Random draws of this worker.
     pub prng: Prng,
     /// What happened lately.
@@ -227,6 +230,7 @@ impl Shared {
             connections: Connections::default(),
             disk: None,
             timers: TimerQueue::default(),
+            haste: Haste::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
             messages: MessageCounts::default(),
@@ -285,6 +289,17 @@ impl<'a> Ctx<'a> {
     /// Limits and intervals.
     pub fn config(&self) -> &Arc<Config> {
         &self.shared.config
+    }
+
+    /// Whether key operations come in between, so that pieces of long work are to be short.
+    pub fn in_haste(&self) -> bool {
+        self.shared.haste.is_on(self.shared.now)
+    }
+
+    /// Rows that a step of long work looks at before it lets others run.
+    pub fn step_rows(&self) -> u32 {
+        let most = self.shared.config.scan_step_rows.max(1);
+        if self.in_haste() { most.div_ceil(HASTE_PARTS) } else { most }
     }
 
     /// Everything the worker's actors share.
@@ -387,3 +402,6 @@ impl<'a> Ctx<'a> {
         }
     }
 }
+
+/// A step of long work is one in so many of its usual length while key operations come in between.
+const HASTE_PARTS: u32 = 4;

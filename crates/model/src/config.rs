@@ -56,7 +56,8 @@ pub struct Config {
     pub scans_max: u32,
     /// Rows a scan sends per batch.
     pub scan_batch_rows: u32,
-    /// Rows a handler looks at before it lets others run.
+    /// Rows a handler looks at before it lets others run; fewer while key operations come in
+    /// between.
     pub scan_step_rows: u32,
     /// Bytes of rows, indexes and open transactions per worker.
     #[doc(alias = "DataMemory")]

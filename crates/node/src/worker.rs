@@ -233,6 +233,12 @@ impl Worker {
         self.inbox.has_low()
     }
 
+    /// Whether key operations come in between: then pieces of long work are short, and the host
+    /// lets a worker do fewer of them before it sees who else wants something.
+    pub fn in_haste(&self, now: Instant) -> bool {
+        self.shared.haste.is_on(now)
+    }
+
     /// Messages that wait to be handled, held ones included.
     pub fn message_count(&self) -> usize {
         self.inbox.len()
@@ -421,6 +427,9 @@ impl Worker {
         let record = Recorded::Message { from, to: to.actor, name };
         self.shared.recorder.record(self.shared.now, record);
         self.shared.messages.handled(name);
+        if from.actor != ActorKind::Joiner && message.is_key_operation() {
+            self.shared.haste.note(self.shared.now);
+        }
         match message {
             Message::State(state) => {
                 self.reach(state.clone());

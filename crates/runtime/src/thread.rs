@@ -538,6 +538,8 @@ impl Thread {
             return;
         }
         let began = self.common.clock.now();
+        let in_haste = self.hosted.iter().any(|hosted| hosted.worker.in_haste(self.now));
+        let most = if in_haste { PIECES_MAX_IN_HASTE } else { PIECES_MAX };
         let mut without = 0;
         while without < self.hosted.len() {
             let at = self.next_piece % self.hosted.len();
@@ -547,7 +549,7 @@ impl Thread {
                 continue;
             }
             without = 0;
-            if self.common.clock.now().since(began) > PIECES_MAX || self.has_mail() {
+            if self.common.clock.now().since(began) > most || self.has_mail() {
                 break;
             }
         }
@@ -802,6 +804,8 @@ const STEPS_PER_PASS: usize = 32;
 const TURN_MAX: Duration = Duration::from_millis(1);
 /// How long workers do pieces of long work before sockets are looked at again.
 const PIECES_MAX: Duration = Duration::from_micros(25);
+/// The same while key operations come in between: one piece, unless it was a very short one.
+const PIECES_MAX_IN_HASTE: Duration = Duration::from_micros(5);
 /// How often it is noted how far disks have been read back.
 const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.

@@ -26,7 +26,7 @@ use actor::{
 };
 use client::{Client, ClientOptions, ClientResult, Token};
 use model::{Address, ClusterState, WorkerId};
-use stdx::{HashMap, Instant};
+use stdx::{Duration, HashMap, Instant};
 use wire::Message;
 
 use crate::connection::{self, Greeting};
@@ -34,7 +34,7 @@ use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
-use crate::pace::Clock;
+use crate::pace::{Clock, Visitors};
 use crate::sequences::Sequences;
 use crate::session::Shared;
 
@@ -83,6 +83,7 @@ pub struct SqlNode {
     tokens: HashMap<Token, (ConnectionId, Ticket)>,
     alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
     armed: Option<Instant>,
+    visitors: Visitors,
     opened: u32,
     shutting_down: bool,
 }
@@ -114,6 +115,7 @@ impl SqlNode {
             tokens: HashMap::default(),
             alarms: BTreeSet::new(),
             armed: None,
+            visitors: Visitors::default(),
             opened: 0,
             shutting_down: false,
         }
@@ -160,7 +162,7 @@ impl SqlNode {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
-            self.shared.pace.begin();
+            self.shared.pace.begin(self.visitors.are_beside(id, ctx.now()));
             let mut context = Context::from_waker(Waker::noop());
             let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
             let output_moved = connection.pass_output(ctx, id);
@@ -281,6 +283,8 @@ impl SqlNode {
         }
     }
 
+    /// Lets those go on whose time has come, up to one that had paused: what it does next may take
+    /// long, and others are to be looked after before the next one.
     fn ring_alarms(&mut self, ctx: &mut Ctx<'_>) {
         // Those due now and no others: a task that pauses again gets its next turn later.
         let mut due = Vec::new();
@@ -289,6 +293,9 @@ impl SqlNode {
         {
             self.alarms.remove(&alarm);
             due.push(alarm);
+            if alarm.2.is_some() {
+                break;
+            }
         }
         for (_, id, ticket) in due {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -317,7 +324,8 @@ impl SqlNode {
             && self.armed.is_none_or(|armed| due < armed)
         {
             self.armed = Some(due);
-            ctx.set_timer(ALARM, due.since(ctx.now()));
+            // In the next turn at the earliest, if it is due already.
+            ctx.set_timer(ALARM, due.since(ctx.now()).max(Duration::from_nanos(1)));
         }
     }
 }
@@ -410,7 +418,10 @@ impl Actor for SqlNode {
             let mut link = connection.link.borrow_mut();
             match event {
                 ConnectionEvent::Opened(_) => unreachable!("matched above"),
-                ConnectionEvent::Received(bytes) => link.received.extend_from_slice(bytes),
+                ConnectionEvent::Received(bytes) => {
+                    link.received.extend_from_slice(bytes);
+                    self.visitors.note(id, ctx.now());
+                }
                 ConnectionEvent::InputEnded => {
                     link.input_ended = true;
                     connection.exchange.borrow_mut().client_gone = true;

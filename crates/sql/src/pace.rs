@@ -1,20 +1,27 @@
 //! When a long computation lets others have the worker.
 //!
 //! # Owns
-//! [`Pace`], one for each worker: how long the task that runs has been running.
+//! [`Pace`], one for each worker: how long the task that runs has been running; and [`Visitors`]:
+//! whether others want something meanwhile.
 //! # Guarantees
-//! A task that asks often enough keeps the worker for little more than [`SLICE`]. What a task
-//! computes does not depend on it: only when it pauses does. Without a clock, under the simulation
-//! and in tests, it pauses after so much work, which is the same every time.
+//! A task that asks often enough keeps the worker for little more than [`SLICE`], or
+//! [`SLICE_IN_HASTE`] beside others. What a task computes does not depend on it: only when it
+//! pauses does. Without a clock, under the simulation and in tests, it pauses after so much work,
+//! which is the same every time.
 //! # Not here
 //! The pause itself (`kernel`), and who asks (`execute::run`).
 
 use std::cell::Cell;
 
-use stdx::Duration;
+use actor::ConnectionId;
+use stdx::{Duration, Instant};
 
 /// How long a task runs before others have a turn.
 const SLICE: Duration = Duration::from_micros(50);
+/// The same while other connections ask for something now and then.
+const SLICE_IN_HASTE: Duration = Duration::from_micros(10);
+/// How long something asked for lets more be expected, as with [`actor::Haste`].
+const LASTING: Duration = Duration::from_millis(10);
 /// The same without a clock, in rows.
 const SLICE_WORK: u64 = 2_000;
 
@@ -29,6 +36,8 @@ pub(crate) struct Pace {
     began: Cell<Option<Duration>>,
     /// Work since the slice began.
     work: Cell<u64>,
+    /// Others have asked for something lately.
+    in_haste: Cell<bool>,
 }
 
 impl Pace {
@@ -36,10 +45,11 @@ impl Pace {
         Self { clock, ..Self::default() }
     }
 
-    /// A task is given the worker.
-    pub(crate) fn begin(&self) {
+    /// A task is given the worker; others may have asked for something lately.
+    pub(crate) fn begin(&self, in_haste: bool) {
         self.began.set(None);
         self.work.set(0);
+        self.in_haste.set(in_haste);
     }
 
     /// A task goes on that has paused, and is known to take long.
@@ -56,12 +66,40 @@ impl Pace {
         };
         let now = clock();
         match self.began.get() {
-            Some(began) => now >= began + SLICE,
+            Some(began) => now >= began + if self.in_haste.get() { SLICE_IN_HASTE } else { SLICE },
             None => {
                 self.began.set(Some(now));
                 false
             }
         }
+    }
+}
+
+/// The connections of a worker that have asked for something last.
+#[derive(Debug, Default)]
+pub(crate) struct Visitors {
+    last: Option<(ConnectionId, Instant)>,
+    /// When another than the last one did.
+    other: Option<Instant>,
+}
+
+impl Visitors {
+    /// A connection asks for something.
+    pub(crate) fn note(&mut self, id: ConnectionId, now: Instant) {
+        if let Some((before, at)) = self.last.replace((id, now))
+            && before != id
+        {
+            self.other = Some(at);
+        }
+    }
+
+    /// Whether another connection than this one has asked for something lately.
+    pub(crate) fn are_beside(&self, id: ConnectionId, now: Instant) -> bool {
+        let other = match self.last {
+            Some((last, at)) if last != id => Some(at),
+            _ => self.other,
+        };
+        other.is_some_and(|at| now < at + LASTING)
     }
 }
 
@@ -73,7 +111,7 @@ mod tests {
     fn without_a_clock_work_is_counted() {
         let pace = Pace::new(None);
         for _ in 0..2 {
-            pace.begin();
+            pace.begin(true);
             assert!(!pace.is_over(SLICE_WORK - 1));
             assert!(pace.is_over(1));
         }
@@ -85,16 +123,34 @@ mod tests {
             static NOW: Cell<u64> = const { Cell::new(0) };
         }
         let pace = Pace::new(Some(|| Duration::from_micros(NOW.get())));
-        for resumed in [false, true] {
-            pace.begin();
+        for (resumed, in_haste, slice) in [(false, false, 50), (true, false, 50), (true, true, 10)]
+        {
+            pace.begin(in_haste);
             if resumed {
                 pace.resume();
             }
             assert!(!pace.is_over(u64::MAX));
-            NOW.set(NOW.get() + 49);
+            NOW.set(NOW.get() + slice - 1);
             assert!(!pace.is_over(u64::MAX));
             NOW.set(NOW.get() + 1);
             assert!(pace.is_over(0));
         }
+    }
+
+    #[test]
+    fn a_connection_is_no_visitor_of_itself() {
+        let [a, b] = [1, 2].map(ConnectionId);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut visitors = Visitors::default();
+        assert!(!visitors.are_beside(a, at(0)));
+        visitors.note(a, at(0));
+        visitors.note(a, at(1));
+        assert!(!visitors.are_beside(a, at(1)) && visitors.are_beside(b, at(10)));
+        assert!(!visitors.are_beside(b, at(11)));
+        visitors.note(b, at(20));
+        visitors.note(a, at(25));
+        visitors.note(a, at(28));
+        assert!(visitors.are_beside(a, at(29)) && !visitors.are_beside(a, at(30)));
+        assert!(visitors.are_beside(b, at(37)));
     }
 }

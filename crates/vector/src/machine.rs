@@ -46,8 +46,10 @@ pub struct Machine {
     early: Vec<bool>,
     /// Of the rows that have passed the filter and are to be computed with.
     inputs: Vec<Vector>,
-    /// Rows that are computed with at a time, and given out.
+    /// Rows that are given out at a time.
     batch_rows: usize,
+    /// Rows that are computed with at a time: so many, or a part of them.
+    run_rows: usize,
     rows: usize,
     /// Rows of which values lie elsewhere.
     referring: Vec<Row>,
@@ -92,12 +94,19 @@ impl Machine {
             kinds,
             inputs,
             batch_rows: batch_rows.clamp(1, BATCH_ROWS),
+            run_rows: batch_rows.clamp(1, BATCH_ROWS),
             rows: 0,
             referring: Vec::new(),
             block,
             groups,
             outputs: VecDeque::new(),
         })
+    }
+
+    /// From now on computes with one in so many of its usual rows at a time, so that it takes less
+    /// long; what it gives out is as much as ever.
+    pub fn divide(&mut self, parts: usize) {
+        self.run_rows = self.batch_rows.div_ceil(parts.max(1));
     }
 
     /// Takes rows of the table.
@@ -124,10 +133,10 @@ impl Machine {
     /// How many of these rows, which are some, are read at a time.
     fn piece(&mut self, rows: &[&[u8]]) -> usize {
         // Small pieces are not worth their while.
-        if self.batch_rows - self.rows < rows.len().min(self.batch_rows / 4 + 1) {
+        if self.run_rows.saturating_sub(self.rows) < rows.len().min(self.run_rows / 4 + 1) {
             self.run();
         }
-        let rows = &rows[..rows.len().min(self.batch_rows - self.rows)];
+        let rows = &rows[..rows.len().min(self.run_rows - self.rows)];
         let mut bytes = 0;
         let mut has_room = |row: &&[u8]| {
             bytes += row.len();
@@ -187,7 +196,7 @@ impl Machine {
         }
         self.rows += rows.len();
         let bytes = self.inputs.iter().map(Vector::text_bytes).sum::<usize>();
-        if self.rows == self.batch_rows || bytes >= BATCH_BYTES {
+        if self.rows == self.run_rows || bytes >= BATCH_BYTES {
             self.run();
         }
     }

@@ -96,8 +96,13 @@ fn run(program: &Program, rows: &[Vec<u8>]) -> (Vec<Vec<Option<Scalar>>>, usize)
     let table = table();
     let mut machine =
         Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).expect("a good program");
-    let (mut made, mut given_back) = (Vec::new(), 0);
     take_all(&mut machine, &table, rows);
+    rest(machine)
+}
+
+/// What a machine has left.
+fn rest(mut machine: Machine) -> (Vec<Vec<Option<Scalar>>>, usize) {
+    let (mut made, mut given_back) = (Vec::new(), 0);
     machine.finish();
     while let Some(output) = machine.pop_output() {
         match output {
@@ -456,6 +461,31 @@ fn rows_of_older_layouts_have_the_defaults_of_later_columns() {
             }
         }
         assert_eq!(at.next(), None);
+    }
+}
+
+#[test]
+fn a_machine_in_parts_makes_the_same() {
+    let mut prng = Prng::new(5);
+    let rows: Vec<Vec<u8>> =
+        (0..9_000).map(|n| row(n, (n % 7 > 0).then_some((n % 13, "ä", -n, 7, 0.5)))).collect();
+    let aggregates =
+        vec![aggregate(AggregateFunction::Sum, Some(3)), aggregate(AggregateFunction::Count, None)];
+    let less = Node::Compare { order: Comparison::Less, left: 6, right: 1, collation: BINARY };
+    let nodes = || vec![Node::Constant(Scalar::Int(5)), less.clone()];
+    for yields in [
+        Yield::Rows(vec![0, 1, 3]),
+        Yield::Groups { keys: vec![GroupKey { node: 1, collation: BINARY }], aggregates },
+    ] {
+        let program = program(nodes(), vec![7], yields);
+        let table = table();
+        let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
+        for rows in rows.chunks(100) {
+            machine.divide(*prng.pick(&[0, 1, 4, 5_000]));
+            take_all(&mut machine, &table, rows);
+        }
+        let (whole, parts) = (run(&program, &rows), rest(machine));
+        assert!(whole.0.len() > 4 && whole == parts);
     }
 }
 

@@ -147,6 +147,20 @@ impl Message {
         }
     }
 
+    /// Whether it asks for something with single rows as they are now, for which somebody waits:
+    /// not with all that a scan finds, nor what a query looks up that reads a snapshot.
+    pub fn is_key_operation(&self) -> bool {
+        match self {
+            Message::Request(request) => matches!(request, ClientRequest::Execute { .. }),
+            Message::Participant(ParticipantMessage::Read(read)) => read.snapshot.is_none(),
+            Message::Participant(message) => matches!(
+                message,
+                ParticipantMessage::Prepare { .. } | ParticipantMessage::Replicate { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// Short name for traces.
     pub fn name(&self) -> &'static str {
         match self {

@@ -217,7 +217,7 @@ impl Participant {
 
     /// Sends the next rows of a copy, as far as window, locks and the length of a turn allow.
     fn step_copy(&mut self, ctx: &mut Ctx<'_>, key: (PartitionId, Address)) {
-        let mut slots_left = ctx.config().scan_step_rows.max(1);
+        let mut slots_left = ctx.step_rows();
         let batch = ctx.config().copy_batch_rows.max(1) as usize;
         let window = ctx.config().copy_window.max(1);
         loop {

@@ -194,7 +194,7 @@ impl Participant {
                 break;
             }
         }
-        let step = ctx.config().scan_step_rows.max(1);
+        let step = ctx.step_rows();
         self.memory.forget();
         // The restore asks for upkeep when it has read all rows.
         let reading = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());

@@ -41,10 +41,13 @@ use within::Within;
 
 /// Most bytes of rows in a batch, but for its last row.
 const BATCH_BYTES_MAX: usize = 64 << 10;
-/// Batches of rows that a program computes with at a time.
+/// Batches of rows that a program gives out at a time, and computes with.
 const MACHINE_BATCHES: usize = 4;
 /// The same for a program that groups: aggregates of more take too long for one step.
 const GROUPING_BATCHES: usize = 2;
+/// A program computes with one in so many of its usual rows at a time while key operations come in
+/// between.
+const HASTE_PARTS: usize = 4;
 /// Rows that room is made for behind the first of a batch.
 const ROWS_LIKELY: usize = 64;
 /// Bytes that room is made for at most, before so many have come.
@@ -457,6 +460,9 @@ impl Participant {
 
     /// Advances a scan by one step, and sends what there is to send.
     fn step_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        if ctx.in_haste() {
+            probe!(ctx, "scan: a short step");
+        }
         let mut scan = self.scans.records.remove(&key).expect("an open scan");
         let step = match self.may_go_on(ctx, &scan) {
             Ok(()) => self.walk(ctx, &mut scan),
@@ -560,8 +566,9 @@ impl Participant {
         if scan.locking.is_none() && !scan.request.keys {
             walk = walk.plain();
         }
-        let most = ctx.config().scan_step_rows.max(1);
-        if scan.machine.is_some() {
+        let most = ctx.step_rows();
+        if let Some(machine) = &mut scan.machine {
+            machine.divide(if ctx.in_haste() { HASTE_PARTS } else { 1 });
             let step = scan.compute(&replica.partition, &mut walk, most as usize);
             if !matches!(step, Step::End | Step::Anew) {
                 scan.position = walk.after_last();

@@ -338,6 +338,27 @@ fn silent(node: u16, life: u64) -> Message {
 }
 
 #[test]
+fn key_operations_of_clients_make_haste() {
+    let read = |snapshot| {
+        let (session, request) = (SessionId::default(), 1);
+        let read = wire::ReadRequest { session, request, snapshot, reads: vec![] };
+        Message::Participant(ParticipantMessage::Read(Box::new(read)))
+    };
+    for (actor, message, haste) in [
+        (ActorKind::Client, read(None), true),
+        (ActorKind::Client, read(Some(Epoch(3))), false),
+        (ActorKind::Joiner, read(None), false),
+        (ActorKind::Client, question(), false),
+    ] {
+        let mut worker = data_worker();
+        let from = Address { actor, ..participant(2) };
+        worker.deliver(Envelope { from, ..to_data(2, 2, 0, message) });
+        run(&mut worker);
+        assert_eq!(worker.in_haste(worker.shared().now), haste, "{actor:?}");
+    }
+}
+
+#[test]
 fn a_message_that_waits_is_forgotten_with_its_link() {
     let mut worker = data_worker();
     worker.deliver(to_data(2, 2, 5, syncing_state(1, 5, 4)));

@@ -148,6 +148,25 @@ fn heap_and_index_scans_return_every_row_in_batches() {
 }
 
 #[test]
+fn steps_are_short_while_key_operations_come_in_between() {
+    let mut world = World::with(1, |config| config.scan_step_rows = 8);
+    world.write(txn(1), (0..24).map(|id| insert(id, id)).collect());
+    let continued = |world: &World| {
+        let counts = world.nodes[&1].shared.messages.by_name();
+        counts.iter().find(|count| count.name == "Continue").map_or(0, |count| count.sent)
+    };
+    let steps = |world: &mut World, number| {
+        let before = continued(world);
+        assert_eq!(world.scan(heap(number)).unwrap().len(), 24);
+        continued(world) - before
+    };
+    assert_eq!(steps(&mut world, 1), 3);
+    let shared = &mut world.nodes.get_mut(&1).unwrap().shared;
+    shared.haste.note(shared.now);
+    assert_eq!(steps(&mut world, 2), 12);
+}
+
+#[test]
 fn a_batch_has_as_many_rows_as_are_asked_for_and_no_more_than_are_sent() {
     let mut world = World::with(1, |config| config.scan_batch_rows = 5);
     world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
