@@ -20,6 +20,12 @@ use stdx::{Duration, Instant};
 const SLICE: Duration = Duration::from_micros(50);
 /// The same while other connections ask for something now and then.
 const SLICE_IN_HASTE: Duration = Duration::from_micros(10);
+/// Rows of a long computation between two looks at the clock.
+const LOOK: u64 = 64;
+/// The same beside others; and what is done for many rows at once is done for so many parts of
+/// them one after the other.
+const LOOK_IN_HASTE: u64 = LOOK / HASTE_PARTS as u64;
+const HASTE_PARTS: usize = 4;
 /// How long something asked for lets more be expected, as with [`actor::Haste`].
 const LASTING: Duration = Duration::from_millis(10);
 /// The same without a clock, in rows.
@@ -55,6 +61,16 @@ impl Pace {
     /// A task goes on that has paused, and is known to take long.
     pub(crate) fn resume(&self) {
         self.began.set(self.clock.map(|clock| clock()));
+    }
+
+    /// How many of so many rows are for one look.
+    pub(crate) fn portion(&self, rows: usize) -> usize {
+        if self.in_haste.get() { rows.div_ceil(HASTE_PARTS) } else { rows }
+    }
+
+    /// Whether so much work has been done since the last look at the clock that another is due.
+    pub(crate) fn is_look_due(&self, work: u64) -> bool {
+        work >= LOOK_IN_HASTE && (work >= LOOK || self.in_haste.get())
     }
 
     /// Whether the task has had the worker for long enough, having done so much since it asked
@@ -126,6 +142,8 @@ mod tests {
         for (resumed, in_haste, slice) in [(false, false, 50), (true, false, 50), (true, true, 10)]
         {
             pace.begin(in_haste);
+            assert_eq!(pace.portion(1_024), if in_haste { 256 } else { 1_024 });
+            assert!(pace.is_look_due(LOOK) && pace.is_look_due(LOOK_IN_HASTE) == in_haste);
             if resumed {
                 pace.resume();
             }

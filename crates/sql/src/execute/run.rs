@@ -53,8 +53,6 @@ pub(crate) fn memory_of_row(row: &Row) -> usize {
 /// A future in a recursion.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + 'a>>;
 
-/// Rows of a long computation between two looks at the clock.
-const LOOK: u64 = 64;
 /// Bytes that a function works on in the time of a row.
 const WORK_BYTES: u64 = 1_024;
 
@@ -198,10 +196,16 @@ impl<'s> Run<'s> {
         session.absorb(context);
     }
 
+    /// How many rows of what could be done for so many at once are done before the next look at the
+    /// clock: fewer beside others who want something.
+    pub(crate) fn portion(&self, rows: usize) -> usize {
+        self.session.shared.pace.portion(rows)
+    }
+
     /// Counts work, and lets others have the worker when it was much.
     pub(crate) async fn worked(&mut self, rows: usize) -> Result<(), SqlError> {
         self.work += rows as u64;
-        if self.work < LOOK {
+        if !self.session.shared.pace.is_look_due(self.work) {
             return Ok(());
         }
         let work = std::mem::take(&mut self.work);

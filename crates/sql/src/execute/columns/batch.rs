@@ -141,12 +141,14 @@ impl ColumnBatch {
                 gathered.push(None);
                 continue;
             };
-            let (first, others) = rows.split_at(rows.len().min(GATHERED_MAX));
+            let (first, mut others) = rows.split_at(rows.len().min(run.portion(GATHERED_MAX)));
             let mut made = column.gather(first);
             run.worked(first.len() / 8).await?;
-            for part in others.chunks(GATHERED_MAX) {
+            while !others.is_empty() {
+                let (part, rest) = others.split_at(others.len().min(run.portion(GATHERED_MAX)));
                 made.append(&column.gather(part));
                 run.worked(part.len() / 8).await?;
+                others = rest;
             }
             gathered.push(Some(Rc::new(made)));
         }

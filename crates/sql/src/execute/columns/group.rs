@@ -57,10 +57,11 @@ impl<'p> GroupCursor<'p> {
             self.held = None;
             return Ok(None);
         };
-        if made.rows() <= GIVEN_MAX {
+        let most = run.portion(GIVEN_MAX);
+        if given == 0 && made.rows() <= most {
             return Ok(Some(made));
         }
-        let end = made.rows().min(given + GIVEN_MAX);
+        let end = made.rows().min(given + most);
         let places: Vec<u32> = (given as u32..end as u32).collect();
         let batch = made.gather(run, &places, self.shape()).await?;
         self.made = (end < made.rows()).then_some((made, end));

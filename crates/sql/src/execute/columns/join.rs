@@ -213,7 +213,8 @@ impl<'p> JoinCursor<'p> {
             return Ok(rest);
         }
         if batch.pairs.0.is_empty() {
-            let (a, b, next) = table.probe(&batch.keys, (batch.next, count), PAIRS_MAX);
+            let (a, b, next) =
+                table.probe(&batch.keys, (batch.next, count), run.portion(PAIRS_MAX));
             run.worked((next.row - batch.next.row + a.len()) / 8 + 1).await?;
             batch.next = next;
             batch.pairs = (a.into(), b.into());
@@ -254,8 +255,8 @@ pub(super) async fn table_of(
     rows: usize,
 ) -> Result<JoinTable, SqlError> {
     let mut maker = JoinTableMaker::new(keys, rows);
-    while maker.go_on(ENTERED_MAX) {
-        run.worked(ENTERED_MAX / 8).await?;
+    while maker.go_on(run.portion(ENTERED_MAX)) {
+        run.worked(run.portion(ENTERED_MAX) / 8).await?;
     }
     Ok(maker.finish())
 }
@@ -281,8 +282,8 @@ pub(super) async fn key_set_of(
     vectors: &[&Vector],
 ) -> Result<Option<KeySet>, SqlError> {
     let mut maker = KeySetMaker::new(0, vectors);
-    while maker.go_on(ENTERED_MAX) {
-        run.worked(ENTERED_MAX / 8).await?;
+    while maker.go_on(run.portion(ENTERED_MAX)) {
+        run.worked(run.portion(ENTERED_MAX) / 8).await?;
     }
     Ok(maker.finish())
 }

@@ -72,7 +72,7 @@ impl<'p> SourceCursor<'p> {
                 continue;
             };
             let mut vector = Vector::new(kind_of(&column.sql_type));
-            for part in rows.chunks(PART_ROWS) {
+            for part in rows.chunks(run.portion(PART_ROWS)) {
                 for row in part {
                     push(&mut vector, &row[place], &column.sql_type).ok_or(Stop::Unsuitable)?;
                 }

@@ -220,8 +220,9 @@ impl<'p> Groups<'p> {
         blocks: &[Block],
     ) -> Result<(), SqlError> {
         for block in blocks {
-            for from in (0..block.rows()).step_by(MERGED_MAX) {
-                let rows = from..block.rows().min(from + MERGED_MAX);
+            let most = run.portion(MERGED_MAX);
+            for from in (0..block.rows()).step_by(most) {
+                let rows = from..block.rows().min(from + most);
                 let merged = table.groups.merge(&table.pushed.program, block, rows.clone());
                 if merged.is_err() {
                     self.merge_all(run, &table.pushed, (block, rows.clone())).await?;
