@@ -97,6 +97,8 @@ struct Connection {
     desk: Desk,
     /// When it is looked at whether a deadline of it has come: at the earliest or before.
     alarm: Option<Instant>,
+    /// Its task has paused since it was asked for something: it takes long.
+    has_paused: bool,
 }
 
 impl SqlNode {
@@ -152,7 +154,8 @@ impl SqlNode {
             connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
         let task = Box::pin(task);
         let desk = Desk::default();
-        let connection = Connection { number, task, link, exchange, desk, alarm: None };
+        let (alarm, has_paused) = (None, false);
+        let connection = Connection { number, task, link, exchange, desk, alarm, has_paused };
         self.connections.insert(id, connection);
         self.by_number.insert(number, id);
     }
@@ -162,7 +165,8 @@ impl SqlNode {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
-            self.shared.pace.begin(self.visitors.are_beside(id, ctx.now()));
+            let in_haste = connection.has_paused && self.visitors.are_beside(id, ctx.now());
+            self.shared.pace.begin(in_haste);
             let mut context = Context::from_waker(Waker::noop());
             let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
             let output_moved = connection.pass_output(ctx, id);
@@ -195,6 +199,7 @@ impl SqlNode {
                     answered = true;
                 }
                 Passed::Sleeps(span) => {
+                    connection.has_paused = true;
                     self.alarms.insert((ctx.now() + span, id, Some(ticket)));
                 }
                 Passed::Abandoned(session) => {
@@ -420,6 +425,7 @@ impl Actor for SqlNode {
                 ConnectionEvent::Opened(_) => unreachable!("matched above"),
                 ConnectionEvent::Received(bytes) => {
                     link.received.extend_from_slice(bytes);
+                    connection.has_paused = false;
                     self.visitors.note(id, ctx.now());
                 }
                 ConnectionEvent::InputEnded => {

@@ -18,7 +18,8 @@ use stdx::{Duration, Instant};
 
 /// How long a task runs before others have a turn.
 const SLICE: Duration = Duration::from_micros(50);
-/// The same while other connections ask for something now and then.
+/// The same, from its second slice on, while other connections ask for something now and then:
+/// what is done within the first one, as many statements are, has no reason to wait for others.
 const SLICE_IN_HASTE: Duration = Duration::from_micros(10);
 /// Rows of a long computation between two looks at the clock.
 const LOOK: u64 = 64;
@@ -51,7 +52,8 @@ impl Pace {
         Self { clock, ..Self::default() }
     }
 
-    /// A task is given the worker; others may have asked for something lately.
+    /// A task is given the worker; it may be known to take long, beside others who have asked for
+    /// something lately.
     pub(crate) fn begin(&self, in_haste: bool) {
         self.began.set(None);
         self.work.set(0);
