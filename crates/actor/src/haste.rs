@@ -21,7 +21,7 @@ pub struct Haste {
 impl Haste {
     /// A key operation has come, or what tells of some.
     pub fn note(&mut self, now: Instant) {
-        self.until = now + LASTING;
+        self.until = now + HASTE_TIME;
     }
 
     /// Whether one has come lately.
@@ -32,7 +32,10 @@ impl Haste {
 
 /// How long one operation lets others be expected: a client that waits for each answer asks again
 /// within a fraction of that.
-const LASTING: Duration = Duration::from_millis(10);
+pub const HASTE_TIME: Duration = Duration::from_millis(10);
+
+/// What is done at a time in haste is one in so many of what is done otherwise.
+pub const HASTE_PARTS: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -45,7 +48,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(5);
         haste.note(now);
         assert!(haste.is_on(now));
-        let later = now + LASTING;
+        let later = now + HASTE_TIME;
         assert!(!haste.is_on(later));
         haste.note(later);
         assert!(haste.is_on(later + Duration::from_micros(9_999)));

@@ -14,7 +14,7 @@ use wire::{Envelope, Message};
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
 use crate::figures::{Tallies, Tally};
-use crate::haste::Haste;
+use crate::haste::{HASTE_PARTS, Haste};
 use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
@@ -299,7 +299,7 @@ impl<'a> Ctx<'a> {
     /// Rows that a step of long work looks at before it lets others run.
     pub fn step_rows(&self) -> u32 {
         let most = self.shared.config.scan_step_rows.max(1);
-        if self.in_haste() { most.div_ceil(HASTE_PARTS) } else { most }
+        if self.in_haste() { most.div_ceil(HASTE_PARTS as u32) } else { most }
     }
 
     /// Everything the worker's actors share.
@@ -402,6 +402,3 @@ impl<'a> Ctx<'a> {
         }
     }
 }
-
-/// A step of long work is one in so many of its usual length while key operations come in between.
-const HASTE_PARTS: u32 = 4;

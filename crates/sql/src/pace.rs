@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 
-use actor::ConnectionId;
+use actor::{ConnectionId, HASTE_PARTS, HASTE_TIME};
 use stdx::{Duration, Instant};
 
 /// How long a task runs before others have a turn.
@@ -23,12 +23,8 @@ const SLICE: Duration = Duration::from_micros(50);
 const SLICE_IN_HASTE: Duration = Duration::from_micros(10);
 /// Rows of a long computation between two looks at the clock.
 const LOOK: u64 = 64;
-/// The same beside others; and what is done for many rows at once is done for so many parts of
-/// them one after the other.
+/// The same beside others.
 const LOOK_IN_HASTE: u64 = LOOK / HASTE_PARTS as u64;
-const HASTE_PARTS: usize = 4;
-/// How long something asked for lets more be expected, as with [`actor::Haste`].
-const LASTING: Duration = Duration::from_millis(10);
 /// The same without a clock, in rows.
 const SLICE_WORK: u64 = 2_000;
 
@@ -117,7 +113,7 @@ impl Visitors {
             Some((last, at)) if last != id => Some(at),
             _ => self.other,
         };
-        other.is_some_and(|at| now < at + LASTING)
+        other.is_some_and(|at| now < at + HASTE_TIME)
     }
 }
 

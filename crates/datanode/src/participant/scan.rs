@@ -16,7 +16,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use actor::{Ctx, Mutation, Tally, probe};
+use actor::{Ctx, HASTE_PARTS, Mutation, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
     ActorKind, Address, ColumnId, ErrorCode, Incarnation, KeyEncoder, NodeId, OperationNumber,
@@ -45,9 +45,6 @@ const BATCH_BYTES_MAX: usize = 64 << 10;
 const MACHINE_BATCHES: usize = 4;
 /// The same for a program that groups: aggregates of more take too long for one step.
 const GROUPING_BATCHES: usize = 2;
-/// A program computes with one in so many of its usual rows at a time while key operations come in
-/// between.
-const HASTE_PARTS: usize = 4;
 /// Rows that room is made for behind the first of a batch.
 const ROWS_LIKELY: usize = 64;
 /// Bytes that room is made for at most, before so many have come.
