@@ -32,7 +32,7 @@ impl Haste {
 
 /// How long one operation lets others be expected: a client that waits for each answer asks again
 /// within a fraction of that.
-pub const HASTE_TIME: Duration = Duration::from_millis(10);
+const HASTE_TIME: Duration = Duration::from_millis(10);
 
 /// What is done at a time in haste is one in so many of what is done otherwise.
 pub const HASTE_PARTS: usize = 4;

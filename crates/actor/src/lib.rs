@@ -33,7 +33,7 @@ pub use figures::{
     Figure, FigureValue, Figures, LATENCY_STEPS, Latency, Metric, MetricKind, MetricUnit, Tallies,
     Tally,
 };
-pub use haste::{HASTE_PARTS, HASTE_TIME, Haste};
+pub use haste::{HASTE_PARTS, Haste};
 pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};

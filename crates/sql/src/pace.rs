@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 
-use actor::{ConnectionId, HASTE_PARTS, HASTE_TIME};
+use actor::{ConnectionId, HASTE_PARTS, Haste};
 use stdx::{Duration, Instant};
 
 /// How long a task runs before others have a turn.
@@ -92,28 +92,25 @@ impl Pace {
 /// The connections of a worker that have asked for something last.
 #[derive(Debug, Default)]
 pub(crate) struct Visitors {
-    last: Option<(ConnectionId, Instant)>,
-    /// When another than the last one did.
-    other: Option<Instant>,
+    last: Option<ConnectionId>,
+    /// Whether it has asked lately, and whether another has.
+    of_last: Haste,
+    of_others: Haste,
 }
 
 impl Visitors {
     /// A connection asks for something.
     pub(crate) fn note(&mut self, id: ConnectionId, now: Instant) {
-        if let Some((before, at)) = self.last.replace((id, now))
-            && before != id
-        {
-            self.other = Some(at);
+        if self.last.replace(id) != Some(id) {
+            self.of_others = self.of_last;
         }
+        self.of_last.note(now);
     }
 
     /// Whether another connection than this one has asked for something lately.
     pub(crate) fn are_beside(&self, id: ConnectionId, now: Instant) -> bool {
-        let other = match self.last {
-            Some((last, at)) if last != id => Some(at),
-            _ => self.other,
-        };
-        other.is_some_and(|at| now < at + HASTE_TIME)
+        let of_others = if self.last == Some(id) { self.of_others } else { self.of_last };
+        of_others.is_on(now)
     }
 }
 
