@@ -88,7 +88,8 @@ pub fn table() -> Table {
         text("c", 120),
         text("pad", 60),
     ];
-    let k = OrderedIndexDef { id: IndexId(2), name: "k_1".into(), columns: vec![K] };
+    let state = model::IndexState::Online;
+    let k = OrderedIndexDef { id: IndexId(2), name: "k_1".into(), columns: vec![K], state };
     Table {
         id: TableId(1),
         name: "sbtest.sbtest1".into(),
@@ -103,6 +104,7 @@ pub fn table() -> Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
         columns,
     }

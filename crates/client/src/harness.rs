@@ -48,6 +48,7 @@ pub(crate) fn table(id: TableId, name: &str, columns: Vec<Column>) -> Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
         columns,
     }
@@ -79,6 +80,7 @@ pub(crate) fn cluster() -> ClusterState {
         id: ORDERED,
         name: "v".into(),
         columns: vec![ColumnId(2)],
+        state: IndexState::Online,
     });
     let hidden = table(HIDDEN, "d.t/u", vec![column("u", false), column("id", false)]);
     ClusterState {

@@ -1,4 +1,5 @@
-//! Fills new unique indexes with the entries of the rows that were there before.
+//! Fills new unique indexes with the entries of the rows that were there before, and waits for the
+//! replicas to have filled new ordered indexes.
 //!
 //! NDB calls this TRIX. Active on the driver only; a new driver begins from the start.
 //!
@@ -13,10 +14,15 @@
 //! has the same key: then the index cannot be unique and is dropped. Where nodes have disks, the
 //! index is set online when all entries are on them: a restart of the whole cluster must not find
 //! an index online whose entries were lost.
+//!
+//! The tree of an ordered index is built by each replica for itself. Every worker is asked which of
+//! its indexes are not ready, again and again, until all workers of all members have answered that
+//! this one is. A replica that is made later has the index from its first row on.
 //! # Invariants
 //! 1. Entries are only added for rows that are share-locked by the same transaction.
-//! 2. `SetIndexOnline` is proposed only after a scan that has seen every partition to its end, and
-//!    when the entries are as durable as the proposal.
+//! 2. `SetIndexOnline` of a unique index is proposed only after a scan that has seen every partition
+//!    to its end, and when the entries are as durable as the proposal.
+//! 3. That of an ordered index is proposed only when no worker of a member lacks it.
 //! # Failure
 //! A lost scan begins the build anew, a lost transaction is run again; entries that were added
 //! stay, and are found to be the row's own. A build for which there is no memory is tried for ever;
@@ -33,18 +39,18 @@ use std::sync::Arc;
 
 use actor::{Actor, Ctx, Shared, Timer, fault_point, probe};
 use model::{
-    ActorKind, Address, ClusterState, ColumnId, Command, IndexId, IndexState, SchemaChange, Table,
-    TableId, UniqueIndexDef, Value, WorkerId,
+    ActorKind, Address, ClusterState, ColumnId, Command, IndexId, IndexState, NodeRole,
+    SchemaChange, Table, TableId, UniqueIndexDef, Value, WorkerId,
 };
 use stdx::Duration;
-use wire::{ControlMessage, Message, Projection};
+use wire::{ControlMessage, Inspection, Message, Projection};
 
 use crate::client::{Client, ClientOptions};
-use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
+use crate::event::{ClientEvent, ClientResult, Inspected, SessionNumber, Token};
 use crate::request::ScanSpec;
 use batch::Batch;
 
-/// The actor that builds unique indexes.
+/// The actor that brings new indexes online.
 #[doc(alias = "TRIX")]
 #[derive(Debug)]
 pub struct IndexBuilder {
@@ -77,6 +83,8 @@ enum Stage {
     Filled(Token),
     /// Waits for that snapshot to be on disk.
     Saving(Token),
+    /// Has asked the workers whether their replicas have the ordered index, or is about to.
+    Asking(Option<Token>),
     /// Waits for the state that shows the index online, or gone.
     Proposed(Arc<Command>),
 }
@@ -124,8 +132,8 @@ impl IndexBuilder {
         let cluster = ctx.cluster().clone();
         let mine = cluster.started && !cluster.stopped && cluster.driver() == Some(ctx.node());
         if let Some(job) = &self.job {
-            let index = find(&cluster, job.table, job.index);
-            let building = index.is_some_and(|(_, def, _)| def.state == IndexState::Building);
+            let table = cluster.tables.get(&job.table);
+            let building = table.is_some_and(|table| builds(table).any(|index| index == job.index));
             if mine && building {
                 return;
             }
@@ -137,7 +145,13 @@ impl IndexBuilder {
         let (Ok(reader), Ok(writer)) = opened else {
             panic!("a builder has room for two sessions")
         };
-        let stage = Stage::Waiting(self.client.open_snapshot(ctx, reader));
+        let ordered = cluster.tables[&table].ordered_index(index).is_some();
+        let stage = match ordered {
+            true => {
+                Stage::Asking(Some(self.client.inspect(ctx, reader, Inspection::IndexBuilds, None)))
+            }
+            false => Stage::Waiting(self.client.open_snapshot(ctx, reader)),
+        };
         self.job = Some(Job { table, index, reader, writer, stage });
     }
 
@@ -199,10 +213,25 @@ impl IndexBuilder {
                 ClientResult::Durable(_) => self.propose_online(ctx),
                 _ => self.begin_later(ctx),
             },
+            Stage::Asking(Some(asked)) if *asked == token => {
+                let (table, index) = (job.table, job.index);
+                match event.result {
+                    ClientResult::Inspected(answers)
+                        if is_built(ctx.cluster(), &answers, table, index) =>
+                    {
+                        self.propose_online(ctx);
+                    }
+                    _ => {
+                        job.stage = Stage::Asking(None);
+                        ctx.set_timer(Timer::BuilderTick, PAUSE);
+                    }
+                }
+            }
             Stage::Waiting(_)
             | Stage::Filling(_)
             | Stage::Filled(_)
             | Stage::Saving(_)
+            | Stage::Asking(_)
             | Stage::Proposed(_) => {}
         }
     }
@@ -278,7 +307,15 @@ impl IndexBuilder {
                 let command = command.clone();
                 send_proposal(ctx, command);
             }
-            Stage::Waiting(_) | Stage::Filling(_) | Stage::Filled(_) | Stage::Saving(_) => {}
+            Stage::Asking(None) => {
+                let asked = self.client.inspect(ctx, job.reader, Inspection::IndexBuilds, None);
+                job.stage = Stage::Asking(Some(asked));
+            }
+            Stage::Waiting(_)
+            | Stage::Filling(_)
+            | Stage::Filled(_)
+            | Stage::Saving(_)
+            | Stage::Asking(Some(_)) => {}
         }
     }
 }
@@ -329,10 +366,28 @@ fn find(
 }
 
 fn first_building(cluster: &ClusterState) -> Option<(TableId, IndexId)> {
-    cluster.tables.values().find_map(|table| {
-        let building = |index: &&UniqueIndexDef| index.state == IndexState::Building;
-        let index = table.unique_indexes.iter().find(building)?;
-        Some((table.id, index.id))
+    cluster.tables.values().find_map(|table| Some((table.id, builds(table).next()?)))
+}
+
+/// The indexes of a table that are not online.
+fn builds(table: &Table) -> impl Iterator<Item = IndexId> {
+    let unique = table.unique_indexes.iter().map(|index| (index.id, index.state));
+    let ordered = table.ordered_indexes.iter().map(|index| (index.id, index.state));
+    let building = unique.chain(ordered).filter(|(_, state)| *state == IndexState::Building);
+    building.map(|(index, _)| index)
+}
+
+/// Whether all workers of the members have answered, and none of them lacks the index.
+fn is_built(cluster: &ClusterState, answers: &[Inspected], table: TableId, index: IndexId) -> bool {
+    let wanted = [Value::UInt(table.0.into()), Value::UInt(index.0.into())];
+    let mut members = cluster.members.iter().filter(|(_, member)| member.role == NodeRole::Data);
+    members.all(|(node, member)| {
+        (0..member.workers).all(|worker| {
+            let of_worker =
+                |told: &&Inspected| (told.node, told.worker) == (*node, WorkerId(worker));
+            let told = answers.iter().find(of_worker);
+            told.is_some_and(|told| told.rows.iter().all(|row| !row.starts_with(&wanted)))
+        })
     })
 }
 

@@ -167,6 +167,14 @@ pub struct OrderedIndexDef {
     pub name: String,
     /// Key columns, most significant first.
     pub columns: Vec<ColumnId>,
+    /// Building, until the trees of all replicas have the rows that were there before; or online.
+    #[serde(default = "online")]
+    pub state: IndexState,
+}
+
+/// The state of an index whose definition does not say.
+fn online() -> IndexState {
+    IndexState::Online
 }
 
 /// A unique index: a hidden table from the indexed columns to the primary key, kept consistent by
@@ -252,11 +260,32 @@ pub struct Table {
     /// entry in the same transaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<TableId>,
+    /// Versions of the definition, first and last, between which nothing but indexes differs. They
+    /// say something about the present version if that is the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alike: Option<(u32, u32)>,
     /// What the SQL layer keeps about the table.
     pub description: Description,
 }
 
 impl Table {
+    /// Whether a request may be served that was made by this version of the definition: by the
+    /// present one, or by one from which only indexes differ.
+    pub fn serves_version(&self, version: u32) -> bool {
+        version == self.version
+            || self.alike.is_some_and(|(first, last)| {
+                last == self.version && (first..last).contains(&version)
+            })
+    }
+
+    /// Counts a change of the definition that concerns nothing but an index.
+    pub fn next_version_alike(&mut self) {
+        let first = self.alike.filter(|(_, last)| *last == self.version);
+        let first = first.map_or(self.version, |(first, _)| first);
+        self.version += 1;
+        self.alike = Some((first, self.version));
+    }
+
     /// The layout new rows are written in.
     pub fn layout(&self) -> &Arc<RowLayout> {
         self.layouts.last().expect("a table has at least one layout")
@@ -467,6 +496,11 @@ impl Table {
     /// The ordered index with this identity.
     pub fn ordered_index(&self, id: IndexId) -> Option<&OrderedIndexDef> {
         self.ordered_indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The ordered indexes that are complete.
+    pub fn online_indexes(&self) -> impl Iterator<Item = &OrderedIndexDef> {
+        self.ordered_indexes.iter().filter(|index| index.state == IndexState::Online)
     }
 
     /// The unique index with this identity.

@@ -305,6 +305,7 @@ mod tests {
             large: None,
             writes_blocked: false,
             journal: None,
+            alike: None,
             description: Default::default(),
         };
         // c, b, then d and a in the order of the primary key.

@@ -204,6 +204,19 @@ impl Partition {
         (total, left.sum())
     }
 
+    /// The ordered indexes that are not ready, with the slots of the replica and how many of those
+    /// are not in the index yet. All slots are left while rows are read back.
+    pub fn index_builds(&self) -> impl Iterator<Item = (IndexId, u64, u64)> {
+        let slots = u64::from(self.heap.slot_count());
+        self.indexes.iter().filter_map(move |index| {
+            let left = match index.building.as_ref()? {
+                Building::Entries(next) => slots.saturating_sub(u64::from(*next)),
+                Building::Bulk(_) => slots,
+            };
+            Some((index.id, slots, left))
+        })
+    }
+
     /// Inserts the entries of rows into the tree, slot by slot.
     fn build_by_entries(&mut self, at: usize, left: &mut u32) -> bool {
         let Self { table, heap, indexes, versions, key, .. } = self;

@@ -49,6 +49,7 @@ pub(crate) fn table_of(columns: Vec<Column>) -> Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Description::default(),
     }
 }

@@ -53,6 +53,10 @@ pub enum Inspection {
     /// metric, values of its labels with commas between them, number; the host answers.
     #[codec(since = 2)]
     Figures,
+    /// Of a participant: ordered indexes that are not ready on its worker. Table, index, slots of
+    /// the replicas, and how many of these are in the index.
+    #[codec(since = 14)]
+    IndexBuilds,
 }
 
 /// A question or its answer.

@@ -1,11 +1,13 @@
 //! Schema changes: asked of a data node until their end is known.
 //!
 //! A repeated request is recognised by the session's count of changes, so it is safe to ask again
-//! anywhere. The new definition is in use here when the request ends. Creating a unique index
-//! ends when the index is online or, because two rows have the same key, gone again.
+//! anywhere. The new definition is in use here when the request ends. Creating an index ends when
+//! the index is online or gone again: because two rows have the same key, or as somebody dropped it.
+
+use std::sync::Arc;
 
 use actor::{Ctx, probe};
-use model::{Address, ErrorCode, IndexState, Refusal, SchemaChange, SessionId, TableId};
+use model::{Address, ErrorCode, IndexState, Refusal, SchemaChange, SessionId, Table, TableId};
 use wire::{ControlMessage, Message};
 
 use super::Client;
@@ -28,7 +30,7 @@ enum Stage {
     Asking(Option<Life>),
     /// Done; the state that shows it is on its way here.
     Arriving(TableId),
-    /// A unique index is being filled.
+    /// An index is being filled.
     Building(TableId),
 }
 
@@ -174,21 +176,32 @@ impl Client {
     fn schema_arrived(&mut self, ctx: &mut Ctx<'_>, token: Token, mut call: Call, id: TableId) {
         let session = call.session;
         let schema = work(&mut call);
-        let SchemaChange::CreateUniqueIndex { name, .. } = &schema.change else {
-            return self.finish(token, session, ClientResult::SchemaChanged(id));
-        };
         let table = ctx.cluster().tables.get(&id);
-        let index = table.map(|t| t.unique_indexes.iter().find(|index| index.name == *name));
+        let (index, name, gone) = match &schema.change {
+            SchemaChange::CreateUniqueIndex { name, .. } => {
+                let state_of = |table: &Arc<Table>| {
+                    let index = table.unique_indexes.iter().find(|index| index.name == *name);
+                    index.map(|index| index.state)
+                };
+                (table.map(state_of), name, ErrorCode::UniqueViolation)
+            }
+            SchemaChange::CreateOrderedIndex { name, .. } => {
+                let state_of = |table: &Arc<Table>| {
+                    let index = table.ordered_indexes.iter().find(|index| index.name == *name);
+                    index.map(|index| index.state)
+                };
+                (table.map(state_of), name, ErrorCode::UnknownIndex)
+            }
+            _ => return self.finish(token, session, ClientResult::SchemaChanged(id)),
+        };
         let result = match index {
             None => ClientResult::Failed(Refusal::new(ErrorCode::UnknownTable, id.to_string())),
-            Some(None) => {
-                ClientResult::Failed(Refusal::new(ErrorCode::UniqueViolation, name.clone()))
-            }
-            Some(Some(index)) if index.state == IndexState::Building => {
+            Some(None) => ClientResult::Failed(Refusal::new(gone, name.clone())),
+            Some(Some(IndexState::Building)) => {
                 schema.stage = Stage::Building(id);
                 return self.put(token, call);
             }
-            Some(Some(_)) => ClientResult::SchemaChanged(id),
+            Some(Some(IndexState::Online)) => ClientResult::SchemaChanged(id),
         };
         self.finish(token, session, result);
     }

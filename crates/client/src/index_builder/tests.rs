@@ -7,16 +7,16 @@ use std::sync::Arc;
 use actor::Actor;
 use model::{
     ActorKind, Address, Command, Epoch, ErrorCode, IndexState, Key, MemberStatus, NodeId, Row,
-    SchemaChange, Table, TableId, Value,
+    SchemaChange, Table, TableId, Value, WorkerId,
 };
 use wire::{
-    ClientReply, ClientRequest, ControlMessage, Envelope, Message, Operation, OperationKind,
-    OperationOutcome, OperationResult, ScanBatch, ScanMessage, ScanRequest, ScanRow, ScanRows,
-    ScanStatus, TransactionState,
+    ClientReply, ClientRequest, ControlMessage, Envelope, InspectMessage, Inspection, Message,
+    Operation, OperationKind, OperationOutcome, OperationResult, ScanBatch, ScanMessage,
+    ScanRequest, ScanRow, ScanRows, ScanStatus, TransactionState,
 };
 
 use super::IndexBuilder;
-use crate::harness::{BASE, HIDDEN, UNIQUE, World, cluster};
+use crate::harness::{BASE, HIDDEN, ORDERED, UNIQUE, World, cluster};
 
 /// The rows of one table by encoded primary key.
 type Rows = BTreeMap<Box<[u8]>, Row>;
@@ -35,6 +35,11 @@ struct Node {
     snapshots: u32,
     /// What the disks have, where there are any.
     awaited: Vec<Epoch>,
+    /// The worker that lacks the ordered index, and how often it says so.
+    unbuilt: (Address, u32),
+    /// The worker that does not answer, and how often it does not.
+    silent: (Address, u32),
+    questions: u32,
 }
 
 fn set_state(state: &mut model::ClusterState, to: Option<IndexState>) {
@@ -62,6 +67,9 @@ impl Node {
             scans_lost: 0,
             snapshots: 0,
             awaited: Vec::new(),
+            unbuilt: (worker(2, 1), 0),
+            silent: (worker(1, 1), 0),
+            questions: 0,
         };
         for (id, u) in rows {
             let values = [Value::Int(*id), u.map_or(Value::Null, Value::Int), Value::Int(0)];
@@ -156,8 +164,26 @@ impl Node {
                 self.tell(to, Message::Reply(reply));
             }
             Message::Request(ClientRequest::Abort { .. }) => {}
+            Message::Inspect(ask) => self.inspect(to, *ask),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn inspect(&mut self, to: Address, ask: InspectMessage) {
+        let InspectMessage::Ask { session, request, what } = ask else { panic!("{ask:?}") };
+        assert_eq!(what, Inspection::IndexBuilds);
+        self.questions += 1;
+        if to == self.silent.0 && self.silent.1 > 0 {
+            self.silent.1 -= 1;
+            return;
+        }
+        let mut rows = vec![build_of(TableId(77))];
+        if to == self.unbuilt.0 && self.unbuilt.1 > 0 {
+            self.unbuilt.1 -= 1;
+            rows.push(build_of(BASE));
+        }
+        let answer = InspectMessage::Answer { session, request, rows };
+        self.tell(to, Message::Inspect(Box::new(answer)));
     }
 
     fn scan(&mut self, to: Address, request: &ScanRequest) {
@@ -226,6 +252,20 @@ impl Node {
     }
 }
 
+fn worker(node: u16, worker: u8) -> Address {
+    Address { node: NodeId(node), worker: WorkerId(worker), actor: ActorKind::Participant }
+}
+
+/// What a worker tells of an ordered index that is not ready.
+fn build_of(table: TableId) -> Vec<Value> {
+    [table.0.into(), ORDERED.0.into(), 100, 40].map(Value::UInt).to_vec()
+}
+
+fn set_ordered(state: &mut model::ClusterState, to: IndexState) {
+    let table = state.tables.get_mut(&BASE).expect("the table");
+    Arc::make_mut(table).ordered_indexes[0].state = to;
+}
+
 /// A hundred rows, some without a key.
 fn many() -> Vec<(i64, Option<i64>)> {
     (0..100).map(|id| (id, (id % 7 != 0).then_some(1_000 - id))).collect()
@@ -257,6 +297,21 @@ fn all_rows_with_a_key_get_their_entry() {
         }
     }
     assert!(node.world.sent().is_empty() && node.world.next_timer().is_none());
+}
+
+#[test]
+fn an_ordered_index_is_online_when_no_worker_lacks_it() {
+    let mut node = Node::new(&[]);
+    (node.unbuilt.1, node.silent.1) = (2, 1);
+    node.apply(|state| set_ordered(state, IndexState::Building));
+    assert_eq!(node.builder.building(), Some((BASE, ORDERED)));
+    node.run();
+    let online = SchemaChange::SetIndexOnline { table: BASE, index: ORDERED };
+    assert_eq!(node.proposed, [online]);
+    assert_eq!((node.unbuilt.1, node.silent.1), (0, 0), "all have answered, and have it");
+    assert!(node.questions >= 3 * 4, "two nodes of two workers, asked three times at least");
+    node.apply(|state| set_ordered(state, IndexState::Online));
+    assert_eq!(node.builder.building(), None);
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn create_table(
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: description.clone(),
     };
     if let Some(form) = large {
@@ -176,7 +177,8 @@ fn create_table(
     for (name, key) in ordered_indexes {
         let id = IndexId(take_id(state));
         let columns = key.iter().map(|c| ColumnId(*c)).collect();
-        table.ordered_indexes.push(OrderedIndexDef { id, name: name.clone(), columns });
+        let (name, online) = (name.clone(), IndexState::Online);
+        table.ordered_indexes.push(OrderedIndexDef { id, name, columns, state: online });
     }
     for (name, key) in unique_indexes {
         push_unique_index(state, &mut table, name, key, IndexState::Online);
@@ -285,8 +287,9 @@ fn create_ordered_index(
     let mut table = base_table(state, id)?;
     let columns = check_new_index(&table, name, key)?;
     let id = IndexId(take_id(state));
-    table.ordered_indexes.push(OrderedIndexDef { id, name: name.to_owned(), columns });
-    table.version += 1;
+    let (name, building) = (name.to_owned(), IndexState::Building);
+    table.ordered_indexes.push(OrderedIndexDef { id, name, columns, state: building });
+    table.next_version_alike();
     Ok(publish(state, table))
 }
 
@@ -300,6 +303,7 @@ fn create_unique_index(
     check_new_index(&table, name, key)?;
     check_table_count(state, 1)?;
     push_unique_index(state, &mut table, name, key, IndexState::Building);
+    // Whoever writes must know of the entries.
     table.version += 1;
     Ok(publish(state, table))
 }
@@ -310,13 +314,15 @@ fn set_index_online(
     index: IndexId,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;
-    let found = table.unique_indexes.iter_mut().find(|x| x.id == index);
-    let definition = found.ok_or(ErrorCode::UnknownIndex)?;
-    if definition.state == IndexState::Online {
+    let unique = table.unique_indexes.iter_mut().map(|x| (x.id, &mut x.state));
+    let ordered = table.ordered_indexes.iter_mut().map(|x| (x.id, &mut x.state));
+    let found = unique.chain(ordered).find(|(known, _)| *known == index);
+    let (_, index_state) = found.ok_or(ErrorCode::UnknownIndex)?;
+    if *index_state == IndexState::Online {
         return Ok(id);
     }
-    definition.state = IndexState::Online;
-    table.version += 1;
+    *index_state = IndexState::Online;
+    table.next_version_alike();
     Ok(publish(state, table))
 }
 
@@ -328,9 +334,12 @@ fn drop_index(state: &mut ClusterState, id: TableId, index: IndexId) -> Result<T
     }
     table.ordered_indexes.retain(|x| x.id != index);
     table.unique_indexes.retain(|x| x.id != index);
-    table.version += 1;
-    if let Some(hidden) = hidden {
-        state.tables.remove(&hidden);
+    match hidden {
+        Some(hidden) => {
+            table.version += 1;
+            state.tables.remove(&hidden);
+        }
+        None => table.next_version_alike(),
     }
     Ok(publish(state, table))
 }
@@ -412,6 +421,7 @@ fn hidden_table(
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Arc::from([]),
     }
 }

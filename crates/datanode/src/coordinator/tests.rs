@@ -59,6 +59,7 @@ fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> 
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
         columns,
     })

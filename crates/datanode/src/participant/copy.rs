@@ -506,10 +506,12 @@ impl Participant {
         self.outcomes.inherit_forgotten(forgotten);
     }
 
-    /// Whether everything this worker was to be given is here.
+    /// Whether everything this worker was to be given is here, in all indexes too: a replica that
+    /// has kept rows may still be building one that was made meanwhile.
     pub(super) fn copies_are_done(&self) -> bool {
         let done = |id: &PartitionId| self.copies.targets.get(id).is_some_and(|t| t.done);
-        self.replicas.iter().filter(|(_, r)| r.syncing).all(|(id, _)| done(id))
+        let mut syncing = self.replicas.iter().filter(|(_, r)| r.syncing);
+        syncing.all(|(id, replica)| done(id) && !replica.partition.needs_indexes())
     }
 
     /// Tells the node's control actor when everything this worker was to be given is here, and no

@@ -3,8 +3,10 @@
 //! # Guarantees
 //! Nothing changes. A digest looks at some thousand rows at a time, everything else is small.
 
+use std::collections::BTreeMap;
+
 use actor::Ctx;
-use model::{Address, Epoch, NodeId, PartitionId, RowId, SessionId, Value, key};
+use model::{Address, Epoch, IndexId, NodeId, PartitionId, RowId, SessionId, TableId, Value, key};
 use stdx::{Duration, Instant};
 use store::lock_table::{LockOwner, Mode as LockMode};
 use wire::inspect::ROWS_MAX;
@@ -36,6 +38,7 @@ impl Participant {
             Inspection::Replicas => self.replica_rows(ctx),
             Inspection::Disk => self.disk.iter().map(|disk| disk_row(disk, ctx.now())).collect(),
             Inspection::Copies => self.sent_rows(ctx.now()),
+            Inspection::IndexBuilds => self.index_build_rows(),
             Inspection::Messages => messages(ctx),
             Inspection::Recorder => recorder(ctx),
             Inspection::Digest { partition, epoch, after } => {
@@ -129,6 +132,25 @@ impl Participant {
             ]
         };
         self.copies.sent().map(row).collect()
+    }
+
+    fn index_build_rows(&self) -> Rows {
+        let mut builds: BTreeMap<(TableId, IndexId), (u64, u64)> = BTreeMap::new();
+        for (partition, replica) in &self.replicas {
+            for (index, slots, left) in replica.partition.index_builds() {
+                let build = builds.entry((partition.table, index)).or_default();
+                *build = (build.0 + slots, build.1 + left);
+            }
+        }
+        let row = |((table, index), (slots, left)): ((TableId, IndexId), (u64, u64))| {
+            vec![
+                Value::UInt(table.0.into()),
+                Value::UInt(index.0.into()),
+                Value::UInt(slots),
+                Value::UInt(slots - left),
+            ]
+        };
+        builds.into_iter().map(row).collect()
     }
 
     fn digest_rows(

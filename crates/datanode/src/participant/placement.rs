@@ -209,6 +209,7 @@ impl Participant {
         }
         if !missing {
             self.indexes_built(ctx);
+            self.report_synced(ctx);
         }
     }
 

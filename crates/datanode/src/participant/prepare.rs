@@ -144,7 +144,7 @@ impl Participant {
         let replica = replica.filter(|replica| replica.is_primary(ctx.me(), chain));
         let replica = replica.ok_or_else(|| not_here(ctx.cluster(), partition))?;
         let table = replica.partition.table();
-        if operation.table_version != table.version
+        if !table.serves_version(operation.table_version)
             || table.writes_blocked && operation.kind.is_write()
         {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));

@@ -300,7 +300,7 @@ impl Participant {
         if request.transaction.is_some() && !replica.is_primary(ctx.me(), &request.chain) {
             return Err(Refusal::new(ErrorCode::StaleRoute, partition.to_string()));
         }
-        if request.table_version != table.version {
+        if !table.serves_version(request.table_version) {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
         evaluate::check_condition(table, request.filter.as_ref())?;

@@ -73,11 +73,13 @@ fn table() -> Table {
             id: INDEX,
             name: "by_v".into(),
             columns: vec![ColumnId(1)],
+            state: model::IndexState::Online,
         }],
         unique_indexes: vec![],
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
         columns,
     }

@@ -244,6 +244,7 @@ fn of_layouts(columns: &[Column], layouts: &[&[Column]]) -> Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
     }
 }

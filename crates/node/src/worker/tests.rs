@@ -267,6 +267,7 @@ fn table() -> model::Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
     }
 }

@@ -24,6 +24,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         Inspection::Recorder,
         Inspection::Replicas,
         Inspection::Copies,
+        Inspection::IndexBuilds,
         Inspection::Disk,
     ];
     let what = all[session.below(all.len() as u64) as usize];

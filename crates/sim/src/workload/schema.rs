@@ -77,17 +77,13 @@ impl Maker {
         if session.percent(30)
             && let Some(modify) = modification(&definition)
         {
-            return change(session, modify, &[]).await;
+            return change(session, modify, &[]).await.map(drop);
         }
         if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
             let added = nullable(&format!("added_{number}"), ColumnType::Int(4));
             let columns = vec![Column { default: Value::Int(3), ..added }];
-            return change(
-                session,
-                SchemaChange::AddColumns { table, columns, large: None, description: None },
-                &[],
-            )
-            .await;
+            let add = SchemaChange::AddColumns { table, columns, large: None, description: None };
+            return change(session, add, &[]).await.map(drop);
         }
         // One that was left by an earlier round: what it came to is judged at the end of the run,
         // if nobody drops it before.
@@ -98,7 +94,7 @@ impl Maker {
                 return Ok(());
             }
             let drop = SchemaChange::DropIndex { table, index: kept.id };
-            return change(session, drop, &[ErrorCode::UnknownIndex]).await;
+            return change(session, drop, &[ErrorCode::UnknownIndex]).await.map(|_| ());
         }
         let ordered = session.percent(30);
         let name = format!("late_{number}");
@@ -119,7 +115,7 @@ impl Maker {
             let done = [ErrorCode::UnknownIndex];
             change(session, SchemaChange::DropIndex { table, index }, &done).await?;
         }
-        created
+        created.map(drop)
     }
 }
 
@@ -141,15 +137,16 @@ fn modification(definition: &Table) -> Option<SchemaChange> {
     })
 }
 
-/// A change that may have been made already by a request whose answer was lost.
+/// A change that may have been made already by a request whose answer was lost; whether it was made
+/// now.
 async fn change(
     session: &Session,
     change: SchemaChange,
     done: &[ErrorCode],
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
     match session.schema(change.clone()).await {
-        Ok(_) => Ok(()),
-        Err(refusal) if done.contains(&refusal.code) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(refusal) if done.contains(&refusal.code) => Ok(false),
         Err(refusal) if is_passing(&refusal) => Err(refusal),
         Err(refusal) => panic!("{change:?}: {refusal}"),
     }
@@ -181,7 +178,8 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
     insert_rows(session, table, ROWS).await?;
     let (name, columns) = ("by_a".to_string(), vec![1]);
     let index = SchemaChange::CreateOrderedIndex { table, name, columns };
-    change(session, index, &[ErrorCode::TableExists]).await?;
+    // One that exists already may be of a request whose answer was lost, and not ready.
+    let is_waited_for = change(session, index, &[ErrorCode::TableExists]).await?;
     let (name, columns) = ("by_id".to_string(), vec![0]);
     let index = SchemaChange::CreateUniqueIndex { table, name, columns };
     change(session, index, &[ErrorCode::TableExists]).await?;
@@ -192,6 +190,10 @@ async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), R
     }
     assert_eq!(rows.len() as i64, 2 * ROWS, "rows of {}", definition.name);
     if let Some(index) = definition.ordered_indexes.first() {
+        assert!(index.state == IndexState::Online || !is_waited_for, "{}: in use", definition.name);
+        if index.state == IndexState::Building {
+            return Ok(());
+        }
         let rows = session.scan(ScanSpec::index(table, index.id, ScanOrder::Ascending)).await?;
         if session.generation() != generation {
             return Ok(());

@@ -285,6 +285,14 @@ impl World {
         let command = Command::Schema { session, number: self.numbers, change: change.clone() };
         self.apply(&command);
         let answer = self.state.schema_answers[&session].1;
+        if let (SchemaChange::CreateOrderedIndex { name, .. }, Ok(table)) = (&change, answer) {
+            let definition = self.state.tables[&table].clone();
+            let index = definition.ordered_indexes.iter().find(|index| index.name == *name);
+            let index = index.expect("it was made").id;
+            self.numbers += 1;
+            let online = SchemaChange::SetIndexOnline { table, index };
+            self.apply(&Command::Schema { session, number: self.numbers, change: online });
+        }
         if let (SchemaChange::CreateUniqueIndex { name, .. }, Ok(table)) = (&change, answer) {
             let definition = self.state.tables[&table].clone();
             let index = definition.unique_indexes.iter().find(|index| index.name == *name);

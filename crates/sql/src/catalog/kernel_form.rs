@@ -234,7 +234,9 @@ fn ordered_index(table: &Table, key: &KeyDefinition) -> Option<IndexId> {
         KeyKind::Unique => format!("{}{ORDERED_SUFFIX}", key.name),
         KeyKind::Primary | KeyKind::Ordinary => key.name.clone(),
     };
-    table.ordered_indexes.iter().find(|index| index.name == name).map(|index| index.id)
+    let of_key =
+        |index: &&model::OrderedIndexDef| index.name == name && index.state == IndexState::Online;
+    table.ordered_indexes.iter().find(of_key).map(|index| index.id)
 }
 
 fn unique_index(table: &Table, key: &KeyDefinition) -> Option<IndexId> {

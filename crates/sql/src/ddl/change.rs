@@ -442,8 +442,8 @@ async fn build(
             });
         }
         built.names.push(index.name.clone());
-        // A unique index is made first, and online when it is filled.
-        built.commands += if index.unique { 2 } else { 1 };
+        // An index is made first, and online when it is filled.
+        built.commands += 2;
     }
     Ok(built)
 }

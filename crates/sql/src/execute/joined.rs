@@ -528,7 +528,8 @@ impl JoinedRead {
 fn index_of_key(scan: &TableScan) -> Option<IndexId> {
     let table = &scan.definition.table;
     let is_primary = matches!(scan.path, AccessPath::Primary { .. });
-    let index = table.ordered_indexes.iter().find(|index| index.columns == table.primary_key);
+    let mut online = table.online_indexes();
+    let index = online.find(|index| index.columns == table.primary_key);
     index.filter(|_| is_primary).map(|index| index.id)
 }
 

@@ -91,6 +91,18 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::Copies),
     ),
     nines(
+        "index_builds",
+        &[
+            NODE,
+            WORKER,
+            TABLE_ID,
+            column("index_id", Kind::UInt),
+            column("slots", Kind::UBigInt),
+            column("slots_done", Kind::UBigInt),
+        ],
+        Source::Workers(Inspection::IndexBuilds),
+    ),
+    nines(
         "disks",
         &[
             NODE,

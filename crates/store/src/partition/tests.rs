@@ -47,13 +47,15 @@ fn table() -> Table {
         large: None,
         writes_blocked: false,
         journal: None,
+        alike: None,
         description: Default::default(),
     }
 }
 
 fn index(id: u32, columns: &[u16]) -> OrderedIndexDef {
     let columns = columns.iter().map(|column| ColumnId(*column)).collect();
-    OrderedIndexDef { id: IndexId(id), name: format!("x{id}"), columns }
+    let (id, name, state) = (IndexId(id), format!("x{id}"), model::IndexState::Online);
+    OrderedIndexDef { id, name, columns, state }
 }
 
 fn partition() -> Partition {

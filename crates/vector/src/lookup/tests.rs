@@ -32,6 +32,7 @@ fn table() -> Table {
         id: IndexId(8),
         name: "o".into(),
         columns: vec![ColumnId(0), ColumnId(1)],
+        state: IndexState::Online,
     };
     let (unique_indexes, ordered_indexes) = (vec![unique], vec![ordered]);
     Table { version: 3, unique_indexes, ordered_indexes, ..table_of(columns) }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Address, ClusterState, ColumnId, ErrorCode, IndexId, IndexState, SchemaChange, SessionId,
-    TableId, UniqueIndexDef,
+    Address, ClusterState, ColumnId, ErrorCode, IndexId, IndexState, OrderedIndexDef, SchemaChange,
+    SessionId, TableId, UniqueIndexDef,
 };
 use wire::{ControlMessage, Message};
 
@@ -129,6 +129,35 @@ fn a_unique_index_is_created_when_it_is_online() {
     sim.no_event();
     sim.apply(|state| set_index(state, Some(IndexState::Online)));
     assert_eq!(sim.event(), ClientResult::SchemaChanged(BASE));
+}
+
+#[test]
+fn an_ordered_index_is_created_when_it_is_online() {
+    let create =
+        || SchemaChange::CreateOrderedIndex { table: BASE, name: "w".into(), columns: vec![1] };
+    let set = |state: &mut ClusterState, to: Option<IndexState>| {
+        let table = Arc::make_mut(state.tables.get_mut(&BASE).expect("the table"));
+        table.ordered_indexes.retain(|index| index.name != "w");
+        let (id, name, columns) = (IndexId(21), "w".into(), vec![ColumnId(1)]);
+        let made = to.map(|state| OrderedIndexDef { id, name, columns, state });
+        table.ordered_indexes.extend(made);
+    };
+    for end in [Some(IndexState::Online), None] {
+        let mut sim = Sim::new();
+        sim.client.change_schema(&mut sim.world.ctx(), sim.session, create());
+        let asked = sim.asked();
+        sim.show(&asked, |state| set(state, Some(IndexState::Building)));
+        sim.reply(&asked, Ok(BASE));
+        sim.no_event();
+        sim.apply(|state| set(state, end));
+        match sim.event() {
+            ClientResult::SchemaChanged(BASE) => assert!(end.is_some()),
+            ClientResult::Failed(refusal) => {
+                assert_eq!((refusal.code, end), (ErrorCode::UnknownIndex, None));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

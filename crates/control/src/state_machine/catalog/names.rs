@@ -107,6 +107,7 @@ pub(super) fn truncate_table(
     new.journal = None;
     for index in &mut new.ordered_indexes {
         index.id = IndexId(take_id(state));
+        index.state = model::IndexState::Online;
     }
     for index in &mut new.unique_indexes {
         let hidden = state.tables.get(&index.table).expect("an index has its hidden table");

@@ -249,6 +249,36 @@ fn indexes_come_online_and_go() {
 }
 
 #[test]
+fn requests_by_definitions_that_differ_in_indexes_alone_are_served() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    let serves = |catalog: &Catalog| {
+        let definition = catalog.table(table);
+        (0..=definition.version + 1).filter(|v| definition.serves_version(*v)).collect::<Vec<_>>()
+    };
+    assert_eq!(serves(&catalog), [1]);
+    let (name, columns) = ("o".to_owned(), vec![1]);
+    catalog.run(SchemaChange::CreateOrderedIndex { table, name, columns }).unwrap();
+    let index = catalog.table(table).ordered_indexes[0].id;
+    assert_eq!(catalog.table(table).ordered_indexes[0].state, IndexState::Building);
+    assert_eq!(serves(&catalog), [1, 2]);
+    catalog.run(SchemaChange::SetIndexOnline { table, index }).unwrap();
+    assert_eq!(catalog.table(table).ordered_indexes[0].state, IndexState::Online);
+    assert_eq!(serves(&catalog), [1, 2, 3]);
+    // Whoever writes has to know of the entries of a unique index.
+    let (name, columns) = ("u".to_owned(), vec![1]);
+    catalog.run(SchemaChange::CreateUniqueIndex { table, name, columns }).unwrap();
+    assert_eq!(serves(&catalog), [4]);
+    let unique = catalog.table(table).unique_indexes[0].id;
+    catalog.run(SchemaChange::SetIndexOnline { table, index: unique }).unwrap();
+    assert_eq!(serves(&catalog), [4, 5]);
+    catalog.run(SchemaChange::DropIndex { table, index }).unwrap();
+    assert_eq!(serves(&catalog), [4, 5, 6]);
+    catalog.run(SchemaChange::DropIndex { table, index: unique }).unwrap();
+    assert_eq!(serves(&catalog), [7]);
+}
+
+#[test]
 fn the_number_of_indexes_is_limited() {
     let mut catalog = Catalog::new();
     let table = catalog.create(draft()).unwrap();

@@ -546,7 +546,7 @@ fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u6
         let column = scan.definition.columns[place].column;
         // Among rows of the transaction itself nothing is looked up.
         !run.session.transaction.written.contains(&table.id)
-            && table.ordered_indexes.iter().any(|index| index.columns.first() == Some(&column))
+            && table.online_indexes().any(|index| index.columns.first() == Some(&column))
     });
     let by_index: Vec<*const TableScan> = by_index.map(|(scan, _)| scan as _).collect();
     scanned(operator)
