@@ -4,7 +4,10 @@
 //! # Owns
 //! The connections, the loop that waits for answers, and the figures of a run.
 //! # Guarantees
-//! 1. A client sends its next statement when the answer to the last is there, without a pause.
+//! 1. A client sends its next statement when the answer to the last is there, without a pause. With
+//!    a rate (an open loop) operations arrive by a fixed schedule: one that finds no client idle
+//!    waits for one, and its time counts from when it was to arrive. So a server that stands still
+//!    is charged with all that would have been asked of it meanwhile.
 //! 2. What is counted ended within the measured time; the processor time of servers and of the
 //!    generator is of that same time. Logging in, preparing and warming up are not in it.
 //! 3. An answer of the wrong kind, a row that is missing and an error that is not of the kind that
@@ -17,11 +20,15 @@ mod histogram;
 mod processor;
 mod script;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::io::{self, BufRead as _, Write as _};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql_client::Session;
@@ -29,6 +36,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
 use answer::Answer;
@@ -56,6 +64,8 @@ pub struct Options {
     pub warm_up: Duration,
     /// How long it counts.
     pub measured: Duration,
+    /// Operations that arrive in a second, over all clients; none if each client goes on at once.
+    pub rate: Option<u64>,
     /// Decides what is drawn.
     pub seed: u64,
     /// The server's processes.
@@ -90,6 +100,7 @@ impl Figures {
             ("p50", time(self.times.percentile(50))),
             ("p95", time(self.times.percentile(95))),
             ("p99", time(self.times.percentile(99))),
+            ("p99_9", time(self.times.thousandth(999))),
             ("longest", time(Some(self.times.longest()))),
             ("server_user", each(self.server.user)),
             ("server_system", each(self.server.system)),
@@ -137,23 +148,52 @@ pub fn run(options: &Options) -> Result<Figures, String> {
     let mut load = Load::new(options)?;
     let warm = Instant::now() + options.warm_up;
     load.until(Some(warm))?;
-    load.times = Histogram::new();
-    load.retries.clear();
-    load.clients.iter_mut().for_each(|client| client.count = 0);
-    let (began, server, own) = (Instant::now(), Seconds::of(&options.pids)?, own_seconds());
-    load.until(Some(began + options.measured))?;
-    let figures = Figures {
-        clients: options.clients,
-        seconds: began.elapsed().as_secs_f64(),
-        server: Seconds::of(&options.pids)?.since(server),
-        own: own_seconds() - own,
-        times: load.times.clone(),
-        retries: load.retries.clone(),
-        spread: load.spread(),
-    };
+    let section = load.begin_section(options)?;
+    load.until(Some(section.began + options.measured))?;
+    let figures = load.end_section(&section, options)?;
     // Nobody leaves with a transaction open.
     load.until(None)?;
     Ok(figures)
+}
+
+/// Runs a load in sections: after the warm-up each line that is read ends a section, whose figures
+/// are written as a line of JSON, and begins the next. The end of the lines ends the run.
+pub fn run_sections(options: &Options) -> Result<(), String> {
+    let mut load = Load::new(options)?;
+    let lines = lines_of_input();
+    let warm = Instant::now() + options.warm_up;
+    load.until(Some(warm))?;
+    let mut section = load.begin_section(options)?;
+    loop {
+        load.until(Some(Instant::now() + SECTION_LOOK))?;
+        match lines.try_recv() {
+            Ok(()) => {
+                let figures = load.end_section(&section, options)?;
+                io::stdout().write_all(figures.json().as_bytes()).map_err(text)?;
+                io::stdout().flush().map_err(text)?;
+                section = load.begin_section(options)?;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return load.until(None),
+        }
+    }
+}
+
+/// Tells of each line of the standard input, until it ends.
+fn lines_of_input() -> Receiver<()> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut lines = io::stdin().lock().lines();
+        while lines.next().is_some_and(|line| line.is_ok()) && sender.send(()).is_ok() {}
+    });
+    receiver
+}
+
+/// What is measured from some moment on.
+struct Section {
+    began: Instant,
+    server: Seconds,
+    own: f64,
 }
 
 /// Processor time of the generator.
@@ -201,12 +241,38 @@ struct Load {
     packet: Vec<u8>,
     /// What was just read.
     bytes: Vec<u8>,
-    idle: usize,
+    /// Clients that do nothing.
+    idle: Vec<usize>,
+    schedule: Option<Schedule>,
+}
+
+/// When operations arrive.
+struct Schedule {
+    /// The time between two.
+    gap: Duration,
+    next: Instant,
+    /// Those that have arrived and found no client idle.
+    waiting: VecDeque<Instant>,
+}
+
+impl Schedule {
+    /// The next operation that has arrived by now.
+    fn take(&mut self, now: Instant) -> Option<Instant> {
+        while self.next <= now {
+            self.waiting.push_back(self.next);
+            self.next += self.gap;
+        }
+        self.waiting.pop_front()
+    }
 }
 
 impl Load {
     /// Connects all clients; each begins at once when all are there.
     fn new(options: &Options) -> Result<Self, String> {
+        if options.rate.is_some() {
+            // Otherwise the system lets a wait for the next arrival last 50 us too long.
+            set_current_timer_slack(NonZeroU64::new(1)).map_err(text)?;
+        }
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(text)?;
         let mut clients = Vec::with_capacity(options.clients);
         for number in 0..options.clients {
@@ -227,21 +293,70 @@ impl Load {
             retries: BTreeMap::new(),
             packet: Vec::new(),
             bytes: vec![0; READ_MAX],
-            idle: 0,
+            idle: (0..options.clients).rev().collect(),
+            schedule: options.rate.map(|rate| Schedule {
+                gap: Duration::from_nanos(1_000_000_000 / rate.max(1)),
+                next: Instant::now(),
+                waiting: VecDeque::new(),
+            }),
         };
-        for number in 0..load.clients.len() {
-            load.clients[number].began = Instant::now();
-            load.begin(number)?;
-        }
+        load.send_idle()?;
         Ok(load)
+    }
+
+    /// Lets idle clients begin what has arrived, or all of them where nothing is scheduled.
+    fn send_idle(&mut self) -> Result<(), String> {
+        while let Some(number) = self.idle.pop() {
+            let now = Instant::now();
+            let arrived = match &mut self.schedule {
+                None => Some(now),
+                Some(schedule) => schedule.take(now),
+            };
+            let Some(arrived) = arrived else {
+                self.idle.push(number);
+                break;
+            };
+            self.clients[number].began = arrived;
+            self.begin(number)?;
+        }
+        Ok(())
+    }
+
+    /// From now on it counts.
+    fn begin_section(&mut self, options: &Options) -> Result<Section, String> {
+        self.times = Histogram::new();
+        self.retries.clear();
+        self.clients.iter_mut().for_each(|client| client.count = 0);
+        let (began, server, own) = (Instant::now(), Seconds::of(&options.pids)?, own_seconds());
+        Ok(Section { began, server, own })
+    }
+
+    /// What was counted since.
+    fn end_section(&self, section: &Section, options: &Options) -> Result<Figures, String> {
+        Ok(Figures {
+            clients: options.clients,
+            seconds: section.began.elapsed().as_secs_f64(),
+            server: Seconds::of(&options.pids)?.since(section.server),
+            own: own_seconds() - section.own,
+            times: self.times.clone(),
+            retries: self.retries.clone(),
+            spread: self.spread(),
+        })
     }
 
     /// Serves clients until then; without an end, until all have come to the end of what they do.
     fn until(&mut self, end: Option<Instant>) -> Result<(), String> {
         let mut heard = Instant::now();
-        while end.map_or(self.idle < self.clients.len(), |end| Instant::now() < end) {
+        while end.map_or(self.idle.len() < self.clients.len(), |end| Instant::now() < end) {
+            if end.is_some() {
+                self.send_idle()?;
+            }
             let now = Instant::now();
-            let wait = end.map_or(PATIENCE, |end| end.saturating_duration_since(now)).min(PATIENCE);
+            let arrival = self.schedule.as_ref().map(|schedule| schedule.next);
+            let until = [end, arrival.filter(|_| end.is_some() && !self.idle.is_empty())];
+            let until = until.into_iter().flatten().min();
+            let wait = until.map_or(PATIENCE, |until| until.saturating_duration_since(now));
+            let wait = wait.min(PATIENCE);
             let limit =
                 Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
             self.events.clear();
@@ -249,10 +364,11 @@ impl Load {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(text(error)),
             }
-            if self.events.is_empty() && heard.elapsed() >= PATIENCE {
+            let asked = self.idle.len() < self.clients.len();
+            if asked && self.events.is_empty() && heard.elapsed() >= PATIENCE {
                 return Err(format!("no answer for {} s", PATIENCE.as_secs()));
             }
-            if !self.events.is_empty() {
+            if !self.events.is_empty() || !asked {
                 heard = Instant::now();
             }
             for at in 0..self.events.len() {
@@ -318,13 +434,9 @@ impl Load {
         let now = Instant::now();
         self.times.add((now - client.began).as_nanos() as u64);
         client.count += 1;
-        if is_last {
-            client.doing = Doing::Nothing;
-            self.idle += 1;
-            return Ok(());
-        }
-        client.began = now;
-        self.begin(number)
+        client.doing = Doing::Nothing;
+        self.idle.push(number);
+        if is_last { Ok(()) } else { self.send_idle() }
     }
 
     /// Begins an operation.
@@ -439,6 +551,8 @@ fn text(error: impl ToString) -> String {
 
 /// Clients served between two questions of what has come.
 const EVENTS_MAX: usize = 1024;
+/// How often it is seen whether a section is to end.
+const SECTION_LOOK: Duration = Duration::from_millis(20);
 /// The most that is read at once.
 const READ_MAX: usize = 64 << 10;
 

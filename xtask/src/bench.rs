@@ -5,6 +5,7 @@
 
 mod compare;
 pub(crate) mod instructions;
+mod steady;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -17,7 +18,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
     match args.split_first() {
         Some((name, rest)) if name == "instructions" => instructions::run(workspace, rest),
         Some((name, rest)) if name == "compare" => compare::run(workspace, rest),
-        _ => Err("bench takes a measurement: `compare` or `instructions`".to_string()),
+        Some((name, rest)) if name == "steady" => steady::run(workspace, rest),
+        _ => Err("bench takes a measurement: `compare`, `instructions` or `steady`".to_string()),
     }
 }
 

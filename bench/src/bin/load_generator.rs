@@ -17,6 +17,10 @@ usage: load_generator --socket PATH [OPTIONS]
   --database NAME  where sysbench's tables are [sbtest]
   --tables N       how many of them [1]
   --rows N         rows of each [10000]
+  --rate N         operations that arrive in a second, whether earlier ones have ended or not
+                   [each client goes on at once]
+  --sections       each line of standard input ends a section, whose figures are written as a line
+                   of JSON; the end of the input ends the run
   --seed N         decides what is drawn [1]
   --pid N          a process of the server, for its CPU time; may be repeated
   --json           the figures as a JSON object
@@ -32,6 +36,15 @@ fn main() -> ExitCode {
         return if args.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let is_json = args.iter().any(|arg| arg == "--json");
+    if args.iter().any(|arg| arg == "--sections") {
+        return match options_of(&args).and_then(|options| load::run_sections(&options)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("load_generator: {message}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match options_of(&args).and_then(|options| load::run(&options)) {
         Ok(figures) => {
             print!("{}", if is_json { figures.json() } else { figures.lines() });
@@ -55,12 +68,13 @@ fn options_of(args: &[String]) -> Result<Options, String> {
         rows: 10_000,
         warm_up: Duration::from_secs(1),
         measured: Duration::from_secs(10),
+        rate: None,
         seed: 1,
         pids: Vec::new(),
     };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        if arg == "--json" {
+        if arg == "--json" || arg == "--sections" {
             continue;
         }
         let (name, value) = match arg.split_once('=') {
@@ -83,6 +97,7 @@ fn options_of(args: &[String]) -> Result<Options, String> {
             "--warm-up" => options.warm_up = Duration::from_secs(number()?),
             "--tables" => options.tables = positive()?,
             "--rows" => options.rows = positive()?,
+            "--rate" => options.rate = Some(positive()?),
             "--seed" => options.seed = number()?,
             "--pid" => options.pids.push(number()? as u32),
             _ => return Err(format!("unexpected argument `{arg}`; see load_generator --help")),

@@ -33,7 +33,12 @@ impl Histogram {
 
     /// What `percent` in a hundred of the times do not exceed; none of none.
     pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
-        let rank = (self.total * percent).div_ceil(100).max(1);
+        self.thousandth(percent * 10)
+    }
+
+    /// What so many in a thousand of the times do not exceed; none of none.
+    pub(crate) fn thousandth(&self, share: u64) -> Option<u64> {
+        let rank = (self.total * share).div_ceil(1_000).max(1);
         let mut seen = 0;
         let at = self.counts.iter().position(|count| {
             seen += count;

@@ -67,6 +67,7 @@ fn options(mix: Mix, reply: Reply) -> Options {
         rows: 100,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(100),
+        rate: None,
         seed: 1,
         pids: vec![std::process::id()],
     }
@@ -178,4 +179,29 @@ fn what_is_wrong_ends_the_run() {
     }
     let nobody = Options { socket: "/nowhere".into(), ..options(Mix::Update, Arc::new(usual)) };
     assert!(run(&nobody).unwrap_err().starts_with("client 1 of 3: "));
+}
+
+/// The server stands still for 100 ms; of the operations that were to arrive in that time, of which
+/// a closed loop would not have sent any, most have waited for long.
+#[test]
+fn an_open_loop_charges_a_stall_to_all_who_would_have_asked() {
+    let (commands, gate) = (AtomicU64::new(0), std::sync::Mutex::new(()));
+    let reply = move |command: &[u8]| {
+        let guard = gate.lock().unwrap();
+        if command[0] == 23 && commands.fetch_add(1, Ordering::Relaxed) == 60 {
+            thread::sleep(Duration::from_millis(100));
+        }
+        drop(guard);
+        usual(command)
+    };
+    let options = Options {
+        rate: Some(1_000),
+        measured: Duration::from_millis(400),
+        ..options(Mix::PointSelect, Arc::new(reply))
+    };
+    let figures = run(&options).unwrap();
+    assert!(figure(&figures, "operations") > 100.0);
+    let late = figures.times.percentile(90).unwrap();
+    assert!(late > 20_000_000, "{late} ns");
+    std::fs::remove_file(&options.socket).unwrap();
 }

@@ -122,6 +122,11 @@ metrics! {
         "Messages that wait to be handled by a worker."),
     (HandledMessages, Counter, None, "nines_messages_handled", ["node", "worker"],
         "Messages that a worker has handled."),
+    (SlowSteps, Counter, None, "nines_slow_steps", ["node", "worker", "step"],
+        "Steps of a worker that took more than 200 us of its CPU, by what they did: others wait \
+         for a step that runs."),
+    (SlowStepTime, Counter, Seconds, "nines_slow_step_seconds", ["node", "worker", "step"],
+        "What those steps took together."),
     (Operations, Counter, None, "nines_operations", ["node", "kind"],
         "Operations on rows that a data node has begun: read (committed rows by key), \
          locked_read, insert, update, upsert, delete, scan (of one partition)."),

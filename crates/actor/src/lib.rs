@@ -7,7 +7,7 @@
 //!
 //! # Owns
 //! `Actor`, `Ctx`, `Shared` (what the actors of a worker have in common), timers, client
-//! connections as seen from inside, how long pieces of work are, the flight recorder, counts of
+//! connections as seen from inside, the scheduler, the flight recorder, counts of
 //! messages, metrics, probes and fault points.
 //! # Architecture Invariant
 //! Nothing here or below knows a thread, a socket, a file, a clock or entropy.
@@ -15,10 +15,10 @@
 mod connection;
 mod disk;
 mod figures;
-mod haste;
 mod message_counts;
 mod probe;
 mod recorder;
+mod schedule;
 mod shared;
 mod timer;
 
@@ -33,10 +33,10 @@ pub use figures::{
     Figure, FigureValue, Figures, LATENCY_STEPS, Latency, Metric, MetricKind, MetricUnit, Tallies,
     Tally,
 };
-pub use haste::{HASTE_PARTS, Haste};
 pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};
+pub use schedule::{LONE, Recent, SHARED, SLOW, Schedule, SlowSteps, StepKind, WHOLE};
 pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, Shared};
 pub use timer::{Timer, TimerQueue};
 

@@ -9,15 +9,15 @@ use model::{
     ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
 };
 use stdx::{Duration, Instant, Prng};
-use wire::{Envelope, Message};
+use wire::{Continue, Envelope, Message};
 
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
 use crate::figures::{Tallies, Tally};
-use crate::haste::{HASTE_PARTS, Haste};
 use crate::message_counts::MessageCounts;
 use crate::probe::{FaultPlan, Probes};
 use crate::recorder::{FlightRecorder, Recorded};
+use crate::schedule::{Schedule, WHOLE};
 use crate::timer::{Timer, TimerQueue};
 
 /// Why a node stops. The host ends the process; it may start again as a new incarnation.
@@ -188,8 +188,8 @@ pub struct Shared {
     pub disk: Option<DiskQueue>,
     /// Pending timers.
     pub timers: TimerQueue,
-    /// Whether key operations come in between.
-    pub haste: Haste,
+    /// Who goes next, and how long a step of long work is.
+    pub schedule: Schedule,
     /// Random draws of this worker.
     pub prng: Prng,
     /// What happened lately.
@@ -230,7 +230,7 @@ impl Shared {
             connections: Connections::default(),
             disk: None,
             timers: TimerQueue::default(),
-            haste: Haste::default(),
+            schedule: Schedule::default(),
             prng: Prng::new(1),
             recorder: FlightRecorder::new(16),
             messages: MessageCounts::default(),
@@ -291,15 +291,22 @@ impl<'a> Ctx<'a> {
         &self.shared.config
     }
 
-    /// Whether key operations come in between, so that pieces of long work are to be short.
-    pub fn in_haste(&self) -> bool {
-        self.shared.haste.is_on(self.shared.now)
+    /// Whether operations on single rows come in, so that steps of long work are to be short.
+    pub fn is_shared(&self) -> bool {
+        self.shared.schedule.is_shared(self.shared.now)
     }
 
-    /// Rows that a step of long work looks at before it lets others run.
-    pub fn step_rows(&self) -> u32 {
-        let most = self.shared.config.scan_step_rows.max(1);
-        if self.in_haste() { most.div_ceil(HASTE_PARTS as u32) } else { most }
+    /// How many of `most` units of work, one at least, a step of long work of this kind does before
+    /// it lets others run: as many as fit into its time, as far as earlier steps tell.
+    pub fn step_units(&mut self, work: Continue, most: u32) -> u32 {
+        let part = self.shared.schedule.part(work, self.shared.now);
+        let units = u64::from(most) * u64::from(part) / u64::from(WHOLE);
+        (units as u32).max(1)
+    }
+
+    /// The same in rows, of `Config::scan_step_rows`.
+    pub fn step_rows(&mut self, work: Continue) -> u32 {
+        self.step_units(work, self.shared.config.scan_step_rows)
     }
 
     /// Everything the worker's actors share.

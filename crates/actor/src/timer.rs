@@ -28,6 +28,24 @@ pub enum Timer {
     BuilderTick,
 }
 
+impl Timer {
+    /// Short name for counts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Timer::ControlTick => "timer of control",
+            Timer::Election => "timer of elections",
+            Timer::EpochTick => "timer of epochs",
+            Timer::CoordinatorTick => "timer of the coordinator",
+            Timer::CoordinatorQuiesce => "timer of quiet moments",
+            Timer::ParticipantTick => "timer of the participant",
+            Timer::DiskTick => "timer of the disk",
+            Timer::ClientTick => "timer of the client",
+            Timer::Application(_) => "timer of the application",
+            Timer::BuilderTick => "timer of the index builder",
+        }
+    }
+}
+
 /// The pending timers of a worker: a dozen, looked through one by one when one changes. What is
 /// asked with every message, whether one is due, is known without looking.
 #[derive(Debug, Default)]

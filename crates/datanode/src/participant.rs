@@ -44,10 +44,11 @@ mod scan;
 mod tests;
 mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Figures, Shared, Timer};
 use model::{Address, ClusterState, Epoch, PartitionId, RowId};
+use store::Remains;
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
 use wire::{Continue, InspectMessage, Message, ParticipantMessage};
@@ -93,6 +94,8 @@ pub struct Participant {
     versions_from: Epoch,
     /// Partitions that may keep images no snapshot needs any more.
     stale_versions: BTreeSet<PartitionId>,
+    /// Dropped replicas and indexes whose memory is not given back yet.
+    remains: VecDeque<Remains>,
     applies_since_upkeep: u32,
     upkeep_coming: bool,
     /// The redo log and checkpoints, on a node that has a disk.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, Timer, TimerQueue,
+    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, StepKind, Timer, TimerQueue,
 };
 use client::{IndexBuilder, Joiner};
 use control::Control;
@@ -31,7 +31,7 @@ use datanode::coordinator::Coordinator;
 use datanode::epochs::Epochs;
 use datanode::participant::Participant;
 use model::{ActorKind, ClusterId, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
-use stdx::{Instant, Prng};
+use stdx::{Duration, Instant, Prng};
 use wire::{Envelope, Message};
 
 use actors::Actors;
@@ -76,6 +76,8 @@ pub struct Worker {
     actors: Actors,
     /// Turns the actors have taken.
     turns: u64,
+    /// What the last step was about.
+    last: StepKind,
     inbox: Inbox,
     /// Answers of the disk, in order.
     disk_replies: VecDeque<DiskReply>,
@@ -130,6 +132,7 @@ impl Worker {
             shared,
             actors,
             turns: 0,
+            last: StepKind::Short("start"),
             inbox: Inbox::default(),
             disk_replies: VecDeque::new(),
             out: VecDeque::new(),
@@ -210,7 +213,14 @@ impl Worker {
         {
             return;
         }
-        self.inbox.push(envelope);
+        self.put(envelope);
+    }
+
+    /// Puts a message among those that wait.
+    fn put(&mut self, envelope: Envelope) {
+        if let Some(class) = self.inbox.push(envelope) {
+            self.shared.schedule.begins_to_wait(class);
+        }
     }
 
     /// Takes the next request to the node's disk, for the host to carry out.
@@ -228,15 +238,25 @@ impl Worker {
         self.inbox.has_messages() || !self.disk_replies.is_empty()
     }
 
-    /// Whether a piece of long work waits.
-    pub fn has_pieces(&self) -> bool {
-        self.inbox.has_low()
+    /// Whether a step of long work waits.
+    pub fn has_long_work(&self) -> bool {
+        self.inbox.has_long()
     }
 
-    /// Whether key operations come in between: then pieces of long work are short, and the host
+    /// Whether key operations come in between: then steps of long work are short, and the host
     /// lets a worker do fewer of them before it sees who else wants something.
-    pub fn in_haste(&self, now: Instant) -> bool {
-        self.shared.haste.is_on(now)
+    pub fn is_shared(&self, now: Instant) -> bool {
+        self.shared.schedule.is_shared(now)
+    }
+
+    /// Host: the last step has taken so long.
+    #[inline]
+    pub fn took(&mut self, time: Duration) {
+        let waiting = self.inbox.waiting_long();
+        self.shared.schedule.took(self.last, time, waiting);
+        if time > actor::SLOW {
+            self.shared.recorder.record(self.shared.now, Recorded::Mark("a slow step"));
+        }
     }
 
     /// Messages that wait to be handled, held ones included.
@@ -253,28 +273,31 @@ impl Worker {
     /// message. False when there was nothing to handle. What it sends is then in
     /// [`Worker::take_outgoing`].
     pub fn step(&mut self, now: Instant) -> bool {
-        self.step_urgent(now) || self.step_piece(now)
+        self.step_urgent(now) || self.step_long(now)
     }
 
-    /// As [`Worker::step`], but nothing when only pieces of long work wait: then the host may see
-    /// who else wants something.
+    /// As [`Worker::step`], but nothing when only steps of long work wait, or have to go first now:
+    /// then the host may see who else wants something.
     pub fn step_urgent(&mut self, now: Instant) -> bool {
         if !self.advance(now) {
             return false;
         }
         if let Some((to, timer)) = self.shared.timers.pop_due(now) {
             self.shared.recorder.record(now, Recorded::Timer { to, timer });
+            self.last = StepKind::Short(timer.name());
             self.turn(to, |actor, ctx| actor.timeout(ctx, timer));
             self.route();
             return true;
         }
         if let Some(DiskReply { actor, token, result }) = self.disk_replies.pop_front() {
             self.shared.recorder.record(now, Recorded::Disk { to: actor, token });
+            self.last = StepKind::Short("answer of the disk");
             self.turn(actor, |actor, ctx| actor.disk(ctx, token, result));
             self.route();
             return true;
         }
-        while let Some(waiting) = self.inbox.pop_urgent() {
+        let is_due = self.shared.schedule.is_due();
+        while let Some(waiting) = self.inbox.pop_urgent(is_due) {
             if self.take(waiting) {
                 return true;
             }
@@ -282,13 +305,13 @@ impl Worker {
         false
     }
 
-    /// Lets one actor do a piece of long work, behind which others may have gone first; false if
+    /// Lets one actor do a step of long work, behind which others may have gone first; false if
     /// there is none.
-    pub fn step_piece(&mut self, now: Instant) -> bool {
+    pub fn step_long(&mut self, now: Instant) -> bool {
         if !self.advance(now) {
             return false;
         }
-        while let Some(waiting) = self.inbox.pop_low() {
+        while let Some(waiting) = self.inbox.pop_long(self.shared.schedule.next_class()) {
             if self.take(waiting) {
                 return true;
             }
@@ -326,6 +349,7 @@ impl Worker {
     pub fn connection(&mut self, now: Instant, id: ConnectionId, event: ConnectionEvent<'_>) {
         assert!(now >= self.shared.now, "time runs forward");
         self.shared.now = now;
+        self.last = StepKind::Short("event of a connection");
         self.turn(ActorKind::Client, |actor, ctx| actor.connection(ctx, id, event));
         self.route();
     }
@@ -428,8 +452,12 @@ impl Worker {
         self.shared.recorder.record(self.shared.now, record);
         self.shared.messages.handled(name);
         if from.actor != ActorKind::Joiner && message.is_key_operation() {
-            self.shared.haste.note(self.shared.now);
+            self.shared.schedule.operation(self.shared.now);
         }
+        self.last = match message {
+            Message::Continue(work) => StepKind::Long(work),
+            _ => StepKind::Short(name),
+        };
         match message {
             Message::State(state) => {
                 self.reach(state.clone());
@@ -508,7 +536,7 @@ impl Worker {
         while let Some(envelope) = self.shared.outbox.pop_front() {
             let to = envelope.to;
             if to.node == self.shared.node && to.worker == self.shared.worker {
-                self.inbox.push(envelope);
+                self.put(envelope);
                 continue;
             }
             let control = matches!(*envelope.message, Message::Control(_));

@@ -12,6 +12,7 @@
 
 mod figures;
 pub(crate) mod sharing;
+mod starvation;
 mod yielding;
 
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use actor::{DiskReply, Halt};
+use actor::{DiskReply, Halt, SLOW};
 use model::{ActorKind, Address, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
@@ -39,6 +40,7 @@ use crate::spin::Spinner;
 use crate::spin::crowd::Crowd;
 use figures::Turns;
 use sharing::{Seat, Sharing};
+use starvation::Starvation;
 use yielding::Yielding;
 
 /// A thread's state.
@@ -46,8 +48,11 @@ pub(crate) struct Thread {
     index: usize,
     common: Arc<Common>,
     hosted: Vec<Hosted>,
-    /// Who may do a piece of long work next, modulo their number.
-    next_piece: usize,
+    /// Who may do a step of long work next, modulo their number.
+    next_long: usize,
+    /// When the last step ended, or the first of a turn began.
+    stepped: Instant,
+    starvation: Starvation,
     /// Nodes that have ended, as far as this thread's workers have been told.
     down: BTreeSet<NodeId>,
     poller: Poller,
@@ -139,7 +144,9 @@ impl Thread {
             links,
             arrivals: Vec::new(),
             hosted: Vec::new(),
-            next_piece: 0,
+            next_long: 0,
+            stepped: Instant::ZERO,
+            starvation: Starvation::default(),
             down: BTreeSet::new(),
             poller,
             gateway: Gateway::new(common.tls.clone()),
@@ -261,7 +268,7 @@ impl Thread {
     fn turn(&mut self) -> io::Result<()> {
         self.run_workers();
         self.flush();
-        self.run_pieces();
+        self.run_long_work();
         self.look_around()
     }
 
@@ -416,6 +423,7 @@ impl Thread {
     fn handle_ready(&mut self) -> io::Result<()> {
         let mut all = std::mem::take(&mut self.ready);
         all.extend(self.poller.take());
+        self.stepped = self.now;
         for ready in all.drain(..) {
             match ready.token {
                 TOKEN_WAKE => self.common.exchange.woken(self.index),
@@ -430,11 +438,7 @@ impl Thread {
                         links.ready(&self.poller, ready, self.now, &mut self.arrivals);
                     }
                 }
-                _ => {
-                    if let Some(client) = client(&mut self.hosted) {
-                        self.gateway.ready(&self.poller, client, self.now, ready);
-                    }
-                }
+                _ => self.client_ready(ready),
             }
         }
         self.ready = all;
@@ -447,6 +451,14 @@ impl Thread {
             }
         }
         Ok(())
+    }
+
+    /// Hands what came over a client's connection to the application: a step of its worker.
+    fn client_ready(&mut self, ready: Ready) {
+        let is_client = |hosted: &Hosted| hosted.role == Role::Client;
+        let Some(at) = self.hosted.iter().position(is_client) else { return };
+        self.gateway.ready(&self.poller, &mut self.hosted[at].worker, self.now, ready);
+        self.stepped_now(at);
     }
 
     /// Hands what came over a link to its worker, if the link still stands for this thread.
@@ -512,6 +524,7 @@ impl Thread {
 
     /// Lets workers run until none has anything urgent to do, for a bounded number of steps.
     fn run_workers(&mut self) {
+        self.begin_steps();
         loop {
             let mut any = false;
             for at in 0..self.hosted.len() {
@@ -525,36 +538,43 @@ impl Thread {
             self.stop_halted();
             self.post();
             any |= self.collect_mail();
-            if !any || self.common.clock.now().since(self.now) > TURN_MAX {
+            if !any || self.stepped.since(self.now) > TURN_MAX {
                 break;
             }
         }
     }
 
-    /// Lets workers do pieces of long work, one after the other, for a moment or until another
+    /// Lets workers do steps of long work, one after the other, for a moment or until another
     /// thread sends something: who wants something small waits for no more than that.
-    fn run_pieces(&mut self) {
-        if !self.hosted.iter().any(|hosted| hosted.worker.has_pieces()) {
+    fn run_long_work(&mut self) {
+        if !self.hosted.iter().any(|hosted| hosted.worker.has_long_work()) {
             return;
         }
-        let began = self.common.clock.now();
-        let in_haste = self.hosted.iter().any(|hosted| hosted.worker.in_haste(self.now));
-        let most = if in_haste { PIECES_MAX_IN_HASTE } else { PIECES_MAX };
+        self.begin_steps();
+        let began = self.stepped;
+        let is_shared = self.hosted.iter().any(|hosted| hosted.worker.is_shared(self.now));
+        let most = if is_shared { LONG_WORK_MAX_SHARED } else { LONG_WORK_MAX };
         let mut without = 0;
         while without < self.hosted.len() {
-            let at = self.next_piece % self.hosted.len();
-            self.next_piece = at + 1;
-            if !self.step(at, Worker::step_piece) {
+            let at = self.next_long % self.hosted.len();
+            self.next_long = at + 1;
+            if !self.step(at, Worker::step_long) {
                 without += 1;
                 continue;
             }
             without = 0;
-            if self.common.clock.now().since(began) > most || self.has_mail() {
+            if self.stepped.since(began) > most || self.has_mail() {
                 break;
             }
         }
         self.stop_halted();
         self.post();
+    }
+
+    /// Steps are about to be run: the first begins now.
+    fn begin_steps(&mut self) {
+        self.stepped = self.common.clock.now();
+        self.starvation.look(self.stepped, self.turns.asleep());
     }
 
     /// Lets a worker handle one thing, and sends what it has to say; false if there was neither.
@@ -566,6 +586,9 @@ impl Thread {
             return false;
         }
         let mut any = step(&mut hosted.worker, self.now);
+        if any {
+            self.stepped_now(at);
+        }
         while let Some(outgoing) = self.hosted[at].worker.pop_outgoing() {
             self.send(outgoing);
             any = true;
@@ -576,6 +599,18 @@ impl Thread {
             any = true;
         }
         any
+    }
+
+    /// Tells a worker what its step has taken.
+    fn stepped_now(&mut self, at: usize) {
+        let ended = self.common.clock.now();
+        let mut time = ended.since(self.stepped);
+        self.stepped = ended;
+        if time > SLOW {
+            // Who had no CPU was not slow.
+            time = time - self.starvation.look_again(ended, self.turns.asleep());
+        }
+        self.hosted[at].worker.took(time);
     }
 
     /// Hands an answer of the disk to the worker that asked, if it lives.
@@ -802,10 +837,10 @@ const TOKEN_LISTENERS: u64 = 1 << 63;
 const STEPS_PER_PASS: usize = 32;
 /// How long workers run before sockets are looked at again.
 const TURN_MAX: Duration = Duration::from_millis(1);
-/// How long workers do pieces of long work before sockets are looked at again.
-const PIECES_MAX: Duration = Duration::from_micros(25);
-/// The same while key operations come in between: one piece, unless it was a very short one.
-const PIECES_MAX_IN_HASTE: Duration = Duration::from_micros(5);
+/// How long workers do steps of long work before sockets are looked at again.
+const LONG_WORK_MAX: Duration = Duration::from_micros(25);
+/// The same while key operations come in between: one step, unless it was a very short one.
+const LONG_WORK_MAX_SHARED: Duration = Duration::from_micros(5);
 /// How often it is noted how far disks have been read back.
 const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.

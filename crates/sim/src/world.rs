@@ -415,6 +415,7 @@ impl World {
         }
         let before = host.worker.shared().cluster.index;
         if host.worker.step(local) {
+            host.worker.took(cost);
             host.busy_until = now + cost;
             host.unchecked += 1;
             self.totals.steps += 1;

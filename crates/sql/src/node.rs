@@ -34,7 +34,7 @@ use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
-use crate::pace::{Clock, Visitors};
+use crate::pace::{Askers, Clock};
 use crate::sequences::Sequences;
 use crate::session::Shared;
 
@@ -83,7 +83,7 @@ pub struct SqlNode {
     tokens: HashMap<Token, (ConnectionId, Ticket)>,
     alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
     armed: Option<Instant>,
-    visitors: Visitors,
+    askers: Askers,
     opened: u32,
     shutting_down: bool,
 }
@@ -117,7 +117,7 @@ impl SqlNode {
             tokens: HashMap::default(),
             alarms: BTreeSet::new(),
             armed: None,
-            visitors: Visitors::default(),
+            askers: Askers::default(),
             opened: 0,
             shutting_down: false,
         }
@@ -165,8 +165,8 @@ impl SqlNode {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
-            let in_haste = connection.has_paused && self.visitors.are_beside(id, ctx.now());
-            self.shared.pace.begin(in_haste);
+            let is_shared = connection.has_paused && self.askers.are_beside(id, ctx.now());
+            self.shared.pace.begin(is_shared);
             let mut context = Context::from_waker(Waker::noop());
             let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
             let output_moved = connection.pass_output(ctx, id);
@@ -426,7 +426,7 @@ impl Actor for SqlNode {
                 ConnectionEvent::Received(bytes) => {
                     link.received.extend_from_slice(bytes);
                     connection.has_paused = false;
-                    self.visitors.note(id, ctx.now());
+                    self.askers.note(id, ctx.now());
                 }
                 ConnectionEvent::InputEnded => {
                     link.input_ended = true;

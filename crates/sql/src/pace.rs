@@ -1,11 +1,11 @@
 //! When a long computation lets others have the worker.
 //!
 //! # Owns
-//! [`Pace`], one for each worker: how long the task that runs has been running; and [`Visitors`]:
-//! whether others want something meanwhile.
+//! [`Pace`], one for each worker: how long the task that runs has been running; and [`Askers`]:
+//! whether other connections want something meanwhile.
 //! # Guarantees
 //! A task that asks often enough keeps the worker for little more than [`SLICE`], or
-//! [`SLICE_IN_HASTE`] beside others. What a task computes does not depend on it: only when it
+//! [`SLICE_SHARED`] beside others. What a task computes does not depend on it: only when it
 //! pauses does. Without a clock, under the simulation and in tests, it pauses after so much work,
 //! which is the same every time.
 //! # Not here
@@ -13,18 +13,20 @@
 
 use std::cell::Cell;
 
-use actor::{ConnectionId, HASTE_PARTS, Haste};
+use actor::{ConnectionId, Recent};
 use stdx::{Duration, Instant};
 
 /// How long a task runs before others have a turn.
 const SLICE: Duration = Duration::from_micros(50);
 /// The same, from its second slice on, while other connections ask for something now and then:
 /// what is done within the first one, as many statements are, has no reason to wait for others.
-const SLICE_IN_HASTE: Duration = Duration::from_micros(10);
+const SLICE_SHARED: Duration = Duration::from_micros(10);
 /// Rows of a long computation between two looks at the clock.
 const LOOK: u64 = 64;
 /// The same beside others.
-const LOOK_IN_HASTE: u64 = LOOK / HASTE_PARTS as u64;
+const LOOK_SHARED: u64 = LOOK / SHARED_PARTS as u64;
+/// What is done between two looks beside others is one in so many of what is done otherwise.
+const SHARED_PARTS: usize = 4;
 /// The same without a clock, in rows.
 const SLICE_WORK: u64 = 2_000;
 
@@ -40,7 +42,7 @@ pub(crate) struct Pace {
     /// Work since the slice began.
     work: Cell<u64>,
     /// Others have asked for something lately.
-    in_haste: Cell<bool>,
+    is_shared: Cell<bool>,
 }
 
 impl Pace {
@@ -50,10 +52,10 @@ impl Pace {
 
     /// A task is given the worker; it may be known to take long, beside others who have asked for
     /// something lately.
-    pub(crate) fn begin(&self, in_haste: bool) {
+    pub(crate) fn begin(&self, is_shared: bool) {
         self.began.set(None);
         self.work.set(0);
-        self.in_haste.set(in_haste);
+        self.is_shared.set(is_shared);
     }
 
     /// A task goes on that has paused, and is known to take long.
@@ -63,12 +65,12 @@ impl Pace {
 
     /// How many of so many rows are for one look.
     pub(crate) fn portion(&self, rows: usize) -> usize {
-        if self.in_haste.get() { rows.div_ceil(HASTE_PARTS) } else { rows }
+        if self.is_shared.get() { rows.div_ceil(SHARED_PARTS) } else { rows }
     }
 
     /// Whether so much work has been done since the last look at the clock that another is due.
     pub(crate) fn is_look_due(&self, work: u64) -> bool {
-        work >= LOOK_IN_HASTE && (work >= LOOK || self.in_haste.get())
+        work >= LOOK_SHARED && (work >= LOOK || self.is_shared.get())
     }
 
     /// Whether the task has had the worker for long enough, having done so much since it asked
@@ -80,7 +82,7 @@ impl Pace {
         };
         let now = clock();
         match self.began.get() {
-            Some(began) => now >= began + if self.in_haste.get() { SLICE_IN_HASTE } else { SLICE },
+            Some(began) => now >= began + if self.is_shared.get() { SLICE_SHARED } else { SLICE },
             None => {
                 self.began.set(Some(now));
                 false
@@ -91,14 +93,14 @@ impl Pace {
 
 /// The connections of a worker that have asked for something last.
 #[derive(Debug, Default)]
-pub(crate) struct Visitors {
+pub(crate) struct Askers {
     last: Option<ConnectionId>,
     /// Whether it has asked lately, and whether another has.
-    of_last: Haste,
-    of_others: Haste,
+    of_last: Recent,
+    of_others: Recent,
 }
 
-impl Visitors {
+impl Askers {
     /// A connection asks for something.
     pub(crate) fn note(&mut self, id: ConnectionId, now: Instant) {
         if self.last.replace(id) != Some(id) {
@@ -134,11 +136,11 @@ mod tests {
             static NOW: Cell<u64> = const { Cell::new(0) };
         }
         let pace = Pace::new(Some(|| Duration::from_micros(NOW.get())));
-        for (resumed, in_haste, slice) in [(false, false, 50), (true, false, 50), (true, true, 10)]
+        for (resumed, is_shared, slice) in [(false, false, 50), (true, false, 50), (true, true, 10)]
         {
-            pace.begin(in_haste);
-            assert_eq!(pace.portion(1_024), if in_haste { 256 } else { 1_024 });
-            assert!(pace.is_look_due(LOOK) && pace.is_look_due(LOOK_IN_HASTE) == in_haste);
+            pace.begin(is_shared);
+            assert_eq!(pace.portion(1_024), if is_shared { 256 } else { 1_024 });
+            assert!(pace.is_look_due(LOOK) && pace.is_look_due(LOOK_SHARED) == is_shared);
             if resumed {
                 pace.resume();
             }
@@ -151,19 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_no_visitor_of_itself() {
+    fn a_connection_is_not_beside_itself() {
         let [a, b] = [1, 2].map(ConnectionId);
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        let mut visitors = Visitors::default();
-        assert!(!visitors.are_beside(a, at(0)));
-        visitors.note(a, at(0));
-        visitors.note(a, at(1));
-        assert!(!visitors.are_beside(a, at(1)) && visitors.are_beside(b, at(10)));
-        assert!(!visitors.are_beside(b, at(11)));
-        visitors.note(b, at(20));
-        visitors.note(a, at(25));
-        visitors.note(a, at(28));
-        assert!(visitors.are_beside(a, at(29)) && !visitors.are_beside(a, at(30)));
-        assert!(visitors.are_beside(b, at(37)));
+        let mut askers = Askers::default();
+        assert!(!askers.are_beside(a, at(0)));
+        askers.note(a, at(0));
+        askers.note(a, at(1));
+        assert!(!askers.are_beside(a, at(1)) && askers.are_beside(b, at(10)));
+        assert!(!askers.are_beside(b, at(11)));
+        askers.note(b, at(20));
+        askers.note(a, at(25));
+        askers.note(a, at(28));
+        assert!(askers.are_beside(a, at(29)) && !askers.are_beside(a, at(30)));
+        assert!(askers.are_beside(b, at(37)));
     }
 }

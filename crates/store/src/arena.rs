@@ -37,6 +37,20 @@ impl<T, const CHUNK: usize> Chunks<T, CHUNK> {
         self.chunks[last / CHUNK].pop()
     }
 
+    /// Gives the last elements back, so many at most; how many are left of that number when no
+    /// element is.
+    fn shed(&mut self, mut count: u32) -> u32 {
+        while count > 0 {
+            let Some(chunk) = self.chunks.last_mut() else { break };
+            if chunk.pop().is_none() {
+                self.chunks.pop();
+            }
+            count -= 1;
+        }
+        self.len = 0;
+        count
+    }
+
     /// Bytes allocated; takes constant time, as every chunk but the first is made in full size.
     fn memory_bytes(&self) -> usize {
         let first = self.chunks.first().map_or(0, Vec::capacity);
@@ -76,6 +90,12 @@ impl<T, const CHUNK: usize> Arena<T, CHUNK> {
         self.free.push(id);
     }
 
+    /// Gives the memory of so many elements back, whatever names them; how many are left of that
+    /// number when there are no more. The arena is of no use any more.
+    pub(crate) fn shed(&mut self, count: u32) -> u32 {
+        self.elements.shed(count)
+    }
+
     /// Elements added and not released.
     pub(crate) fn len(&self) -> usize {
         self.elements.len - self.free.len
@@ -106,6 +126,21 @@ impl<T, const CHUNK: usize> IndexMut<u32> for Arena<T, CHUNK> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_given_back_some_elements_at_a_time() {
+        let counted = std::rc::Rc::new(());
+        let mut arena: Arena<std::rc::Rc<()>, 4> = Arena::new();
+        (0..10).for_each(|_| _ = arena.add(counted.clone()));
+        let mut rounds = 0;
+        while arena.shed(3) == 0 {
+            rounds += 1;
+            let left = std::rc::Rc::strong_count(&counted) - 1;
+            assert!(left + 3 * rounds >= 10, "no more than three at a time");
+        }
+        assert_eq!(std::rc::Rc::strong_count(&counted), 1);
+        assert_eq!(arena.shed(7), 7);
+    }
 
     #[test]
     fn names_are_used_again() {

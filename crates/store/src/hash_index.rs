@@ -107,6 +107,15 @@ impl HashIndex {
         index
     }
 
+    /// Gives the memory of so many segments back; how many are left of that number when there are no
+    /// more. The index is of no use any more.
+    pub(crate) fn shed(&mut self, mut count: u32) -> u32 {
+        while count > 0 && self.segments.pop().is_some() {
+            count -= 1;
+        }
+        count
+    }
+
     /// Adds `row` under `hash`. Several rows may share a hash; the same pair must not be added
     /// twice, and `RowId(u32::MAX)` is not a row.
     pub fn insert(&mut self, hash: u64, row: RowId) {

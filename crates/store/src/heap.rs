@@ -52,6 +52,18 @@ impl Heap {
         Self { slots: Slots::new(), pages: Pages::new(), large: Arena::new(), large_bytes: 0 }
     }
 
+    /// Gives the memory of so many pages, long images and chunks of slots back; how many are left of
+    /// that number when there are no more. The heap is of no use any more.
+    pub(crate) fn shed(&mut self, count: u32) -> u32 {
+        match self.pages.shed(count) {
+            0 => 0,
+            left => match self.large.shed(left) {
+                0 => 0,
+                left => self.slots.shed(left),
+            },
+        }
+    }
+
     /// Slots, used or not: all row ids are below.
     pub fn slot_count(&self) -> u32 {
         self.slots.count()

@@ -15,4 +15,7 @@ pub mod heap;
 pub mod lock_table;
 pub mod ordered_index;
 pub mod partition;
+mod remains;
 pub mod versions;
+
+pub use remains::Remains;

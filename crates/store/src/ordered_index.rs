@@ -66,6 +66,15 @@ impl OrderedIndex {
         Self { nodes, boxes, boxed_bytes: 0, root, len: 0, layout }
     }
 
+    /// Gives the memory of so many nodes and long keys back; how many are left of that number when
+    /// there are no more. The index is of no use any more.
+    pub(crate) fn shed(&mut self, count: u32) -> u32 {
+        match self.boxes.shed(count) {
+            0 => 0,
+            left => self.nodes.shed(left),
+        }
+    }
+
     /// Adds the entry; false when it is there already. `key` has at most [`KEY_SIZE_MAX`] bytes.
     pub fn insert(&mut self, key: &[u8], row: RowId) -> bool {
         assert!(key.len() <= KEY_SIZE_MAX, "key of {} bytes", key.len());

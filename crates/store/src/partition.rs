@@ -21,6 +21,7 @@ use model::{ColumnId, Epoch, IndexId, KeyEncoder, PartitionId, RowId, Table};
 use crate::hash_index::HashIndex;
 use crate::heap::Heap;
 use crate::ordered_index::{BulkBuild, Direction, KeyRange, OrderedIndex, Scan};
+use crate::remains::Remains;
 use crate::versions::{OldImage, Versions};
 
 mod check;
@@ -136,19 +137,25 @@ impl Partition {
         &self.table
     }
 
-    /// Follows a newer definition: drops ordered indexes it does not have any more (in time
-    /// proportional to their size) and adds new ones, which are not ready. Rows stay as they are.
-    pub fn set_table(&mut self, table: Arc<Table>) {
+    /// What is left of the replica that is dropped.
+    pub fn into_remains(self) -> Remains {
+        let trees = self.indexes.into_iter().map(|index| index.tree).collect();
+        Remains::of(self.heap, self.primary, trees)
+    }
+
+    /// Follows a newer definition: drops ordered indexes it does not have any more, which are
+    /// returned, and adds new ones, which are not ready. Rows stay as they are.
+    #[must_use = "freeing the indexes that are dropped takes time"]
+    pub fn set_table(&mut self, table: Arc<Table>) -> Remains {
         assert_eq!(self.id.table, table.id, "{}: definition of another table", self.id);
         assert_eq!(self.table.primary_key, table.primary_key, "{}: another key", self.id);
         let Self { indexes, versions, .. } = self;
-        indexes.retain(|index| {
-            let stays = table.ordered_index(index.id).is_some();
-            if !stays {
-                versions.remove_index(index.id);
-            }
-            stays
-        });
+        let mut remains = Remains::default();
+        let is_dropped = |index: &mut Index| table.ordered_index(index.id).is_none();
+        for index in indexes.extract_if(.., is_dropped) {
+            versions.remove_index(index.id);
+            remains.add_tree(index.tree);
+        }
         for index in &table.ordered_indexes {
             if indexes.iter().all(|known| known.id != index.id) {
                 // Nothing to build in a partition that was never used.
@@ -161,6 +168,7 @@ impl Partition {
             }
         }
         self.table = table;
+        remains
     }
 
     /// Goes on building indexes that are not ready, over `rows` slots or entries at most. Returns

@@ -103,10 +103,11 @@ impl Machine {
         })
     }
 
-    /// From now on computes with one in so many of its usual rows at a time, so that it takes less
-    /// long; what it gives out is as much as ever.
-    pub fn divide(&mut self, parts: usize) {
-        self.run_rows = self.batch_rows.div_ceil(parts.max(1));
+    /// From now on computes with so many `of` its usual rows at a time, so that it takes less long;
+    /// what it gives out is as much as ever.
+    pub fn limit(&mut self, rows: u32, of: u32) {
+        let rows = self.batch_rows as u64 * u64::from(rows) / u64::from(of.max(1));
+        self.run_rows = (rows as usize).clamp(1, self.batch_rows);
     }
 
     /// Takes rows of the table.

@@ -482,7 +482,7 @@ fn a_machine_in_parts_makes_the_same() {
         let table = table();
         let mut machine = Machine::new(Arc::new(program.clone()), &table, BATCH_ROWS).unwrap();
         for rows in rows.chunks(100) {
-            machine.divide(*prng.pick(&[0, 1, 4, 5_000]));
+            machine.limit(*prng.pick(&[0, 1, 64, 256, 1_000]), 256);
             take_all(&mut machine, &table, rows);
         }
         let (whole, parts) = (run(&program, &rows), rest(machine));

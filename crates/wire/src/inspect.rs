@@ -57,6 +57,10 @@ pub enum Inspection {
     /// the replicas, and how many of these are in the index.
     #[codec(since = 14)]
     IndexBuilds,
+    /// Of a participant: steps of its worker that took more than 200 microseconds, by what they
+    /// did. Name, how many, microseconds that they took together, of the longest.
+    #[codec(since = 14)]
+    SlowSteps,
 }
 
 /// A question or its answer.

@@ -60,15 +60,18 @@ pub struct Envelope {
     pub message: Box<Message>,
 }
 
-/// How soon a worker takes a message among those waiting.
+/// What kind of work a message is for its receiver: decides when a worker takes it among those
+/// that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Priority {
+pub enum Class {
     /// Membership, leases, epochs: small and urgent.
-    High,
-    /// Everything else.
-    Normal,
-    /// Pieces of long work, which others need not wait for.
-    Low,
+    Control,
+    /// Operations on rows, and everything else that is short.
+    Operation,
+    /// Steps of scans and joins.
+    Query,
+    /// Steps of copies, checkpoints, index builds and cleaning.
+    Background,
 }
 
 /// All that an actor can be told.
@@ -117,8 +120,8 @@ pub enum Message {
     },
 }
 
-/// Work that an actor does in steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Long work, which an actor does in steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Continue {
     /// Participant: advance the scans that have credit.
     Scans,
@@ -128,22 +131,41 @@ pub enum Continue {
     Upkeep,
     /// Participant: go on with the checkpoint.
     Checkpoint,
-    /// Index builder: next rows.
-    IndexBuild,
     /// Joiner: go on with the joins that have had their turn.
     Joins,
 }
 
+impl Continue {
+    /// The class of the work.
+    pub fn class(self) -> Class {
+        match self {
+            Continue::Scans | Continue::Joins => Class::Query,
+            Continue::Copies | Continue::Upkeep | Continue::Checkpoint => Class::Background,
+        }
+    }
+
+    /// Short name for traces and counts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Continue::Scans => "Continue scans",
+            Continue::Copies => "Continue copies",
+            Continue::Upkeep => "Continue upkeep",
+            Continue::Checkpoint => "Continue checkpoint",
+            Continue::Joins => "Continue joins",
+        }
+    }
+}
+
 impl Message {
-    /// The message's priority: a property of its kind, so that order per kind is kept.
-    pub fn priority(&self) -> Priority {
+    /// The message's class: a property of its kind, so that order per kind is kept.
+    pub fn class(&self) -> Class {
         match self {
             Message::State(_)
             | Message::LinkDown { .. }
             | Message::Control(_)
-            | Message::Epoch(_) => Priority::High,
-            Message::Continue(_) => Priority::Low,
-            _ => Priority::Normal,
+            | Message::Epoch(_) => Class::Control,
+            Message::Continue(work) => work.class(),
+            _ => Class::Operation,
         }
     }
 
@@ -166,7 +188,7 @@ impl Message {
         match self {
             Message::State(_) => "State",
             Message::LinkDown { .. } => "LinkDown",
-            Message::Continue(_) => "Continue",
+            Message::Continue(work) => work.name(),
             Message::Control(message) => message.name(),
             Message::Epoch(message) => message.name(),
             Message::Request(message) => message.name(),

@@ -106,6 +106,8 @@ pub(super) struct Copies {
     copies: u64,
     owners: u32,
     continuing: bool,
+    /// The one that has had a turn last, of those that were cut.
+    last: Option<(PartitionId, Address)>,
 }
 
 impl Copies {
@@ -203,21 +205,36 @@ impl Participant {
         }
     }
 
-    /// Goes on with copies that have had their turn cut.
+    /// Goes on with the next one of the copies that have had their turn cut.
     pub(super) fn continue_copies(&mut self, ctx: &mut Ctx<'_>) {
         self.copies.continuing = false;
-        let pending = self.copies.sources.iter().filter(|(_, s)| s.pending);
-        let pending: Vec<(PartitionId, Address)> = pending.map(|(key, _)| *key).collect();
-        for key in pending {
-            let source = self.copies.sources.get_mut(&key).expect("listed above");
-            source.pending = false;
-            self.step_copy(ctx, key);
+        let last = self.copies.last.take();
+        let mut pending = self.copies.sources.iter().filter(|(_, source)| source.pending);
+        // The next one behind the last that had a turn, or else the first.
+        let mut first = None;
+        let next = pending.find(|(key, _)| {
+            first = first.or(Some(**key));
+            last.is_none_or(|last| **key > last)
+        });
+        let Some(key) = next.map(|(key, _)| *key).or(first) else { return };
+        self.copies.last = Some(key);
+        self.copies.sources.get_mut(&key).expect("found above").pending = false;
+        self.step_copy(ctx, key);
+        if self.copies.sources.values().any(|source| source.pending) {
+            self.keep_copying(ctx);
+        }
+    }
+
+    fn keep_copying(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.copies.continuing {
+            self.copies.continuing = true;
+            ctx.send(ctx.me(), Message::Continue(Continue::Copies));
         }
     }
 
     /// Sends the next rows of a copy, as far as window, locks and the length of a turn allow.
     fn step_copy(&mut self, ctx: &mut Ctx<'_>, key: (PartitionId, Address)) {
-        let mut slots_left = ctx.step_rows();
+        let mut slots_left = ctx.step_rows(Continue::Copies);
         let batch = ctx.config().copy_batch_rows.max(1) as usize;
         let window = ctx.config().copy_window.max(1);
         loop {
@@ -227,10 +244,7 @@ impl Participant {
             }
             if slots_left == 0 {
                 source.pending = true;
-                if !self.copies.continuing {
-                    self.copies.continuing = true;
-                    ctx.send(ctx.me(), Message::Continue(Continue::Copies));
-                }
+                self.keep_copying(ctx);
                 return;
             }
             let mut rows = Vec::new();

@@ -39,6 +39,7 @@ impl Participant {
             Inspection::Disk => self.disk.iter().map(|disk| disk_row(disk, ctx.now())).collect(),
             Inspection::Copies => self.sent_rows(ctx.now()),
             Inspection::IndexBuilds => self.index_build_rows(),
+            Inspection::SlowSteps => slow_steps(ctx),
             Inspection::Messages => messages(ctx),
             Inspection::Recorder => recorder(ctx),
             Inspection::Digest { partition, epoch, after } => {
@@ -203,6 +204,20 @@ fn messages(ctx: &Ctx<'_>) -> Rows {
     counts
         .map(|count| {
             vec![Value::text(count.name), Value::UInt(count.sent), Value::UInt(count.handled)]
+        })
+        .collect()
+}
+
+fn slow_steps(ctx: &Ctx<'_>) -> Rows {
+    let steps = ctx.view().schedule.slow_steps();
+    steps
+        .map(|(name, slow)| {
+            vec![
+                Value::text(name),
+                Value::UInt(slow.count),
+                micros(slow.total),
+                micros(slow.longest),
+            ]
         })
         .collect()
 }

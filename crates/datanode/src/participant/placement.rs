@@ -14,6 +14,8 @@ use super::waits::Waiting;
 
 /// Partitions whose old row images are looked through per turn.
 const DROPS_PER_TURN: usize = 4;
+/// Pages, nodes and segments that are given back per turn: some tens of microseconds.
+const FREED_PER_TURN: u32 = 32;
 
 impl Participant {
     /// Follows a newer cluster state.
@@ -106,6 +108,8 @@ impl Participant {
         self.copies.forget_partition(partition);
         if let Some(replica) = self.replicas.remove(&partition) {
             self.forget_stored(partition, &replica.stored);
+            self.remains.push_back(replica.partition.into_remains());
+            self.need_upkeep(ctx);
         }
     }
 
@@ -127,7 +131,10 @@ impl Participant {
             return;
         };
         if !Arc::ptr_eq(replica.partition.table(), table) {
-            replica.partition.set_table(table.clone());
+            let remains = replica.partition.set_table(table.clone());
+            if !remains.is_empty() {
+                self.remains.push_back(remains);
+            }
         }
         if replica.syncing && !syncing {
             // What was copied has no old images: snapshots are served from the next epoch on.
@@ -181,9 +188,10 @@ impl Participant {
         }
     }
 
-    /// One step of building ordered indexes and dropping old row images.
+    /// One step of building ordered indexes, dropping old row images, and giving memory back.
     pub(super) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         self.upkeep_coming = false;
+        self.free_remains();
         self.limit_versions(ctx);
         let retained = self.retained_now(ctx);
         for _ in 0..DROPS_PER_TURN {
@@ -194,7 +202,7 @@ impl Participant {
                 break;
             }
         }
-        let step = ctx.step_rows();
+        let step = ctx.step_rows(Continue::Upkeep);
         self.memory.forget();
         // The restore asks for upkeep when it has read all rows.
         let reading = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());
@@ -204,12 +212,25 @@ impl Participant {
             replica.partition.build_indexes(step);
         }
         let missing = !reading && self.replicas.values().any(|r| r.partition.needs_indexes());
-        if missing || !self.stale_versions.is_empty() {
+        if missing || !self.stale_versions.is_empty() || !self.remains.is_empty() {
             self.need_upkeep(ctx);
         }
         if !missing {
             self.indexes_built(ctx);
             self.report_synced(ctx);
+        }
+    }
+
+    /// Gives some memory of dropped replicas and indexes back.
+    fn free_remains(&mut self) {
+        let mut pieces = FREED_PER_TURN;
+        while pieces > 0
+            && let Some(remains) = self.remains.front_mut()
+        {
+            pieces = remains.free(pieces);
+            if remains.is_empty() {
+                self.remains.pop_front();
+            }
         }
     }
 

@@ -16,7 +16,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use actor::{Ctx, HASTE_PARTS, Mutation, Tally, probe};
+use actor::{Ctx, Mutation, Tally, probe};
 use model::schema::KEY_SIZE_MAX;
 use model::{
     ActorKind, Address, ColumnId, ErrorCode, Incarnation, KeyEncoder, NodeId, OperationNumber,
@@ -457,7 +457,7 @@ impl Participant {
 
     /// Advances a scan by one step, and sends what there is to send.
     fn step_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
-        if ctx.in_haste() {
+        if ctx.is_shared() {
             probe!(ctx, "scan: a short step");
         }
         let mut scan = self.scans.records.remove(&key).expect("an open scan");
@@ -543,7 +543,7 @@ impl Participant {
     }
 
     /// Walks over at most a step's rows.
-    fn walk(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Step {
+    fn walk(&mut self, ctx: &mut Ctx<'_>, scan: &mut Scan) -> Step {
         if let Some(hash) = self.await_staged(ctx, scan) {
             return Step::Locked(hash);
         }
@@ -563,9 +563,9 @@ impl Participant {
         if scan.locking.is_none() && !scan.request.keys {
             walk = walk.plain();
         }
-        let most = ctx.step_rows();
+        let most = ctx.step_rows(Continue::Scans);
         if let Some(machine) = &mut scan.machine {
-            machine.divide(if ctx.in_haste() { HASTE_PARTS } else { 1 });
+            machine.limit(most, ctx.config().scan_step_rows);
             let step = scan.compute(&replica.partition, &mut walk, most as usize);
             if !matches!(step, Step::End | Step::Anew) {
                 scan.position = walk.after_last();

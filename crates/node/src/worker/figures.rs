@@ -21,6 +21,10 @@ impl Worker {
         figures.add(Metric::QueuedMessages, &[&worker], self.inbox.len() as u64);
         let handled = shared.messages.by_name().iter().map(|count| count.handled).sum();
         figures.add(Metric::HandledMessages, &[&worker], handled);
+        for (step, slow) in shared.schedule.slow_steps() {
+            figures.add(Metric::SlowSteps, &[&worker, step], slow.count);
+            figures.add_time(Metric::SlowStepTime, &[&worker, step], slow.total);
+        }
         if self.actors.participant.is_some() {
             shared.tallies.tell(figures);
         }

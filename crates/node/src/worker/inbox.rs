@@ -1,25 +1,26 @@
-//! Messages that wait on a worker: by priority, and those held until a cluster state arrives.
+//! Messages that wait on a worker: by class, and those held until a cluster state arrives.
 
 use std::collections::VecDeque;
 
 use model::{ActorKind, ControlIndex, Incarnation, NodeId};
 use wire::{
-    ControlMessage, Envelope, InspectMessage, Message, ParticipantMessage, Priority, ScanMessage,
+    Class, ControlMessage, Envelope, InspectMessage, Message, ParticipantMessage, ScanMessage,
 };
 
-/// Messages that go before one of low priority, at most: long work goes on, however many come.
+/// Messages that go before a step of long work, at most: long work goes on, however many come.
 const PASSED_MAX: u32 = 64;
 
 /// The waiting messages of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     /// Each queue in the order of arrival.
-    high: VecDeque<Waiting>,
-    normal: VecDeque<Waiting>,
-    low: VecDeque<Waiting>,
-    /// How many have gone before the first of low priority.
+    control: VecDeque<Waiting>,
+    operations: VecDeque<Waiting>,
+    queries: VecDeque<Waiting>,
+    background: VecDeque<Waiting>,
+    /// How many have gone before the first step of long work.
     passed: u32,
-    /// Likewise, as far as messages of one priority go.
+    /// Likewise, as far as messages of one class go.
     held: VecDeque<Waiting>,
     arrivals: u64,
 }
@@ -32,39 +33,49 @@ pub(super) struct Waiting {
 }
 
 impl Inbox {
-    pub(super) fn push(&mut self, envelope: Envelope) {
+    /// Takes a message in. The class whose first message it is, if it is one of long work.
+    pub(super) fn push(&mut self, envelope: Envelope) -> Option<Class> {
         self.arrivals += 1;
         let waiting = Waiting { arrival: self.arrivals, envelope };
-        self.queue(waiting.envelope.message.priority()).push_back(waiting);
+        let class = waiting.envelope.message.class();
+        let queue = self.queue(class);
+        queue.push_back(waiting);
+        (queue.len() == 1 && class >= Class::Query).then_some(class)
     }
 
-    fn queue(&mut self, priority: Priority) -> &mut VecDeque<Waiting> {
-        match priority {
-            Priority::High => &mut self.high,
-            Priority::Normal => &mut self.normal,
-            Priority::Low => &mut self.low,
+    fn queue(&mut self, class: Class) -> &mut VecDeque<Waiting> {
+        match class {
+            Class::Control => &mut self.control,
+            Class::Operation => &mut self.operations,
+            Class::Query => &mut self.queries,
+            Class::Background => &mut self.background,
         }
     }
 
-    /// The next message to look at, unless only those of low priority wait.
-    pub(super) fn pop_urgent(&mut self) -> Option<Waiting> {
-        if let Some(waiting) = self.high.pop_front() {
+    /// The next message to look at; none if only long work waits, or if that `is_due` before
+    /// further operations.
+    pub(super) fn pop_urgent(&mut self, is_due: bool) -> Option<Waiting> {
+        if let Some(waiting) = self.control.pop_front() {
             return Some(waiting);
         }
-        if self.low.is_empty() {
-            return self.normal.pop_front();
+        if !self.has_long() {
+            return self.operations.pop_front();
         }
-        if self.passed < PASSED_MAX {
-            self.passed += 1;
-            return self.normal.pop_front();
+        if is_due || self.passed >= PASSED_MAX {
+            return None;
         }
-        self.pop_low()
+        let next = self.operations.pop_front();
+        self.passed += u32::from(next.is_some());
+        next
     }
 
-    /// The next message of low priority.
-    pub(super) fn pop_low(&mut self) -> Option<Waiting> {
+    /// The next step of long work, of this class if there is one.
+    pub(super) fn pop_long(&mut self, first: Class) -> Option<Waiting> {
         self.passed = 0;
-        self.low.pop_front()
+        let (queries, background) = (&mut self.queries, &mut self.background);
+        let [first, second] =
+            if first == Class::Background { [background, queries] } else { [queries, background] };
+        first.pop_front().or_else(|| second.pop_front())
     }
 
     pub(super) fn hold(&mut self, waiting: Waiting) {
@@ -79,7 +90,7 @@ impl Inbox {
                 self.held.push_back(waiting);
                 continue;
             }
-            let queue = self.queue(waiting.envelope.message.priority());
+            let queue = self.queue(waiting.envelope.message.class());
             let at = queue.partition_point(|other| other.arrival < waiting.arrival);
             queue.insert(at, waiting);
         }
@@ -91,22 +102,30 @@ impl Inbox {
             let free = matches!(*envelope.message, Message::Control(_) | Message::LinkDown { .. });
             free || envelope.from.node != node || envelope.incarnation != incarnation
         };
-        self.high.retain(keep);
-        self.normal.retain(keep);
-        self.low.retain(keep);
+        self.control.retain(keep);
+        self.operations.retain(keep);
+        self.queries.retain(keep);
+        self.background.retain(keep);
         self.held.retain(keep);
     }
 
-    pub(super) fn has_low(&self) -> bool {
-        !self.low.is_empty()
+    /// Whether a step of long work waits.
+    pub(super) fn has_long(&self) -> bool {
+        self.waiting_long() != [false; 2]
+    }
+
+    /// Whether steps of queries wait, and of background work.
+    pub(super) fn waiting_long(&self) -> [bool; 2] {
+        [!self.queries.is_empty(), !self.background.is_empty()]
     }
 
     pub(super) fn has_messages(&self) -> bool {
-        !self.high.is_empty() || !self.normal.is_empty() || !self.low.is_empty()
+        !self.control.is_empty() || !self.operations.is_empty() || self.has_long()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.high.len() + self.normal.len() + self.low.len() + self.held.len()
+        let long = self.queries.len() + self.background.len();
+        self.control.len() + self.operations.len() + long + self.held.len()
     }
 }
 
@@ -227,32 +246,51 @@ mod tests {
             inbox.push(of_state(reached));
         }
         for _ in 0..2 {
-            let waiting = inbox.pop_low().unwrap();
+            let waiting = inbox.pop_long(Class::Query).unwrap();
             inbox.hold(waiting);
         }
         // The first is put back, and has not been handled when the second one is.
         inbox.release(ControlIndex(2));
         inbox.release(ControlIndex(3));
-        let order =
-            std::iter::from_fn(|| inbox.pop_low()).map(|waiting| waiting.envelope.reached.0);
+        let order = std::iter::from_fn(|| inbox.pop_long(Class::Query))
+            .map(|waiting| waiting.envelope.reached.0);
         assert_eq!(order.collect::<Vec<_>>(), [2, 3, 1]);
     }
 
     #[test]
-    fn pieces_of_long_work_let_others_pass_and_go_on() {
+    fn steps_of_long_work_let_others_pass_and_go_on() {
         let mut inbox = Inbox::default();
-        inbox.push(of_state(0));
+        assert_eq!(inbox.push(of_state(0)), Some(Class::Query));
         for number in 1..200 {
             let mut other = of_state(number);
             other.message = Box::new(Message::Kill { connection: 1, query_only: true });
-            inbox.push(other);
+            assert_eq!(inbox.push(other), None);
         }
         let reached = |waiting: Waiting| waiting.envelope.reached.0;
-        let order: Vec<u64> = std::iter::from_fn(|| inbox.pop_urgent()).map(reached).collect();
-        let (before, after) = (1..=u64::from(PASSED_MAX), u64::from(PASSED_MAX) + 1..200);
-        assert_eq!(order, before.chain([0]).chain(after).collect::<Vec<_>>());
+        assert!(inbox.pop_urgent(true).is_none(), "long work is due");
+        let before: Vec<u64> =
+            std::iter::from_fn(|| inbox.pop_urgent(false)).map(reached).collect();
+        let passed = u64::from(PASSED_MAX);
+        assert_eq!(before, (1..=passed).collect::<Vec<_>>());
+        assert_eq!(inbox.pop_long(Class::Query).map(reached), Some(0));
+        let after: Vec<u64> = std::iter::from_fn(|| inbox.pop_urgent(true)).map(reached).collect();
+        assert_eq!(after, (passed + 1..200).collect::<Vec<_>>(), "none is left that could be due");
         inbox.push(of_state(200));
-        assert!(inbox.pop_urgent().is_none() && inbox.has_messages());
-        assert_eq!(inbox.pop_low().map(reached), Some(200));
+        assert!(inbox.pop_urgent(false).is_none() && inbox.has_messages());
+        assert_eq!(inbox.pop_long(Class::Query).map(reached), Some(200));
+    }
+
+    #[test]
+    fn queries_and_background_work_wait_apart() {
+        let mut inbox = Inbox::default();
+        let mut copies = of_state(1);
+        copies.message = Box::new(Message::Continue(Continue::Copies));
+        assert_eq!(inbox.push(of_state(0)), Some(Class::Query));
+        assert_eq!(inbox.push(of_state(2)), None);
+        assert_eq!(inbox.push(copies), Some(Class::Background));
+        let reached = |waiting: Waiting| waiting.envelope.reached.0;
+        assert_eq!(inbox.pop_long(Class::Background).map(reached), Some(1));
+        assert_eq!(inbox.waiting_long(), [true, false]);
+        assert_eq!(inbox.pop_long(Class::Background).map(reached), Some(0));
     }
 }

@@ -7,7 +7,7 @@ use model::cluster::{Member, Replica};
 use model::{
     Address, ControlIndex, Epoch, MemberStatus, PartitionId, PartitionIndex, SessionId, TableId,
 };
-use wire::{ClientReply, ControlMessage, ParticipantMessage, Priority};
+use wire::{Class, ClientReply, ControlMessage, ParticipantMessage};
 
 use super::*;
 
@@ -182,7 +182,7 @@ fn what_is_sent_to_a_member_is_for_its_life() {
     assert_eq!(heard.take(), ["@3 after @0", "n1 State", "timer"]);
     assert_eq!(sent[0].life, Some(Incarnation(4)));
     assert_eq!(sent[0].envelope.reached, ControlIndex(3));
-    assert_eq!(sent[0].envelope.message.priority(), Priority::Normal);
+    assert_eq!(sent[0].envelope.message.class(), Class::Operation);
 }
 
 #[test]
@@ -339,13 +339,13 @@ fn silent(node: u16, life: u64) -> Message {
 }
 
 #[test]
-fn key_operations_of_clients_make_haste() {
+fn key_operations_of_clients_make_steps_short() {
     let read = |snapshot| {
         let (session, request) = (SessionId::default(), 1);
         let read = wire::ReadRequest { session, request, snapshot, reads: vec![] };
         Message::Participant(ParticipantMessage::Read(Box::new(read)))
     };
-    for (actor, message, haste) in [
+    for (actor, message, shared) in [
         (ActorKind::Client, read(None), true),
         (ActorKind::Client, read(Some(Epoch(3))), false),
         (ActorKind::Joiner, read(None), false),
@@ -355,7 +355,7 @@ fn key_operations_of_clients_make_haste() {
         let from = Address { actor, ..participant(2) };
         worker.deliver(Envelope { from, ..to_data(2, 2, 0, message) });
         run(&mut worker);
-        assert_eq!(worker.in_haste(worker.shared().now), haste, "{actor:?}");
+        assert_eq!(worker.is_shared(worker.shared().now), shared, "{actor:?}");
     }
 }
 

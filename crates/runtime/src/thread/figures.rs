@@ -34,6 +34,11 @@ impl Turns {
         self.asleep = self.asleep + time;
     }
 
+    /// How long the thread has slept.
+    pub(super) fn asleep(&self) -> Duration {
+        self.asleep
+    }
+
     /// Another thread has taken the turns for so long.
     pub(super) fn lent(&mut self, time: Duration) {
         self.lent = self.lent + time;

@@ -203,7 +203,7 @@ impl Thread {
     /// back when there is reason to.
     pub(super) fn share(&mut self) -> bool {
         let now = self.now;
-        let long = |thread: &Thread| thread.hosted.iter().any(|at| at.worker.has_pieces());
+        let long = |thread: &Thread| thread.hosted.iter().any(|at| at.worker.has_long_work());
         let is_long = long(self) || self.guest.as_deref().is_some_and(long);
         let since = self.sharing.long_since.take().unwrap_or(now);
         self.sharing.long_since = is_long.then_some(since);

@@ -25,6 +25,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         Inspection::Replicas,
         Inspection::Copies,
         Inspection::IndexBuilds,
+        Inspection::SlowSteps,
         Inspection::Disk,
     ];
     let what = all[session.below(all.len() as u64) as usize];

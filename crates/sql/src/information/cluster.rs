@@ -103,6 +103,18 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::IndexBuilds),
     ),
     nines(
+        "slow_steps",
+        &[
+            NODE,
+            WORKER,
+            column("step", Kind::Text(64)),
+            column("count", Kind::UBigInt),
+            column("total_us", Kind::UBigInt),
+            column("longest_us", Kind::UBigInt),
+        ],
+        Source::Workers(Inspection::SlowSteps),
+    ),
+    nines(
         "disks",
         &[
             NODE,

@@ -69,6 +69,11 @@ impl Pages {
         Self { pages: Arena::new(), fill: NONE, bins, bins_used: 0, bytes: 0 }
     }
 
+    /// See [`Arena::shed`].
+    pub(super) fn shed(&mut self, count: u32) -> u32 {
+        self.pages.shed(count)
+    }
+
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes
     }

@@ -104,6 +104,14 @@ impl Slot {
 }
 
 impl Slots {
+    /// Gives so many chunks back; how many are left of that number when there are no more.
+    pub(super) fn shed(&mut self, mut count: u32) -> u32 {
+        while count > 0 && self.chunks.pop().is_some() {
+            count -= 1;
+        }
+        count
+    }
+
     pub(super) fn new() -> Self {
         let (chunks, absent) = (Vec::new(), BTreeSet::new());
         Self { chunks, absent, count: 0, free: NONE, rows: 0, bytes: 0 }

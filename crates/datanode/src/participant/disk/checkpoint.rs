@@ -146,10 +146,11 @@ impl Checkpoints {
 
 impl Scan {
     /// Looks at the next slots.
-    fn go_on(&mut self, replica: &Replica, deletes: bool) -> u64 {
+    fn go_on(&mut self, replica: &Replica, deletes: bool, slots: u32) -> u64 {
         let CheckpointHeader { slice, slot_count, changed_since, .. } = self.header;
         let before = self.writer.len();
-        let end = slot_count.min(self.next.saturating_add(TURN_SLOTS));
+        let end = slot_count.min(self.next.saturating_add(slots));
+        let bytes = (TURN_BYTES * u64::from(slots) / u64::from(TURN_SLOTS)).max(1);
         let from = std::mem::replace(&mut self.next, end);
         for (row_id, epoch, row) in replica.partition.slots_from(RowId(from)) {
             if row_id.0 >= end {
@@ -158,7 +159,7 @@ impl Scan {
             let wanted = (slice.0..slice.1).contains(&row_id.0) || epoch > changed_since;
             if wanted && (deletes || row.is_some()) {
                 self.writer.slot(row_id, epoch, row);
-                if self.writer.len() - before >= TURN_BYTES {
+                if self.writer.len() - before >= bytes {
                     self.next = row_id.0 + 1;
                     break;
                 }
@@ -255,7 +256,8 @@ impl Participant {
             return;
         }
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");
-        let written = scan.go_on(replica, !ctx.mutated(Mutation::CheckpointsForgetDeletes));
+        let slots = ctx.step_units(Continue::Checkpoint, TURN_SLOTS);
+        let written = scan.go_on(replica, !ctx.mutated(Mutation::CheckpointsForgetDeletes), slots);
         disk.checkpoints.budget -= written as i64;
         ctx.shared().tallies.add(Tally::CheckpointBytes, written);
         let scan = disk.checkpoints.scan.as_mut().expect("begun above");

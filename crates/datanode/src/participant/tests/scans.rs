@@ -153,7 +153,7 @@ fn steps_are_short_while_key_operations_come_in_between() {
     world.write(txn(1), (0..24).map(|id| insert(id, id)).collect());
     let continued = |world: &World| {
         let counts = world.nodes[&1].shared.messages.by_name();
-        counts.iter().find(|count| count.name == "Continue").map_or(0, |count| count.sent)
+        counts.iter().find(|count| count.name == "Continue scans").map_or(0, |count| count.sent)
     };
     let steps = |world: &mut World, number| {
         let before = continued(world);
@@ -162,7 +162,7 @@ fn steps_are_short_while_key_operations_come_in_between() {
     };
     assert_eq!(steps(&mut world, 1), 3);
     let shared = &mut world.nodes.get_mut(&1).unwrap().shared;
-    shared.haste.note(shared.now);
+    shared.schedule.operation(shared.now);
     assert_eq!(steps(&mut world, 2), 12);
 }
 

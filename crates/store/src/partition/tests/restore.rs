@@ -111,7 +111,7 @@ fn an_index_that_comes_meanwhile_is_built_too() {
                 assert!(!world.partition.build_indexes(10));
             }
             let table = with_index(world.partition.table(), index(id, &[2, 0]));
-            world.partition.set_table(Arc::new(table));
+            let _ = world.partition.set_table(Arc::new(table));
         }
         build(&mut world, |_| false);
         assert!(world.partition.index_ready(IndexId(12)));

@@ -29,10 +29,10 @@ fn a_column_is_added_under_old_rows() {
         world.step(20);
     }
     let table = with_column(world.partition.table());
-    world.partition.set_table(Arc::new(table));
+    let _ = world.partition.set_table(Arc::new(table));
     world.compare();
     let table = with_index(world.partition.table(), index(12, &[4, 0]));
-    world.partition.set_table(Arc::new(table));
+    let _ = world.partition.set_table(Arc::new(table));
     assert!(!world.partition.index_ready(IndexId(12)));
     while !world.partition.build_indexes(13) {
         world.partition.check();
@@ -53,9 +53,9 @@ fn an_index_is_built_while_rows_and_snapshots_change() {
             world.step(20);
         }
         let table = with_index(world.partition.table(), index(12, &[0, 2]));
-        world.partition.set_table(Arc::new(table));
+        let _ = world.partition.set_table(Arc::new(table));
         let table = with_index(world.partition.table(), index(13, &[2, 1]));
-        world.partition.set_table(Arc::new(table));
+        let _ = world.partition.set_table(Arc::new(table));
         let mut ready = false;
         while !ready {
             for _ in 0..3 {
@@ -84,7 +84,7 @@ fn a_dropped_index_is_gone() {
     let mut table = Table::clone(world.partition.table());
     table.version += 1;
     table.ordered_indexes.remove(0);
-    world.partition.set_table(Arc::new(table));
+    let _ = world.partition.set_table(Arc::new(table));
     assert!(!world.partition.index_ready(IndexId(10)));
     assert!(world.partition.index_ready(IndexId(11)));
     assert!(world.partition.ordered_index_bytes() < before);
@@ -98,7 +98,7 @@ fn a_dropped_index_is_gone() {
 fn an_index_of_an_empty_partition_is_ready_at_once() {
     let mut world = World::new(5, 100);
     let table = with_index(world.partition.table(), index(12, &[0]));
-    world.partition.set_table(Arc::new(table));
+    let _ = world.partition.set_table(Arc::new(table));
     assert!(world.partition.index_ready(IndexId(12)));
     assert!(world.partition.build_indexes(0));
     assert!(!world.partition.index_ready(IndexId(99)));
