@@ -156,6 +156,10 @@ metrics! {
         "Operations and scans that wait for a lock now."),
     (LockWaitTime, Histogram, Seconds, "nines_lock_wait_seconds", ["node"],
         "How long waits for locks lasted that ended with the lock."),
+    (ReadWaits, Counter, None, "nines_read_waits", ["node"],
+        "Reads without locks, and scans, that have had to wait for the commit of a row."),
+    (ReadWaitsOpen, Gauge, None, "nines_read_waits_open", ["node"],
+        "Reads without locks, and scans, that wait for the commit of a row now."),
     (Deadlocks, Counter, None, "nines_deadlocks", ["node"],
         "Transactions that were aborted to break a deadlock."),
     (EpochCurrent, Gauge, None, "nines_epoch_current", ["node"],
@@ -321,6 +325,7 @@ tallies! {
     AbortOverload = TransactionsAborted "overload";
     AbortOther = TransactionsAborted "other";
     LockWait = LockWaits "";
+    ReadWait = ReadWaits "";
     Deadlock = Deadlocks "";
     CopyBytes = CopyBytes "";
     CheckpointBytes = CheckpointBytes "";

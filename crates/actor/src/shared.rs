@@ -121,6 +121,10 @@ pub enum Mutation {
     OneStepEpochSwitch,
     /// A takeover aborts what only some replicas know to be committed.
     TakeoverForgetsCommits,
+    /// A backup answers with the row as it was, though it was told to commit.
+    ReadsPassNotedCommits,
+    /// A replica answers with the row as it was, though it has staged a change with its commit.
+    ReadsPassStagedCommits,
     /// The commit is acknowledged when primaries have applied, before backups have.
     AcknowledgeBeforeComplete,
     /// Locks are released when the transaction is prepared.

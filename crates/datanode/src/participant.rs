@@ -17,6 +17,7 @@
 //! 3. Replicas that have applied the same legs hold the same slots, epochs and rows.
 //! 4. A backup applies only what every primary of the transaction has applied, or what a later
 //!    change of the same row proves to be applied there.
+//! 5. Nobody is answered with an older row than anybody was answered before he asked (`doubt`).
 //! # Failure
 //! Own death: the other replicas of each chain have every staged change. Death of a coordinator:
 //! legs stay until a takeover settles them. Death of a replica: coordinators settle what it
@@ -26,6 +27,7 @@
 
 mod copy;
 mod disk;
+mod doubt;
 mod evaluate;
 mod figures;
 mod finish;
@@ -57,6 +59,7 @@ pub use disk::{RestoreProgress, StepProgress};
 
 use copy::Copies;
 use disk::Disk;
+use doubt::Doubts;
 use evaluate::Projectors;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
@@ -66,7 +69,7 @@ use outcomes::Outcomes;
 use replica::Replica;
 use replicate::Then;
 use scan::Scans;
-use waits::{Waiting, Waits};
+use waits::{Place, Wait, Waiting, Waits};
 
 /// The replicas of one worker and all that goes on in them.
 #[doc(alias = "DBLQH")]
@@ -75,6 +78,7 @@ pub struct Participant {
     replicas: BTreeMap<PartitionId, Replica>,
     legs: Legs,
     waits: Waits,
+    doubts: Doubts,
     scans: Scans,
     copies: Copies,
     outcomes: Outcomes,
@@ -177,7 +181,7 @@ impl Participant {
 
     fn handle_now(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
         match message {
-            ParticipantMessage::Read(request) => self.read(ctx, from, &request),
+            ParticipantMessage::Read(request) => self.read(ctx, from, request),
             ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait } => {
                 self.prepare(ctx, from, (transaction, leg), chain, operations, lock_wait);
             }
@@ -315,7 +319,8 @@ impl Participant {
 
     /// Goes on with granted waits, sends what was found out for legs.
     fn end_staging(&mut self, ctx: &mut Ctx<'_>) {
-        while !self.grants.is_empty() || !self.answered.is_empty() {
+        while !self.grants.is_empty() || !self.answered.is_empty() || self.doubts.has_woken() {
+            self.resume_parked(ctx);
             for (partition, grant) in std::mem::take(&mut self.grants) {
                 if grant.owner.0 >= FOREIGN_OWNERS {
                     self.copy_granted(ctx, partition, grant);
@@ -363,8 +368,18 @@ impl Participant {
         let mut operations_in_queues = 0;
         for (handle, _, wait) in self.waits.iter() {
             assert_eq!(self.legs.leg(handle).status, Status::Open, "a decided leg waits");
-            let queued = self.replicas[&wait.partition].locks.is_waiting(LockOwner(handle.0));
-            assert!(queued, "{}: waits without a queue", wait.partition);
+            let locks = &self.replicas[&wait.partition].locks;
+            let same_row =
+                |other: &Wait| other.partition == wait.partition && other.hash == wait.hash;
+            let stands = match wait.place {
+                Place::Queue => locks.is_waiting(LockOwner(handle.0)),
+                Place::Behind => self
+                    .waits
+                    .of(handle)
+                    .any(|(_, other)| same_row(other) && other.place != Place::Behind),
+                Place::Doubt(_) => true,
+            };
+            assert!(stands, "{}: waits for nothing", wait.partition);
             operations_in_queues += usize::from(matches!(wait.what, Waiting::Scan(_)));
         }
         let scans: BTreeSet<(LegHandle, u64)> = self.scans.waiting().collect();
@@ -430,6 +445,8 @@ impl Actor for Participant {
         self.outcomes.check();
         self.check_legs(shared);
         self.check_waits();
+        let in_doubt = self.legs.unordered().filter(|(_, leg)| leg.is_in_doubt());
+        self.doubts.check(&in_doubt.map(|(handle, _)| handle).collect());
         let claimed: usize = self.legs.iter().map(|(_, leg)| leg.rows.len()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");

@@ -48,10 +48,12 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 21] = [
+const MUTATIONS: [(Mutation, u64); 23] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 6),
+    (Mutation::ReadsPassNotedCommits, 1),
+    (Mutation::ReadsPassStagedCommits, 1),
     (Mutation::AcknowledgeBeforeComplete, 2),
     (Mutation::ReleaseLocksAtPrepare, 1),
     (Mutation::CopyIgnoresLocks, 26),

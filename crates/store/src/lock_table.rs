@@ -270,6 +270,13 @@ impl LockTable {
         holders.map(|(_, hold)| (hold.owner, hold.mode)).collect()
     }
 
+    /// Who holds `key` alone, if anybody does.
+    pub fn exclusive_holder(&self, key: LockKey) -> Option<LockOwner> {
+        let lock = &self.locks[self.find(key)?];
+        let hold = lock.holders.first().filter(|_| lock.exclusive)?;
+        Some(self.requests[hold].owner)
+    }
+
     /// How `owner` holds `key`, if it does.
     pub fn mode_of(&self, key: LockKey, owner: LockOwner) -> Option<Mode> {
         let hold = self.hold_of(self.find(key)?, owner)?;

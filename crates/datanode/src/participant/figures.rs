@@ -14,6 +14,7 @@ impl Participant {
         figures.add(Metric::ScansOpen, &[], self.scans.len() as u64);
         figures.add(Metric::LockedRows, &[], self.locked_rows() as u64);
         figures.add(Metric::LockWaitsOpen, &[], self.waits.iter().count() as u64);
+        figures.add(Metric::ReadWaitsOpen, &[], self.doubts.waiting() as u64);
         figures.add(Metric::Copies, &[], self.copies.source_count() as u64);
         let left = self.copies.sent().filter(|(_, _, sent)| sent.ended.is_none());
         let left = left.map(|(_, _, sent)| u64::from(sent.slots.saturating_sub(sent.looked_at)));

@@ -106,6 +106,7 @@ impl Participant {
         match self.legs.leg(handle).status {
             Status::Open => {
                 self.legs.leg_mut(handle).become_status(Status::Committed(epoch));
+                self.doubts.begin(handle);
                 if ctx.mutated(Mutation::BackupAppliesAtCommit) {
                     self.apply(ctx, handle, epoch);
                 }
@@ -150,6 +151,7 @@ impl Participant {
         let leg = self.legs.leg_mut(handle);
         leg.answers = Answers::default();
         leg.become_status(Status::Applied(epoch));
+        self.doubts.end(handle);
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
@@ -187,6 +189,7 @@ impl Participant {
         let status = self.legs.leg(handle).status;
         assert_eq!(status, Status::Open, "{}: aborted", self.legs.leg(handle).transaction);
         self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
+        self.doubts.end(handle);
         let rows = self.legs.change(handle, Leg::take_rows);
         self.release_claims(rows);
         self.release_locks(handle);

@@ -81,6 +81,8 @@ impl Participant {
                 let leg = self.legs.leg_mut(handle);
                 leg.commits_in = Some(epoch);
                 leg.results = leg.answers.take_results();
+                // The last replica shows the changes first, as soon as they have come there.
+                self.doubts.begin(handle);
             }
             None => {
                 probe!(ctx, "participant: commit is left to the coordinator");

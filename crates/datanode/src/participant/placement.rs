@@ -277,6 +277,7 @@ impl Participant {
         self.legs.clear();
         self.waits.clear();
         self.scans.clear();
+        self.doubts.clear();
         self.copies.clear();
         self.outcomes = super::outcomes::Outcomes::default();
         self.answered.clear();

@@ -17,7 +17,7 @@ use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
 use super::read::not_here;
 use super::replicate::Then;
-use super::waits::{Wait, Waiting, lock_deadline};
+use super::waits::{Place, Wait, Waiting, lock_deadline};
 
 /// What a turn has found out for one leg and not sent yet.
 #[derive(Debug, Default)]
@@ -63,6 +63,18 @@ enum Executed {
     Written { existed: bool, write: StagedWrite, images: Option<Box<UniqueImages>> },
 }
 
+/// How an operation comes to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// For the first time.
+    First,
+    /// After its wait for a lock, or behind an operation that has ended. It does not queue behind
+    /// itself.
+    Granted,
+    /// After its wait for a row in doubt: the row may be in doubt again, by a later leg.
+    AfterDoubt,
+}
+
 /// As what an operation is counted.
 fn tally_of(kind: &OperationKind) -> Tally {
     match kind {
@@ -102,7 +114,7 @@ impl Participant {
             }
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
             match handle {
-                Some(handle) => self.run_operation(ctx, handle, operation, deadline, false),
+                Some(handle) => self.run_operation(ctx, handle, operation, deadline, Run::First),
                 None => {
                     let refusal = ErrorCode::UnknownTransaction.into();
                     refused.push(PreparedOperation::refused(number, refusal));
@@ -156,27 +168,36 @@ impl Participant {
     }
 
     /// Locks the row and runs the operation, or parks it until the lock is granted, at most until
-    /// `deadline`. One that is `resumed` after a wait does not queue behind itself.
+    /// `deadline`.
     fn run_operation(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
         deadline: Instant,
-        resumed: bool,
+        run: Run,
     ) {
         let (number, partition) = (operation.number, operation.partition);
-        let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
+        let replica = self.replicas.get(&partition).expect("admitted operations are here");
         let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
         let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
-        if !resumed && self.waits.on_row(handle, partition, hash) {
+        if run == Run::First && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, false, deadline);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, deadline);
+            return self.waits.insert(handle, ticket, wait);
+        }
+        if self.doubts.any()
+            && run != Run::AfterDoubt
+            && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
+        {
+            let (ticket, what) = parked(operation);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), deadline);
             return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
+            let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
             self.legs.leg_mut(handle).locks_in(partition);
             let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
             match wait {
@@ -187,7 +208,7 @@ impl Participant {
                         probe!(ctx, "participant: operation waits for a lock");
                         ctx.count(Tally::LockWait);
                         let (ticket, what) = parked(operation);
-                        let wait = Wait::new(ctx, (partition, hash), what, true, deadline);
+                        let wait = Wait::new(ctx, (partition, hash), what, Place::Queue, deadline);
                         return self.waits.insert(handle, ticket, wait);
                     }
                 }
@@ -242,10 +263,11 @@ impl Participant {
         handle: LegHandle,
         operation: Operation,
         deadline: Instant,
+        run: Run,
     ) {
         let chain = self.legs.leg(handle).chain;
         match self.admit(ctx, &chain, &operation) {
-            Ok(()) => self.run_operation(ctx, handle, operation, deadline, true),
+            Ok(()) => self.run_operation(ctx, handle, operation, deadline, run),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers(handle).at_once.push(refused_at_once(operation, refusal));
@@ -267,7 +289,7 @@ impl Participant {
                 panic!("only operations are behind others");
             };
             if wait.deadline > ctx.now() {
-                self.resume_operation(ctx, handle, *operation, wait.deadline);
+                self.resume_operation(ctx, handle, *operation, wait.deadline, Run::Granted);
             } else {
                 let refusal = Refusal::new(ErrorCode::LockTimeout, partition.to_string());
                 self.answers(handle).refuse(operation.number, refusal);

@@ -11,28 +11,45 @@ use super::evaluate::Projector;
 use super::replica::Replica;
 
 impl Participant {
-    /// Answers a client's reads, all of them or none.
-    pub(super) fn read(&mut self, ctx: &mut Ctx<'_>, from: Address, request: &ReadRequest) {
+    /// Answers a client's reads, all of them or none: now, or when none of the rows that they are
+    /// for is in doubt any more.
+    pub(super) fn read(&mut self, ctx: &mut Ctx<'_>, from: Address, request: Box<ReadRequest>) {
         ctx.shared().tallies.add(Tally::Read, request.reads.len() as u64);
-        let result = self.read_rows(ctx, request);
-        let (session, request) = (request.session, request.request);
-        ctx.send(from, Message::Reply(ClientReply::Read { session, request, result }));
+        let request = match self.doubts.any() {
+            false => request,
+            true => match self.read_in_doubt(ctx, from, request) {
+                Some(request) => request,
+                None => return,
+            },
+        };
+        let result = self.read_rows(ctx, &request);
+        answer(ctx, from, &request, result);
     }
 
-    fn read_rows(
+    /// Has reads wait if a row of theirs is in doubt; gives those back that are answered now.
+    fn read_in_doubt(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        request: Box<ReadRequest>,
+    ) -> Option<Box<ReadRequest>> {
+        if admit(ctx, &request).is_err() {
+            return Some(request);
+        }
+        if let Err(refusal) = self.has_room_to_wait(ctx) {
+            answer(ctx, from, &request, Err(refusal));
+            return None;
+        }
+        self.park_reads(ctx, from, request)
+    }
+
+    /// The rows as they are now, if they can be had.
+    pub(super) fn read_rows(
         &mut self,
         ctx: &mut Ctx<'_>,
         request: &ReadRequest,
     ) -> Result<Vec<Option<Row>>, Refusal> {
-        if !ctx.may_serve() {
-            probe!(ctx, "participant: read refused without a lease");
-            return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
-        }
-        let limit = ctx.config().batch_max as usize;
-        if request.reads.len() > limit {
-            let detail = format!("{} of at most {limit}", request.reads.len());
-            return Err(Refusal::new(ErrorCode::BatchLimit, detail));
-        }
+        admit(ctx, request)?;
         request.reads.iter().map(|read| self.read_row(ctx, read, request.snapshot)).collect()
     }
 
@@ -82,6 +99,31 @@ impl Participant {
         }
         Ok(())
     }
+}
+
+/// Whether the node may answer so many reads now.
+fn admit(ctx: &mut Ctx<'_>, request: &ReadRequest) -> Result<(), Refusal> {
+    if !ctx.may_serve() {
+        probe!(ctx, "participant: read refused without a lease");
+        return Err(Refusal::new(ErrorCode::NotServing, ctx.node().to_string()));
+    }
+    let limit = ctx.config().batch_max as usize;
+    if request.reads.len() > limit {
+        let detail = format!("{} of at most {limit}", request.reads.len());
+        return Err(Refusal::new(ErrorCode::BatchLimit, detail));
+    }
+    Ok(())
+}
+
+/// Tells a client what has come of its reads.
+pub(super) fn answer(
+    ctx: &mut Ctx<'_>,
+    to: Address,
+    request: &ReadRequest,
+    result: Result<Vec<Option<Row>>, Refusal>,
+) {
+    let (session, request) = (request.session, request.request);
+    ctx.send(to, Message::Reply(ClientReply::Read { session, request, result }));
 }
 
 /// As [`Participant::serving`], for who changes something else meanwhile.

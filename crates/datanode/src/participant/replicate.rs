@@ -76,6 +76,7 @@ impl Participant {
         leg.replicated = true;
         if let Then::Commit(epoch) = then {
             leg.commits_in = Some(epoch);
+            self.doubts.begin(handle);
         }
         self.pass_on(ctx, name, (coordinator, chain, position), passed_on, then);
     }

@@ -31,10 +31,11 @@ use wire::{
 };
 
 use super::Participant;
+use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
-use super::leg::LegHandle;
+use super::leg::{Leg, LegHandle};
 use super::prepare::store_mode;
-use super::waits::{Wait, Waiting, lock_deadline};
+use super::waits::{Place, Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
 use keys::Lookups;
 use within::Within;
@@ -100,6 +101,8 @@ struct Scan {
     asked: bool,
     /// Waits for a lock under `ticket`.
     waits: bool,
+    /// Waits for rows in doubt, under this number, and has read nothing yet.
+    parked: Option<ParkNumber>,
     /// Is in the queue of scans that go on.
     queued: bool,
     /// Why it cannot go on; told when the client asks.
@@ -249,18 +252,57 @@ impl Participant {
             walked: false,
             asked: true,
             waits: false,
+            parked: None,
             queued: false,
             failed: None,
             ticket: TICKETS_FROM + self.scans.tickets,
             unsettled: request.settled,
             request,
         };
-        let is_long = scan.machine.is_some() && !matches!(scan.range, Range::Index { .. });
+        let newest = scan.request.snapshot.is_none();
         self.scans.records.insert(key, scan);
+        if newest
+            && self.doubts.any()
+            && let Some(number) = self.park_scan(ctx, key)
+        {
+            let scan = self.scans.records.get_mut(&key).expect("inserted above");
+            scan.parked = Some(number);
+            return;
+        }
+        self.begin_scan(ctx, key);
+    }
+
+    /// Lets a scan read its first rows.
+    fn begin_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let scan = &self.scans.records[&key];
+        let is_long = scan.machine.is_some() && !matches!(scan.range, Range::Index { .. });
         match is_long {
             true => self.queue_scan(ctx, key),
             false => self.step_scan(ctx, key),
         }
+    }
+
+    /// Goes on with a scan that has waited for rows in doubt. What has come into doubt since is
+    /// read as it was: nobody has seen it otherwise when the scan was asked for.
+    pub(super) fn resume_parked_scan(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: ScanKey,
+        number: ParkNumber,
+    ) {
+        let Some(scan) = self.scans.records.get_mut(&key) else { return };
+        // It may have been closed and opened anew.
+        if scan.parked == Some(number) {
+            scan.parked = None;
+            self.begin_scan(ctx, key);
+        }
+    }
+
+    /// Whether a scan that has just been opened would meet rows that a leg has staged, or has to
+    /// meet them afterwards.
+    pub(super) fn is_in_range(&self, leg: &Leg, key: ScanKey) -> bool {
+        let Some(scan) = self.scans.records.get(&key) else { return false };
+        cursor::is_touched(leg, &self.replicas[&key.1].partition, &scan.range)
     }
 
     /// What a scan reads to find its rows: the range it names, or the keys its program is told.
@@ -368,7 +410,7 @@ impl Participant {
         if let Some(refusal) = scan.failed.take() {
             return self.fail_scan(ctx, key, refusal);
         }
-        if scan.waits || scan.queued {
+        if scan.waits || scan.queued || scan.parked.is_some() {
             return;
         }
         // Who computes with many rows has no claim to be before others.
@@ -487,7 +529,8 @@ impl Participant {
                 let (handle, _) = scan.locking.expect("only locking scans meet locks");
                 scan.waits = true;
                 let deadline = lock_deadline(ctx, scan.request.lock_wait);
-                let wait = Wait::new(ctx, (key.1, hash), Waiting::Scan(key.0), true, deadline);
+                let what = Waiting::Scan(key.0);
+                let wait = Wait::new(ctx, (key.1, hash), what, Place::Queue, deadline);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
                     let some = scan.take_some();

@@ -3,6 +3,7 @@
 
 mod copies;
 mod disk;
+mod doubt;
 mod keys;
 mod locks;
 mod mutations;

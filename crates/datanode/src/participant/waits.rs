@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! A record per waiting operation or scan. A wait is *queued* in a lock table, or it is *behind* an
-//! earlier operation of its own leg on the same row, which keeps the operations of a row in order.
+//! earlier operation of its own leg on the same row, which keeps the operations of a row in order;
+//! or it takes no lock and waits for a row in doubt (`doubt`).
 //! # Not here
 //! Lock queues (`store::lock_table`), deadlock detection (`coordinator`).
 
@@ -15,7 +16,9 @@ use store::lock_table::{Grant, LockKey, LockOwner};
 use wire::{CoordinatorMessage, Message, Operation, ScanId};
 
 use super::Participant;
+use super::doubt::ParkNumber;
 use super::leg::LegHandle;
+use super::prepare::Run;
 
 /// What goes on when the lock is granted.
 #[derive(Debug)]
@@ -35,6 +38,17 @@ pub(super) fn lock_deadline(ctx: &Ctx<'_>, lock_wait: Option<Duration>) -> Insta
     ctx.now() + lock_wait.unwrap_or(ctx.config().lock_timeout)
 }
 
+/// Where a wait stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the lock's queue.
+    Queue,
+    /// Behind an earlier operation of the same leg.
+    Behind,
+    /// Parked, until the row is in doubt no more.
+    Doubt(ParkNumber),
+}
+
 /// One wait.
 #[derive(Debug)]
 pub(super) struct Wait {
@@ -42,8 +56,7 @@ pub(super) struct Wait {
     /// Hash of the row's key.
     pub(super) hash: u64,
     pub(super) what: Waiting,
-    /// In the lock's queue, not behind an earlier operation of the same leg.
-    pub(super) queued: bool,
+    pub(super) place: Place,
     /// How often its coordinator has been told.
     reports: u32,
     since: Instant,
@@ -59,11 +72,11 @@ impl Wait {
         ctx: &Ctx<'_>,
         (partition, hash): (PartitionId, u64),
         what: Waiting,
-        queued: bool,
+        place: Place,
         deadline: Instant,
     ) -> Self {
         let (since, due) = (ctx.now(), deadline);
-        let mut wait = Self { partition, hash, what, queued, reports: 0, since, deadline, due };
+        let mut wait = Self { partition, hash, what, place, reports: 0, since, deadline, due };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         wait
     }
@@ -71,8 +84,12 @@ impl Wait {
     /// `interval` is that of the first report.
     fn schedule(&mut self, now: Instant, interval: Duration) {
         let interval = interval.times(1 << self.reports.min(REPORT_DOUBLINGS_MAX));
-        // Who is behind an earlier operation waits for nobody else: only the time-out matters.
-        self.due = if self.queued { self.deadline.min(now + interval) } else { self.deadline };
+        // Who is behind an earlier operation waits for nobody else, and who waits for a commit not
+        // for somebody who waits: only the time-out matters.
+        self.due = match self.place {
+            Place::Queue => self.deadline.min(now + interval),
+            Place::Behind | Place::Doubt(_) => self.deadline,
+        };
     }
 }
 
@@ -97,6 +114,20 @@ impl Waits {
         let wait = self.records.remove(&(handle, ticket))?;
         self.due.remove(&(wait.due, handle, ticket));
         Some(wait)
+    }
+
+    /// Takes a wait out that is parked under this number.
+    pub(super) fn remove_parked(
+        &mut self,
+        handle: LegHandle,
+        ticket: u64,
+        number: ParkNumber,
+    ) -> Option<Wait> {
+        let wait = self.records.get(&(handle, ticket))?;
+        if wait.place != Place::Doubt(number) {
+            return None;
+        }
+        self.remove(handle, ticket)
     }
 
     /// The waits of a leg with their tickets, ascending.
@@ -126,7 +157,8 @@ impl Waits {
         })
     }
 
-    /// The first operation of the leg that is behind another one on the row, unless one is queued.
+    /// The first operation of the leg on the row, if it is behind another one: all before it have
+    /// ended.
     pub(super) fn follower(
         &self,
         handle: LegHandle,
@@ -138,7 +170,7 @@ impl Waits {
                 && wait.hash == hash
                 && matches!(wait.what, Waiting::Operation(_))
         })?;
-        (!first.queued).then_some(ticket)
+        (first.place == Place::Behind).then_some(ticket)
     }
 
     /// Drops all records.
@@ -254,7 +286,7 @@ impl Participant {
 
     /// Takes a wait out of its lock's queue.
     pub(super) fn leave_queue(&mut self, handle: LegHandle, ticket: u64, wait: &Wait) {
-        if !wait.queued {
+        if wait.place != Place::Queue {
             return;
         }
         if let Some(replica) = self.replicas.get_mut(&wait.partition) {
@@ -287,12 +319,17 @@ impl Participant {
         self.wait_over(ctx, handle, grant.ticket, &wait);
         let waited = ctx.now().since(wait.since);
         ctx.shared().tallies.lock_waits.record(waited);
+        self.go_on(ctx, handle, wait, Run::Granted);
+    }
+
+    /// Goes on with an operation or a scan whose wait is over.
+    pub(super) fn go_on(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, wait: Wait, run: Run) {
         match wait.what {
             Waiting::Operation(operation) => {
-                self.resume_operation(ctx, handle, *operation, wait.deadline);
+                self.resume_operation(ctx, handle, *operation, wait.deadline, run);
                 self.run_followers(ctx, handle, wait.partition, wait.hash);
             }
-            Waiting::Scan(scan) => self.resume_scan(ctx, (scan, partition)),
+            Waiting::Scan(scan) => self.resume_scan(ctx, (scan, wait.partition)),
         }
     }
 }

@@ -394,6 +394,27 @@ fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
     range.contains(&key).then_some(key)
 }
 
+/// Whether a leg has staged a row that is in a range, or was before; of a leg with many rows it is
+/// taken for granted.
+pub(super) fn is_touched(leg: &Leg, partition: &Partition, range: &Range) -> bool {
+    if leg.rows.len() > LOOKED_THROUGH {
+        return true;
+    }
+    let table = partition.table();
+    let has = |row: &[u8]| match range {
+        Range::Heap => true,
+        Range::Index { .. } => index_key(table, range, row).is_some(),
+        Range::Keys(lookups) => lookups.has(table, row),
+    };
+    let staged = leg.rows.iter().filter(|row| row.place.0 == partition.id() && row.is_staged());
+    staged.into_iter().any(|row| {
+        row.newest().is_some_and(|row| has(&row.0)) || partition.row(row.place.1).is_some_and(has)
+    })
+}
+
+/// Most rows of a leg that are compared with a range.
+const LOOKED_THROUGH: usize = 64;
+
 /// A row that a leg other than `own` has staged with a key in the range: its key's hash. Of several
 /// the one in the first slot.
 pub(super) fn staged_by_others(

@@ -44,6 +44,16 @@ impl Lookups {
         let prefixes = prefixes.iter().map(|prefix| prefix.to_vec()).collect();
         Arc::new(Self { index, prefixes, within: None })
     }
+
+    /// Whether a row has one of the keys.
+    pub(super) fn has(&self, table: &Table, row: &[u8]) -> bool {
+        // Without its index the scan is refused.
+        let Some(index) = table.ordered_index(self.index) else { return true };
+        let key = table.key_of_row(&index.columns, row);
+        // None begins with another, so only the last that is not above it can be its beginning.
+        let at = self.prefixes.partition_point(|prefix| prefix[..] <= key.0[..]);
+        at.checked_sub(1).is_some_and(|at| key.0.starts_with(&self.prefixes[at]))
+    }
 }
 
 /// The lookups that find the rows of a scan with a program, if they take less than its range.

@@ -89,3 +89,36 @@ fn a_node_without_lease_can_be_made_to_serve() {
     let answers = world.take_others();
     assert!(matches!(answers[..], [Message::Reply(wire::ClientReply::Read { result: Ok(_), .. })]));
 }
+
+#[test]
+fn reads_that_pass_commits_are_answered_with_the_row_as_it_was() {
+    let ask = |world: &mut World, node| {
+        world.take_others();
+        let reads = vec![KeyRead { partition: P, key: key(1), projection: Projection::All }];
+        let request = ReadRequest { session: session(1), request: 1, snapshot: None, reads };
+        let message = Message::Participant(ParticipantMessage::Read(Box::new(request)));
+        world.tell(CLIENT, participant(node), message);
+        assert!(world.carry((CLIENT, participant(node))));
+        match world.take_others().pop() {
+            Some(Message::Reply(wire::ClientReply::Read { result, .. })) => {
+                result.unwrap()[0].as_ref().map(|row| values_of(&row.0).1)
+            }
+            other => panic!("an answer, not {other:?}"),
+        }
+    };
+    let mut world = World::new(2);
+    world.mutate(Mutation::ReadsPassNotedCommits);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.execute(txn(2), vec![add(1, 5)]);
+    let chain = world.chain();
+    world.order_commit(txn(2), &chain, false);
+    world.run();
+    assert_eq!((ask(&mut world, 1), ask(&mut world, 2)), (Some(15), Some(10)));
+    let mut world = World::new(2);
+    world.mutate(Mutation::ReadsPassStagedCommits);
+    world.write(txn(1), vec![insert(1, 10)]);
+    world.prepare_and_commit(txn(2), vec![add(1, 5)]);
+    let (from, chain) = (world.coordinator(), world.chain());
+    assert!(world.carry((from, chain[0])) && world.carry((chain[0], chain[1])));
+    assert_eq!((ask(&mut world, 2), ask(&mut world, 1)), (Some(15), Some(10)));
+}

@@ -3,7 +3,11 @@
 use super::*;
 
 impl World {
-    fn prepare_and_commit(&mut self, transaction: TransactionId, operations: Vec<OperationKind>) {
+    pub(super) fn prepare_and_commit(
+        &mut self,
+        transaction: TransactionId,
+        operations: Vec<OperationKind>,
+    ) {
         let chain = self.chain();
         let operations: Vec<Operation> =
             (1..).zip(operations).map(|(number, kind)| operation(number, kind)).collect();
