@@ -16,6 +16,7 @@ use crate::workload::bank::BankBook;
 use crate::workload::counters::CounterBook;
 use crate::workload::ledger::LedgerBook;
 use crate::workload::lists::ListBook;
+use crate::workload::registers::RegisterBook;
 use crate::workload::singles::SingleBook;
 
 /// How far a run has come.
@@ -65,6 +66,8 @@ pub struct Lab {
     pub counters: RefCell<CounterBook>,
     /// Of rows that are changed one at a time.
     pub singles: RefCell<SingleBook>,
+    /// Of rows whose versions only grow.
+    pub registers: RefCell<RegisterBook>,
     /// Of lists.
     pub lists: RefCell<ListBook>,
     /// Of rows with a single owner.
@@ -82,6 +85,7 @@ impl Lab {
             bank: RefCell::default(),
             counters: RefCell::default(),
             singles: RefCell::default(),
+            registers: RefCell::default(),
             lists: RefCell::default(),
             ledger: RefCell::default(),
         })

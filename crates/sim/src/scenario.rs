@@ -50,6 +50,7 @@ impl Scenario {
             families: false,
             large: false,
             singles: false,
+            registers: false,
             kinds,
         };
         let lab = Lab::new();

@@ -16,6 +16,7 @@ mod large;
 pub mod ledger;
 pub mod lists;
 pub mod names;
+pub mod registers;
 pub mod ring;
 pub mod schema;
 pub mod singles;
@@ -53,6 +54,9 @@ const LARGE_DRAW: u64 = 0x1A6;
 /// Two sessions on each client node that change one row at a time.
 const SINGLES_PERCENT: u64 = 60;
 const SINGLES_DRAW: u64 = 0x51E;
+/// Two sessions on each client node that keep histories of rows.
+const REGISTERS_PERCENT: u64 = 50;
+const REGISTERS_DRAW: u64 = 0x4E6;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -80,6 +84,8 @@ pub struct Load {
     pub large: bool,
     /// Sessions of each client node change one row at a time.
     pub singles: bool,
+    /// Sessions of each client node keep histories of rows.
+    pub registers: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -104,6 +110,7 @@ impl Load {
             families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
+            registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -128,7 +135,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });
         let apart = pair(load.families, "families")
             .chain(pair(load.large, "large"))
-            .chain(pair(load.singles, "singles"));
+            .chain(pair(load.singles, "singles"))
+            .chain(pair(load.registers, "registers"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -156,6 +164,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
     let mut ledger = ledger::Owner::new(&lab);
     let mut schema = schema::Maker::new(&lab);
     let mut singles = singles::Owner::default();
+    let mut registers = registers::Owner::default();
     while lab.works() {
         let done = match kind {
             "bank" => bank::round(&session, &lab, &load).await,
@@ -168,6 +177,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "inspect" => inspect::round(&session, &lab).await,
             "ledger" => ledger.round(&session, &lab).await,
             "names" => names::round(&session, &lab).await,
+            "registers" => registers.round(&session, &lab).await,
             "ring" => ring::round(&session, &lab, &load).await,
             "schema" => schema.round(&session, &lab).await,
             "singles" => singles.round(&session, &lab).await,
@@ -207,6 +217,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         lists::prepare(&session, &lab).await;
         counters::prepare(&session, &lab).await;
         singles::prepare(&session, &lab).await;
+        registers::prepare(&session, &lab).await;
         ledger::prepare(&session, &lab).await;
         names::prepare(&session, &lab).await;
         ring::prepare(&session, &lab, &load).await;

@@ -87,14 +87,16 @@ impl World {
         }
     }
 
-    /// A backup shows no change that its primary does not show yet, unless that was staged there
+    /// A replica that does not show a change yet which another one shows has its readers wait. And
+    /// a backup shows no change that its primary does not show yet, unless that was staged there
     /// with its commit. Looks at one partition.
     pub(crate) fn check_replica_order(&mut self) {
         let state = self.newest_state();
         let quiet = self.now().since(self.watch().last_change) > PROMOTION_SETTLES;
+        let quiet = quiet && state.takeovers.is_empty();
         let restoring =
             state.data_members().any(|(_, member)| member.status == MemberStatus::Restoring);
-        if !quiet || restoring || !state.takeovers.is_empty() || state.slots.is_empty() {
+        if restoring || state.slots.is_empty() {
             return;
         }
         let partitions: Vec<PartitionId> =
@@ -121,6 +123,21 @@ impl World {
             participant(at)?.partitions().find(|replica| replica.id() == partition)
         };
         let Some(primary) = readers.first().and_then(replica) else { return };
+        for row in (0..primary.slot_count()).map(RowId) {
+            let shows = |at| Some((at, replica(at)?.slot_epoch(row)));
+            let shown: Vec<_> = readers.iter().filter_map(shows).collect();
+            let newest = shown.iter().map(|(_, epoch)| *epoch).max();
+            for (at, epoch) in shown.iter().filter(|(_, epoch)| Some(*epoch) < newest) {
+                let waits = participant(at).is_some_and(|at| at.in_doubt(partition, row));
+                assert!(
+                    waits,
+                    "{partition} {row}: {at} answers with {epoch}, others show {newest:?}"
+                );
+            }
+        }
+        if !quiet {
+            return;
+        }
         let staged = |row| participant(readers.first()?)?.commits_in(partition, row);
         for (at, backup) in readers.iter().skip(1).filter_map(|at| Some((at, replica(at)?))) {
             for row in (0..backup.slot_count()).map(RowId) {
