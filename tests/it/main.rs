@@ -19,6 +19,7 @@ mod memory;
 mod online;
 mod processes;
 mod pushdown;
+mod reads;
 mod scripts;
 mod server;
 mod sysbench;

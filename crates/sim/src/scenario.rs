@@ -37,7 +37,11 @@ impl Scenario {
     /// A complete cluster with its tables, on which all kinds of sessions work. Nodes that stop
     /// stay down until the test starts them.
     pub fn start(setup: Setup) -> Self {
-        let kinds = vec!["bank", "lists", "ledger", "names", "ring"];
+        Self::start_with(setup, vec!["bank", "lists", "ledger", "names", "ring"])
+    }
+
+    /// The same with sessions of these kinds on each client node.
+    pub fn start_with(setup: Setup, kinds: Vec<&'static str>) -> Self {
         let first_client = setup.client_nodes().next().expect("a scenario has clients");
         let load = Load {
             seed: setup.seed,

@@ -183,6 +183,32 @@ fn naming(number: u64, wanted: &[i64]) -> ScanRequest {
 }
 
 #[test]
+fn rows_in_doubt_are_waited_for_by_those_who_name_their_keys() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20), insert(3, 30)]);
+    world.prepare_and_commit(txn(2), vec![add(1, 5), insert(4, 40)]);
+    let (from, chain) = (world.coordinator(), world.chain());
+    assert!(world.carry((from, chain[0])));
+    world.take_others();
+    // Keys that a row had, has then, that a new row has; and others.
+    let waiting = |world: &mut World, number, wanted: &[i64]| {
+        let open = ScanMessage::Open(Box::new(naming(number, wanted)));
+        world.tell(CLIENT, chain[0], Message::Scan(open));
+        assert!(world.carry((CLIENT, chain[0])));
+        world.nodes[&1].participant.waiting_reads()
+    };
+    assert_eq!(waiting(&mut world, 1, &[9, 11, 20, 39, 41]), 0);
+    assert_eq!(waiting(&mut world, 2, &[]), 0);
+    assert_eq!(waiting(&mut world, 3, &[9, 10]), 1);
+    assert_eq!(waiting(&mut world, 4, &[15, 90]), 2);
+    assert_eq!(waiting(&mut world, 5, &[3, 40]), 3);
+    assert_eq!(waiting(&mut world, 6, &[3, 30]), 3);
+    world.run();
+    assert_eq!(world.nodes[&1].participant.waiting_reads(), 0);
+    world.check_quiet();
+}
+
+#[test]
 fn rows_that_begin_with_keys_are_read_and_no_others() {
     let (mut world, rows) = filled();
     for (number, wanted) in
