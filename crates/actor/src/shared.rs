@@ -159,6 +159,8 @@ pub enum Mutation {
     CheckpointsForgetDeletes,
     /// A restart takes a colocated table for one that has workers of its own.
     RestoreIgnoresColocation,
+    /// A search for deadlocks aborts the transaction that it began with.
+    VictimBySearch,
     /// What is looked up for the rows of a snapshot is read as it is now.
     LookupsReadNewest,
 }

@@ -150,19 +150,22 @@ impl Coordinator {
             CoordinatorMessage::RolledBack { transaction, leg, refused, attempt } => {
                 self.rolled_back(ctx, transaction, leg, refused, attempt);
             }
-            CoordinatorMessage::Waiting { transaction, wait, blockers } => {
-                self.waiting(ctx, transaction, wait, blockers);
+            CoordinatorMessage::Waiting { transaction, wait } => {
+                self.waiting(ctx, transaction, wait);
             }
             CoordinatorMessage::WaitOver { transaction, wait } => {
                 if let Some(record) = self.records.get_mut(&transaction) {
                     record.waits.remove(&wait);
                 }
             }
-            CoordinatorMessage::DeadlockProbe { path, target } => {
-                self.deadlock_probe(ctx, path, target);
+            CoordinatorMessage::SearchDeadlock { transaction } => {
+                self.search_deadlock(ctx, transaction);
             }
-            CoordinatorMessage::DeadlockVictim { transaction, cycle } => {
-                self.deadlock_victim(ctx, transaction, &cycle);
+            CoordinatorMessage::DeadlockProbe { search, blockers } => {
+                self.deadlock_probe(ctx, &search, blockers);
+            }
+            CoordinatorMessage::DeadlockVictim { transaction, step, cycle, initiator } => {
+                self.deadlock_victim(ctx, (transaction, step), &cycle, (initiator, from));
             }
             CoordinatorMessage::TakeoverReport { node, incarnation, attempt, transactions } => {
                 let life = takeover::Life { node, incarnation };

@@ -26,6 +26,7 @@
 //! Commit decisions (`coordinator`), row storage (`store`), who holds which slot (`control`).
 
 mod copy;
+mod deadlock;
 mod disk;
 mod doubt;
 mod evaluate;
@@ -49,7 +50,7 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Figures, Shared, Timer};
-use model::{Address, ClusterState, Epoch, PartitionId, RowId};
+use model::{Address, ClusterState, Epoch, PartitionId, RowId, TransactionId};
 use store::Remains;
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
@@ -58,6 +59,7 @@ use wire::{Continue, InspectMessage, Message, ParticipantMessage};
 pub use disk::{RestoreProgress, StepProgress};
 
 use copy::Copies;
+use deadlock::Searches;
 use disk::Disk;
 use doubt::Doubts;
 use evaluate::Projectors;
@@ -87,6 +89,8 @@ pub struct Participant {
     answered: Vec<LegHandle>,
     /// Granted in this turn, taken up at its end.
     grants: Vec<(PartitionId, Grant)>,
+    /// Legs that wait since this turn, from which deadlocks are searched at its end.
+    searches: Searches,
     memory: Memory,
     /// For reads by key.
     projectors: Projectors,
@@ -151,6 +155,22 @@ impl Participant {
         self.legs.leg(*handle).commits_in
     }
 
+    /// Which transactions wait here, and for which: pairs, some of them twice.
+    pub fn waits_for(&self) -> Vec<(TransactionId, TransactionId)> {
+        let mut pairs = Vec::new();
+        for replica in self.replicas.values() {
+            for (_, owner, _, granted) in replica.locks.requests() {
+                let Some(waiter) = self.legs.get(LegHandle(owner.0)).filter(|_| !granted) else {
+                    continue;
+                };
+                let blockers = replica.locks.blockers(owner).into_iter();
+                let legs = blockers.filter_map(|blocker| self.legs.get(LegHandle(blocker.0)));
+                pairs.extend(legs.map(|leg| (waiter.transaction, leg.transaction)));
+            }
+        }
+        pairs
+    }
+
     /// One line per open leg, for traces and system tables.
     pub fn describe(&self) -> Vec<String> {
         let line = |(handle, leg): (LegHandle, &leg::Leg)| {
@@ -182,8 +202,16 @@ impl Participant {
     fn handle_now(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
         match message {
             ParticipantMessage::Read(request) => self.read(ctx, from, request),
-            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait } => {
-                self.prepare(ctx, from, (transaction, leg), chain, operations, lock_wait);
+            ParticipantMessage::Prepare {
+                transaction,
+                leg,
+                chain,
+                operations,
+                lock_wait,
+                besides,
+            } => {
+                let how = (lock_wait, besides);
+                self.prepare(ctx, from, (transaction, leg), chain, operations, how);
             }
             ParticipantMessage::Replicate {
                 transaction,
@@ -222,6 +250,9 @@ impl Participant {
             }
             ParticipantMessage::Rollback { transaction, leg, scope, down, attempt } => {
                 self.rollback(ctx, from, (transaction, leg), scope, down, attempt);
+            }
+            ParticipantMessage::DeadlockProbe { search, transaction, leg } => {
+                self.deadlock_probe(ctx, &search, (transaction, leg));
             }
             ParticipantMessage::TakeoverQuery { node, incarnation, attempt } => {
                 self.takeover_query(ctx, from, node, incarnation, attempt);
@@ -332,6 +363,9 @@ impl Participant {
                 self.flush(ctx);
             }
         }
+        if !self.searches.is_empty() {
+            self.begin_searches(ctx);
+        }
     }
 
     fn check_legs(&self, shared: &Shared) {
@@ -439,7 +473,8 @@ impl Actor for Participant {
     }
 
     fn check_invariants(&self, shared: &Shared) {
-        assert!(self.grants.is_empty() && self.answered.is_empty(), "a turn ends with all sent");
+        let sent = self.grants.is_empty() && self.answered.is_empty() && self.searches.is_empty();
+        assert!(sent, "a turn ends with all sent");
         self.legs.check();
         self.waits.check();
         self.outcomes.check();

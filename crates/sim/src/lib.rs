@@ -21,6 +21,7 @@ pub mod setup;
 pub mod workload;
 pub mod world;
 
+pub use checkers::Waits;
 pub use lab::{Lab, Phase};
 pub use run::{Outcome, Plan, run_seed};
 pub use scenario::Scenario;

@@ -55,6 +55,7 @@ impl Scenario {
             large: false,
             singles: false,
             registers: false,
+            storm: false,
             kinds,
         };
         let lab = Lab::new();

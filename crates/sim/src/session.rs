@@ -156,7 +156,14 @@ impl Session {
 
     async fn result(&self, ask: Ask) -> ClientResult {
         match self.ask(ask).await {
-            Answer::Result(result) => result,
+            Answer::Result(result) => {
+                if let ClientResult::Aborted { refusal: Some(refusal), .. } = &result
+                    && refusal.code == ErrorCode::Deadlock
+                {
+                    self.ambient.deadlocks.borrow_mut().broken(&refusal.detail);
+                }
+                result
+            }
             Answer::Savepoint(_) | Answer::Done => panic!("a request ends in a result"),
         }
     }

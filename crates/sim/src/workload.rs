@@ -20,6 +20,7 @@ pub mod registers;
 pub mod ring;
 pub mod schema;
 pub mod singles;
+mod storm;
 
 use std::rc::Rc;
 
@@ -57,6 +58,9 @@ const SINGLES_DRAW: u64 = 0x51E;
 /// Two sessions on each client node that keep histories of rows.
 const REGISTERS_PERCENT: u64 = 50;
 const REGISTERS_DRAW: u64 = 0x4E6;
+/// Three sessions on each client node that lock few rows in any order.
+const STORM_PERCENT: u64 = 30;
+const STORM_DRAW: u64 = 0x570;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -86,6 +90,8 @@ pub struct Load {
     pub singles: bool,
     /// Sessions of each client node keep histories of rows.
     pub registers: bool,
+    /// Sessions of each client node lock few rows in any order.
+    pub storm: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -111,6 +117,7 @@ impl Load {
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
+            storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -133,10 +140,12 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
         let copies = (load.copies && place.node == load.first_client).then_some("copies");
         let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });
+        let storm = std::iter::repeat_n("storm", if load.storm { 3 } else { 0 });
         let apart = pair(load.families, "families")
             .chain(pair(load.large, "large"))
             .chain(pair(load.singles, "singles"))
-            .chain(pair(load.registers, "registers"));
+            .chain(pair(load.registers, "registers"))
+            .chain(storm);
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -181,6 +190,8 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "ring" => ring::round(&session, &lab, &load).await,
             "schema" => schema.round(&session, &lab).await,
             "singles" => singles.round(&session, &lab).await,
+            "storm" => storm::round(&session, &lab).await,
+            "queue" => storm::queue(&session, &lab).await,
             other => panic!("no such workload: {other}"),
         };
         match done {
@@ -223,6 +234,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         ring::prepare(&session, &lab, &load).await;
         families::prepare(&session, &lab).await;
         large::prepare(&session, &lab).await;
+        storm::prepare(&session, &lab).await;
         lab.enter(Phase::Working);
     }
     while lab.phase() < Phase::Auditing {

@@ -28,7 +28,7 @@ use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId
 use node::{Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
 
-use crate::checkers::{Restarts, Watch};
+use crate::checkers::{BrokenCycles, Restarts, Watch};
 use crate::setup::Setup;
 use clock::Clock;
 pub use disk::{Damage, DiskAction};
@@ -61,6 +61,8 @@ pub struct Ambient {
     pub doing: RefCell<BTreeMap<(NodeId, usize), Doing>>,
     /// Nodes have disks.
     pub disks: Cell<bool>,
+    /// What clients were told of deadlocks.
+    pub deadlocks: RefCell<BrokenCycles>,
     /// Changes that clients were told to be committed since the last restart of the whole cluster.
     pub acknowledged: RefCell<Vec<Acknowledged>>,
 }

@@ -295,33 +295,30 @@ impl LockTable {
         })
     }
 
-    /// Whom the waits of `owner` wait for: other owners with a conflicting hold, or a conflicting
-    /// wait ahead in the queue, but for those that an exclusive wait in between waits for itself.
-    /// Who follows blockers from owner to owner still meets everybody, along a queue and not along
-    /// every subset of it. Sorted, each once; empty when it waits for nothing.
+    /// Whom the waits of `owner` wait for: all others that hold what it waits for. That holds for
+    /// a shared wait beside shared holds too, as it is behind an exclusive wait for these. Who is
+    /// ahead in a queue is left out: it holds nothing there, and waits for the same holders. When
+    /// it is granted the lock it is one of them. Sorted, each once; empty when `owner` waits for
+    /// nothing. Takes time in proportion to the holders, not to the queue.
     pub fn blockers(&self, owner: LockOwner) -> Vec<LockOwner> {
         let Some(record) = self.owners.get(&owner) else { return Vec::new() };
         let mut blockers = Vec::new();
-        for (id, wait) in self.requests.iter(record.waits, Chain::Owner) {
+        for (_, wait) in self.requests.iter(record.waits, Chain::Owner) {
             let lock = &self.locks[wait.lock];
-            let conflicts = |other: &Request| {
-                let conflict = wait.mode == Mode::Exclusive || other.mode == Mode::Exclusive;
-                conflict && other.owner != owner
-            };
-            let before = blockers.len();
-            let holders = self.requests.iter(lock.holders, Chain::Lock).map(|(_, hold)| hold);
-            blockers.extend(holders.filter(|hold| conflicts(hold)).map(|hold| hold.owner));
-            let ahead = self.waits_of(lock).take_while(|(other, _)| *other != id);
-            for (_, other) in ahead.filter(|(_, other)| conflicts(other)) {
-                if other.mode == Mode::Exclusive {
-                    blockers.truncate(before);
-                }
-                blockers.push(other.owner);
-            }
+            let holders = self.requests.iter(lock.holders, Chain::Lock).map(|(_, hold)| hold.owner);
+            blockers.extend(holders.filter(|holder| *holder != owner));
         }
         blockers.sort_unstable();
         blockers.dedup();
         blockers
+    }
+
+    /// Whether anybody waits for `key`.
+    pub fn is_awaited(&self, key: LockKey) -> bool {
+        self.find(key).is_some_and(|lock| {
+            let Lock { upgrades, queue, .. } = &self.locks[lock];
+            !upgrades.is_empty() || !queue.is_empty()
+        })
     }
 
     /// Whether `owner` waits for any lock.

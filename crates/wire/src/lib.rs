@@ -13,6 +13,7 @@
 
 pub mod chain;
 pub mod control;
+pub mod deadlock;
 pub mod encoding;
 pub mod epoch;
 pub mod inspect;
@@ -28,6 +29,7 @@ use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
 pub use control::{ControlMessage, LeaseRequest, NodeLife};
+pub use deadlock::{Besides, DeadlockSearch, SearchOrigin, SearchedTransaction};
 pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};

@@ -14,6 +14,7 @@ use model::{
 use stdx::{Duration, Few};
 
 use crate::chain::Chain;
+use crate::deadlock::{Besides, DeadlockSearch};
 use crate::encoding::{are_rows, is_key, is_row};
 use crate::operation::{Operation, OperationOutcome, OperationResult, Projection};
 use crate::scan::ScanRequest;
@@ -289,6 +290,8 @@ pub enum ParticipantMessage {
         operations: Few<Operation>,
         /// How long each waits for a lock; the cluster's lock time-out unless given.
         lock_wait: Option<Duration>,
+        /// What else the transaction holds and does.
+        besides: Besides,
     },
     /// Replica to the next one: stage these changes.
     Replicate {
@@ -431,6 +434,15 @@ pub enum ParticipantMessage {
         epoch: Epoch,
         /// No later epoch is called durable before this participant has it on its disk.
         waited: bool,
+    },
+    /// Coordinator: passes a search on to those who hold what the leg waits for here.
+    DeadlockProbe {
+        /// The search so far.
+        search: Box<DeadlockSearch>,
+        /// Who may wait here.
+        transaction: TransactionId,
+        /// Its leg here.
+        leg: LegId,
     },
     /// Takes `CopyRows` into account; the source may send one more.
     CopyAck {
@@ -617,8 +629,6 @@ pub enum CoordinatorMessage {
         transaction: TransactionId,
         /// Its wait at that participant: an operation's number, or a scan's above 2^32.
         wait: u64,
-        /// Whom it waits for.
-        blockers: Vec<(TransactionId, CoordinatorRef)>,
     },
     /// The wait is over, granted or not.
     WaitOver {
@@ -627,20 +637,32 @@ pub enum CoordinatorMessage {
         /// Which wait.
         wait: u64,
     },
-    /// Edge-chasing deadlock probe (Chandy, Misra, Haas 1983): `target` blocks the last of `path`.
-    DeadlockProbe {
-        /// The waits-for path so far with the epoch each transaction began in; the first started
-        /// the probe.
-        path: Vec<(TransactionId, Epoch, CoordinatorRef)>,
-        /// Asked now.
-        target: TransactionId,
-    },
-    /// The probe has come full circle and this transaction is its youngest member.
-    DeadlockVictim {
-        /// To be aborted, if it still waits.
+    /// A lock that others wait for was granted to the transaction while other operations of it are
+    /// under way, or a cycle that it was in is broken: whom it waits for is to be searched.
+    SearchDeadlock {
+        /// The transaction.
         transaction: TransactionId,
-        /// The circle.
+    },
+    /// Edge-chasing deadlock probe (Chandy, Misra, Haas 1983): the last transaction of the search
+    /// waits for each of the blockers.
+    DeadlockProbe {
+        /// The search so far.
+        search: Box<DeadlockSearch>,
+        /// Those of its blockers that the receiver coordinates.
+        blockers: Vec<TransactionId>,
+    },
+    /// The probe has come full circle, and this transaction of the circle is to be aborted. Answered
+    /// with `SearchDeadlock`: who began the search may be in another circle too, which shares some
+    /// of its way with this one and was not followed therefore.
+    DeadlockVictim {
+        /// To be aborted, if it has not gone on.
+        transaction: TransactionId,
+        /// How often it had gone on when the probe passed.
+        step: u32,
+        /// The circle, from the victim on; not all of a long one.
         cycle: Vec<TransactionId>,
+        /// Who began the search; the sender coordinates it.
+        initiator: TransactionId,
     },
     /// Answer to `TakeoverQuery`.
     TakeoverReport {
@@ -755,6 +777,7 @@ impl ParticipantMessage {
             ParticipantMessage::CopyRows { .. } => "CopyRows",
             ParticipantMessage::CopyOutcomes { .. } => "CopyOutcomes",
             ParticipantMessage::CopyAck { .. } => "CopyAck",
+            ParticipantMessage::DeadlockProbe { .. } => "HolderProbe",
             ParticipantMessage::Restore { .. } => "Restore",
             ParticipantMessage::Save { .. } => "Save",
             ParticipantMessage::Durable { .. } => "Durable",
@@ -778,6 +801,7 @@ impl CoordinatorMessage {
             CoordinatorMessage::RolledBack { .. } => "RolledBack",
             CoordinatorMessage::Waiting { .. } => "Waiting",
             CoordinatorMessage::WaitOver { .. } => "WaitOver",
+            CoordinatorMessage::SearchDeadlock { .. } => "SearchDeadlock",
             CoordinatorMessage::DeadlockProbe { .. } => "DeadlockProbe",
             CoordinatorMessage::DeadlockVictim { .. } => "DeadlockVictim",
             CoordinatorMessage::TakeoverReport { .. } => "TakeoverReport",

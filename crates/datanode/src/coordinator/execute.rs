@@ -8,9 +8,9 @@ use model::{
 };
 use stdx::{Duration, Few};
 use wire::{
-    Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, Message, Operation, OperationOutcome,
-    OperationResult, ParticipantMessage, PreparedOperation, RollbackScope, ScanMessage,
-    ScanRequest, ScanRows, ScanTransaction, TransactionState,
+    Chain, ClientReply, ClientRequest, CoordinatorRef, LegId, LockMode, Message, Operation,
+    OperationOutcome, OperationResult, ParticipantMessage, PreparedOperation, RollbackScope,
+    ScanMessage, ScanRequest, ScanRows, ScanTransaction, TransactionState,
 };
 
 use super::Coordinator;
@@ -206,6 +206,7 @@ impl Coordinator {
                 && let Some(leg) = record.leg_mut(leg)
             {
                 leg.staged = true;
+                record.changes += 1;
             }
             let client = number::client(prepared.number);
             let Some(state) = record.progress_mut(client) else { continue };
@@ -317,6 +318,7 @@ impl Coordinator {
             return;
         }
         record.last_active = ctx.now();
+        record.goes_on();
         match record.batch.take().expect("checked above") {
             Batch::Execute { request, commit, progress } => {
                 let results: Vec<OperationResult> = progress
@@ -432,6 +434,8 @@ impl Coordinator {
         record.last_active = ctx.now();
         match route(ctx, record, scan.partition) {
             Ok(leg) => {
+                let locks = scan.lock != LockMode::Committed || scan.settled;
+                record.legs[usize::from(leg.0)].scanned |= locks;
                 let coordinator = my_ref(ctx);
                 let seen_to = number::last_of(record.last_number);
                 let transaction = ScanTransaction { transaction: id, coordinator, leg, seen_to };
@@ -489,8 +493,9 @@ fn send_prepare(ctx: &mut Ctx<'_>, record: &mut Record, leg: LegId, operations: 
     state.replicated |= operations.iter().any(|operation| operation.kind.is_write());
     let chain = state.chain;
     let primary = chain[0];
-    let lock_wait = record.lock_wait;
-    let prepare = ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait };
+    let (lock_wait, besides) = (record.lock_wait, record.besides());
+    let prepare =
+        ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait, besides };
     ctx.send(primary, Message::Participant(prepare));
     fault_point!(ctx, "coordinator: after a prepare is sent");
 }

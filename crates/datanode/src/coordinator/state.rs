@@ -7,8 +7,9 @@ use model::{
     Address, Epoch, NodeId, OperationNumber, PartitionId, Refusal, TableId, TransactionId,
 };
 use stdx::{Duration, Few, Instant};
-use wire::{Chain, CoordinatorRef, LegId, OperationOutcome, OperationResult};
+use wire::{Besides, Chain, LegId, OperationOutcome, OperationResult};
 
+use super::deadlock::Searched;
 use super::takeover::Life;
 
 /// Where a transaction stands.
@@ -67,6 +68,8 @@ pub(super) struct Leg {
     pub(super) replicated: bool,
     /// A change is staged at every replica.
     pub(super) staged: bool,
+    /// A scan was opened in it that waits for locks.
+    pub(super) scanned: bool,
     /// The primary has applied.
     pub(super) committed: bool,
     /// Replicas whose answer to complete or abort is awaited.
@@ -83,6 +86,7 @@ impl Leg {
             slots: Few::new(),
             replicated: false,
             staged: false,
+            scanned: false,
             committed: false,
             pending: Chain::EMPTY,
             attempt: 0,
@@ -199,10 +203,14 @@ pub(super) struct Record {
     pub(super) lock_wait: Option<Duration>,
     /// Requests that came while another was under way.
     pub(super) queued: VecDeque<wire::ClientRequest>,
-    /// Lock waits reported by participants.
-    pub(super) waits: BTreeMap<u64, Vec<(TransactionId, CoordinatorRef)>>,
-    /// Whose probes were passed on of late, and when.
-    pub(super) probed: Vec<(TransactionId, Instant)>,
+    /// Changes that participants have made.
+    pub(super) changes: u32,
+    /// Batches of operations that are through: how often it has gone on.
+    pub(super) step: u32,
+    /// Lock waits that last, as reported by participants.
+    pub(super) waits: BTreeSet<u64>,
+    /// Searches for deadlocks that have come by in this step, if any.
+    pub(super) searched: Option<Box<Searched>>,
     pub(super) last_active: Instant,
     /// When its commit was asked for.
     pub(super) commit_since: Option<Instant>,
@@ -226,8 +234,10 @@ impl Record {
             batch: None,
             lock_wait: None,
             queued: VecDeque::new(),
-            waits: BTreeMap::new(),
-            probed: Vec::new(),
+            changes: 0,
+            step: 0,
+            waits: BTreeSet::new(),
+            searched: None,
             last_active: now,
             commit_since: None,
             given_up: None,
@@ -238,6 +248,12 @@ impl Record {
     pub(super) fn become_phase(&mut self, next: Phase) {
         assert!(self.phase.can_become(next), "{}: {:?} to {next:?}", self.id, self.phase);
         self.phase = next;
+    }
+
+    /// A batch is through: whoever has seen the transaction waiting has seen another step.
+    pub(super) fn goes_on(&mut self) {
+        self.step = self.step.wrapping_add(1);
+        self.searched = None;
     }
 
     /// Whether any leg has a replica on `node`.
@@ -277,6 +293,46 @@ impl Record {
         if !self.written.contains(&table) {
             self.written.push(table);
         }
+    }
+
+    /// What the transaction holds and does besides an operation that is sent now.
+    pub(super) fn besides(&self) -> Besides {
+        let Some(Batch::Execute { progress, .. }) = &self.batch else { return Besides::Operations };
+        let others = progress.len() > 1 || self.legs.iter().any(|leg| leg.scanned);
+        if others || progress.iter().any(|one| one.base.is_some()) {
+            Besides::Operations
+        } else if self.operation_count > 1 {
+            Besides::Locks
+        } else {
+            Besides::Nothing
+        }
+    }
+
+    /// Legs in which something of the transaction may wait for a lock: an operation that is not
+    /// answered, or a scan.
+    pub(super) fn waiting_legs(&self) -> BTreeSet<LegId> {
+        let scanned = self.legs.iter().enumerate().filter(|(_, leg)| leg.scanned);
+        let mut legs: BTreeSet<LegId> = scanned.map(|(at, _)| LegId(at as u16)).collect();
+        if let Some(Batch::Execute { progress, .. }) = &self.batch {
+            for operation in progress {
+                legs.extend(
+                    (operation.base.is_none() && operation.sent > 0).then_some(operation.leg),
+                );
+                legs.extend(operation.index_pending.values().map(|change| change.leg));
+            }
+        }
+        legs
+    }
+
+    /// Whether an operation with this internal number is not answered.
+    pub(super) fn awaits(&self, number: OperationNumber) -> bool {
+        let Some(Batch::Execute { progress, .. }) = &self.batch else { return false };
+        let client = number::client(number);
+        let found = progress.binary_search_by_key(&client, |known| known.number).ok();
+        found.is_some_and(|at| match number::is_base(number) {
+            true => progress[at].base.is_none(),
+            false => progress[at].index_pending.contains_key(&number),
+        })
     }
 
     /// The leg with this number.
@@ -322,7 +378,7 @@ impl fmt::Display for Record {
             }
             Some(Batch::End { request, .. }) => write!(f, " request {request} ends it")?,
         }
-        write!(f, " waits {:?}", self.waits.keys().collect::<Vec<_>>())
+        write!(f, " waits {:?}", self.waits)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The coordinator alone, with participants played by hand: what it sends, in which order, and
 //! what it makes of answers and deaths.
 
+mod deadlock;
 mod journal;
 mod one_phase;
 mod quiesce;
@@ -552,71 +553,6 @@ fn a_takeover_aborts_what_nobody_knows_to_be_committed() {
         CoordinatorMessage::Aborted { transaction: transaction(), leg: LegId(0), attempt };
     let sent = w.tell(participant(1), Message::Coordinator(aborted));
     assert_eq!(names(&sent), ["n1w0.control Propose"]);
-}
-
-#[test]
-fn a_cycle_of_waits_kills_its_youngest_member() {
-    let mut w = World::new();
-    w.execute(&[1], false);
-    let me = CoordinatorRef {
-        address: Address { actor: ActorKind::Coordinator, ..participant(1) },
-        incarnation: Incarnation(1),
-    };
-    let mut other = transaction();
-    other.session.number = 0;
-    let wait = Message::Coordinator(CoordinatorMessage::Waiting {
-        transaction: transaction(),
-        wait: 256,
-        blockers: vec![(other, me)],
-    });
-    assert_eq!(names(&w.tell(participant(1), wait)), ["n1w0.coordinator DeadlockProbe"]);
-    let path = vec![(other, Epoch(5), me)];
-    let probe = CoordinatorMessage::DeadlockProbe { path, target: transaction() };
-    let sent = w.tell(me.address, Message::Coordinator(probe));
-    let Message::Coordinator(CoordinatorMessage::DeadlockVictim { transaction: victim, .. }) =
-        sent[0].1
-    else {
-        panic!("expected a victim, not {:?}", names(&sent));
-    };
-    assert_eq!(victim, transaction(), "the later session of two that began in one epoch");
-    let sent = w.tell(me.address, sent[0].1.clone());
-    let TransactionState::Aborted(refusal) = state_of(&sent) else { panic!("must abort") };
-    assert_eq!(refusal.code, ErrorCode::Deadlock);
-    assert!(refusal.detail.contains("waits for"), "{}", refusal.detail);
-}
-
-#[test]
-fn a_probe_is_passed_on_once_for_each_report() {
-    let mut w = World::new();
-    w.execute(&[1], false);
-    let me = CoordinatorRef {
-        address: Address { actor: ActorKind::Coordinator, ..participant(1) },
-        incarnation: Incarnation(1),
-    };
-    let [first, between, blocker] = [101, 102, 103].map(|number| {
-        let mut other = transaction();
-        other.session.number = number;
-        other
-    });
-    let wait = CoordinatorMessage::Waiting {
-        transaction: transaction(),
-        wait: 256,
-        blockers: vec![(blocker, me)],
-    };
-    w.tell(participant(1), Message::Coordinator(wait));
-    let probe = |path: &[TransactionId]| {
-        let path = path.iter().map(|id| (*id, Epoch(5), me)).collect();
-        let target = transaction();
-        Message::Coordinator(CoordinatorMessage::DeadlockProbe { path, target })
-    };
-    let passed = ["n1w0.coordinator DeadlockProbe"];
-    assert_eq!(names(&w.tell(me.address, probe(&[first]))), passed);
-    let other_way = w.tell(me.address, probe(&[first, between]));
-    assert!(other_way.is_empty(), "by another path: {other_way:?}");
-    assert_eq!(names(&w.tell(me.address, probe(&[between]))), passed);
-    let interval = w.shared.config.deadlock_check_after;
-    w.shared.now = w.shared.now + interval;
-    assert_eq!(names(&w.tell(me.address, probe(&[first]))), passed, "its next report");
 }
 
 #[test]

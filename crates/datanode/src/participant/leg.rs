@@ -140,6 +140,11 @@ impl Leg {
         !self.rows.is_empty() || self.status != Status::Open
     }
 
+    /// The partitions in whose lock tables the leg holds or awaits locks.
+    pub(super) fn locked(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.locked.iter().copied()
+    }
+
     /// Takes the partitions out in which the leg holds or awaits locks.
     pub(super) fn take_locked(&mut self) -> Few<PartitionId> {
         std::mem::take(&mut self.locked)

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use actor::{Ctx, fault_point, probe};
 use model::{Address, Epoch, TransactionId};
 use stdx::{Duration, Few};
-use wire::{Chain, CoordinatorMessage, LegId, Message, Operation, ParticipantMessage};
+use wire::{Besides, Chain, CoordinatorMessage, LegId, Message, Operation, ParticipantMessage};
 
 use super::Participant;
 use super::finish::CommitOrder;
@@ -74,7 +74,8 @@ impl Participant {
         (lock_wait, epoch): (Option<Duration>, Epoch),
     ) {
         let count = operations.len();
-        self.prepare(ctx, from, name, chain, operations, lock_wait);
+        // Nothing was sent of the transaction before, and nothing else is.
+        self.prepare(ctx, from, name, chain, operations, (lock_wait, Besides::Nothing));
         let leg = self.legs.find(name.0, name.1);
         match leg.filter(|leg| self.commits_at_once(ctx, *leg, count, epoch)) {
             Some(handle) => {

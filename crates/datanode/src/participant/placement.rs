@@ -8,6 +8,7 @@ use model::{ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Re
 use wire::{Continue, Message};
 
 use super::Participant;
+use super::deadlock::Searches;
 use super::leg::{Leg, LegHandle};
 use super::replica::Replica;
 use super::waits::Waiting;
@@ -282,6 +283,7 @@ impl Participant {
         self.outcomes = super::outcomes::Outcomes::default();
         self.answered.clear();
         self.grants.clear();
+        self.searches = Searches::default();
         for replica in self.replicas.values_mut() {
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();

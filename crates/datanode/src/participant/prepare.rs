@@ -5,10 +5,10 @@ use actor::{Ctx, Mutation, Tally, fault_point, probe};
 use model::{
     Address, ErrorCode, Key, OperationNumber, PartitionId, Refusal, Row, RowId, TransactionId,
 };
-use stdx::{Duration, Few, Instant};
+use stdx::{Duration, Few};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
-    Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
+    Besides, Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
     OperationOutcome, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
 };
 
@@ -17,7 +17,7 @@ use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle, Status};
 use super::read::not_here;
 use super::replicate::Then;
-use super::waits::{Place, Wait, Waiting, lock_deadline};
+use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 
 /// What a turn has found out for one leg and not sent yet.
 #[derive(Debug, Default)]
@@ -95,11 +95,12 @@ impl Participant {
         name: (TransactionId, LegId),
         chain: Chain,
         operations: Few<Operation>,
-        lock_wait: Option<Duration>,
+        (lock_wait, besides): (Option<Duration>, Besides),
     ) {
         let Some(member) = ctx.cluster().members.get(&from.node) else { return };
         let coordinator = CoordinatorRef { address: from, incarnation: member.incarnation };
-        let deadline = lock_deadline(ctx, lock_wait);
+        let besides = if operations.len() > 1 { Besides::Operations } else { besides };
+        let terms = Terms { deadline: lock_deadline(ctx, lock_wait), besides };
         let mut refused = Few::new();
         let mut leg = None;
         for operation in operations {
@@ -114,7 +115,7 @@ impl Participant {
             }
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
             match handle {
-                Some(handle) => self.run_operation(ctx, handle, operation, deadline, Run::First),
+                Some(handle) => self.run_operation(ctx, handle, operation, terms, Run::First),
                 None => {
                     let refusal = ErrorCode::UnknownTransaction.into();
                     refused.push(PreparedOperation::refused(number, refusal));
@@ -168,13 +169,13 @@ impl Participant {
     }
 
     /// Locks the row and runs the operation, or parks it until the lock is granted, at most until
-    /// `deadline`.
+    /// its deadline.
     fn run_operation(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        deadline: Instant,
+        terms: Terms,
         run: Run,
     ) {
         let (number, partition) = (operation.number, operation.partition);
@@ -185,7 +186,7 @@ impl Participant {
         if run == Run::First && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, deadline);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, terms);
             return self.waits.insert(handle, ticket, wait);
         }
         if self.doubts.any()
@@ -193,7 +194,7 @@ impl Participant {
             && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
         {
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), deadline);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
             return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
@@ -208,7 +209,8 @@ impl Participant {
                         probe!(ctx, "participant: operation waits for a lock");
                         ctx.count(Tally::LockWait);
                         let (ticket, what) = parked(operation);
-                        let wait = Wait::new(ctx, (partition, hash), what, Place::Queue, deadline);
+                        let wait = Wait::new(ctx, (partition, hash), what, Place::Queue, terms);
+                        self.search_from(handle, ticket, terms.besides);
                         return self.waits.insert(handle, ticket, wait);
                     }
                 }
@@ -262,12 +264,12 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        deadline: Instant,
+        terms: Terms,
         run: Run,
     ) {
         let chain = self.legs.leg(handle).chain;
         match self.admit(ctx, &chain, &operation) {
-            Ok(()) => self.run_operation(ctx, handle, operation, deadline, run),
+            Ok(()) => self.run_operation(ctx, handle, operation, terms, run),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers(handle).at_once.push(refused_at_once(operation, refusal));
@@ -288,8 +290,8 @@ impl Participant {
             let Waiting::Operation(operation) = wait.what else {
                 panic!("only operations are behind others");
             };
-            if wait.deadline > ctx.now() {
-                self.resume_operation(ctx, handle, *operation, wait.deadline, Run::Granted);
+            if wait.terms.deadline > ctx.now() {
+                self.resume_operation(ctx, handle, *operation, wait.terms, Run::Granted);
             } else {
                 let refusal = Refusal::new(ErrorCode::LockTimeout, partition.to_string());
                 self.answers(handle).refuse(operation.number, refusal);

@@ -26,8 +26,8 @@ use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockM
 use store::partition::Partition;
 use vector::{Bad, Block, Machine, Output, Program, Yield};
 use wire::{
-    Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows, ScanSource,
-    ScanStatus, WaitPolicy,
+    Besides, Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows,
+    ScanSource, ScanStatus, WaitPolicy,
 };
 
 use super::Participant;
@@ -35,7 +35,7 @@ use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle};
 use super::prepare::store_mode;
-use super::waits::{Place, Wait, Waiting, lock_deadline};
+use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
 use keys::Lookups;
 use within::Within;
@@ -529,8 +529,10 @@ impl Participant {
                 let (handle, _) = scan.locking.expect("only locking scans meet locks");
                 scan.waits = true;
                 let deadline = lock_deadline(ctx, scan.request.lock_wait);
+                let terms = Terms { deadline, besides: Besides::Operations };
                 let what = Waiting::Scan(key.0);
-                let wait = Wait::new(ctx, (key.1, hash), what, Place::Queue, deadline);
+                let wait = Wait::new(ctx, (key.1, hash), what, Place::Queue, terms);
+                self.search_from(handle, scan.ticket, terms.besides);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
                     let some = scan.take_some();

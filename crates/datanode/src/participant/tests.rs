@@ -24,8 +24,9 @@ use model::{
 };
 use stdx::{Duration, Few, HashMap, Instant, Prng};
 use wire::{
-    Chain, CoordinatorMessage, LegId, LockMode, Message, Operation, OperationKind,
-    OperationOutcome, ParticipantMessage, Projection, RollbackScope, WaitPolicy,
+    Besides, Chain, CoordinatorMessage, DeadlockSearch, LegId, LockMode, Message, Operation,
+    OperationKind, OperationOutcome, ParticipantMessage, Projection, RollbackScope, SearchOrigin,
+    WaitPolicy,
 };
 
 use super::Participant;
@@ -147,6 +148,7 @@ struct World {
     coordinator: Address,
     /// How long operations wait for locks.
     lock_wait: Option<Duration>,
+    besides: Besides,
     prng: Prng,
 }
 
@@ -189,6 +191,7 @@ impl World {
             epoch: Epoch(5),
             coordinator: coordinator(count),
             lock_wait: None,
+            besides: Besides::Nothing,
             prng: Prng::new(1),
         };
         for node in data {
@@ -369,9 +372,9 @@ impl World {
     ) {
         let (to, operations) = (chain[0], operations.into());
         let leg = LegId(0);
-        let lock_wait = self.lock_wait;
+        let (lock_wait, besides) = (self.lock_wait, self.besides);
         let prepare =
-            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait };
+            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait, besides };
         let from = self.coordinator();
         self.tell(from, to, Message::Participant(prepare));
     }

@@ -13,7 +13,7 @@ use actor::{Ctx, Tally, Timer, probe};
 use model::{ErrorCode, PartitionId, Refusal};
 use stdx::{Duration, Instant};
 use store::lock_table::{Grant, LockKey, LockOwner};
-use wire::{CoordinatorMessage, Message, Operation, ScanId};
+use wire::{Besides, CoordinatorMessage, Message, Operation, ScanId};
 
 use super::Participant;
 use super::doubt::ParkNumber;
@@ -29,8 +29,8 @@ pub(super) enum Waiting {
     Scan(ScanId),
 }
 
-/// A cycle is found when its last wait is reported for the first time, unless somebody waits for
-/// others by then than he has reported: waits are reported again, ever more seldom.
+/// A cycle is searched when its last wait begins. Waits that last are reported as well, ever more
+/// seldom: the coordinator searches again, in case that messages were lost with a node.
 const REPORT_DOUBLINGS_MAX: u32 = 6;
 
 /// When a wait for a lock that begins now ends: its request may say how long it has.
@@ -49,6 +49,15 @@ pub(super) enum Place {
     Doubt(ParkNumber),
 }
 
+/// What is known of an operation when it comes to its lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// When a wait for the lock ends.
+    pub(super) deadline: Instant,
+    /// What else its transaction holds and does.
+    pub(super) besides: Besides,
+}
+
 /// One wait.
 #[derive(Debug)]
 pub(super) struct Wait {
@@ -60,23 +69,22 @@ pub(super) struct Wait {
     /// How often its coordinator has been told.
     reports: u32,
     since: Instant,
-    /// The operation is refused then.
-    pub(super) deadline: Instant,
+    pub(super) terms: Terms,
     /// When it is looked at next.
     due: Instant,
 }
 
 impl Wait {
-    /// A wait that starts now; it ends at `deadline`.
+    /// A wait that starts now.
     pub(super) fn new(
         ctx: &Ctx<'_>,
         (partition, hash): (PartitionId, u64),
         what: Waiting,
         place: Place,
-        deadline: Instant,
+        terms: Terms,
     ) -> Self {
-        let (since, due) = (ctx.now(), deadline);
-        let mut wait = Self { partition, hash, what, place, reports: 0, since, deadline, due };
+        let (since, due) = (ctx.now(), terms.deadline);
+        let mut wait = Self { partition, hash, what, place, reports: 0, since, terms, due };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         wait
     }
@@ -86,9 +94,10 @@ impl Wait {
         let interval = interval.times(1 << self.reports.min(REPORT_DOUBLINGS_MAX));
         // Who is behind an earlier operation waits for nobody else, and who waits for a commit not
         // for somebody who waits: only the time-out matters.
+        let deadline = self.terms.deadline;
         self.due = match self.place {
-            Place::Queue => self.deadline.min(now + interval),
-            Place::Behind | Place::Doubt(_) => self.deadline,
+            Place::Queue => deadline.min(now + interval),
+            Place::Behind | Place::Doubt(_) => deadline,
         };
     }
 }
@@ -209,7 +218,7 @@ impl Participant {
                 return;
             }
             let wait = &self.waits.records[&(handle, ticket)];
-            if wait.deadline <= ctx.now() {
+            if wait.terms.deadline <= ctx.now() {
                 self.wait_timed_out(ctx, handle, ticket);
             } else {
                 self.report_wait(ctx, handle, ticket);
@@ -220,25 +229,10 @@ impl Participant {
     fn report_wait(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, ticket: u64) {
         let mut wait = self.waits.remove(handle, ticket).expect("a wait that is due");
         let leg = self.legs.leg(handle);
-        let replica = &self.replicas[&wait.partition];
-        let mut blockers: Vec<_> = replica
-            .locks
-            .blockers(LockOwner(handle.0))
-            .into_iter()
-            // A replica copy waits for transactions, but never holds a lock beyond a handler.
-            .filter_map(|owner| self.legs.get(LegHandle(owner.0)))
-            .map(|blocker| (blocker.transaction, blocker.coordinator))
-            .filter(|(transaction, _)| *transaction != leg.transaction)
-            .collect();
-        blockers.sort_unstable();
-        blockers.dedup();
-        if !blockers.is_empty() {
-            probe!(ctx, "participant: lock wait reported");
-            wait.reports += 1;
-            let transaction = leg.transaction;
-            let report = CoordinatorMessage::Waiting { transaction, wait: ticket, blockers };
-            ctx.send(leg.coordinator.address, Message::Coordinator(report));
-        }
+        probe!(ctx, "participant: lock wait reported");
+        wait.reports += 1;
+        let report = CoordinatorMessage::Waiting { transaction: leg.transaction, wait: ticket };
+        ctx.send(leg.coordinator.address, Message::Coordinator(report));
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         self.waits.insert(handle, ticket, wait);
     }
@@ -317,6 +311,7 @@ impl Participant {
         let Some(wait) = self.waits.remove(handle, grant.ticket) else { return };
         assert_eq!(wait.partition, partition, "a grant comes from the partition waited in");
         self.wait_over(ctx, handle, grant.ticket, &wait);
+        self.holds_while_waiting(handle, &wait);
         let waited = ctx.now().since(wait.since);
         ctx.shared().tallies.lock_waits.record(waited);
         self.go_on(ctx, handle, wait, Run::Granted);
@@ -326,7 +321,7 @@ impl Participant {
     pub(super) fn go_on(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, wait: Wait, run: Run) {
         match wait.what {
             Waiting::Operation(operation) => {
-                self.resume_operation(ctx, handle, *operation, wait.deadline, run);
+                self.resume_operation(ctx, handle, *operation, wait.terms, run);
                 self.run_followers(ctx, handle, wait.partition, wait.hash);
             }
             Waiting::Scan(scan) => self.resume_scan(ctx, (scan, wait.partition)),

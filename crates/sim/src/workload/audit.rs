@@ -37,6 +37,7 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     lab.bank.borrow().check(&cluster, &balances);
     let rows = all_rows(session, lab, "lists").await;
     lists::check(&lab.lists.borrow(), &cluster, &rows);
+    super::storm::check("at the end", &all_rows(session, lab, "storm").await);
     let rows = all_rows(session, lab, "counters").await;
     lab.counters.borrow().check(&cluster, &rows);
     let rows = all_rows(session, lab, "singles").await;

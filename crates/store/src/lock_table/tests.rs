@@ -79,15 +79,8 @@ impl Model {
     fn blockers(&self, owner: u32) -> Vec<LockOwner> {
         let mut blockers = BTreeSet::new();
         for wait in self.waits.iter().filter(|wait| wait.owner == owner) {
-            let holds = self.holds.iter().filter(|hold| hold.0 == wait.key);
-            let queue = self.queue(wait.key);
-            let ahead = queue.iter().take_while(|other| other.ticket != wait.ticket);
-            let all = holds.map(|h| (h.1, h.2)).chain(ahead.map(|w| (w.owner, w.mode)));
-            blockers.extend(
-                all.filter(|(other, _)| *other != owner)
-                    .filter(|(_, mode)| *mode == Exclusive || wait.mode == Exclusive)
-                    .map(|(other, _)| LockOwner(other)),
-            );
+            let holds = self.holds.iter().filter(|hold| hold.0 == wait.key && hold.1 != owner);
+            blockers.extend(holds.map(|hold| LockOwner(hold.1)));
         }
         blockers.into_iter().collect()
     }
@@ -170,9 +163,11 @@ impl Run {
             assert!(own.iter().map(|h| (h.0.0, h.1)).eq(holders.iter().map(|h| (h.1, h.2))));
         }
         for owner in 0..self.owners as u32 {
-            self.check_blockers(owner);
+            let blockers = self.table.blockers(LockOwner(owner));
+            assert_eq!(blockers, self.model.blockers(owner));
             let waiting = self.model.waits.iter().any(|wait| wait.owner == owner);
             assert_eq!(self.table.is_waiting(LockOwner(owner)), waiting);
+            assert_eq!(!blockers.is_empty(), waiting, "who waits, waits for somebody");
             let held = self.model.held(0, owner);
             assert_eq!(self.table.mode_of(LockKey(0), LockOwner(owner)), held);
         }
@@ -180,38 +175,29 @@ impl Run {
     }
 }
 
-impl Run {
-    /// Blockers are some of those waited for, and lead to all of them.
-    fn check_blockers(&self, owner: u32) {
-        let all: BTreeSet<LockOwner> = self.model.blockers(owner).into_iter().collect();
-        let nearest = self.table.blockers(LockOwner(owner));
-        assert!(nearest.iter().all(|blocker| all.contains(blocker)), "{nearest:?} of {all:?}");
-        let (mut reached, mut open) = (BTreeSet::new(), nearest);
-        while let Some(next) = open.pop() {
-            if reached.insert(next) {
-                open.extend(self.table.blockers(next));
-            }
-        }
-        assert!(reached.is_superset(&all), "{reached:?} leaves out some of {all:?}");
-    }
-}
-
 #[test]
-fn a_queue_is_followed_from_wait_to_wait() {
+fn who_waits_waits_for_all_holders_and_for_nobody_in_the_queue() {
     let mut table = LockTable::new();
-    for owner in 0..100 {
-        table.request(KEY, LockOwner(owner), Exclusive, 1);
+    for owner in 0..3 {
+        assert!(table.try_request(KEY, LockOwner(owner), Shared));
     }
-    for owner in 1..100 {
-        assert_eq!(table.blockers(LockOwner(owner)), [LockOwner(owner - 1)]);
+    assert!(!table.is_awaited(KEY));
+    for owner in 3..100 {
+        let mode = if owner % 3 == 0 { Exclusive } else { Shared };
+        table.request(KEY, LockOwner(owner), mode, 1);
     }
-    for owner in 100..103 {
-        table.request(KEY, LockOwner(owner), Shared, 1);
-        assert_eq!(table.blockers(LockOwner(owner)), [LockOwner(99)]);
+    assert!(table.is_awaited(KEY));
+    let holders = [0, 1, 2].map(LockOwner);
+    for owner in 3..100 {
+        assert_eq!(table.blockers(LockOwner(owner)), holders);
     }
-    table.request(KEY, LockOwner(103), Exclusive, 1);
-    let readers = [99, 100, 101, 102].map(LockOwner);
-    assert_eq!(table.blockers(LockOwner(103)), readers);
+    table.request(KEY, LockOwner(1), Exclusive, 2);
+    assert_eq!(table.blockers(LockOwner(1)), [0, 2].map(LockOwner), "an upgrade");
+    let mut grants = Vec::new();
+    for owner in 0..3 {
+        table.release_all(LockOwner(owner), &mut grants);
+    }
+    assert_eq!(table.blockers(LockOwner(99)), [LockOwner(3)]);
 }
 
 #[test]
@@ -249,7 +235,7 @@ fn shared_requests_do_not_overtake_and_are_granted_together() {
     assert!(!table.try_request(KEY, c, Shared));
     assert_eq!(table.request(KEY, c, Shared, 3), LockAnswer::Waiting);
     assert_eq!(table.request(KEY, d, Shared, 4), LockAnswer::Waiting);
-    assert_eq!(table.blockers(d), [b]);
+    assert_eq!(table.blockers(d), [a]);
     table.release(KEY, a, &mut grants);
     assert_eq!(tickets(&mut grants), [2]);
     table.release_all(b, &mut grants);

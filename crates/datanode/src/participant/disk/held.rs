@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use actor::{Ctx, probe};
 use model::{Address, Incarnation, NodeId, PartitionId, TransactionId};
 use stdx::Few;
-use wire::{LegId, Message, ParticipantMessage};
+use wire::{Besides, LegId, Message, ParticipantMessage};
 
 use crate::participant::Participant;
 use crate::participant::prepare::send_prepared;
@@ -148,7 +148,8 @@ fn without_commit(
             epoch: _,
         } => {
             send_prepared(ctx, from, (transaction, leg), Few::new());
-            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait }
+            let besides = Besides::Nothing;
+            ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait, besides }
         }
         other => other,
     }

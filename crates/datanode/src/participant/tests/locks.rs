@@ -88,12 +88,11 @@ fn waits_are_reported_and_end_with_the_time_out() {
     world.take_others();
     world.pass(config.deadlock_check_after);
     let reports = world.take_others();
-    let [Message::Coordinator(CoordinatorMessage::Waiting { transaction, wait: 1, blockers })] =
-        &reports[..]
+    let [Message::Coordinator(CoordinatorMessage::Waiting { transaction, wait: 1 })] = &reports[..]
     else {
         panic!("{reports:?}");
     };
-    assert_eq!((*transaction, blockers[0].0), (txn(3), txn(2)));
+    assert_eq!(*transaction, txn(3));
     world.pass(config.lock_timeout);
     assert_eq!(world.answer(txn(3), 1), Err(ErrorCode::LockTimeout));
     assert_eq!(world.answer(txn(3), 2), Err(ErrorCode::LockTimeout));
@@ -155,6 +154,7 @@ fn operations_of_a_dead_coordinator_never_run() {
         chain,
         operations: vec![operation(1, add(1, 1)), operation(2, insert(2, 2))].into(),
         lock_wait: None,
+        besides: Besides::Nothing,
     };
     world.tell(coordinator(2), chain[0], Message::Participant(prepare));
     world.run();
@@ -226,5 +226,103 @@ fn operations_and_waits_are_counted() {
     assert_eq!(number(&rows, "nines_lock_wait_seconds_count", "1"), 1);
     world.commit(txn(3));
     world.abort(txn(4));
+    world.check_quiet();
+}
+
+/// What was sent about deadlocks since the last look: who began the search, and whom it reaches.
+fn searches(world: &mut World) -> Vec<(TransactionId, Vec<TransactionId>)> {
+    let sent = world.take_others().into_iter();
+    let of_search = |message| match message {
+        Message::Coordinator(CoordinatorMessage::DeadlockProbe { search, blockers }) => {
+            Some((search.initiator, blockers))
+        }
+        _ => None,
+    };
+    sent.filter_map(of_search).collect()
+}
+
+#[test]
+fn a_wait_of_who_holds_locks_is_searched_at_once_and_no_other() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.execute(txn(2), vec![exclusive(1)]);
+    world.take_others();
+    for number in 3..50 {
+        world.prepare(txn(number), vec![operation(1, add(1, 1))]);
+    }
+    world.run();
+    assert_eq!(searches(&mut world), [], "nobody waits for who holds nothing");
+    world.besides = Besides::Locks;
+    world.prepare(txn(50), vec![operation(2, add(1, 1))]);
+    world.run();
+    assert_eq!(searches(&mut world), [(txn(50), vec![txn(2)])], "the holder, and not the queue");
+    for number in 3..=50 {
+        world.abort(txn(number));
+    }
+    world.abort(txn(2));
+    world.check_quiet();
+}
+
+#[test]
+fn a_search_is_passed_on_to_who_holds_the_lock_now() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    let shared = |id| read(id, LockMode::Shared, WaitPolicy::Wait);
+    world.execute(txn(2), vec![exclusive(1)]);
+    world.prepare(txn(3), vec![operation(1, exclusive(1))]);
+    world.prepare(txn(4), vec![operation(1, exclusive(1))]);
+    world.execute(txn(5), vec![shared(2)]);
+    world.execute(txn(6), vec![shared(2)]);
+    world.run();
+    world.take_others();
+    let origin = SearchOrigin { leg: None, wait: 0, count: 1 };
+    let (initiator, path) = (txn(9), Vec::new());
+    let search = DeadlockSearch { initiator, origin, path, length: 0, victim: None };
+    let ask = |world: &mut World, number| {
+        let (search, to, from) = (Box::new(search.clone()), world.chain()[0], world.coordinator());
+        let (transaction, leg) = (txn(number), LegId(0));
+        let probe = ParticipantMessage::DeadlockProbe { search, transaction, leg };
+        world.tell(from, to, Message::Participant(probe));
+        world.run();
+        searches(world)
+    };
+    assert_eq!(ask(&mut world, 4), [(txn(9), vec![txn(2)])]);
+    world.commit(txn(2));
+    world.take_others();
+    assert_eq!(ask(&mut world, 4), [(txn(9), vec![txn(3)])]);
+    assert_eq!(ask(&mut world, 3), [], "who does not wait is not in a cycle");
+    assert_eq!(ask(&mut world, 8), [], "nor is who is not known");
+    world.besides = Besides::Locks;
+    world.prepare(txn(7), vec![operation(2, exclusive(2))]);
+    world.run();
+    assert_eq!(searches(&mut world), [(txn(7), vec![txn(5), txn(6)])], "all who share it");
+    for number in 3..8 {
+        world.abort(txn(number));
+    }
+    world.check_quiet();
+}
+
+#[test]
+fn who_is_granted_a_lock_while_it_waits_elsewhere_is_searched_from() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.execute(txn(2), vec![exclusive(1)]);
+    world.execute(txn(3), vec![exclusive(2)]);
+    world.prepare(txn(4), vec![operation(1, exclusive(1)), operation(2, exclusive(2))]);
+    world.run();
+    let searched = searches(&mut world);
+    assert_eq!(searched, [(txn(4), vec![txn(2), txn(3)])], "one search for all waits of a turn");
+    world.prepare(txn(5), vec![operation(1, exclusive(1))]);
+    world.run();
+    world.take_others();
+    world.commit(txn(2));
+    let asks = |message: &&Message| {
+        let Message::Coordinator(message) = message else { return false };
+        matches!(message, CoordinatorMessage::SearchDeadlock { transaction } if *transaction == txn(4))
+    };
+    assert_eq!(world.take_others().iter().filter(asks).count(), 1);
+    for number in 3..6 {
+        world.abort(txn(number));
+    }
     world.check_quiet();
 }

@@ -362,6 +362,7 @@ fn a_takeover_is_told_what_is_open_and_decided() {
             chain,
             operations: Few::one(operation(1, insert(id, 1))),
             lock_wait: None,
+            besides: Besides::Nothing,
         };
         world.tell(by_dead, chain[0], Message::Participant(prepare));
     }
