@@ -4,6 +4,7 @@ mod answers;
 mod chaos;
 mod clients;
 mod connectors;
+mod deadlocks;
 mod differential;
 mod dump;
 mod durability;

@@ -227,6 +227,58 @@ fn a_changed_configuration_is_applied_by_restarts_in_turn() {
 }
 
 #[test]
+fn a_management_node_is_not_restarted_with_a_file_that_it_cannot_use() {
+    let cluster = Processes::start(SMALL);
+    let ctl = |order: &[&str]| {
+        let mut program = Command::new(binary());
+        program.arg("ctl").arg(format!("--connect=127.0.0.1:{}", cluster.port(MANAGEMENT)));
+        program.args(order);
+        run(program)
+    };
+    let refused = |why: &str| {
+        let output = ctl(&["restart", &MANAGEMENT.to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{why}: {said}");
+        // Nothing has stopped.
+        let shown = text_of(&ctl(&["show"]), "nines ctl show");
+        assert!(shown.contains("is serving"), "{shown}");
+    };
+    let file = cluster.directory().join("config.ini");
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let write = |text: &str| std::fs::write(&file, text).expect("it can be written");
+    write(&text.replace("DataMemory=128M", "DataMemry=128M"));
+    refused("DataMemry");
+    write(&text.replace("NoOfReplicas=2", "NoOfReplicas=1"));
+    refused("the cluster was founded with NoOfReplicas=2");
+    std::fs::remove_file(&file).expect("it was there");
+    refused("cannot read");
+    write(&text);
+    let said = text_of(&ctl(&["restart", &MANAGEMENT.to_string()]), "nines ctl restart");
+    assert!(said.contains("is back"), "{said}");
+}
+
+#[test]
+fn a_process_that_a_signal_ends_leaves_a_trace() {
+    let mut cluster = Processes::start(SMALL);
+    let mut session = open(&cluster, SQL);
+    all(&mut session, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)"]);
+    for (node, signal) in [(1, "SEGV"), (2, "ABRT"), (MANAGEMENT, "BUS")] {
+        cluster.signal(node, &format!("-{signal}"));
+        assert_eq!(cluster.wait_for_end(node), None, "the signal has ended it");
+        let log = cluster.log(node);
+        let said =
+            log.lines().find(|line| line.contains(&format!("SIG{signal} ends this process")));
+        let said = said.unwrap_or_else(|| panic!("node {node} says nothing:\n{log}"));
+        let file = said.rsplit(' ').next().expect("a line has words");
+        let trace = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(trace.starts_with(&format!("SIG{signal}")), "{trace}");
+        assert!(trace.contains(&format!("== n{node}i")) && trace.contains(" > "), "{trace}");
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+    }
+}
+
+#[test]
 fn a_group_without_survivor_stops_the_cluster_and_its_disks_bring_it_back() {
     let layout = Layout { data: 4, replicas: 2, management: 1, sql: 1, disk: true };
     let mut cluster = Processes::start(layout);

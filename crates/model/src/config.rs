@@ -30,7 +30,8 @@ pub struct Config {
     pub epoch_interval: Duration,
     /// The same after some epochs in which nothing was committed. The first commit ends that.
     pub epoch_interval_idle: Duration,
-    /// How long a request waits for a lock before its holder is asked for a deadlock.
+    /// How long a request waits for a lock before its coordinator hears of that, and searches for a
+    /// deadlock once more.
     pub deadlock_check_after: Duration,
     /// How long a request waits for a lock at all.
     #[doc(alias = "TransactionDeadlockDetectionTimeout")]

@@ -20,7 +20,10 @@ pub(crate) enum Happening {
 }
 
 /// Turns the signals that ask for an end into a message; the second one ends at once.
+/// Signals that end the process in another way leave traces of its nodes.
 pub(crate) fn watch_signals(send: Sender<Happening>) -> Result<(), String> {
+    runtime::keep_traces_of_signals(crate::complain)
+        .map_err(|error| format!("cannot watch for signals: {error}"))?;
     let signals = Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| format!("cannot watch for signals: {error}"))?;
     let watch = move || {

@@ -117,8 +117,8 @@ fn ask_to_leave(
     request::value(&true)
 }
 
-/// Listens where the others look for this node.
-fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
+/// Where the others look for this node, if it may be there.
+fn addresses(own: &Node) -> Result<Vec<SocketAddr>, String> {
     let (Some(host), Some(port)) = (own.host(), own.port()) else {
         return Err(format!("node {} has no address in the configuration", own.id.0));
     };
@@ -134,6 +134,13 @@ fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
             open.ip()
         ));
     }
+    Ok(addresses)
+}
+
+/// Listens where the others look for this node.
+fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
+    let addresses = addresses(own)?;
+    let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
     LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
         |error| {
             let name =

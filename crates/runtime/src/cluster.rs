@@ -28,6 +28,7 @@ use stdx::Duration;
 use crate::clock::Clock;
 use crate::crash::CrashSite;
 use crate::data_directory::{DataDirectory, DirectoryError};
+use crate::deadly;
 use crate::disk::{Disk, DiskEngine};
 use crate::exchange::{Exchange, Mail};
 use crate::link::{
@@ -286,6 +287,7 @@ impl Cluster {
             stopping: AtomicBool::new(false),
             drained: AtomicUsize::new(0),
         });
+        deadly::watch(&common);
         Cluster { common, threads: Vec::new(), keeper }.start_workers(threads, listeners)
     }
 

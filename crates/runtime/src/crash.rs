@@ -3,8 +3,8 @@
 //! # Owns
 //! The files `nodeN-trace.txt`: the flight recorders of a node's workers, oldest event first.
 //! # Guarantees
-//! After a panic no thread takes another step. Each leaves its recorders; the one that panicked
-//! waits for them a moment and writes the files.
+//! After a panic, or a signal that ends the process, no thread takes another step. Each leaves its recorders; the one that panicked
+//! waits for them a moment and writes the files, or the one that waits for such signals (`deadly`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -68,11 +68,21 @@ impl CrashSite {
 
     /// Writes what has been left, when all have, or have had time to.
     pub(crate) fn write(&self) -> io::Result<Vec<PathBuf>> {
+        self.write_with(std::iter::empty(), "")
+    }
+
+    /// The same for these nodes at least, each with a line at its head.
+    pub(crate) fn write_with(
+        &self,
+        nodes: impl Iterator<Item = NodeId>,
+        head: &str,
+    ) -> io::Result<Vec<PathBuf>> {
         let incomplete = |left: &mut Left| left.threads < self.threads;
-        let (left, _) = self
+        let (mut left, _) = self
             .changed
             .wait_timeout_while(self.left(), PATIENCE, incomplete)
             .unwrap_or_else(PoisonError::into_inner);
+        nodes.for_each(|node| left.traces.entry(node).or_default().insert_str(0, head));
         let write = |(node, text): (&NodeId, &String)| write_trace(&self.directory, *node, text);
         left.traces.iter().map(write).collect()
     }

@@ -15,6 +15,7 @@ mod clock;
 mod cluster;
 mod crash;
 mod data_directory;
+mod deadly;
 mod disk;
 mod exchange;
 mod gateway;
@@ -32,6 +33,7 @@ pub use cluster::{
     ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup,
 };
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
+pub use deadly::keep_traces_of_signals;
 pub use disk::DiskEngine;
 pub use link::{
     Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service, is_own,

@@ -18,6 +18,7 @@ mod yielding;
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -30,6 +31,7 @@ use wire::{ControlMessage, Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{trace, write_trace};
+use crate::deadly::thread_runs;
 use crate::disk::Asked;
 use crate::exchange::Mail;
 use crate::gateway::Gateway;
@@ -219,7 +221,9 @@ impl Thread {
     fn live(mut self: Box<Self>) {
         let common = self.common.clone();
         let ran = loop {
+            thread_runs(&raw mut *self);
             let ran = catch_unwind(AssertUnwindSafe(|| self.run()));
+            thread_runs(std::ptr::null_mut());
             if !matches!(ran, Ok(Ok(Pause::Lend))) {
                 break ran;
             }
@@ -228,17 +232,21 @@ impl Thread {
                 None => return common.crash.leave(std::iter::empty()),
             }
         };
-        let guests = self.guest.iter().flat_map(|guest| &guest.hosted);
-        let workers = self.hosted.iter().chain(guests).map(|at| (at.node, &at.worker));
         match ran {
-            Err(_) => crash(&common, workers),
-            Ok(_) if common.crash.has_crashed() => common.crash.leave(workers),
+            Err(_) => crash(&common, self.workers()),
+            Ok(_) if common.crash.has_crashed() => common.crash.leave(self.workers()),
             Ok(Err(error)) => {
                 (common.report)(Event::Failed(error));
                 self.close_seat();
             }
             Ok(Ok(_)) => self.close_seat(),
         }
+    }
+
+    /// The workers that this thread runs, those of a guest too.
+    fn workers(&self) -> impl Iterator<Item = (NodeId, &Worker)> {
+        let guests = self.guest.iter().flat_map(|guest| &guest.hosted);
+        self.hosted.iter().chain(guests).map(|at| (at.node, &at.worker))
     }
 
     fn run(&mut self) -> io::Result<Pause> {
@@ -790,6 +798,26 @@ impl Thread {
     /// Whether all clients have taken leave, or have had time to, and what they did is saved.
     fn has_stopped(&self) -> bool {
         [self.stopping, self.saved].into_iter().flatten().any(|until| until <= self.now)
+    }
+}
+
+impl Common {
+    /// A signal ends the process: stops all threads but the one that was `hit`, which stands still,
+    /// and keeps what all were doing.
+    pub(crate) fn end_by_signal(
+        &self,
+        signal: &str,
+        hit: Option<&Thread>,
+    ) -> io::Result<Vec<PathBuf>> {
+        self.crash.declare();
+        self.exchange.wake_all();
+        self.seats.iter().for_each(Seat::wake);
+        if let Some(hit) = hit {
+            self.crash.leave(hit.workers());
+        }
+        let place = hit.map_or(String::new(), |hit| format!(" in worker-{}", hit.index));
+        let why = format!("{signal}{place} ended the process\n");
+        self.crash.write_with(self.lives.keys().copied(), &why)
     }
 }
 

@@ -155,6 +155,7 @@ fn restart_one(
     let mut told = String::new();
     let mut told_at = began;
     let mut is_new = false;
+    let mut good = 0;
     loop {
         let status = cluster.status();
         let since = cluster.now().saturating_sub(began);
@@ -175,12 +176,20 @@ fn restart_one(
                 });
                 match lacks {
                     Some(group) => word = format!("lacks rows of node group {}", group.group),
+                    // Its vote counts a moment after it has its rows: until then the loss of
+                    // another node might be one too many.
+                    None if good < STEADY => {
+                        word.clone_from(&told);
+                        good += 1;
+                    }
                     None => {
                         let took = seconds(since);
                         cluster.say(&format!("{step}node {id}: is back after {took}"));
                         return Ok(());
                     }
                 }
+            } else {
+                good = 0;
             }
         }
         let is_long = cluster.now().saturating_sub(told_at) >= TELL_EVERY;

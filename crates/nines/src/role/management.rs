@@ -22,9 +22,9 @@ use super::process::{Life, after, live};
 use super::request::{
     AskError, Configuration, NodeVersion, Request, Sight, Subject, WorkerSight, answer, ask, value,
 };
-use super::status::ClusterStatus;
+use super::status::{ClusterStatus, other_groups};
 use super::survivability::Survivability;
-use super::{ask_to_leave, disk_of, is_here, limits, links, listen, news};
+use super::{addresses, ask_to_leave, disk_of, is_here, limits, links, listen, news};
 use crate::complain;
 use crate::http::Endpoint;
 use crate::process::{Happening, watch_signals};
@@ -39,6 +39,8 @@ pub(crate) struct ManagementOptions {
 
 /// What requests are answered from.
 struct Desk {
+    /// From what this process has been started.
+    options: ManagementOptions,
     config: ClusterConfig,
     own: NodeId,
     board: Board,
@@ -55,6 +57,9 @@ struct Books {
     connected: BTreeMap<NodeId, Incarnation>,
     /// Ids that were given to processes which have not connected yet, and until when they are kept.
     claims: BTreeMap<NodeId, Instant>,
+    /// Fingerprints of the configurations of other management nodes, by life, and when each was
+    /// asked for.
+    configurations: BTreeMap<NodeId, (Incarnation, Instant, Option<String>)>,
 }
 
 /// Runs a management node until it is told to stop.
@@ -83,6 +88,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
     let serves_http = endpoint.serve_node(own)?;
     let desk = Arc::new(Desk {
+        options: options.clone(),
         config: config.clone(),
         own: node,
         board: board.clone(),
@@ -132,18 +138,59 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
 
 /// Reads the configuration; what is worth saying about it goes to standard error.
 fn read(file: &Path) -> Result<ClusterConfig, String> {
+    let parsed = parse(file).map_err(|(why, problems)| {
+        problems.iter().for_each(|problem| complain(problem));
+        why
+    })?;
+    parsed.1.iter().for_each(|notice| complain(notice));
+    Ok(parsed.0)
+}
+
+/// Parses a configuration: with what is worth saying about it, or why it cannot be used and what
+/// is wrong with it.
+fn parse(file: &Path) -> Result<(ClusterConfig, Vec<String>), (String, Vec<String>)> {
     let name = file.display().to_string();
-    let bytes = fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let bytes =
+        fs::read(file).map_err(|error| (format!("cannot read {name}: {error}"), Vec::new()))?;
     match ClusterConfig::parse(&bytes) {
         Ok(parsed) => {
-            parsed.notices.iter().for_each(|notice| complain(&notice.at(&name).to_string()));
-            Ok(parsed.config)
+            let notices = parsed.notices.iter().map(|notice| notice.at(&name).to_string());
+            Ok((parsed.config, notices.collect()))
         }
         Err(problems) => {
-            problems.iter().for_each(|problem| complain(&problem.at(&name).to_string()));
-            Err(format!("{name} cannot be used; `nines config check {name}` says more"))
+            let why = format!("{name} cannot be used; `nines config check {name}` says more");
+            Err((why, problems.iter().map(|problem| problem.at(&name).to_string()).collect()))
         }
     }
+}
+
+/// Why a management node that is told to restart with the configuration that is in its file now
+/// would not come back, or would harm the cluster.
+fn hinders(
+    options: &ManagementOptions,
+    running: (&ClusterConfig, NodeId),
+    state: &ClusterState,
+) -> Option<String> {
+    let why = match parse(&options.file) {
+        Err((why, problems)) => problems.into_iter().next().unwrap_or(why),
+        Ok((config, _)) => {
+            let (name, wanted) = (running.0.name(), config.name());
+            let own = match choose(&config, options.node) {
+                Err(why) => return Some(why),
+                Ok(own) => own,
+            };
+            if own.id != running.1 {
+                format!("this process would be node {}", own.id.0)
+            } else if name != wanted {
+                format!("ClusterName is `{wanted}` there, and the cluster's name is `{name}`")
+            } else if let Some(why) = other_groups(&config, state) {
+                why
+            } else {
+                return addresses(own).err();
+            }
+        }
+    };
+    Some(why)
 }
 
 /// Which management node of the configuration this process is.
@@ -210,10 +257,13 @@ impl Desk {
             }
             Request::Claim { node, role } => self.claim(NodeId(node), &role),
             Request::Status => {
+                let others = self.other_configurations();
                 let books = self.books();
                 let own = (self.own, books.incarnation);
                 let state = self.board.state();
-                value(&ClusterStatus::of(&self.config, own, &state, &books.connected))
+                let mut status = ClusterStatus::of(&self.config, own, &state, &books.connected);
+                status.compare(&others);
+                value(&status)
             }
             Request::Events { after, most } => value(&self.log.page(after, most)),
             Request::Survivability => {
@@ -226,8 +276,50 @@ impl Desk {
             Request::Versions => value(&self.versions()),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
-            Request::Leave { restart } => ask_to_leave(&self.send, restart),
+            Request::Leave { restart } => {
+                // Whoever has read the file once runs on with that as long as it is not restarted.
+                let running = (&self.config, self.own);
+                let state = self.board.state();
+                if let Some(why) =
+                    restart.then(|| hinders(&self.options, running, &state)).flatten()
+                {
+                    return Err(format!(
+                        "node {} is not restarted, as it would not come back as it is: {why}; see \
+                         to {}, and restart it then",
+                        self.own.0,
+                        self.options.file.display()
+                    ));
+                }
+                ask_to_leave(&self.send, restart)
+            }
         }
+    }
+
+    /// The fingerprints of the configurations that other management nodes have which are connected.
+    fn other_configurations(&self) -> Vec<(u16, String)> {
+        let others = self.config.nodes_of(ConfiguredRole::Management);
+        let mut told = Vec::new();
+        for node in others.filter(|node| node.id != self.own) {
+            let books = self.books();
+            let Some(life) = books.connected.get(&node.id).copied() else { continue };
+            let known = books
+                .configurations
+                .get(&node.id)
+                .filter(|(of, asked, _)| *of == life && asked.elapsed() < CONFIGURATION_KEPT);
+            let known = known.map(|(_, _, fingerprint)| fingerprint.clone());
+            drop(books);
+            let fingerprint = known.unwrap_or_else(|| {
+                let request = Request::Configuration { role: String::new() };
+                let place = node.host().zip(node.port());
+                let answer = place.and_then(|place| ask::<Configuration>(place, &request).ok());
+                let fingerprint = answer.map(|told| told.fingerprint);
+                let entry = (life, Instant::now(), fingerprint.clone());
+                self.books().configurations.insert(node.id, entry);
+                fingerprint
+            });
+            told.extend(fingerprint.map(|fingerprint| (node.id.0, fingerprint)));
+        }
+        told
     }
 
     /// Ids of a role that nobody has, those meant for it first.
@@ -340,5 +432,11 @@ impl Books {
     }
 }
 
+/// How long the fingerprint of another management node's configuration is taken for the present one;
+/// it changes with a restart only.
+const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
 /// How long an id is kept for a process that is starting.
 const CLAIM_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

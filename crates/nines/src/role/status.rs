@@ -152,7 +152,26 @@ impl ClusterStatus {
         };
         let joined = state.member(own.0, own.1).is_some();
         status.warnings = status.warn(config, joined, &present.why_not);
+        if let Some(why) = other_groups(config, state) {
+            let text = format!("the configuration does not fit the rows there are: {why}");
+            status.warnings.push(Warning { topic: "other-groups".into(), nodes: vec![], text });
+        }
         status
+    }
+
+    /// Takes note of the configurations that other management nodes have, by their fingerprints.
+    pub(crate) fn compare(&mut self, others: &[(u16, String)]) {
+        for (node, fingerprint) in others.iter().filter(|(_, other)| *other != self.configuration) {
+            let own = self.told_by;
+            let text = format!(
+                "management nodes {own} and {node} have different configurations ({} and \
+                 {fingerprint}): a node gets that of the one it asks; give both the same file, and \
+                 restart the one whose file has changed",
+                self.configuration
+            );
+            let topic = "other-configuration".into();
+            self.warnings.push(Warning { topic, nodes: vec![own, *node], text });
+        }
     }
 
     /// The node with this id.
@@ -213,6 +232,32 @@ impl ClusterStatus {
         }
         warnings
     }
+}
+
+/// In what the node groups of a configuration differ from those that the cluster was founded with,
+/// where its rows lie.
+pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Option<String> {
+    let founded = state.started.then_some(&state.groups)?;
+    let names = |nodes: &[NodeId]| list(&nodes.iter().map(|node| node.0).collect::<Vec<u16>>());
+    let copies = founded.first().map_or(0, Vec::len);
+    if copies > 0 && copies != usize::from(config.replicas()) {
+        let wanted = config.replicas();
+        return Some(format!(
+            "NoOfReplicas={wanted}, and the cluster was founded with NoOfReplicas={copies}"
+        ));
+    }
+    founded.iter().enumerate().find_map(|(number, nodes)| {
+        let group = config.groups().iter().find(|group| usize::from(group.number) == number);
+        match group {
+            Some(group) if group.nodes == *nodes => None,
+            Some(group) => Some(format!(
+                "node group {number} is of {}, and its rows are on {}",
+                names(&group.nodes),
+                names(nodes)
+            )),
+            None => Some(format!("{} hold rows and are not in it", names(nodes))),
+        }
+    })
 }
 
 fn group_status(group: &NodeGroup, state: &ClusterState) -> GroupStatus {

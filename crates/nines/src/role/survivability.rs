@@ -107,8 +107,32 @@ impl Present<'_> {
         match (self.state.stopped, self.state.started) {
             (true, _) => "it has stopped, because a node group has no copy left".into(),
             (false, false) => "it has not started, and waits for its data nodes".into(),
-            (false, true) => self.after(&BTreeSet::new()).reason(),
+            (false, true) => {
+                self.not_read_back().unwrap_or_else(|| self.after(&BTreeSet::new()).reason())
+            }
         }
+    }
+
+    /// Which rows nobody serves because they are being read from disks, if any are.
+    fn not_read_back(&self) -> Option<String> {
+        let status = |node: NodeId| {
+            let living = self.state.members.get(&node).filter(|_| self.living.contains(&node));
+            living.map(|member| member.status)
+        };
+        self.state.slots.iter().find_map(|slot| {
+            let complete = slot.replicas.iter().filter(|replica| !replica.syncing);
+            let holders: Vec<(NodeId, MemberStatus)> = complete
+                .filter_map(|replica| Some((replica.node, status(replica.node)?)))
+                .collect();
+            let reads = |status| matches!(status, MemberStatus::Restoring | MemberStatus::Joining);
+            if holders.is_empty() || !holders.iter().all(|(_, status)| reads(*status)) {
+                return None;
+            }
+            let nodes: Vec<u16> = holders.iter().map(|(node, _)| node.0).collect();
+            let verb = if nodes.len() == 1 { "reads" } else { "read" };
+            let (nodes, group) = (list(&nodes), slot.group);
+            Some(format!("{nodes} {verb} the rows of node group {group} from disk"))
+        })
     }
 
     /// Complete data members, and one management member when these are even in number.

@@ -114,18 +114,18 @@ fn one_node_after_the_other() {
             "[1/3] node 2: finishes its transactions",
             "[1/3] node 2: has ended, and starts again",
             "[1/3] node 2: copying rows",
-            "[1/3] node 2: is back after 2.0 s",
+            "[1/3] node 2: is back after 3.0 s",
             "[2/3] node 1: restarts (data)",
             "[2/3] node 1: finishes its transactions",
             "[2/3] node 1: has ended, and starts again",
             "[2/3] node 1: copying rows",
-            "[2/3] node 1: is back after 2.0 s",
+            "[2/3] node 1: is back after 3.0 s",
             "[3/3] node 49: restarts (management)",
             "[3/3] node 49: leaves the cluster",
             "[3/3] node 49: no management node answers",
             "[3/3] node 49: copying rows",
-            "[3/3] node 49: is back after 2.0 s",
-            "3 nodes have been restarted in 8.0 s",
+            "[3/3] node 49: is back after 3.0 s",
+            "3 nodes have been restarted in 11.0 s",
             "SQL nodes are restarted where they run: node 60",
         ]
     );
@@ -164,7 +164,7 @@ fn what_is_settled_is_waited_for() {
 fn one_node_restarts_or_stops() {
     let mut cluster = Script::new();
     restart(&mut cluster, 1, false, LONG).unwrap();
-    assert_eq!(cluster.said.last().unwrap(), "node 1: is back after 2.0 s");
+    assert_eq!(cluster.said.last().unwrap(), "node 1: is back after 3.0 s");
     let why = restart(&mut cluster, 7, false, LONG).unwrap_err();
     assert_eq!(why, "there is no node 7 in the configuration; there are nodes 1, 2, 49, 60");
     stop(&mut cluster, Whom::Node(2), false).unwrap();

@@ -109,6 +109,23 @@ fn one_already_lost() {
 }
 
 #[test]
+fn a_cluster_whose_disks_are_being_read_does_not_serve() {
+    let config = config(2, &["a", "b"], &["c"]);
+    let mut state = state(&config);
+    let mut become_status = |node: u16, status| {
+        state.members.get_mut(&NodeId(node)).expect("a member").status = status;
+        Survivability::of(&config, &state, &heard(&state))
+    };
+    let told = become_status(1, MemberStatus::Restoring);
+    assert!(told.serves, "node 2 has everything: {}", told.why_not);
+    let told = become_status(2, MemberStatus::Restoring);
+    assert!(!told.serves && told.losses.is_empty());
+    assert_eq!(told.why_not, "nodes 1, 2 read the rows of node group 0 from disk");
+    let told = become_status(1, MemberStatus::Active);
+    assert!(told.serves, "{}", told.why_not);
+}
+
+#[test]
 fn a_cluster_that_does_not_serve_survives_nothing() {
     let config = config(2, &["a", "b"], &["c"]);
     let mut state = state(&config);
