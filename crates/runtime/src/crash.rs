@@ -3,8 +3,9 @@
 //! # Owns
 //! The files `nodeN-trace.txt`: the flight recorders of a node's workers, oldest event first.
 //! # Guarantees
-//! After a panic, or a signal that ends the process, no thread takes another step. Each leaves its recorders; the one that panicked
-//! waits for them a moment and writes the files, or the one that waits for such signals (`deadly`).
+//! After a panic, or a signal that ends the process, no thread takes another step. Each leaves its
+//! recorders; the one that panicked waits for them a moment and writes the files, or the one that
+//! waits for such signals (`deadly`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

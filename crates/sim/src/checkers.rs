@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! Rules that no single node can check: while the cluster runs (`live`), and when it has come to
-//! rest (`rest`); that deadlocks are broken, and no more than that (`deadlocks`). What clients saw is judged by `history` and the workloads.
+//! rest (`rest`); that deadlocks are broken, and no more than that (`deadlocks`). What clients saw
+//! is judged by `history` and the workloads.
 
 mod deadlocks;
 mod live;

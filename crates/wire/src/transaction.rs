@@ -651,9 +651,9 @@ pub enum CoordinatorMessage {
         /// Those of its blockers that the receiver coordinates.
         blockers: Vec<TransactionId>,
     },
-    /// The probe has come full circle, and this transaction of the circle is to be aborted. Answered
-    /// with `SearchDeadlock`: who began the search may be in another circle too, which shares some
-    /// of its way with this one and was not followed therefore.
+    /// The probe has come full circle, and this transaction of the circle is to be aborted.
+    /// Answered with `SearchDeadlock`: who began the search may be in another circle too, which
+    /// shares some of its way with this one and was not followed therefore.
     DeadlockVictim {
         /// To be aborted, if it has not gone on.
         transaction: TransactionId,

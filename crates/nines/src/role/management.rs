@@ -432,8 +432,8 @@ impl Books {
     }
 }
 
-/// How long the fingerprint of another management node's configuration is taken for the present one;
-/// it changes with a restart only.
+/// How long the fingerprint of another management node's configuration is taken for the present
+/// one, which changes with a restart only.
 const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
 /// How long an id is kept for a process that is starting.
 const CLAIM_TIME: Duration = Duration::from_secs(5);

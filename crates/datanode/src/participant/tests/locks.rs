@@ -317,8 +317,11 @@ fn who_is_granted_a_lock_while_it_waits_elsewhere_is_searched_from() {
     world.take_others();
     world.commit(txn(2));
     let asks = |message: &&Message| {
-        let Message::Coordinator(message) = message else { return false };
-        matches!(message, CoordinatorMessage::SearchDeadlock { transaction } if *transaction == txn(4))
+        let Message::Coordinator(CoordinatorMessage::SearchDeadlock { transaction }) = message
+        else {
+            return false;
+        };
+        *transaction == txn(4)
     };
     assert_eq!(world.take_others().iter().filter(asks).count(), 1);
     for number in 3..6 {
