@@ -238,6 +238,7 @@ impl ClusterStatus {
 /// where its rows lie.
 pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Option<String> {
     let founded = state.started.then_some(&state.groups)?;
+    let set = |nodes: &[NodeId]| nodes.iter().copied().collect::<BTreeSet<NodeId>>();
     let names = |nodes: &[NodeId]| list(&nodes.iter().map(|node| node.0).collect::<Vec<u16>>());
     let copies = founded.first().map_or(0, Vec::len);
     if copies > 0 && copies != usize::from(config.replicas()) {
@@ -249,7 +250,7 @@ pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Opti
     founded.iter().enumerate().find_map(|(number, nodes)| {
         let group = config.groups().iter().find(|group| usize::from(group.number) == number);
         match group {
-            Some(group) if group.nodes == *nodes => None,
+            Some(group) if set(&group.nodes) == set(nodes) => None,
             Some(group) => Some(format!(
                 "node group {number} is of {}, and its rows are on {}",
                 names(&group.nodes),
