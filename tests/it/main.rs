@@ -11,6 +11,7 @@ mod durability;
 mod explain;
 mod foreign_keys;
 mod fuzz;
+mod hangs;
 mod heavy;
 mod hosts;
 mod large;

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tests::{QueryError, Session, all, binary, number, run, text_of};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(cluster: &Processes, node: u16) -> Session {
+pub(crate) fn open(cluster: &Processes, node: u16) -> Session {
     cluster.session(node).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -22,6 +22,7 @@ fn open(cluster: &Processes, node: u16) -> Session {
 /// fail.
 pub(crate) struct Counter {
     stop: Arc<AtomicBool>,
+    done: Arc<AtomicI64>,
     thread: thread::JoinHandle<i64>,
 }
 
@@ -38,17 +39,24 @@ impl Counter {
         let rows: Vec<String> = (0..32).map(|id| format!("({id}, 0)")).collect();
         all(&mut session, &[&format!("INSERT INTO d.counts VALUES {}", rows.join(","))]);
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let (told, counted) = (stop.clone(), Arc::new(AtomicI64::new(0)));
+        let counter = counted.clone();
         let thread = thread::spawn(move || {
             let mut done = 0;
             while !told.load(Ordering::SeqCst) {
                 let id = done % 32;
                 all(&mut session, &[&format!("UPDATE d.counts SET n = n + 1 WHERE id = {id}")]);
                 done += 1;
+                counter.store(done, Ordering::SeqCst);
             }
             done
         });
-        Self { stop, thread }
+        Self { stop, done: counted, thread }
+    }
+
+    /// How many have been acknowledged so far.
+    pub(crate) fn done(&self) -> i64 {
+        self.done.load(Ordering::SeqCst)
     }
 
     /// Ends it, and checks the sum.

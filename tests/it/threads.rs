@@ -15,7 +15,7 @@ fn status_of(path: &Path, name: &str) -> String {
 }
 
 /// The first and the last CPU that this process may use.
-fn two_cpus() -> (String, String) {
+pub(crate) fn two_cpus() -> (String, String) {
     let list = status_of(Path::new("/proc/self"), "Cpus_allowed_list");
     let ends: Vec<&str> = list.split([',', '-']).collect();
     (ends[0].to_string(), ends[ends.len() - 1].to_string())

@@ -9,7 +9,7 @@ use model::{
     ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
 };
 use stdx::{Duration, Instant, Prng};
-use wire::{Continue, Envelope, Message};
+use wire::{Continue, Envelope, Message, UnresponsiveWorker};
 
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
@@ -39,6 +39,8 @@ pub enum Halt {
     },
     /// Its disk has failed: what was promised to be on it may not be.
     DiskFailed(String),
+    /// A worker of this node does not answer its driver of epochs.
+    Unresponsive(UnresponsiveWorker),
     /// A fault point fired (simulation only).
     Fault(&'static str),
 }
@@ -55,9 +57,21 @@ impl fmt::Display for Halt {
                  a data directory needs an empty one"
             ),
             Halt::DiskFailed(what) => write!(f, "the disk has failed: {what}"),
+            Halt::Unresponsive(worker) => write!(f, "{worker}"),
             Halt::Fault(name) => write!(f, "fault point {name}"),
         }
     }
+}
+
+/// What an actor has seen that operators should hear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The node that it is about.
+    pub node: NodeId,
+    /// A word that stays the same when the text changes.
+    pub event: &'static str,
+    /// What has happened, for people.
+    pub text: String,
 }
 
 /// Until when the node may serve, and in which version of the messages: written by its control
@@ -163,6 +177,10 @@ pub enum Mutation {
     VictimBySearch,
     /// What is looked up for the rows of a snapshot is read as it is now.
     LookupsReadNewest,
+    /// The driver of epochs waits for workers that do not answer, and names none.
+    DriverNamesNobody,
+    /// Of a transaction that is applied in several steps, the locks of all rows go with the first.
+    LargeCommitsUnlockEarly,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.
@@ -210,6 +228,8 @@ pub struct Shared {
     pub faults: FaultPlan,
     /// Which rule is broken on purpose (tests only).
     pub mutation: Mutation,
+    /// What operators should hear, for the host to take.
+    pub news: Vec<News>,
     /// Set when the node must stop; nothing is sent from then on.
     pub halt: Option<Halt>,
 }
@@ -244,6 +264,7 @@ impl Shared {
             probes: Probes::default(),
             faults: FaultPlan::none(),
             mutation: Mutation::None,
+            news: Vec::new(),
             halt: None,
         }
     }
@@ -394,6 +415,11 @@ impl<'a> Ctx<'a> {
         if self.shared.halt.is_none() {
             self.shared.halt = Some(why);
         }
+    }
+
+    /// Tells operators something, by way of the host.
+    pub fn tell_news(&mut self, news: News) {
+        self.shared.news.push(news);
     }
 
     /// Counts one more of something.

@@ -54,6 +54,7 @@ impl ClusterConfig {
         http(self, &mut advice);
         here(self, machine, &mut advice);
         memory(self, &mut advice);
+        pauses(self, &mut advice);
         threads(self, &mut advice);
         directories(self, &mut advice);
         clients(self, &mut advice);
@@ -72,6 +73,25 @@ fn ids<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<NodeId> {
 fn data_hosts(config: &ClusterConfig) -> BTreeSet<String> {
     config.nodes_of(Role::Data).filter_map(Node::host).map(host::canonical).collect()
 }
+
+/// Workers that may stand still for long.
+fn pauses(config: &ClusterConfig, advice: &mut Vec<Advice>) {
+    let long = |node: &&Node| node.worker_check().as_millis() > WORKER_CHECK_MAX;
+    let nodes: Vec<&Node> = config.nodes_of(Role::Data).filter(long).collect();
+    let Some(longest) = nodes.iter().map(|node| node.worker_check().as_millis()).max() else {
+        return;
+    };
+    let what = format!(
+        "TimeBetweenWatchDogCheck={longest}: when a worker hangs, clients wait for up to {longest} \
+         ms, and for {} ms if it computes without end; {WORKER_CHECK_MAX} or less keeps that below \
+         2.5 s",
+        longest.saturating_mul(3)
+    );
+    add(advice, "watchdog", ids(nodes.into_iter()), what);
+}
+
+/// Milliseconds that a worker may stand still without a warning.
+const WORKER_CHECK_MAX: u64 = 500;
 
 /// Too few copies.
 fn replicas(config: &ClusterConfig, advice: &mut Vec<Advice>) {

@@ -313,6 +313,14 @@ impl Consensus {
         self.outputs.push(Output::Arm);
     }
 
+    /// The leader resigns and wants this member to lead: stands at once, as all have been told that
+    /// they need not back the leader any more.
+    pub(crate) fn succeed(&mut self) {
+        if !self.is_leader() && self.is_voter() {
+            self.stand();
+        }
+    }
+
     /// Answers whether this member would vote for the asker now.
     pub(crate) fn receive_pre_vote(
         &mut self,

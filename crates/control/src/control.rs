@@ -25,6 +25,7 @@ mod links;
 mod publish;
 mod quiesce;
 mod restart;
+mod silent;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +94,8 @@ pub struct Control {
     syncing_since: Option<ControlIndex>,
     /// What its coordinators were asked for before a change of write chains.
     quieting: Quieting,
+    /// Workers that did not answer the driver of epochs, as far as operators were told.
+    silent: BTreeSet<(NodeId, Incarnation, WorkerId)>,
     /// The node wishes to leave.
     leave_wanted: bool,
     /// The node has given up its lease for good.
@@ -143,6 +146,7 @@ impl Control {
             synced: BTreeMap::new(),
             syncing_since: None,
             quieting: Quieting::default(),
+            silent: BTreeSet::new(),
             leave_wanted: false,
             gave_up: false,
             leader_heard_at: Instant::ZERO,
@@ -357,6 +361,7 @@ impl Control {
             | ControlMessage::SnapshotInstalled { .. }
             | ControlMessage::PreVote { .. }
             | ControlMessage::PreVoteReply { .. }
+            | ControlMessage::Succeed { .. }
             | ControlMessage::Resigned { .. } => self.receive_consensus(ctx, from, message),
             ControlMessage::Heartbeat { term, sequence, protocol } => {
                 self.receive_heartbeat(ctx, from, (term, sequence), protocol);
@@ -391,8 +396,10 @@ impl Control {
             ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. } => {}
             ControlMessage::LeaveRequest => {
                 self.leave_wanted = true;
+                self.hand_over_to_leave(ctx);
                 self.repeat_proposals(ctx);
             }
+            ControlMessage::Unresponsive(silent) => self.receive_unresponsive(ctx, from, silent),
             ControlMessage::Quiesce { term, attempt, node, incarnation, span } => {
                 self.receive_quiesce(ctx, from, (term, attempt), (node, incarnation), span);
             }
@@ -447,6 +454,13 @@ impl Control {
                 if term == self.consensus.term() && self.leader() == Some(from.node) {
                     probe!(ctx, "control: leader resigned");
                     self.consensus.lose_leader();
+                }
+            }
+            ControlMessage::Succeed { term } => {
+                if term == self.consensus.term() && self.leader() == Some(from.node) {
+                    probe!(ctx, "control: leader has named its successor");
+                    self.consensus.lose_leader();
+                    self.consensus.succeed();
                 }
             }
             _ => unreachable!("the caller has picked the messages of the consensus"),

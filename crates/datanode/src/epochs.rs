@@ -10,15 +10,18 @@
 //! out: `ParticipantMessage::Save` and `Durable`; in: `EpochMessage::Saved`
 //! # Invariants
 //! 1. At most one switch is under way; `Switch(e)` is sent when every coordinator has prepared `e`.
+//!    A switch that takes too long is called off, and the number of its epoch never used.
 //! 2. `Completed(e)` is sent when every coordinator has drained `e` and no takeover is pending.
 //! 3. A snapshot is given out only when its epoch is complete, and is retained from before the
 //!    first commit of the next epoch until its last holder lets go.
 //! # Failure
-//! Own death: the next driver asks all coordinators and goes on from what they say.
+//! Own death: the next driver asks all coordinators and goes on from what they say. A worker that
+//! does not answer is named to the control plane, which removes its node (`silence`).
 //! # Not here
 //! Old row images and what is written to disk (`participant`).
 
 mod save;
+mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +31,7 @@ use stdx::Instant;
 use wire::{EpochMessage, Message};
 
 use save::Saves;
+use silence::Silence;
 
 /// The epoch driver.
 #[doc(alias = "DBDIH")]
@@ -52,6 +56,8 @@ pub struct Epochs {
     switched_at: Instant,
     /// The next one comes later than usual, as nothing is committed.
     slow: bool,
+    /// Who does not answer, and for how long commits wait for such.
+    silence: Silence,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +71,8 @@ enum Role {
     Idle,
     /// First step of a switch: waits for `Prepared`.
     Preparing { epoch: Epoch, waiting: BTreeSet<Address>, everyone: Vec<Address> },
+    /// The switch was called off. The next one begins when those have answered who were late.
+    CalledOff { epoch: Epoch, waiting: BTreeSet<Address> },
 }
 
 impl Epochs {
@@ -88,6 +96,8 @@ impl Epochs {
             ctx.send(*coordinator, Message::Epoch(EpochMessage::StateQuery));
         }
         self.role = Role::Gathering { waiting: everyone, prepared: None };
+        self.silence.begin(ctx.now());
+        ctx.set_timer(Timer::EpochTick, ctx.config().epoch_interval);
     }
 
     fn state(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
@@ -145,10 +155,12 @@ impl Epochs {
     fn begin_switch(&mut self, ctx: &mut Ctx<'_>) {
         self.slow = self.may_be_slow(ctx);
         let config = ctx.config();
-        let interval = if self.slow { config.epoch_interval_idle } else { config.epoch_interval };
+        // While it waits for answers it looks at the time as often as ever.
+        let interval = config.epoch_interval;
         ctx.set_timer(Timer::EpochTick, interval);
         self.switched_at = ctx.now();
-        let epoch = self.current.next();
+        self.silence.begin(ctx.now());
+        let epoch = self.silence.next_epoch(self.current);
         if !self.wanted.is_empty() && self.current > Epoch(0) {
             let asked = std::mem::take(&mut self.wanted);
             self.promised.entry(self.current).or_default().extend(asked);
@@ -186,10 +198,16 @@ impl Epochs {
     }
 
     fn prepared(&mut self, ctx: &mut Ctx<'_>, from: Address, prepared: Epoch) {
-        let Role::Preparing { epoch, waiting, .. } = &mut self.role else { return };
-        if *epoch == prepared {
-            waiting.remove(&from);
-            self.prepared_all(ctx);
+        match &mut self.role {
+            Role::Preparing { epoch, waiting, .. } if *epoch == prepared => {
+                waiting.remove(&from);
+                self.prepared_all(ctx);
+            }
+            Role::CalledOff { epoch, waiting } if *epoch == prepared => {
+                waiting.remove(&from);
+                self.late_answered(ctx);
+            }
+            _ => {}
         }
     }
 
@@ -200,6 +218,11 @@ impl Epochs {
             return;
         }
         let (epoch, everyone) = (*epoch, everyone.clone());
+        self.silence.switched();
+        if self.slow {
+            let due = self.switched_at + ctx.config().epoch_interval_idle;
+            ctx.set_timer(Timer::EpochTick, due.since(ctx.now()));
+        }
         self.current = epoch;
         self.role = Role::Idle;
         for coordinator in everyone {
@@ -305,6 +328,7 @@ impl Epochs {
                 waiting.retain(alive);
                 everyone.retain(alive);
             }
+            Role::CalledOff { waiting, .. } => waiting.retain(alive),
             Role::Passive | Role::Idle => {}
         }
     }
@@ -338,6 +362,7 @@ impl Actor for Epochs {
             EpochMessage::SaveRequest { epoch } => self.save_wanted(ctx, epoch),
             EpochMessage::Prepare { .. }
             | EpochMessage::Durable { .. }
+            | EpochMessage::Resume { .. }
             | EpochMessage::Switch { .. }
             | EpochMessage::Completed { .. }
             | EpochMessage::StateQuery
@@ -354,6 +379,7 @@ impl Actor for Epochs {
         } else {
             // A switch takes longer than the interval: the next one is not forgotten for that.
             ctx.set_timer(Timer::EpochTick, ctx.config().epoch_interval);
+            self.watch_silence(ctx);
         }
     }
 
@@ -372,6 +398,7 @@ impl Actor for Epochs {
         self.drop_dead(ctx, before);
         self.gathered(ctx);
         self.prepared_all(ctx);
+        self.late_answered(ctx);
         self.try_complete(ctx);
         self.saved_all(ctx);
     }

@@ -29,6 +29,7 @@ mod copy;
 mod deadlock;
 mod disk;
 mod doubt;
+mod ending;
 mod evaluate;
 mod figures;
 mod finish;
@@ -62,6 +63,7 @@ use copy::Copies;
 use deadlock::Searches;
 use disk::Disk;
 use doubt::Doubts;
+use ending::Endings;
 use evaluate::Projectors;
 use finish::{AbortOrder, CommitOrder};
 use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
@@ -79,6 +81,7 @@ use waits::{Place, Wait, Waiting, Waits};
 pub struct Participant {
     replicas: BTreeMap<PartitionId, Replica>,
     legs: Legs,
+    endings: Endings,
     waits: Waits,
     doubts: Doubts,
     scans: Scans,
@@ -431,6 +434,7 @@ impl Actor for Participant {
             Message::Participant(message) => self.handle_own(ctx, from, message),
             Message::Scan(message) => self.handle_scan(ctx, from, message),
             Message::Continue(Continue::Scans) => self.continue_scans(ctx),
+            Message::Continue(Continue::Applies) => self.continue_endings(ctx),
             Message::Continue(Continue::Copies) => self.continue_copies(ctx),
             Message::Continue(Continue::Upkeep) => self.upkeep(ctx),
             Message::Continue(Continue::Checkpoint) => self.checkpoint_noted(ctx),

@@ -23,6 +23,9 @@ pub struct Config {
     /// Time between the leader's heartbeats.
     #[doc(alias = "HeartbeatIntervalDbDb")]
     pub heartbeat_interval: Duration,
+    /// How long a worker may leave the driver of epochs without an answer before its node is
+    /// removed.
+    pub worker_silence: Duration,
     /// Shortest time without a leader before an election; up to twice that is drawn.
     pub election_timeout: Duration,
     /// Time between epoch switches.
@@ -60,6 +63,9 @@ pub struct Config {
     /// Rows a handler looks at before it lets others run; fewer while key operations come in
     /// between.
     pub scan_step_rows: u32,
+    /// Bytes of rows that a handler applies, or gives back, before it lets others run; a row counts
+    /// for at least 256.
+    pub apply_step_bytes: u32,
     /// Bytes of rows, indexes and open transactions per worker.
     #[doc(alias = "DataMemory")]
     pub data_memory: u64,
@@ -111,6 +117,7 @@ impl Config {
             lease: Duration::from_millis(800),
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_millis(500),
+            worker_silence: Duration::from_secs(2),
             epoch_interval: Duration::from_millis(20),
             epoch_interval_idle: Duration::from_millis(100),
             deadlock_check_after: Duration::from_millis(10),
@@ -124,6 +131,7 @@ impl Config {
             scans_max: 4_096,
             scan_batch_rows: 256,
             scan_step_rows: 256,
+            apply_step_bytes: 128 << 10,
             data_memory: 4 << 30,
             version_memory: 512 << 20,
             outcomes_max: 1 << 20,
@@ -156,6 +164,7 @@ impl Config {
         self.scans_max = *prng.pick(&[4, 32, 1_024]);
         self.scan_batch_rows = *prng.pick(&[1, 7, 64]);
         self.scan_step_rows = *prng.pick(&[1, 5, 256]);
+        self.apply_step_bytes = *prng.pick(&[1, 600, 128 << 10]);
         self.outcomes_max = *prng.pick(&[16, 256, 4_096]);
         self.copy_batch_rows = *prng.pick(&[1, 5, 64]);
         self.copy_window = *prng.pick(&[1, 3, 16]);

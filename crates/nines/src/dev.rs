@@ -99,6 +99,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         tls,
         disk,
         trace_directory: directory,
+        watching: None,
         report: Box::new(move |event| {
             let report = report.lock().expect("nobody panics while holding it");
             // The main thread may have ended already.
@@ -144,6 +145,11 @@ fn watch(
                 complain(&line);
             }
             Ok(Happening::Cluster(Event::Crashed { traces })) => return Err(crashed(traces)),
+            Ok(Happening::Cluster(Event::News { news, .. })) => {
+                complain(&format!("node {}: {}", news.node.0, news.text));
+            }
+            // Nobody would go on: nothing is watched.
+            Ok(Happening::Cluster(Event::Hung { hung, .. })) => return Err(hung.to_string()),
             Ok(Happening::Cluster(Event::Failed(error))) => return Err(failed(&error)),
             // No node is in another process.
             Ok(Happening::Cluster(Event::Link(_))) => {}

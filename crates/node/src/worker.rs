@@ -23,7 +23,8 @@ use std::sync::Arc;
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, StepKind, Timer, TimerQueue,
+    EpochView, FlightRecorder, Halt, LeaseCell, News, Recorded, Shared, StepKind, Timer,
+    TimerQueue,
 };
 use client::{IndexBuilder, Joiner};
 use control::Control;
@@ -32,7 +33,7 @@ use datanode::epochs::Epochs;
 use datanode::participant::Participant;
 use model::{ActorKind, ClusterId, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
 use stdx::{Duration, Instant, Prng};
-use wire::{Envelope, Message};
+use wire::{Class, Envelope, Message};
 
 use actors::Actors;
 pub use inbox::may_come_from_client;
@@ -259,6 +260,11 @@ impl Worker {
         }
     }
 
+    /// What actors want operators to hear.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.shared.news)
+    }
+
     /// Messages that wait to be handled, held ones included.
     pub fn message_count(&self) -> usize {
         self.inbox.len()
@@ -455,7 +461,7 @@ impl Worker {
             self.shared.schedule.operation(self.shared.now);
         }
         self.last = match message {
-            Message::Continue(work) => StepKind::Long(work),
+            Message::Continue(work) if work.class() >= Class::Query => StepKind::Long(work),
             _ => StepKind::Short(name),
         };
         match message {

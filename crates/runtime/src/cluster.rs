@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use actor::{Actor, DiskReply, Halt, LeaseCell};
+use actor::{Actor, DiskReply, Halt, LeaseCell, News};
 use model::{Config, Incarnation, NodeId, WorkerId};
 use node::RestoreProgress;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -41,6 +41,7 @@ use crate::spin::wake;
 use crate::thread::Thread;
 use crate::thread::sharing::Seat;
 use crate::tls::TlsIdentity;
+use crate::watchdog::{DiskRequests, Hung, Pulse, Watchdog, Watching};
 
 /// What a process is to host: all nodes of a cluster, or one that is linked to the others.
 pub struct Setup {
@@ -65,6 +66,8 @@ pub struct Setup {
     pub disk: Option<DiskSetup>,
     /// Where to write what the last moments of a node were when it stops unexpectedly.
     pub trace_directory: PathBuf,
+    /// How the threads of workers are watched; none if nobody goes on when this process ends.
+    pub watching: Option<Watching>,
     /// Is told what happens; called on the threads, so it must not wait for anything.
     pub report: Report,
 }
@@ -119,6 +122,20 @@ pub enum Event {
         /// What the last moments of each node were.
         traces: io::Result<Vec<PathBuf>>,
     },
+    /// A worker, or the disk, hangs: the process is to end at once, so that others go on.
+    Hung {
+        /// What hangs.
+        hung: Hung,
+        /// What the other workers were doing; none if that is not wanted.
+        traces: Option<io::Result<Vec<PathBuf>>>,
+    },
+    /// An actor has seen something that operators should hear.
+    News {
+        /// The node that has seen it.
+        node: NodeId,
+        /// What.
+        news: News,
+    },
     /// A thread cannot go on: the system refuses what it needs, for a worker or for the disks.
     Failed(io::Error),
 }
@@ -162,6 +179,10 @@ pub(crate) struct Common {
     pub(crate) exchange: Arc<Exchange>,
     /// Where the state of each thread is when another is to run it.
     pub(crate) seats: Vec<Seat>,
+    /// What each thread leaves at each turn.
+    pub(crate) pulses: Vec<Pulse>,
+    /// What the disk has been asked and has not answered.
+    pub(crate) disk_requests: Arc<DiskRequests>,
     pub(crate) scheduling: Scheduling,
     /// What waking a thread takes; measured where that matters.
     pub(crate) wake_cost: Duration,
@@ -214,6 +235,8 @@ pub struct Cluster {
     common: Arc<Common>,
     threads: Vec<JoinHandle<()>>,
     keeper: Option<JoinHandle<()>>,
+    /// Ends with the value.
+    watchdog: Option<Watchdog>,
 }
 
 impl fmt::Debug for Cluster {
@@ -243,12 +266,18 @@ impl Cluster {
         let mut directories = BTreeMap::new();
         let mut incarnation = Incarnation(since_1970);
         let mut started = None;
+        let disk_requests: Arc<DiskRequests> = Arc::default();
         if let Some(disk) = disk {
             directories = disk.directories;
             incarnation = begin_lives(&mut directories, incarnation, threads, &config)?;
             let roots = directories.iter().map(|(node, d)| (*node, d.path().to_path_buf()));
             let place = scheduling.disk.clone();
-            started = Some(start_disk(disk.engine, roots.collect(), place, &exchange, &report)?);
+            started = Some(start_disk(
+                (disk.engine, roots.collect(), place),
+                &exchange,
+                &report,
+                &disk_requests,
+            )?);
         }
         let life = |(node, role)| {
             let (lease, ended) = (LeaseCell::default(), AtomicBool::new(false));
@@ -272,6 +301,8 @@ impl Cluster {
             clock_origin: since_1970.saturating_sub(clock.now().as_nanos()),
             exchange,
             seats: (0..threads).map(|_| Seat::default()).collect(),
+            pulses: (0..threads).map(|_| Pulse::default()).collect(),
+            disk_requests,
             scheduling,
             wake_cost,
             disk: started,
@@ -288,10 +319,16 @@ impl Cluster {
             drained: AtomicUsize::new(0),
         });
         deadly::watch(&common);
-        Cluster { common, threads: Vec::new(), keeper }.start_workers(threads, listeners)
+        let cluster = Cluster { common, threads: Vec::new(), keeper, watchdog: None };
+        cluster.start_workers(threads, listeners, setup.watching)
     }
 
-    fn start_workers(mut self, threads: u8, listeners: Listeners) -> io::Result<Cluster> {
+    fn start_workers(
+        mut self,
+        threads: u8,
+        listeners: Listeners,
+        watching: Option<Watching>,
+    ) -> io::Result<Cluster> {
         let mut listeners = Some(listeners);
         for index in 0..threads {
             let thread = Thread::spawn(index, self.common.clone(), listeners.take());
@@ -303,6 +340,8 @@ impl Cluster {
                 }
             }
         }
+        self.watchdog =
+            watching.map(|watching| Watchdog::start(self.common.clone(), watching)).transpose()?;
         Ok(self)
     }
 
@@ -370,6 +409,8 @@ impl Cluster {
         }
         self.common.stopping.store(true, Ordering::SeqCst);
         self.common.exchange.wake_all();
+        // Threads end, each in its time, and answer no more.
+        drop(self.watchdog);
         for thread in self.threads {
             // A thread that panicked has reported it.
             let _ = thread.join();
@@ -429,14 +470,14 @@ fn begin_lives(
 
 /// Begins to work the disks. What they answer goes to the threads of workers as mail.
 fn start_disk(
-    engine: DiskEngine,
-    directories: BTreeMap<NodeId, PathBuf>,
-    place: ThreadPlace,
+    (engine, directories, place): (DiskEngine, BTreeMap<NodeId, PathBuf>, ThreadPlace),
     exchange: &Arc<Exchange>,
     report: &Arc<dyn Fn(Event) + Send + Sync>,
+    requests: &Arc<DiskRequests>,
 ) -> io::Result<Disk> {
-    let (exchange, report) = (exchange.clone(), report.clone());
+    let (exchange, report, requests) = (exchange.clone(), report.clone(), requests.clone());
     let deliver = move |worker: WorkerId, replies: Vec<(NodeId, DiskReply)>| {
+        replies.iter().for_each(|(node, reply)| requests.end(*node, worker, reply));
         let mail = replies.into_iter().map(|(node, reply)| Mail::Disk(node, reply));
         exchange.post(exchange.len(), usize::from(worker.0), &mut mail.collect());
     };

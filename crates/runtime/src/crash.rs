@@ -67,21 +67,22 @@ impl CrashSite {
         self.changed.notify_all();
     }
 
-    /// Writes what has been left, when all have, or have had time to.
-    pub(crate) fn write(&self) -> io::Result<Vec<PathBuf>> {
-        self.write_with(std::iter::empty(), "")
+    /// Writes what has been left, when all have, or have had so much time.
+    pub(crate) fn write(&self, patience: Duration) -> io::Result<Vec<PathBuf>> {
+        self.write_with(patience, std::iter::empty(), "")
     }
 
     /// The same for these nodes at least, each with a line at its head.
     pub(crate) fn write_with(
         &self,
+        patience: Duration,
         nodes: impl Iterator<Item = NodeId>,
         head: &str,
     ) -> io::Result<Vec<PathBuf>> {
         let incomplete = |left: &mut Left| left.threads < self.threads;
         let (mut left, _) = self
             .changed
-            .wait_timeout_while(self.left(), PATIENCE, incomplete)
+            .wait_timeout_while(self.left(), patience, incomplete)
             .unwrap_or_else(PoisonError::into_inner);
         nodes.for_each(|node| left.traces.entry(node).or_default().insert_str(0, head));
         let write = |(node, text): (&NodeId, &String)| write_trace(&self.directory, *node, text);
@@ -112,4 +113,4 @@ pub(crate) fn trace(worker: &Worker) -> String {
 }
 
 /// How long the others may take to leave their recorders.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);

@@ -127,6 +127,11 @@ impl Exchange {
         }
     }
 
+    /// Has a thread take a turn, if it sleeps.
+    pub(crate) fn wake(&self, thread: usize) {
+        self.post_from_outside(thread, Mail::LookAround);
+    }
+
     /// Whether there is mail for a thread.
     pub(crate) fn has_mail(&self, thread: usize) -> bool {
         self.mailboxes[thread].slots.iter().any(|slot| slot.full.load(Ordering::SeqCst))

@@ -28,6 +28,7 @@ mod scheduling;
 mod spin;
 mod thread;
 mod tls;
+mod watchdog;
 
 pub use cluster::{
     ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup,
@@ -46,3 +47,4 @@ pub use observer::{NodeReport, Observer, ProcessReport};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
 pub use tls::{TlsIdentity, TlsIdentityError};
+pub use watchdog::{DISK_LIMITS, Hung, Watching};

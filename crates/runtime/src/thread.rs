@@ -30,7 +30,7 @@ use stdx::{Duration, Instant};
 use wire::{ControlMessage, Envelope, Message};
 
 use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
-use crate::crash::{trace, write_trace};
+use crate::crash::{PATIENCE, trace, write_trace};
 use crate::deadly::thread_runs;
 use crate::disk::Asked;
 use crate::exchange::Mail;
@@ -250,7 +250,9 @@ impl Thread {
     }
 
     fn run(&mut self) -> io::Result<Pause> {
+        self.common.pulses[self.index].take();
         loop {
+            self.common.pulses[self.index].beat();
             // The first turn has what workers have asked for when they were started, and may be the
             // last for long.
             self.turn()?;
@@ -262,6 +264,7 @@ impl Thread {
             self.collect_mail();
             self.handle_ready()?;
             if let Some(guest) = &mut self.guest {
+                self.common.pulses[guest.index].beat();
                 guest.now = guest.now.max(self.now);
                 guest.collect_mail();
                 guest.handle_ready()?;
@@ -602,6 +605,9 @@ impl Thread {
             any = true;
         }
         let Hosted { worker, .. } = &mut self.hosted[at];
+        for news in worker.take_news() {
+            (self.common.report)(Event::News { node, news });
+        }
         while let Some(request) = worker.pop_disk_request() {
             self.asked.push(Asked { node, worker: worker.shared().worker, request });
             any = true;
@@ -665,6 +671,9 @@ impl Thread {
             self.common.exchange.post(self.index, thread, batch);
         }
         if let Some(disk) = &self.common.disk {
+            for Asked { node, worker, request } in &self.asked {
+                self.common.disk_requests.begin(*node, *worker, request);
+            }
             disk.submit(&mut self.asked);
         }
         let Some(links) = &mut self.links else { return };
@@ -771,7 +780,8 @@ impl Thread {
         if self.stopping.is_some() && all_drained && self.saved.is_none() {
             let common = &self.common;
             // One save may be under way, and the next has the last commits.
-            let saves = common.disk.as_ref().map(|_| common.config.save_interval.times(3));
+            let disk = common.disk.as_ref().filter(|_| !common.lives.values().all(Life::has_ended));
+            let saves = disk.map(|_| common.config.save_interval.times(3));
             self.saved = Some(self.now + saves.unwrap_or(Duration::ZERO));
         }
         Ok(())
@@ -817,7 +827,7 @@ impl Common {
         }
         let place = hit.map_or(String::new(), |hit| format!(" in worker-{}", hit.index));
         let why = format!("{signal}{place} ended the process\n");
-        self.crash.write_with(self.lives.keys().copied(), &why)
+        self.crash.write_with(PATIENCE, self.lives.keys().copied(), &why)
     }
 }
 
@@ -828,7 +838,7 @@ fn crash<'a>(common: &Common, workers: impl Iterator<Item = (NodeId, &'a Worker)
     common.seats.iter().for_each(Seat::wake);
     common.crash.leave(workers);
     if first {
-        (common.report)(Event::Crashed { traces: common.crash.write() });
+        (common.report)(Event::Crashed { traces: common.crash.write(PATIENCE) });
     }
 }
 

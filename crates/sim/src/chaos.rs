@@ -9,6 +9,7 @@
 //! The faults themselves (`world`).
 
 mod disks;
+mod hangs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,6 +90,7 @@ impl Chaos {
         for kind in [Kind::Data, Kind::Management, Kind::Client] {
             for node in world.nodes(kind) {
                 world.thaw(node);
+                world.release(node);
                 world.slow(node, 1);
                 world.limit_memory(node, None);
                 world.disarm(node);
@@ -200,7 +202,10 @@ impl Chaos {
             62..68 => self.strike_client(world),
             68..71 => self.leave(world),
             71..80 => self.recover(world),
-            80..88 => self.strike_copy(world),
+            80..86 => self.strike_copy(world),
+            86..89 => self.hang(world),
+            89..91 => self.drag(world),
+            91..93 => self.delay_one_way(world),
             _ => self.restart_some(world),
         }
     }
@@ -228,6 +233,7 @@ impl Chaos {
         complete
             && world.is_running(node)
             && !world.is_frozen(node)
+            && !world.is_hung(node)
             && !world.touches_cut(node)
             && world.slowness(node) < SLOW
             && self.at_risk.get(&node).is_none_or(|until| *until < world.now())

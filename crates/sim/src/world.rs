@@ -405,14 +405,14 @@ impl World {
         let process = self.process_mut(node);
         let frozen = process.is_frozen(now);
         let local = process.clock.local(now);
-        let cost = process.service_time(base);
+        let cost = process.service_time(worker, base);
         let current = process.is_running() && process.incarnation == incarnation;
         let host = &mut process.hosts[usize::from(worker.0)];
         if !current || host.ticket != ticket {
             return;
         }
         host.planned = None;
-        if frozen {
+        if frozen || host.hung_until > now {
             return self.plan_turn(node, worker);
         }
         let before = host.worker.shared().cluster.index;
@@ -469,7 +469,11 @@ impl World {
 
     /// A node has stopped by itself.
     fn stop(&mut self, node: NodeId, why: Halt) {
-        *self.totals.halts.entry(why.to_string()).or_default() += 1;
+        let name = match &why {
+            Halt::Unresponsive(_) => "a worker does not answer the driver of epochs".into(),
+            other => other.to_string(),
+        };
+        *self.totals.halts.entry(name).or_default() += 1;
         let fault = matches!(why, Halt::Fault(_));
         self.end_life(node, if fault { Status::Dead } else { Status::Halted(why) }, true);
         if self.supervised {
@@ -497,6 +501,9 @@ impl World {
         process.down_since = now;
         process.frozen_until = Instant::ZERO;
         process.slowness = 1;
+        for host in &mut process.hosts {
+            (host.hung_until, host.slowness) = (Instant::ZERO, 1);
+        }
         process.last_words.clear();
         for host in &mut process.hosts {
             let recorder = &mut host.worker.shared_mut().recorder;

@@ -1,5 +1,6 @@
 //! Messages of the control plane: consensus, leases, joining, schema changes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use codec::Codec;
@@ -50,6 +51,41 @@ pub struct LeaseRequest {
     /// The newest protocol version that its program speaks; 0 of one that does not say so.
     #[codec(since = 10)]
     pub protocol: u16,
+}
+
+/// What the driver of epochs waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub enum EpochStep {
+    /// The worker is to say how far it is, as the driver is a new one.
+    State,
+    /// The worker is to hold commits back for the next epoch.
+    Prepare,
+}
+
+/// A worker that does not answer the driver of epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub struct UnresponsiveWorker {
+    /// The node.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The worker.
+    pub worker: model::WorkerId,
+    /// What the driver waits for.
+    pub step: EpochStep,
+    /// For how long, without the pauses of the driver itself.
+    pub waited: stdx::Duration,
+}
+
+impl fmt::Display for UnresponsiveWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = match self.step {
+            EpochStep::State => "does not say how far it is to the new driver of epochs",
+            EpochStep::Prepare => "does not prepare for the next epoch",
+        };
+        let (worker, millis) = (self.worker.0, self.waited.as_millis());
+        write!(f, "worker-{worker} {step}, and has not for {millis} ms")
+    }
 }
 
 /// Between control actors, and from clients and other actors to them.
@@ -267,6 +303,18 @@ pub enum ControlMessage {
         /// Of `CoordinatorMessage::Quiesce`.
         number: u64,
     },
+    /// From the driver of epochs, by way of its node's control actor, to the leader and the
+    /// management nodes: a worker does not answer, and all commits wait for its node. Repeated
+    /// until the worker answers or its node is removed.
+    #[codec(since = 14)]
+    Unresponsive(UnresponsiveWorker),
+    /// Leader to a voter: I resign; stand for election at once.
+    #[codec(since = 14)]
+    Succeed {
+        /// The leader's term.
+        #[codec(with = raft::term)]
+        term: raftbare::Term,
+    },
     /// To a client that follows, before a state: the newest protocol version that all members
     /// speak. Who is not told follows a node that does not say so.
     #[codec(since = 10)]
@@ -312,6 +360,8 @@ impl ControlMessage {
             ControlMessage::Quiesce { .. } => "Quiesce",
             ControlMessage::Quiet { .. } => "Quiet",
             ControlMessage::WorkerQuiet { .. } => "WorkerQuiet",
+            ControlMessage::Unresponsive(_) => "Unresponsive",
+            ControlMessage::Succeed { .. } => "Succeed",
             ControlMessage::Speaks { .. } => "Speaks",
         }
     }

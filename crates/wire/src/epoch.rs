@@ -23,6 +23,13 @@ pub enum EpochMessage {
         /// The epoch to come.
         epoch: Epoch,
     },
+    /// Driver: not everyone has prepared in time; go on in the present epoch. The switch to this
+    /// one does not take place, and its number is not used again.
+    #[codec(since = 14)]
+    Resume {
+        /// The epoch that does not come.
+        epoch: Epoch,
+    },
     /// Driver: everyone is prepared; assign this epoch from now on.
     #[doc(alias = "GCP_COMMIT")]
     Switch {
@@ -105,6 +112,7 @@ impl EpochMessage {
         match self {
             EpochMessage::Prepare { .. } => "EpochPrepare",
             EpochMessage::Prepared { .. } => "EpochPrepared",
+            EpochMessage::Resume { .. } => "EpochResume",
             EpochMessage::Switch { .. } => "EpochSwitch",
             EpochMessage::Drained { .. } => "EpochDrained",
             EpochMessage::Completed { .. } => "EpochCompleted",

@@ -28,7 +28,7 @@ use codec::Codec;
 use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
-pub use control::{ControlMessage, LeaseRequest, NodeLife};
+pub use control::{ControlMessage, EpochStep, LeaseRequest, NodeLife, UnresponsiveWorker};
 pub use deadlock::{Besides, DeadlockSearch, SearchOrigin, SearchedTransaction};
 pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
@@ -127,6 +127,8 @@ pub enum Message {
 pub enum Continue {
     /// Participant: advance the scans that have credit.
     Scans,
+    /// Participant: apply, or give back, the next rows of large transactions.
+    Applies,
     /// Participant: send the next rows of replica copies.
     Copies,
     /// Participant: build new ordered indexes, drop old versions.
@@ -141,6 +143,8 @@ impl Continue {
     /// The class of the work.
     pub fn class(self) -> Class {
         match self {
+            // Others wait for the rows.
+            Continue::Applies => Class::Operation,
             Continue::Scans | Continue::Joins => Class::Query,
             Continue::Copies | Continue::Upkeep | Continue::Checkpoint => Class::Background,
         }
@@ -150,6 +154,7 @@ impl Continue {
     pub fn name(self) -> &'static str {
         match self {
             Continue::Scans => "Continue scans",
+            Continue::Applies => "Continue applies",
             Continue::Copies => "Continue copies",
             Continue::Upkeep => "Continue upkeep",
             Continue::Checkpoint => "Continue checkpoint",

@@ -128,6 +128,8 @@ fn settings_that_disagree() {
     assert_eq!(topics(&with("NumCPUs=2\nThreadConfig=ldm")), ["threads"]);
     assert_eq!(topics(&with("Diskless=1")), ["diskless"]);
     assert_eq!(topics(&with("NoOfReplicas=1")), ["one-replica"]);
+    assert_eq!(topics(&with("TimeBetweenWatchDogCheck=501")), ["watchdog"]);
+    assert_eq!(topics(&with("TimeBetweenWatchDogCheck=500")), Vec::<&str>::new());
     let uneven = GOOD.replace("HostName=d1\n", "HostName=d1\nDataMemory=1G\n");
     assert_eq!(topics(&uneven), ["uneven-memory"]);
     assert_eq!(topics(&GOOD.replace("[ndbd default]\nDataDir=/d", "")), ["directory"]);

@@ -3,7 +3,9 @@
 use model::{Config, NodeId};
 use stdx::Duration;
 
-use super::{ClusterConfig, Role, Settings};
+use super::{ClusterConfig, Node, Role, Settings};
+use crate::ini::SectionKind;
+use crate::value::Value;
 
 impl ClusterConfig {
     /// The ids of the data nodes, in the order that forms node groups.
@@ -29,6 +31,9 @@ impl ClusterConfig {
         if let Some(first) = first {
             alike(&mut config, &first.settings);
         }
+        let checks = self.nodes_of(Role::Data).map(Node::worker_check);
+        let longest = checks.max().unwrap_or(Duration::ZERO);
+        config.worker_silence = config.worker_silence.max(longest.times(WORKER_CHECKS));
         let own = self.node(node).filter(|node| node.role == Role::Data);
         let memory = own.and_then(|node| node.data_memory()).unwrap_or(data_memory);
         config.data_memory = memory / u64::from(workers.max(1));
@@ -111,6 +116,28 @@ fn of_node(config: &mut Config, settings: &Settings) {
     config.checkpoint_speed = (min, max.max(min));
 }
 
+impl Node {
+    /// How long a worker of a data node may stand still while the node serves.
+    pub fn worker_check(&self) -> Duration {
+        self.millis("TimeBetweenWatchDogCheck")
+    }
+
+    /// The same while it starts.
+    pub fn worker_check_at_start(&self) -> Duration {
+        self.millis("TimeBetweenWatchDogCheckInitial").max(self.worker_check())
+    }
+
+    fn millis(&self, name: &str) -> Duration {
+        match self.settings().value(SectionKind::Data, name) {
+            Some(Value::Number(millis)) => Duration::from_millis(millis),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// A node whose worker hangs ends by itself after one check if that is blocked, and after three if
+/// it computes. The others remove a node that has not done so by then.
+const WORKER_CHECKS: u64 = 4;
 /// NDB allows 0; an epoch without a length would be a loop.
 const EPOCH_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// As good as for ever: 49 days, the largest value that NDB's users can write.

@@ -297,16 +297,16 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how long cleaning up after a client may take before the node stops"
 
     "TimeBetweenWatchDogCheck";
-    DATA, millis(6_000, 70, MOST), Node, LATER;
-    "how often threads are checked for standing still"
+    DATA, millis(500, 70, MOST), Node, HONOURED, ndb "6000";
+    "how long a worker may stand still before its process ends; others wait that long"
 
     "TimeBetweenWatchDogCheckInitial";
-    DATA, millis(6_000, 70, MOST), Node, LATER;
+    DATA, millis(6_000, 70, MOST), Node, HONOURED;
     "the same during a start"
 
     "WatchDogImmediateKill";
-    DATA, flag(false), Node, LATER;
-    "whether a thread that stands still ends the node without a trace"
+    DATA, flag(false), Node, HONOURED;
+    "whether a worker that stands still ends the node without a trace"
 
     "StopOnError";
     DATA, flag(true), Node, LATER;

@@ -350,7 +350,7 @@ impl Control {
         leaves || quiet || leadership.condemned.contains(&node)
     }
 
-    fn ask_doomed_to_stop(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn ask_doomed_to_stop(&mut self, ctx: &mut Ctx<'_>) {
         let doomed = self.state.members.iter().filter(|(node, _)| self.is_doomed(**node));
         for (node, member) in doomed.filter(|(node, _)| **node != self.node) {
             let incarnation = member.incarnation;
@@ -468,8 +468,17 @@ impl Control {
         if own { BTreeSet::from([self.node]) } else { late }
     }
 
+    /// Removes a member that holds up the others as soon as it has stopped serving.
+    pub(super) fn condemn(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
+        if let Some(leadership) = &mut self.leadership
+            && leadership.condemned.insert(node)
+        {
+            self.ask_doomed_to_stop(ctx);
+        }
+    }
+
     /// Whether the cluster goes on without this member.
-    fn can_spare(&self, node: NodeId) -> bool {
+    pub(super) fn can_spare(&self, node: NodeId) -> bool {
         let incarnation = self.state.members[&node].incarnation;
         let removal = Command::RemoveMember { node, incarnation };
         let index = ControlIndex(self.state.index.0 + 1);
@@ -581,10 +590,29 @@ impl Control {
             let node = node_of(*voter);
             self.state.members.contains_key(&node) && self.has_caught_up(now, node)
         };
-        if wanted.iter().any(ready) {
+        if let Some(successor) = wanted.iter().find(|voter| ready(voter)).copied() {
             probe!(ctx, "control: leader hands over before it loses its vote");
-            self.step_down(ctx);
+            self.step_down_for(ctx, successor);
         }
+    }
+
+    /// Lets another lead before this node leaves, so that its end interrupts nothing.
+    pub(super) fn hand_over_to_leave(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.consensus.is_ready() || !self.consensus.config_settled() {
+            return;
+        }
+        let me = voter_of(self.node, self.voter);
+        let others: BTreeSet<Voter> =
+            self.consensus.config().voters.iter().copied().filter(|voter| *voter != me).collect();
+        self.hand_over(ctx, &others);
+    }
+
+    /// Leads no more, and has this voter stand for election.
+    fn step_down_for(&mut self, ctx: &mut Ctx<'_>, successor: Voter) {
+        let term = self.consensus.term();
+        self.step_down(ctx);
+        fault_point!(ctx, "control: resigned, successor not told");
+        self.tell(ctx, node_of(successor), ControlMessage::Succeed { term });
     }
 
     fn step_down(&mut self, ctx: &mut Ctx<'_>) {

@@ -193,6 +193,16 @@ impl Coordinator {
                 }
                 ctx.send(from, Message::Epoch(EpochMessage::Prepared { epoch }));
             }
+            EpochMessage::Resume { epoch } => {
+                if self.epochs.prepared == Some(epoch) {
+                    probe!(ctx, "epochs: commits go on as a switch was called off");
+                    // Nobody commits in an epoch that does not come.
+                    let view = &mut ctx.shared().epochs;
+                    view.announced = view.current;
+                    self.epochs.prepared = None;
+                    self.decide_waiting(ctx);
+                }
+            }
             EpochMessage::Switch { epoch } => {
                 self.epochs.driver = Some(from);
                 let view = &mut ctx.shared().epochs;

@@ -2,10 +2,12 @@
 //!
 //! All of it is idempotent: a leg that is not known any more is answered as done, or passed on.
 
+use std::collections::BTreeMap;
+
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
-    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, Refusal,
-    TransactionId,
+    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
+    Refusal, TransactionId,
 };
 use stdx::Few;
 use store::lock_table::LockOwner;
@@ -15,11 +17,16 @@ use wire::{
 };
 
 use super::Participant;
-use super::leg::{Leg, LegHandle, Status, TouchedRows};
+use super::disk::Disk;
+use super::ending::After;
+use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
+use super::memory::Memory;
 use super::prepare::Answers;
+use super::replica::Replica;
 use super::waits::Waiting;
 
 /// A commit on its way up a chain.
+#[derive(Debug)]
 pub(super) struct CommitOrder {
     pub(super) transaction: TransactionId,
     pub(super) leg: LegId,
@@ -50,14 +57,10 @@ impl Participant {
             probe!(ctx, "participant: commit of an unknown leg");
         }
         let Some(next) = order.up.pop() else {
-            if let Some(handle) = handle {
-                self.commit_here(ctx, handle, order.epoch, order.keep);
-            }
-            fault_point!(ctx, "participant: applied, before it answers");
-            let CommitOrder { transaction, leg, attempt, .. } = order;
-            let results = Few::new();
-            let done = CoordinatorMessage::Committed { transaction, leg, attempt, results };
-            return ctx.send(order.coordinator, Message::Coordinator(done));
+            return match handle {
+                Some(handle) => self.commit_here(ctx, handle, order),
+                None => self.after(ctx, After::Committed(order, Few::new())),
+            };
         };
         if let Some(handle) = handle {
             self.note_commit(ctx, handle, order.epoch);
@@ -83,7 +86,8 @@ impl Participant {
     }
 
     /// Applies a leg at its primary.
-    fn commit_here(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Epoch, keep: bool) {
+    fn commit_here(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, order: CommitOrder) {
+        let epoch = order.epoch;
         match self.legs.leg(handle).status {
             Status::Applied(applied) => {
                 probe!(ctx, "participant: commit of an applied leg");
@@ -92,13 +96,11 @@ impl Participant {
             Status::Committed(noted) => {
                 probe!(ctx, "participant: promoted backup applies what it had noted");
                 assert_eq!(noted, epoch, "one commit epoch");
-                self.apply(ctx, handle, epoch);
             }
-            Status::Open => self.apply(ctx, handle, epoch),
+            Status::Open => {}
         }
-        if !keep {
-            self.legs.remove(handle);
-        }
+        let keep = order.keep;
+        self.apply_and_then(ctx, handle, epoch, (keep, After::Committed(order, Few::new())));
     }
 
     /// Notes the decision at a backup.
@@ -126,21 +128,19 @@ impl Participant {
         name: (TransactionId, LegId),
         attempt: u32,
     ) {
+        let after = After::Completed(from, name, attempt);
         match self.legs.find(name.0, name.1) {
-            Some(handle) => {
-                match self.legs.leg(handle).status {
-                    Status::Committed(epoch) => self.apply(ctx, handle, epoch),
-                    Status::Applied(_) => {}
-                    Status::Open => panic!("{}: completed, but never told to commit", name.0),
+            Some(handle) => match self.legs.leg(handle).status {
+                Status::Committed(epoch) | Status::Applied(epoch) => {
+                    self.apply_and_then(ctx, handle, epoch, (false, after));
                 }
-                self.legs.remove(handle);
+                Status::Open => panic!("{}: completed, but never told to commit", name.0),
+            },
+            None => {
+                probe!(ctx, "participant: complete of an unknown leg");
+                self.after(ctx, after);
             }
-            None => probe!(ctx, "participant: complete of an unknown leg"),
         }
-        fault_point!(ctx, "participant: completed, before it answers");
-        let (transaction, leg) = name;
-        let done = CoordinatorMessage::Completed { transaction, leg, attempt };
-        ctx.send(from, Message::Coordinator(done));
     }
 
     /// Makes the leg's changes visible and gives up its locks; the record stays.
@@ -152,30 +152,9 @@ impl Participant {
         leg.answers = Answers::default();
         leg.become_status(Status::Applied(epoch));
         self.doubts.end(handle);
+        let Self { replicas, disk, memory, .. } = self;
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
-            let (partition, row_id) = row.place;
-            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
-            let before = replica.partition.slot_epoch(row_id);
-            assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
-            match row.newest() {
-                Some(image) => {
-                    replica.partition.put(row_id, &image.0, epoch, &retained);
-                    if let Some(disk) = &mut self.disk {
-                        disk.changed(&mut replica.stored, row.place, epoch, Some(&image.0));
-                    }
-                    self.memory.applied(image.0.len());
-                    row.reserved = false;
-                }
-                // The transaction inserted and deleted it: the slot stays as it was.
-                None if row.fresh => {}
-                None => {
-                    replica.partition.delete(row_id, epoch, &retained);
-                    if let Some(disk) = &mut self.disk {
-                        disk.changed(&mut replica.stored, row.place, epoch, None);
-                    }
-                    row.reserved = false;
-                }
-            }
+            apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
         }
         self.release_claims(rows);
         self.release_locks(handle);
@@ -209,7 +188,7 @@ impl Participant {
         self.legs.reuse(rows);
     }
 
-    fn release_locks(&mut self, handle: LegHandle) {
+    pub(super) fn release_locks(&mut self, handle: LegHandle) {
         for partition in self.legs.leg_mut(handle).take_locked() {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();
@@ -220,7 +199,7 @@ impl Participant {
 
     /// Ends the waits and the locking scans of a leg that ends. With a refusal the scans' clients
     /// are told; its operations need no answer, as the coordinator has ended the transaction.
-    fn end_waits(&mut self, handle: LegHandle, tell: Option<(&mut Ctx<'_>, Refusal)>) {
+    pub(super) fn end_waits(&mut self, handle: LegHandle, tell: Option<(&mut Ctx<'_>, Refusal)>) {
         for (ticket, wait) in self.waits.remove_all(handle) {
             self.leave_queue(handle, ticket, &wait);
         }
@@ -248,12 +227,14 @@ impl Participant {
             ctx.send(next, Message::Participant(abort));
             fault_point!(ctx, "participant: abort passed on, before it undoes");
         }
+        let after = After::Aborted(coordinator, (transaction, leg), attempt);
         match self.legs.find(transaction, leg) {
-            Some(handle) => self.undo(ctx, handle),
-            None => probe!(ctx, "participant: abort of an unknown leg"),
+            Some(handle) => self.undo_and_then(ctx, handle, after),
+            None => {
+                probe!(ctx, "participant: abort of an unknown leg");
+                self.after(ctx, after);
+            }
         }
-        let done = CoordinatorMessage::Aborted { transaction, leg, attempt };
-        ctx.send(coordinator, Message::Coordinator(done));
     }
 
     /// Undoes some operations of a leg; its locks and slots stay until it ends.
@@ -385,5 +366,41 @@ impl Participant {
         }
         let report = CoordinatorMessage::OutcomeReport { transaction, probe, outcome };
         ctx.send(from, Message::Coordinator(report));
+    }
+}
+
+/// Makes what a leg has staged in a row its newest version.
+pub(super) fn apply_row(
+    (replicas, disk, memory): (
+        &mut BTreeMap<PartitionId, Replica>,
+        &mut Option<Box<Disk>>,
+        &mut Memory,
+    ),
+    row: &mut TouchedRow,
+    epoch: Epoch,
+    retained: &[Epoch],
+) {
+    let (partition, row_id) = row.place;
+    let Some(replica) = replicas.get_mut(&partition) else { return };
+    let before = replica.partition.slot_epoch(row_id);
+    assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
+    match row.newest() {
+        Some(image) => {
+            replica.partition.put(row_id, &image.0, epoch, retained);
+            if let Some(disk) = disk {
+                disk.changed(&mut replica.stored, row.place, epoch, Some(&image.0));
+            }
+            memory.applied(image.0.len());
+            row.reserved = false;
+        }
+        // The transaction inserted and deleted it: the slot stays as it was.
+        None if row.fresh => {}
+        None => {
+            replica.partition.delete(row_id, epoch, retained);
+            if let Some(disk) = disk {
+                disk.changed(&mut replica.stored, row.place, epoch, None);
+            }
+            row.reserved = false;
+        }
     }
 }

@@ -17,6 +17,7 @@ use model::{
 use stdx::{Few, HashMap};
 use wire::{Chain, CoordinatorRef, LegId, PreparedOperation, ReportedLegStatus, RollbackScope};
 
+use super::ending::Ending;
 use super::prepare::Answers;
 
 pub(super) use touched::{Image, Place, TouchedRow, TouchedRows};
@@ -75,6 +76,8 @@ pub(super) struct Leg {
     pub(super) commits_in: Option<Epoch>,
     /// What its coordinator is told then, by the primary.
     pub(super) results: Few<PreparedOperation>,
+    /// It is applied, or given back, in steps.
+    pub(super) ending: Option<Box<Ending>>,
 }
 
 impl Leg {
@@ -101,6 +104,7 @@ impl Leg {
             began,
             commits_in: None,
             results: Few::new(),
+            ending: None,
         }
     }
 
@@ -194,6 +198,41 @@ impl Leg {
         true
     }
 
+    /// What it takes to apply or give back all rows, in bytes.
+    pub(super) fn weight(&self) -> u64 {
+        self.bytes + self.rows.len() as u64 * ROW_WEIGHT
+    }
+
+    /// Applies rows from one on, of about so many bytes; the first that is left.
+    pub(super) fn apply_some(
+        &mut self,
+        from: usize,
+        budget: u64,
+        mut apply: impl FnMut(&mut TouchedRow),
+    ) -> usize {
+        let (mut at, mut spent) = (from, 0);
+        for row in self.rows.from_mut(from) {
+            if spent >= budget {
+                break;
+            }
+            if row.is_staged() {
+                apply(row);
+            }
+            let bytes = row.settle();
+            self.bytes -= bytes;
+            spent += bytes + ROW_WEIGHT;
+            at += 1;
+        }
+        at
+    }
+
+    /// Takes the last row out, and says whether one with the same lock is left.
+    pub(super) fn pop_row(&mut self) -> Option<(TouchedRow, bool)> {
+        let (row, shares) = self.rows.pop()?;
+        self.bytes -= row.bytes();
+        Some((row, shares))
+    }
+
     /// Takes all rows out, to be applied or dropped.
     pub(super) fn take_rows(&mut self) -> TouchedRows {
         self.bytes = 0;
@@ -206,6 +245,10 @@ impl Leg {
         self.bytes -= gone.map(TouchedRow::bytes).sum::<u64>();
         self.rows.retain(|row| row.place.0 != partition);
         self.locked = self.locked.iter().copied().filter(|other| *other != partition).collect();
+        if let Some(ending) = &mut self.ending {
+            // Rows have moved; those that are applied have nothing staged.
+            ending.restart();
+        }
     }
 
     /// What holds between messages.
@@ -220,11 +263,16 @@ impl Leg {
             let found = !row.is_staged() || staged.is_some_and(|found| found.place == row.place);
             assert!(found, "{}: a staged row is found by key", self.transaction);
         }
-        if let Status::Applied(_) = self.status {
+        if let Status::Applied(_) = self.status
+            && self.ending.is_none()
+        {
             assert!(self.rows.is_empty(), "{}: applied with staged rows", self.transaction);
         }
     }
 }
+
+/// What a row counts for beside its bytes when it is applied or given back.
+const ROW_WEIGHT: u64 = 256;
 
 /// All leg records of a participant.
 #[derive(Debug, Default)]

@@ -18,9 +18,13 @@ use std::collections::VecDeque;
 use actor::{Ctx, fault_point, probe};
 use model::{Address, Epoch, TransactionId};
 use stdx::{Duration, Few};
-use wire::{Besides, Chain, CoordinatorMessage, LegId, Message, Operation, ParticipantMessage};
+use wire::{
+    Besides, Chain, CoordinatorMessage, LegId, Message, Operation, ParticipantMessage,
+    PreparedOperation,
+};
 
 use super::Participant;
+use super::ending::After;
 use super::finish::CommitOrder;
 use super::leg::{LegHandle, Status};
 use super::prepare::send_prepared;
@@ -99,19 +103,31 @@ impl Participant {
     }
 
     /// All replicas of the chain have the changes: applies them and passes that on.
-    pub(super) fn commit_staged(&mut self, ctx: &mut Ctx<'_>, mut order: CommitOrder) {
+    pub(super) fn commit_staged(&mut self, ctx: &mut Ctx<'_>, order: CommitOrder) {
         self.record_outcome(ctx, order.transaction, order.epoch);
         let completed = ctx.view().epochs.completed;
         self.decisions.note(order.transaction, order.epoch, completed);
-        let mut results = Few::new();
         match self.legs.find(order.transaction, order.leg) {
             Some(handle) => {
-                results = std::mem::take(&mut self.legs.leg_mut(handle).results);
-                self.apply(ctx, handle, order.epoch);
-                self.legs.remove(handle);
+                let results = std::mem::take(&mut self.legs.leg_mut(handle).results);
+                let epoch = order.epoch;
+                self.apply_and_then(ctx, handle, epoch, (false, After::Staged(order, results)));
             }
-            None => probe!(ctx, "participant: staged commit of an unknown leg"),
+            None => {
+                probe!(ctx, "participant: staged commit of an unknown leg");
+                self.pass_staged_on(ctx, order, Few::new());
+            }
         }
+    }
+
+    /// A commit in one phase is applied here: the next replica up the chain is told, or the
+    /// coordinator with the results.
+    pub(super) fn pass_staged_on(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut order: CommitOrder,
+        results: Few<PreparedOperation>,
+    ) {
         fault_point!(ctx, "participant: staged commit applied, before it is passed on");
         let next = order.up.pop();
         let CommitOrder { transaction, leg, epoch, up, coordinator, attempt, .. } = order;

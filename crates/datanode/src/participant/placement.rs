@@ -276,6 +276,7 @@ impl Participant {
             self.release_claims(rows);
         }
         self.legs.clear();
+        self.endings.clear();
         self.waits.clear();
         self.scans.clear();
         self.doubts.clear();

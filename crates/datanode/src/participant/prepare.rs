@@ -142,8 +142,8 @@ impl Participant {
             return Some(self.legs.insert(Leg::new(name.0, name.1, chain, coordinator, began)));
         };
         let leg = self.legs.leg(handle);
-        let same =
-            leg.coordinator == coordinator && leg.chain == chain && leg.status == Status::Open;
+        let open = leg.status == Status::Open && leg.ending.is_none();
+        let same = leg.coordinator == coordinator && leg.chain == chain && open;
         if !same {
             probe!(ctx, "participant: leg named twice");
         }

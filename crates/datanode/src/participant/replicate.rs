@@ -201,6 +201,10 @@ impl Participant {
         others.sort_unstable();
         others.dedup();
         for other in others {
+            if self.end_at_once(ctx, other) {
+                probe!(ctx, "participant: large leg ends at once to make way");
+                continue;
+            }
             match self.legs.leg(other).status {
                 Status::Committed(epoch) => {
                     probe!(ctx, "participant: backup applies early to make way");

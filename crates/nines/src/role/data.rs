@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cluster_config::{ClusterConfig, Node, Value};
 use model::NodeId;
-use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setup};
+use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setup, Watching};
 
 use super::client::{Connect, Given};
 use super::process::{Life, after, live, log_of, report};
@@ -60,6 +60,11 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         tls: None,
         disk,
         trace_directory: PathBuf::from(&base),
+        watching: Some(Watching {
+            limit: own.worker_check(),
+            limit_at_start: own.worker_check_at_start(),
+            traces: own.settings().given("WatchDogImmediateKill") != Some(&Value::Flag(true)),
+        }),
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;

@@ -17,6 +17,7 @@ use runtime::{
     Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Scheduling, Service, Setup,
 };
 
+use super::news::{Draft, Level};
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live};
 use super::request::{
@@ -119,6 +120,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         tls: None,
         disk,
         trace_directory: if on_disk { path } else { std::env::temp_dir() },
+        watching: None,
         report: desk.clone().report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
@@ -237,6 +239,10 @@ impl Desk {
                 }
                 drop(books);
                 return self.log.tell(Input::Link(event));
+            }
+            if let Event::News { news, .. } = event {
+                let draft = Draft::new(Level::Error, Some(news.node), news.event, news.text);
+                return self.log.tell(Input::News(vec![draft]));
             }
             // The main thread may have ended already.
             let send = send.lock().expect("nobody panics while holding it");

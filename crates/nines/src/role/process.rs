@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actor::Halt;
-use runtime::{Cluster, Event, Report};
+use runtime::{Cluster, Event, Hung, Report};
 
 use crate::process::{Happening, crashed, failed};
 use crate::progress::StartProgress;
@@ -123,7 +123,7 @@ fn heed(
             let line = format!("the node has stopped: {why} (trace: {trace})");
             match why {
                 // There is a cluster to come back to, or there will be one.
-                Halt::Removed | Halt::ClusterStopped(_) => {
+                Halt::Removed | Halt::ClusterStopped(_) | Halt::Unresponsive(_) => {
                     complain(&line);
                     return Ok(Some(After::StartAgain { soon: false }));
                 }
@@ -135,10 +135,30 @@ fn heed(
                 _ => return Err(line),
             }
         }
+        Event::News { news, .. } => {
+            (life.log)(&format!("node {}: {}", news.node.0, news.text));
+        }
+        Event::Hung { hung, traces } => end_hung(&hung, traces),
         Event::Crashed { traces } => return Err(crashed(traces)),
         Event::Failed(error) => return Err(failed(&error)),
     }
     Ok(None)
+}
+
+/// Ends the process at once: its threads cannot be waited for, and the other nodes wait for its end.
+fn end_hung(hung: &Hung, traces: Option<std::io::Result<Vec<PathBuf>>>) -> ! {
+    let traces = match traces {
+        Some(Ok(paths)) => {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            format!("; what the other workers did is in {}", paths.join(", "))
+        }
+        Some(Err(error)) => format!("; no trace was written: {error}"),
+        None => String::new(),
+    };
+    let line = format!("{hung}; the process ends, so that the other nodes go on{traces}");
+    tell(&format!("{} {line}", crate::machine::timestamp()));
+    complain(&line);
+    std::process::exit(HUNG)
 }
 
 /// Does what comes after a node's end. Returns only if the process is to end, or cannot go on.
@@ -162,6 +182,8 @@ pub(super) fn log_of(node: model::NodeId) -> Arc<dyn Fn(&str) + Send + Sync> {
     Arc::new(move |what| tell(&format!("{} node {}: {what}", crate::machine::timestamp(), node.0)))
 }
 
+/// The exit code of a process in which something hangs.
+const HUNG: i32 = 70;
 /// How often it is looked whether there is something to tell.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits to be let go.

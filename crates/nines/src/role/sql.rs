@@ -56,6 +56,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         tls: place.tls,
         disk: None,
         trace_directory: place.directory,
+        watching: None,
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;

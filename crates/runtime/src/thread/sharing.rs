@@ -271,6 +271,7 @@ impl Thread {
         let Some(Moved(mut guest)) = seat.places().lent.take() else { return };
         if self.poller.add_poller(&guest.poller, super::TOKEN_GUEST).is_ok() {
             guest.now = guest.now.max(self.now);
+            common.pulses[guest.index].take();
             self.guest = Some(guest);
         } else {
             guest.sharing.lends = false;

@@ -103,6 +103,7 @@ impl Apart {
             tls: None,
             disk: None,
             trace_directory: self.directory.0.clone(),
+            watching: None,
             report: Box::new(move |event| {
                 let _ = send.lock().unwrap().send(event);
             }),

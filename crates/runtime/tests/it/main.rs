@@ -94,6 +94,7 @@ impl Running {
             tls,
             disk: None,
             trace_directory: directory.0.clone(),
+            watching: None,
             report: Box::new(move |event| {
                 // A test that has seen enough listens no more.
                 let _ = send.lock().unwrap().send(event);

@@ -38,6 +38,7 @@ fn a_cluster_that_serves_in_the_first_turn_of_a_thread_is_told_of() {
         tls: None,
         disk: None,
         trace_directory: directory.0.clone(),
+        watching: None,
         report: Box::new(move |event| send.send(event).expect("the test listens")),
     });
     let cluster = cluster.unwrap();

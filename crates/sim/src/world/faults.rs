@@ -56,6 +56,44 @@ impl World {
         }
     }
 
+    /// A worker of the node takes no turn for a while; the others go on.
+    pub fn hang(&mut self, node: NodeId, worker: WorkerId, span: Duration) {
+        let until = self.now + span;
+        let host = &mut self.process_mut(node).hosts[usize::from(worker.0)];
+        host.hung_until = host.hung_until.max(until);
+    }
+
+    /// Whether a worker of the node hangs now.
+    pub fn is_hung(&self, node: NodeId) -> bool {
+        self.process(node).hosts.iter().any(|host| host.hung_until > self.now)
+    }
+
+    /// The handlers of a worker take `factor` times as long; 1 for the usual speed.
+    pub fn slow_worker(&mut self, node: NodeId, worker: WorkerId, factor: u64) {
+        self.process_mut(node).hosts[usize::from(worker.0)].slowness = factor.max(1);
+    }
+
+    /// All workers of the node go on at the usual speed.
+    pub fn release(&mut self, node: NodeId) {
+        let now = self.now;
+        let process = self.process_mut(node);
+        let workers = process.hosts.len() as u8;
+        for host in &mut process.hosts {
+            host.slowness = 1;
+            if host.hung_until > now {
+                (host.hung_until, host.planned) = (now, None);
+            }
+        }
+        for worker in (0..workers).map(WorkerId) {
+            self.plan_turn(node, worker);
+        }
+    }
+
+    /// What one node sends to another takes so much longer; the other direction does not.
+    pub fn delay(&mut self, from: NodeId, to: NodeId, span: Duration) {
+        self.network.delay(from, to, span);
+    }
+
     /// An operator asks a data node to leave the cluster in good order.
     pub fn ask_to_leave(&mut self, node: NodeId) {
         let address = Address { node, worker: WorkerId(0), actor: ActorKind::Control };

@@ -52,6 +52,8 @@ pub(super) struct Network {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// When the last message of a link arrives.
     last_arrival: HashMap<(Place, Place), Instant>,
+    /// Directions in which everything takes longer: from, to.
+    delays: BTreeMap<(NodeId, NodeId), Duration>,
     /// Directions in which nothing passes: from, to.
     cuts: BTreeSet<(NodeId, NodeId)>,
 }
@@ -63,6 +65,7 @@ impl Network {
             prng,
             pairs: BTreeMap::new(),
             last_arrival: HashMap::default(),
+            delays: BTreeMap::new(),
             cuts: BTreeSet::new(),
         }
     }
@@ -87,6 +90,7 @@ impl Network {
             let (low, high) = (self.setup.latency_min, self.setup.latency_max);
             Duration::from_nanos(self.prng.between(low.as_nanos(), high.as_nanos()))
         };
+        let latency = latency + self.delays.get(&(from.node, to.node)).copied().unwrap_or_default();
         let link = ((from.node, from.worker), (to.node, to.worker));
         let last = self.last_arrival.entry(link).or_insert(Instant::ZERO);
         // One nanosecond apart, so that the queue of events keeps the order.
@@ -106,6 +110,15 @@ impl Network {
 
     pub(super) fn cut(&mut self, from: NodeId, to: NodeId) {
         self.cuts.insert((from, to));
+    }
+
+    /// What goes this way takes so much longer; nothing for as usual.
+    pub(super) fn delay(&mut self, from: NodeId, to: NodeId, span: Duration) {
+        if span == Duration::ZERO {
+            self.delays.remove(&(from, to));
+        } else {
+            self.delays.insert((from, to), span);
+        }
     }
 
     /// Whether any direction is cut.

@@ -42,6 +42,10 @@ pub(super) struct Host {
     pub(super) ticket: u64,
     /// Steps since its invariants were checked.
     pub(super) unchecked: u64,
+    /// It takes no turn before this time, whatever the other workers do.
+    pub(super) hung_until: Instant,
+    /// Its handlers take this many times as long.
+    pub(super) slowness: u64,
 }
 
 /// One node: its present or last life.
@@ -66,7 +70,8 @@ pub(super) struct Process {
 impl Host {
     pub(super) fn new(worker: Worker) -> Self {
         let busy_until = Instant::ZERO;
-        Self { worker, busy_until, planned: None, ticket: 0, unchecked: 0 }
+        let (hung_until, slowness) = (Instant::ZERO, 1);
+        Self { worker, busy_until, planned: None, ticket: 0, unchecked: 0, hung_until, slowness }
     }
 }
 
@@ -89,8 +94,8 @@ impl Process {
         self.clock.local(now) < self.lease.until()
     }
 
-    pub(super) fn service_time(&self, base: Duration) -> Duration {
-        base.times(self.slowness)
+    pub(super) fn service_time(&self, worker: WorkerId, base: Duration) -> Duration {
+        base.times(self.slowness.max(self.hosts[usize::from(worker.0)].slowness))
     }
 
     /// When `worker` next has something to do, in true time; none when it only waits for messages.
@@ -104,6 +109,6 @@ impl Process {
         } else {
             self.clock.time_of(host.worker.next_timer()?)
         };
-        Some(due.max(host.busy_until).max(self.frozen_until).max(now))
+        Some(due.max(host.busy_until).max(host.hung_until).max(self.frozen_until).max(now))
     }
 }

@@ -110,6 +110,13 @@ impl TouchedRow {
         bytes
     }
 
+    /// Drops all images, as the newest is applied; returns their bytes.
+    pub(in crate::participant) fn settle(&mut self) -> u64 {
+        let bytes = self.bytes();
+        self.images = Images::default();
+        bytes
+    }
+
     /// Whether an operation changed the row and a later one did too.
     pub(in crate::participant) fn changed_again(&self, number: OperationNumber) -> bool {
         self.images.earlier.iter().any(|(earlier, _)| *earlier == number)
@@ -180,6 +187,29 @@ impl TouchedRows {
             }
         }
         &mut self.rows[last]
+    }
+
+    /// The rows from one on, in the order of first touch, to apply them.
+    pub(in crate::participant) fn from_mut(&mut self, at: usize) -> &mut [TouchedRow] {
+        self.rows.get_mut(at..).unwrap_or_default()
+    }
+
+    /// Takes the last row out, and says whether one with the same lock is left.
+    pub(in crate::participant) fn pop(&mut self) -> Option<(TouchedRow, bool)> {
+        let row = self.rows.pop()?;
+        let name = (row.place.0, row.hash);
+        let shares = match &mut self.index {
+            None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
+            Some(index) => {
+                index.by_place.remove(&row.place);
+                match row.same_hash {
+                    Some(earlier) => index.by_hash.insert(name, earlier),
+                    None => index.by_hash.remove(&name),
+                };
+                row.same_hash.is_some()
+            }
+        };
+        Some((row, shares))
     }
 
     /// Forgets the rows that are to go.
@@ -269,6 +299,25 @@ mod tests {
             assert_eq!(rows.at(place(0)).map(|row| row.place), Some(place(0)));
             rows.clear();
             assert!(rows.is_empty() && rows.at(place(0)).is_none());
+        }
+    }
+
+    #[test]
+    fn rows_are_taken_out_from_the_last_and_the_others_are_found() {
+        for count in [1, 8, 9, 60] {
+            let mut rows = touched(count);
+            for n in (0..count).rev() {
+                let (row, shares) = rows.pop().unwrap();
+                assert_eq!(row.place, place(n));
+                let name = |n: u32| (place(n).0, n % 7);
+                assert_eq!(shares, (0..n).any(|other| name(other) == name(n)), "{n} of {count}");
+                assert!(rows.at(place(n)).is_none());
+                for left in 0..n {
+                    let found = rows.staged(place(left).0, u64::from(left % 7), &key(left).0);
+                    assert_eq!(found.map(|row| row.place), Some(place(left)));
+                }
+            }
+            assert!(rows.pop().is_none());
         }
     }
 

@@ -1,0 +1,291 @@
+//! The end of a leg with many or large changes: it is applied, or given back, in steps.
+//!
+//! A step takes about as long as any other turn of the worker, so that others are not kept waiting
+//! by the size of a transaction. Small legs end in the turn that ends them.
+//!
+//! # Guarantees
+//! 1. Rows become visible one after the other; all claims and locks stay until the last row is
+//!    applied. So whoever gets a row next finds all of the leg applied, as if it had been one turn.
+//! 2. Nobody is told that the leg has ended before it has, and all are told who asked meanwhile.
+//! 3. A decided leg that is not applied yet is `Committed`: a takeover commits it.
+//! # Not here
+//! Why a leg ends (`finish`, `one_phase`).
+
+use std::collections::VecDeque;
+
+use actor::{Ctx, Mutation, fault_point, probe};
+use model::{ActorKind, Address, Epoch, ErrorCode, TransactionId};
+use stdx::Few;
+use store::lock_table::{LockKey, LockOwner};
+use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
+
+use super::Participant;
+use super::finish::{CommitOrder, apply_row};
+use super::leg::{LegHandle, Status};
+use super::prepare::Answers;
+
+/// What is done when a leg has ended here.
+#[derive(Debug)]
+pub(super) enum After {
+    /// The primary tells the coordinator.
+    Committed(CommitOrder, Few<PreparedOperation>),
+    /// A replica of a commit in one phase passes it on.
+    Staged(CommitOrder, Few<PreparedOperation>),
+    /// A replica tells the coordinator.
+    Completed(Address, (TransactionId, LegId), u32),
+    /// A replica tells the coordinator.
+    Aborted(Address, (TransactionId, LegId), u32),
+}
+
+/// A leg that ends in steps.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// The epoch in which its changes are applied; none if they are undone.
+    epoch: Option<Epoch>,
+    /// Rows before this one are applied.
+    next: usize,
+    /// The record stays after it: other legs, or replicas, are not through.
+    keep: bool,
+    after: Vec<After>,
+}
+
+impl Ending {
+    /// Looks at all rows again.
+    pub(super) fn restart(&mut self) {
+        self.next = 0;
+    }
+}
+
+/// The legs of a participant that end in steps.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    legs: VecDeque<LegHandle>,
+    /// The next step is on its way.
+    continuing: bool,
+}
+
+impl Endings {
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        // What is on its way comes.
+        self.legs.clear();
+    }
+}
+
+impl Participant {
+    /// Applies a leg, if that has not been done, and does what comes after it. The record goes
+    /// unless it is to be kept.
+    pub(super) fn apply_and_then(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        epoch: Epoch,
+        (keep, after): (bool, After),
+    ) {
+        let leg = self.legs.leg_mut(handle);
+        if let Some(ending) = &mut leg.ending {
+            probe!(ctx, "participant: commit of a leg that is being applied");
+            assert_eq!(ending.epoch, Some(epoch), "one commit epoch");
+            ending.keep &= keep;
+            ending.after.push(after);
+            return;
+        }
+        let large = leg.weight() > u64::from(ctx.config().apply_step_bytes);
+        if large && !matches!(leg.status, Status::Applied(_)) {
+            probe!(ctx, "participant: large leg is applied in steps");
+            if leg.status == Status::Open {
+                leg.become_status(Status::Committed(epoch));
+            }
+            leg.answers = Answers::default();
+            // Some of its rows are shown before others.
+            self.doubts.begin(handle);
+            self.end_waits(handle, None);
+            if ctx.mutated(Mutation::LargeCommitsUnlockEarly) {
+                self.release_locks(handle);
+            }
+            return self.begin_ending(ctx, handle, Some(epoch), (keep, after));
+        }
+        if !matches!(leg.status, Status::Applied(_)) {
+            self.apply(ctx, handle, epoch);
+        }
+        if !keep {
+            self.legs.remove(handle);
+        }
+        self.after(ctx, after);
+    }
+
+    /// Takes everything of an undecided leg back, forgets it, and does what comes after that.
+    pub(super) fn undo_and_then(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, after: After) {
+        let leg = self.legs.leg_mut(handle);
+        assert_eq!(leg.status, Status::Open, "{}: aborted", leg.transaction);
+        if let Some(ending) = &mut leg.ending {
+            ending.after.push(after);
+            return;
+        }
+        if leg.weight() > u64::from(ctx.config().apply_step_bytes) {
+            probe!(ctx, "participant: large leg is given back in steps");
+            self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
+            return self.begin_ending(ctx, handle, None, (false, after));
+        }
+        self.undo(ctx, handle);
+        self.after(ctx, after);
+    }
+
+    fn begin_ending(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        epoch: Option<Epoch>,
+        (keep, after): (bool, After),
+    ) {
+        let ending = Ending { epoch, next: 0, keep, after: vec![after] };
+        self.legs.leg_mut(handle).ending = Some(Box::new(ending));
+        self.endings.legs.push_back(handle);
+        if !self.endings.continuing {
+            self.continue_endings(ctx);
+        }
+    }
+
+    /// One step of the leg whose turn it is.
+    pub(super) fn continue_endings(&mut self, ctx: &mut Ctx<'_>) {
+        self.endings.continuing = false;
+        let Some(handle) = self.endings.legs.pop_front() else { return };
+        let budget = u64::from(ctx.config().apply_step_bytes).max(1);
+        if self.end_some(ctx, handle, budget) {
+            self.end_of_ending(ctx, handle);
+        } else {
+            self.endings.legs.push_back(handle);
+        }
+        if !self.endings.legs.is_empty() {
+            self.endings.continuing = true;
+            let me = Address { actor: ActorKind::Participant, ..ctx.me() };
+            ctx.send(me, Message::Continue(Continue::Applies));
+        }
+    }
+
+    /// Ends a leg that ends in steps in this turn, as somebody needs what it holds; false if it is
+    /// none.
+    pub(super) fn end_at_once(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) -> bool {
+        if self.legs.get(handle).is_none_or(|leg| leg.ending.is_none()) {
+            return false;
+        }
+        while !self.end_some(ctx, handle, u64::MAX) {}
+        self.endings.legs.retain(|other| *other != handle);
+        self.end_of_ending(ctx, handle);
+        true
+    }
+
+    /// Applies rows, or gives them back, for about so many bytes; whether that was the last.
+    fn end_some(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, budget: u64) -> bool {
+        let leg = self.legs.leg(handle);
+        let Some(ending) = &leg.ending else { return true };
+        let (next, rows) = (ending.next, leg.rows.len());
+        match ending.epoch.filter(|_| !matches!(leg.status, Status::Applied(_))) {
+            Some(epoch) => {
+                let next = self.apply_some(ctx, handle, (epoch, next), budget);
+                let leg = self.legs.leg_mut(handle);
+                if let Some(ending) = &mut leg.ending {
+                    ending.next = next;
+                }
+                if next >= rows {
+                    leg.become_status(Status::Applied(epoch));
+                    self.doubts.end(handle);
+                }
+                fault_point!(ctx, "participant: between two steps of a large commit");
+                false
+            }
+            None => self.give_back_some(ctx, handle, budget),
+        }
+    }
+
+    /// Makes some changes of a leg visible; the first row that is left.
+    fn apply_some(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        (epoch, from): (Epoch, usize),
+        budget: u64,
+    ) -> usize {
+        let retained = self.retained_now(ctx);
+        let Self { replicas, disk, memory, legs, .. } = self;
+        let next = legs.change(handle, |leg| {
+            leg.apply_some(from, budget, |row| {
+                apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+                let (partition, row_id) = row.place;
+                // Nobody gets an emptied slot before all of the leg is applied.
+                if let Some(replica) = replicas.get_mut(&partition)
+                    && !row.reserved
+                    && !replica.occupied(row_id)
+                {
+                    replica.partition.reserve(row_id);
+                    row.reserved = true;
+                }
+            })
+        });
+        if !retained.is_empty() {
+            self.versions_grew(ctx);
+        }
+        next
+    }
+
+    /// Lets go of some rows with their slots and locks; whether none is left.
+    fn give_back_some(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, budget: u64) -> bool {
+        let leg = self.legs.leg(handle);
+        let most = match budget {
+            u64::MAX => leg.rows.len() as u64,
+            budget => budget.div_ceil(leg.weight() / (leg.rows.len() as u64).max(1) + 1),
+        };
+        let mut grants = Vec::new();
+        for _ in 0..most {
+            let Some((row, shares)) = self.legs.change(handle, |leg| leg.pop_row()) else {
+                break;
+            };
+            let (partition, row_id) = row.place;
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            replica.claims.remove(&row_id);
+            if row.reserved {
+                replica.partition.release(row_id);
+            }
+            if !shares {
+                replica.locks.release(LockKey(row.hash), LockOwner(handle.0), &mut grants);
+                self.note_grants(partition, std::mem::take(&mut grants));
+            }
+        }
+        fault_point!(ctx, "participant: between two steps of giving rows back");
+        self.legs.leg(handle).rows.is_empty()
+    }
+
+    /// All rows are applied, or given back: what the leg holds beside them goes, and all are told.
+    fn end_of_ending(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) {
+        let Some(ending) = self.legs.leg_mut(handle).ending.take() else { return };
+        self.doubts.end(handle);
+        self.release_locks(handle);
+        if !ending.keep {
+            self.legs.remove(handle);
+        }
+        for after in ending.after {
+            self.after(ctx, after);
+        }
+    }
+
+    /// Does what comes after the end of a leg.
+    pub(super) fn after(&mut self, ctx: &mut Ctx<'_>, after: After) {
+        let (to, message) = match after {
+            After::Committed(order, results) => {
+                fault_point!(ctx, "participant: applied, before it answers");
+                let CommitOrder { transaction, leg, attempt, coordinator, .. } = order;
+                let done = CoordinatorMessage::Committed { transaction, leg, attempt, results };
+                (coordinator, done)
+            }
+            After::Staged(order, results) => return self.pass_staged_on(ctx, order, results),
+            After::Completed(to, (transaction, leg), attempt) => {
+                fault_point!(ctx, "participant: completed, before it answers");
+                (to, CoordinatorMessage::Completed { transaction, leg, attempt })
+            }
+            After::Aborted(to, (transaction, leg), attempt) => {
+                (to, CoordinatorMessage::Aborted { transaction, leg, attempt })
+            }
+        };
+        ctx.send(to, Message::Coordinator(message));
+    }
+}
