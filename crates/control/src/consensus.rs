@@ -586,6 +586,11 @@ impl Consensus {
         self.leader.filter(|_| self.leader_term == self.node.current_term() && !self.leader_lost)
     }
 
+    /// Who led the current term last, also if it is known to lead no more.
+    pub(crate) fn led_by(&self) -> Option<Voter> {
+        self.leader.filter(|_| self.leader_term == self.node.current_term())
+    }
+
     /// The index up to which the log is committed.
     pub(crate) fn committed(&self) -> u64 {
         self.node.commit_index().get()

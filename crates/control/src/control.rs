@@ -457,7 +457,9 @@ impl Control {
                 }
             }
             ControlMessage::Succeed { term } => {
-                if term == self.consensus.term() && self.leader() == Some(from.node) {
+                // It has said that it resigns before.
+                let led = self.consensus.led_by().map(node_of) == Some(from.node);
+                if term == self.consensus.term() && led {
                     probe!(ctx, "control: leader has named its successor");
                     self.consensus.lose_leader();
                     self.consensus.succeed();
