@@ -22,6 +22,7 @@ mod online;
 mod processes;
 mod pushdown;
 mod reads;
+mod rot;
 mod scripts;
 mod server;
 mod sysbench;

@@ -37,7 +37,7 @@ pub use message_counts::{MessageCount, MessageCounts};
 pub use probe::{FaultPlan, Probes};
 pub use recorder::{FlightRecorder, Recorded};
 pub use schedule::{LONE, Recent, SHARED, SLOW, Schedule, SlowSteps, StepKind, WHOLE};
-pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, News, Shared};
+pub use shared::{Ctx, EpochView, Halt, LeaseCell, Mutation, Shared};
 pub use timer::{Timer, TimerQueue};
 
 use model::{Address, ClusterState};

@@ -9,7 +9,7 @@ use model::{
     ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
 };
 use stdx::{Duration, Instant, Prng};
-use wire::{Continue, Envelope, Message, UnresponsiveWorker};
+use wire::{Continue, Envelope, Message, News, UnresponsiveWorker};
 
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
@@ -61,17 +61,6 @@ impl fmt::Display for Halt {
             Halt::Fault(name) => write!(f, "fault point {name}"),
         }
     }
-}
-
-/// What an actor has seen that operators should hear.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
-    /// The node that it is about.
-    pub node: NodeId,
-    /// A word that stays the same when the text changes.
-    pub event: &'static str,
-    /// What has happened, for people.
-    pub text: String,
 }
 
 /// Until when the node may serve, and in which version of the messages: written by its control
@@ -165,6 +154,10 @@ pub enum Mutation {
     SavedBeforeSync,
     /// Votes and entries of the control log are written and not synced.
     VotesNotSynced,
+    /// A restart takes what is on the disks, whatever watermarks say.
+    WatermarksIgnored,
+    /// A client is told of a durable epoch before a watermark says so.
+    ToldBeforeNoted,
     /// A life begins its log without a fence against what was not restored.
     NoFence,
     /// A restart takes the newest epoch that any node group has.
@@ -228,8 +221,8 @@ pub struct Shared {
     pub faults: FaultPlan,
     /// Which rule is broken on purpose (tests only).
     pub mutation: Mutation,
-    /// What operators should hear, for the host to take.
-    pub news: Vec<News>,
+    /// What operators are to be told, and of which node.
+    pub news: Vec<(NodeId, News)>,
     /// Set when the node must stop; nothing is sent from then on.
     pub halt: Option<Halt>,
 }
@@ -410,16 +403,16 @@ impl<'a> Ctx<'a> {
         self.shared.lease.protocol()
     }
 
+    /// Has the host tell operators what has happened to a node.
+    pub fn announce(&mut self, about: NodeId, news: News) {
+        self.shared.news.push((about, news));
+    }
+
     /// Stops the node after this handler.
     pub fn halt(&mut self, why: Halt) {
         if self.shared.halt.is_none() {
             self.shared.halt = Some(why);
         }
-    }
-
-    /// Tells operators something, by way of the host.
-    pub fn tell_news(&mut self, news: News) {
-        self.shared.news.push(news);
     }
 
     /// Counts one more of something.

@@ -22,11 +22,14 @@ mod forming;
 mod leadership;
 mod lease;
 mod links;
+mod loss;
+mod news;
 mod publish;
 mod quiesce;
 mod restart;
 mod silent;
 mod versions;
+mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,10 +47,13 @@ use durable::Durable;
 use forming::{HeardLife, HelloAnswer};
 use leadership::Leadership;
 use links::BrokenLink;
+use loss::Loss;
+use news::Bulletin;
 use publish::SchemaWait;
 use quiesce::Quieting;
 use restart::Restore;
 use versions::Versions;
+use watermark::Witness;
 
 /// The control actor: one on worker 0 of each data and management node.
 #[doc(alias = "QMGR")]
@@ -70,6 +76,12 @@ pub struct Control {
     resumed: bool,
     /// What the node's workers have on their disks, and how far they have read it back.
     restore: Restore,
+    /// What it knows to be durable, apart from all logs.
+    witness: Witness,
+    /// What a restart would lose, and who has accepted that.
+    loss: Loss,
+    /// What operators are told.
+    bulletin: Bulletin,
     /// The newest state; the workers hear of it by message.
     state: Arc<ClusterState>,
     /// What configured nodes answered to `Hello`, while this node belongs to no cluster.
@@ -134,6 +146,9 @@ impl Control {
             begun: false,
             resumed: false,
             restore: Restore::default(),
+            witness: Witness::default(),
+            loss: Loss::default(),
+            bulletin: Bulletin::default(),
             state: Arc::default(),
             answers: BTreeMap::new(),
             lives: BTreeMap::new(),
@@ -175,6 +190,7 @@ impl Control {
             return;
         }
         self.begun = true;
+        self.report_damage(ctx);
         self.ticked_at = ctx.now();
         self.leader_heard_at = ctx.now();
         self.seek(ctx);
@@ -230,6 +246,11 @@ impl Control {
             }
         }
         self.write_again(ctx);
+        if self.durable.is_some() {
+            self.write_watermark(ctx);
+            self.report_repair(ctx);
+        }
+        self.spread_news(ctx);
         let stranger = self.own_member().is_none();
         if stranger && (self.resumed || self.state.index == ControlIndex(0)) {
             self.seek(ctx);
@@ -350,8 +371,22 @@ impl Control {
         }
         self.mend_link(from.node);
         match message {
-            ControlMessage::WorkerStored { worker, rows } => {
-                self.receive_worker_stored(ctx, from, worker, rows);
+            ControlMessage::WorkerStored { worker, found } => {
+                self.receive_worker_stored(ctx, from, worker, *found);
+            }
+            ControlMessage::WorkerDurable { epoch } => {
+                if from.node == self.node {
+                    self.receive_worker_durable(epoch);
+                }
+            }
+            ControlMessage::News { incarnation, number, news } => {
+                self.receive_news(ctx, from, (incarnation, number), news);
+            }
+            ControlMessage::NewsHeard { incarnation, number } => {
+                self.receive_news_heard(from, incarnation, number);
+            }
+            ControlMessage::AcceptLoss { restarts, epoch } => {
+                self.receive_accept_loss(ctx, from, restarts, epoch);
             }
             ControlMessage::WorkerRestored { worker } => {
                 self.receive_worker_restored(from, worker);
@@ -363,8 +398,8 @@ impl Control {
             | ControlMessage::PreVoteReply { .. }
             | ControlMessage::Succeed { .. }
             | ControlMessage::Resigned { .. } => self.receive_consensus(ctx, from, message),
-            ControlMessage::Heartbeat { term, sequence, protocol } => {
-                self.receive_heartbeat(ctx, from, (term, sequence), protocol);
+            ControlMessage::Heartbeat { term, sequence, protocol, durable } => {
+                self.receive_heartbeat(ctx, from, (term, sequence), protocol, durable);
             }
             ControlMessage::LeaseRequest(request) => {
                 self.receive_lease_request(ctx, from, request);

@@ -363,6 +363,7 @@ impl Actor for Epochs {
             EpochMessage::Prepare { .. }
             | EpochMessage::Durable { .. }
             | EpochMessage::Resume { .. }
+            | EpochMessage::Noted { .. }
             | EpochMessage::Switch { .. }
             | EpochMessage::Completed { .. }
             | EpochMessage::StateQuery

@@ -277,6 +277,7 @@ impl Participant {
             }
             ParticipantMessage::Save { epoch } => self.save(ctx, from, epoch),
             ParticipantMessage::Durable { epoch, waited } => self.durable(ctx, epoch, waited),
+            ParticipantMessage::Note { epoch } => self.note(ctx, epoch),
             ParticipantMessage::Restore { through } => self.restore(ctx, through),
         }
     }

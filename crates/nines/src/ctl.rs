@@ -135,6 +135,12 @@ impl Session<'_> {
                 self.answer(json, &told, look::locks_text)
             }
             What::Events { follow, most, level } => events::run(self, json, follow, (most, level)),
+            What::AcceptLoss(epoch) => {
+                self.ask::<bool>(&Request::AcceptLoss { epoch })?;
+                self.line(&format!(
+                    "ordered: the cluster goes back to epoch {epoch}; `show` tells when it serves"
+                ))
+            }
             What::Stop { whom, force } => end::stop(self, whom, force),
             What::Restart { whom: Whom::Node(id), force, patience, .. } => {
                 end::restart(self, id, force, patience)

@@ -145,12 +145,15 @@ fn watch(
                 complain(&line);
             }
             Ok(Happening::Cluster(Event::Crashed { traces })) => return Err(crashed(traces)),
-            Ok(Happening::Cluster(Event::News { news, .. })) => {
-                complain(&format!("node {}: {}", news.node.0, news.text));
-            }
             // Nobody would go on: nothing is watched.
             Ok(Happening::Cluster(Event::Hung { hung, .. })) => return Err(hung.to_string()),
             Ok(Happening::Cluster(Event::Failed(error))) => return Err(failed(&error)),
+            Ok(Happening::Cluster(Event::News { node, about, news })) => {
+                // Management nodes tell what the others have told already.
+                if node == about {
+                    tell(&format!("node {}: {}", about.0, news.text));
+                }
+            }
             // No node is in another process.
             Ok(Happening::Cluster(Event::Link(_))) => {}
             Err(RecvTimeoutError::Timeout) => {

@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use control::journal;
-use ondisk::{IDENTITY_FILE, Identity};
+use ondisk::{IDENTITY_FILE, Identity, WATERMARK_FILE, Watermarks};
 
 use worker::WorkerFiles;
 
@@ -93,6 +93,8 @@ impl Inspection<'_> {
                 Ok(identity) => self.line(path, &identity.to_string()),
                 Err(damage) => self.broken(path, &damage.to_string()),
             }
+        } else if name == WATERMARK_FILE {
+            self.watermark(path)?;
         } else if journal::number(name).is_some() {
             let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
             self.files += 1;
@@ -101,6 +103,24 @@ impl Inspection<'_> {
             self.line(path, "not finished, and ignored by a restart");
         } else if asked_for {
             return Err(format!("{} is no file that holds data of Nines", path.display()));
+        }
+        Ok(())
+    }
+
+    /// The file that says which epoch was durable.
+    fn watermark(&mut self, path: &Path) -> Result<(), String> {
+        let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
+        self.files += 1;
+        let Watermarks { newest, damage } = Watermarks::read(&bytes);
+        match (newest, damage) {
+            (Some(newest), None) => self.line(path, &newest.to_string()),
+            (Some(newest), Some(damage)) => {
+                self.line(path, &format!("{newest}; one of two slots is not sound: {damage}"));
+            }
+            (None, damage) => {
+                let what = damage.map(|damage| damage.to_string()).unwrap_or_default();
+                self.broken(path, &what);
+            }
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FlightRecorder, Halt, LeaseCell, News, Recorded, Shared, StepKind, Timer,
+    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, StepKind, Timer,
     TimerQueue,
 };
 use client::{IndexBuilder, Joiner};
@@ -33,7 +33,7 @@ use datanode::epochs::Epochs;
 use datanode::participant::Participant;
 use model::{ActorKind, ClusterId, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
 use stdx::{Duration, Instant, Prng};
-use wire::{Class, Envelope, Message};
+use wire::{Class, Envelope, Message, News};
 
 use actors::Actors;
 pub use inbox::may_come_from_client;
@@ -260,11 +260,6 @@ impl Worker {
         }
     }
 
-    /// What actors want operators to hear.
-    pub fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.shared.news)
-    }
-
     /// Messages that wait to be handled, held ones included.
     pub fn message_count(&self) -> usize {
         self.inbox.len()
@@ -379,6 +374,11 @@ impl Worker {
     /// Takes all that the actors have sent to other workers, in order.
     pub fn take_outgoing(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.out)
+    }
+
+    /// Takes what the actors tell operators, and of which nodes.
+    pub fn take_news(&mut self) -> Vec<(NodeId, News)> {
+        std::mem::take(&mut self.shared.news)
     }
 
     /// Why the node must stop, if an actor of this worker says so.

@@ -1,4 +1,4 @@
-//! What is in the files of a node: the redo log, checkpoints, the node's identity. Bytes and values
+//! What is in the files of a node: the redo log, checkpoints, watermarks, the node's identity. Bytes and values
 //! only; who writes and reads them when is not decided here.
 //!
 //! # Owns
@@ -14,10 +14,12 @@ mod bytes;
 mod damage;
 mod identity;
 mod name;
+mod watermark;
 
 pub mod checkpoint;
 pub mod redo;
 
 pub use damage::{Damage, DamageKind};
 pub use identity::Identity;
-pub use name::{FileName, IDENTITY_FILE, worker_directory, worker_of_directory};
+pub use name::{FileName, IDENTITY_FILE, WATERMARK_FILE, worker_directory, worker_of_directory};
+pub use watermark::{Watermark, Watermarks};

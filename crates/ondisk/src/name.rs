@@ -7,9 +7,14 @@ use model::{PartitionId, PartitionIndex, TableId, WorkerId};
 /// The file in a node's data directory that says whose it is: see [`crate::Identity`].
 pub const IDENTITY_FILE: &str = "node";
 
+/// The file that says which epoch was durable: see [`crate::Watermark`].
+pub const WATERMARK_FILE: &str = "durable";
+
 /// A file in the directory of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileName {
+    /// What the worker knows to have been durable.
+    Watermark,
     /// A segment of the redo log, by its number.
     Redo(u64),
     /// A checkpoint of a partition.
@@ -36,6 +41,9 @@ impl FileName {
     }
 
     fn parse_loosely(name: &str) -> Option<Self> {
+        if name == WATERMARK_FILE {
+            return Some(FileName::Watermark);
+        }
         if let Some(number) = name.strip_prefix("redo-") {
             return Some(FileName::Redo(u64::from_str_radix(number, 16).ok()?));
         }
@@ -59,6 +67,7 @@ impl FileName {
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            FileName::Watermark => f.write_str(WATERMARK_FILE),
             FileName::Redo(number) => write!(f, "redo-{number:016x}"),
             FileName::Checkpoint { partition, sequence } => {
                 write!(f, "checkpoint-{partition}-{sequence:08x}")
@@ -89,6 +98,7 @@ mod tests {
     fn names_say_what_files_are() {
         let partition = PartitionId { table: TableId(70), index: PartitionIndex(3) };
         let names = [
+            (FileName::Watermark, "durable"),
             (FileName::Redo(0x1f), "redo-000000000000001f"),
             (FileName::Redo(u64::MAX), "redo-ffffffffffffffff"),
             (FileName::Checkpoint { partition, sequence: 10 }, "checkpoint-t70p3-0000000a"),

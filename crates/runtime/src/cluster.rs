@@ -18,12 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use actor::{Actor, DiskReply, Halt, LeaseCell, News};
+use actor::{Actor, DiskReply, Halt, LeaseCell};
 use model::{Config, Incarnation, NodeId, WorkerId};
 use node::RestoreProgress;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use stdx::Duration;
+use wire::News;
 
 use crate::clock::Clock;
 use crate::crash::CrashSite;
@@ -108,6 +109,16 @@ pub enum Event {
     Ready,
     /// Something has happened to a link.
     Link(LinkEvent),
+    /// A node of this process tells operators something; a management node tells what has happened
+    /// to others too.
+    News {
+        /// The node of this process that tells it.
+        node: NodeId,
+        /// The node that it has happened to.
+        about: NodeId,
+        /// What has happened.
+        news: News,
+    },
     /// A node has stopped by its own decision, and its peers have been told.
     Halted {
         /// The node.
@@ -128,13 +139,6 @@ pub enum Event {
         hung: Hung,
         /// What the other workers were doing; none if that is not wanted.
         traces: Option<io::Result<Vec<PathBuf>>>,
-    },
-    /// An actor has seen something that operators should hear.
-    News {
-        /// The node that has seen it.
-        node: NodeId,
-        /// What.
-        news: News,
     },
     /// A thread cannot go on: the system refuses what it needs, for a worker or for the disks.
     Failed(io::Error),

@@ -605,9 +605,6 @@ impl Thread {
             any = true;
         }
         let Hosted { worker, .. } = &mut self.hosted[at];
-        for news in worker.take_news() {
-            (self.common.report)(Event::News { node, news });
-        }
         while let Some(request) = worker.pop_disk_request() {
             self.asked.push(Asked { node, worker: worker.shared().worker, request });
             any = true;
@@ -683,8 +680,18 @@ impl Thread {
         }
     }
 
+    /// Passes on what workers tell operators.
+    fn tell_news(&mut self) {
+        for hosted in &mut self.hosted {
+            for (about, news) in hosted.worker.take_news() {
+                (self.common.report)(Event::News { node: hosted.node, about, news });
+            }
+        }
+    }
+
     /// Ends the nodes of which a worker has halted.
     fn stop_halted(&mut self) {
+        self.tell_news();
         let halted = |hosted: &Hosted| {
             let why = hosted.worker.halted()?.clone();
             Some((hosted.node, why, trace(&hosted.worker)))

@@ -10,6 +10,7 @@
 
 mod disks;
 mod hangs;
+mod rot;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,7 @@ use model::{MemberStatus, NodeId};
 use stdx::{Duration, Instant, Prng};
 
 use crate::world::{Kind, Status, World};
+pub use rot::Rot;
 
 /// How hard a run is struck.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use actor::Mutation;
 use stdx::Duration;
 
-use crate::chaos::Chaos;
+use crate::chaos::{Chaos, Rot};
 use crate::lab::{Lab, Phase};
 use crate::setup::Setup;
 use crate::workload::{Load, applications};
@@ -117,9 +117,17 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "the cluster starts", 30, World::all_active)?;
     reach(world, "the tables are made", 60, |_| lab.phase() == Phase::Working)?;
     world.run_for(Duration::from_millis(300));
+    let floor = world.newest_epoch();
     chaos.rage(world);
     reach(world, "all nodes are active again", 90, World::all_active)?;
     all_progress(world, lab)?;
+    if world.has_disks() && Chaos::rots(world.setup().seed) {
+        if chaos.rot(world, floor)? == Rot::Refused {
+            return Ok(());
+        }
+        reach(world, "all nodes are active after bit-rot", 90, World::all_active)?;
+        all_progress(world, lab)?;
+    }
     if world.has_disks() {
         chaos.final_black_out(world);
         reach(world, "all nodes are active after a power loss", 90, World::all_active)?;

@@ -27,6 +27,7 @@ use actor::{Actor, FlightRecorder, Halt, LeaseCell};
 use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId, WorkerId};
 use node::{Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
+use wire::{News, NewsKind};
 
 use crate::checkers::{BrokenCycles, Restarts, Watch};
 use crate::setup::Setup;
@@ -167,6 +168,8 @@ pub struct World {
     supervised: bool,
     /// Beginnings and ends of lives, for reports.
     diary: Vec<String>,
+    /// What nodes have told operators of themselves.
+    news: Vec<(NodeId, News)>,
 }
 
 impl World {
@@ -191,6 +194,7 @@ impl World {
             hash: FixedHasher::default(),
             supervised: true,
             diary: Vec::new(),
+            news: Vec::new(),
             setup,
         };
         let config = world.setup.config.clone();
@@ -282,6 +286,28 @@ impl World {
     /// What happened to nodes, newest last.
     pub fn diary(&self) -> &[String] {
         &self.diary
+    }
+
+    /// What nodes have told operators of themselves.
+    pub fn news(&self) -> &[(NodeId, News)] {
+        &self.news
+    }
+
+    /// The epoch to which a restart is refused to go back, by what was told after the first `told`
+    /// news.
+    pub fn refusal(&self, told: usize) -> Option<Epoch> {
+        let refused = |(_, news): &&(NodeId, News)| news.kind == NewsKind::LossRefused;
+        self.news[told..].iter().rev().find(refused).map(|(_, news)| news.epoch)
+    }
+
+    /// Keeps what a node tells of itself; management nodes repeat what others have told.
+    fn take_news(&mut self, node: NodeId, news: Vec<(NodeId, News)>) {
+        for (about, news) in news {
+            if about == node {
+                self.note(format!("{node} tells: {}", news.text));
+                self.news.push((node, news));
+            }
+        }
     }
 
     fn note(&mut self, what: String) {
@@ -441,12 +467,14 @@ impl World {
         let process = self.process_mut(node);
         let host = &mut process.hosts[usize::from(worker.0)];
         let sent = host.worker.take_outgoing();
+        let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
         if host.unchecked >= check_every {
             host.unchecked = 0;
             host.worker.check_invariants();
         }
         let reached = host.worker.shared().cluster.clone();
+        self.take_news(node, news);
         for outgoing in sent {
             self.send(outgoing, departure);
         }
@@ -674,6 +702,13 @@ impl World {
             .max_by_key(|state| (state.started, state.index))
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// The newest epoch that some worker assigns.
+    pub fn newest_epoch(&self) -> Epoch {
+        let hosts = self.processes.values().flat_map(|process| &process.hosts);
+        let epochs = hosts.map(|host| host.worker.shared().epochs.current);
+        epochs.max().unwrap_or(Epoch(0))
     }
 
     /// The node that leads with a lease, or else the one that leads in the newest term.

@@ -28,6 +28,12 @@ pub struct NodeLife {
     /// The newest protocol version that its program speaks; 0 of one that does not say so.
     #[codec(since = 10)]
     pub protocol: u16,
+    /// The oldest epoch to which it can still go back: checkpoints hold no older images.
+    #[codec(since = 14)]
+    pub oldest: Epoch,
+    /// The newest epoch that its disk says was durable, and in which cluster.
+    #[codec(since = 14)]
+    pub durable: Option<(ClusterId, Epoch)>,
 }
 
 /// A member's answer to a heartbeat: it asks for a lease.
@@ -51,6 +57,37 @@ pub struct LeaseRequest {
     /// The newest protocol version that its program speaks; 0 of one that does not say so.
     #[codec(since = 10)]
     pub protocol: u16,
+    /// The newest epoch that it knows to be durable.
+    #[codec(since = 14)]
+    pub durable: Epoch,
+}
+
+/// What a node tells operators: its host prints it, and management nodes keep it.
+#[derive(Clone, Debug, PartialEq, Eq, Codec)]
+pub struct News {
+    /// What has happened, for programs.
+    pub kind: NewsKind,
+    /// Of a loss: the epoch that the cluster would go back to, or goes back to.
+    pub epoch: Epoch,
+    /// What has happened, for people.
+    pub text: String,
+}
+
+/// What has happened to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Codec)]
+pub enum NewsKind {
+    /// A file is damaged, and rows are missing on this node.
+    Damaged,
+    /// A file is damaged, and nothing is missing.
+    Harmless,
+    /// What was damaged has been replaced by what other nodes have.
+    Repaired,
+    /// The cluster does not restart, because that would lose durable epochs.
+    LossRefused,
+    /// An operator has ordered to go on without durable epochs.
+    LossAccepted,
+    /// A worker does not answer the driver of epochs.
+    WorkerSilent,
 }
 
 /// What the driver of epochs waits for.
@@ -160,6 +197,9 @@ pub enum ControlMessage {
         /// The newest protocol version that all members speak, as far as the leader knows.
         #[codec(since = 10)]
         protocol: u16,
+        /// The newest epoch that the leader knows to be durable.
+        #[codec(since = 14)]
+        durable: Epoch,
     },
     /// Member to leader: I am here; lend me time.
     LeaseRequest(LeaseRequest),
@@ -225,8 +265,14 @@ pub enum ControlMessage {
     WorkerStored {
         /// The worker.
         worker: model::WorkerId,
-        /// The cluster whose rows they are, and the epoch up to which they are complete.
-        rows: Option<(ClusterId, Epoch)>,
+        /// What was found.
+        found: Box<WorkerDisk>,
+    },
+    /// A participant has noted on its disk that an epoch is durable.
+    #[codec(local)]
+    WorkerDurable {
+        /// The epoch.
+        epoch: Epoch,
     },
     /// A participant has read the rows back that its worker has on the disk, as far as they count
     /// in the cluster the node has joined; or there are none.
@@ -322,6 +368,48 @@ pub enum ControlMessage {
         /// The version.
         protocol: u16,
     },
+    /// A node to the management nodes: what has happened to it. Repeated until it is heard.
+    #[codec(since = 14)]
+    News {
+        /// The life that tells it.
+        incarnation: Incarnation,
+        /// Counts the news of that life from 1 on.
+        number: u64,
+        /// The news.
+        news: News,
+    },
+    /// Answer to `News`.
+    #[codec(since = 14)]
+    NewsHeard {
+        /// The life that told it.
+        incarnation: Incarnation,
+        /// The newest number that was heard.
+        number: u64,
+    },
+    /// An operator's order, passed on to the leader: the cluster may restart without the durable
+    /// epochs after this one. Repeated until a restart is logged.
+    #[codec(since = 14)]
+    AcceptLoss {
+        /// Restarts of the cluster when the order was given: it holds for the next one alone.
+        restarts: u32,
+        /// The epoch to go back to.
+        epoch: Epoch,
+    },
+}
+
+/// What a worker has found on its disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerDisk {
+    /// The cluster whose rows it has, and the epoch up to which they are complete.
+    pub rows: Option<(ClusterId, Epoch)>,
+    /// The oldest epoch to which it can go back.
+    pub oldest: Epoch,
+    /// The newest epoch that the disk says was durable, and in which cluster.
+    pub durable: Option<(ClusterId, Epoch)>,
+    /// What is wrong, file by file.
+    pub damages: Vec<String>,
+    /// Rows are missing that the worker had on its disk.
+    pub missing: bool,
 }
 
 impl ControlMessage {
@@ -363,6 +451,10 @@ impl ControlMessage {
             ControlMessage::Unresponsive(_) => "Unresponsive",
             ControlMessage::Succeed { .. } => "Succeed",
             ControlMessage::Speaks { .. } => "Speaks",
+            ControlMessage::WorkerDurable { .. } => "WorkerDurable",
+            ControlMessage::News { .. } => "News",
+            ControlMessage::NewsHeard { .. } => "NewsHeard",
+            ControlMessage::AcceptLoss { .. } => "AcceptLoss",
         }
     }
 }

@@ -57,6 +57,13 @@ pub enum EpochMessage {
         /// The epoch.
         epoch: Epoch,
     },
+    /// Participant to the coordinator of its worker: this disk says that everything up to the
+    /// epoch is durable.
+    #[codec(local)]
+    Noted {
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// Coordinator: someone waits for this epoch to be durable.
     SaveRequest {
         /// The epoch.
@@ -123,6 +130,7 @@ impl EpochMessage {
             EpochMessage::SnapshotReleased { .. } => "SnapshotReleased",
             EpochMessage::Saved { .. } => "EpochSaved",
             EpochMessage::Durable { .. } => "EpochDurable",
+            EpochMessage::Noted { .. } => "EpochNoted",
             EpochMessage::SaveRequest { .. } => "SaveRequest",
         }
     }

@@ -28,7 +28,10 @@ use codec::Codec;
 use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
 
 pub use chain::{Chain, REPLICAS_MAX};
-pub use control::{ControlMessage, EpochStep, LeaseRequest, NodeLife, UnresponsiveWorker};
+pub use control::{
+    ControlMessage, EpochStep, LeaseRequest, News, NewsKind, NodeLife, UnresponsiveWorker,
+    WorkerDisk,
+};
 pub use deadlock::{Besides, DeadlockSearch, SearchOrigin, SearchedTransaction};
 pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;

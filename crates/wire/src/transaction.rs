@@ -444,6 +444,13 @@ pub enum ParticipantMessage {
         /// Its leg here.
         leg: LegId,
     },
+    /// Coordinator to the participant of its worker: someone is to be told that everything up to
+    /// this epoch is durable. Answered with `EpochMessage::Noted` when the disk says so.
+    #[codec(local)]
+    Note {
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// Takes `CopyRows` into account; the source may send one more.
     CopyAck {
         /// The partition.
@@ -781,6 +788,7 @@ impl ParticipantMessage {
             ParticipantMessage::Restore { .. } => "Restore",
             ParticipantMessage::Save { .. } => "Save",
             ParticipantMessage::Durable { .. } => "Durable",
+            ParticipantMessage::Note { .. } => "Note",
             ParticipantMessage::PrepareAndCommit { .. } => "PrepareAndCommit",
             ParticipantMessage::ReplicateAndCommit { .. } => "ReplicateAndCommit",
             ParticipantMessage::CommitStaged { .. } => "CommitStaged",

@@ -18,8 +18,9 @@ use std::collections::VecDeque;
 use actor::{
     Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
 };
+use ondisk::WATERMARK_FILE;
 
-use super::Control;
+use super::{Control, watermark};
 use crate::consensus::{Consensus, Journal, Output, voter_of};
 use crate::journal::{self, Record, Stored};
 
@@ -183,6 +184,9 @@ impl Control {
         result: Result<Vec<DiskAnswer>, DiskError>,
     ) {
         match (token, result) {
+            (watermark::READ | watermark::WRITE, result) => {
+                self.watermark_answered(ctx, token, result);
+            }
             (LIST, Ok(answers)) => self.listed(ctx, &answers),
             (READ, Ok(answers)) => self.read_back(ctx, &answers),
             (LIST | READ, Err(error)) => {
@@ -219,11 +223,15 @@ impl Control {
         let Some(DiskAnswer::Files(files)) = answers.first() else {
             panic!("a directory is answered with its files");
         };
+        let watermark = files.iter().find(|(name, _)| name == WATERMARK_FILE);
+        let watermark = watermark.map(|(_, length)| *length);
         let numbered = files
             .iter()
             .filter_map(|(name, length)| journal::number(name).map(|number| (number, *length)));
+        let newest = numbered.max();
+        self.look_for_watermark(ctx, watermark);
         let durable = self.durable.as_mut().expect("a node with a disk");
-        let Some((number, length)) = numbered.max() else {
+        let Some((number, length)) = newest else {
             durable.read = true;
             return self.begin(ctx);
         };
@@ -249,7 +257,9 @@ impl Control {
                 let why = format!("{} was written by a newer version", journal::path(number));
                 return self.halt(ctx, Halt::DiskFailed(why));
             }
-            Err(_) => {
+            Err(damage) => {
+                let number = self.durable.as_ref().expect("a node with a disk").file;
+                self.loss.log_damage = Some(format!("{}: {damage}", journal::path(number)));
                 // What this voter has promised is lost, so it votes under a new name.
                 probe!(ctx, "control: damaged log given up");
             }
@@ -273,6 +283,11 @@ impl Durable {
     /// Whether what an earlier life has left is known.
     pub(super) fn is_read(&self) -> bool {
         self.read
+    }
+
+    /// Whether the log of this life, or of the one that it goes on from, has a file.
+    pub(super) fn has_file(&self) -> bool {
+        self.file > 0
     }
 
     /// A new file, which replaces the one before when all of it is on the disk.

@@ -3,10 +3,13 @@
 //! # Guarantees
 //! 1. A cluster is founded only by the configured node with the lowest id, and only when every
 //!    other configured node has said, in its current life, that it belongs to none.
-//! 2. A founder whose cluster has not started gives it up for one that was there before.
+//! 2. None is founded while a disk has rows of a cluster whose control log nobody has.
+//! 3. A founder whose cluster has not started gives it up for one that was there before.
+
+use std::collections::BTreeSet;
 
 use actor::{Ctx, Halt, probe};
-use model::{Address, ClusterId, Command, Incarnation, MemberStatus, NodeId, NodeRole};
+use model::{Address, ClusterId, Command, Epoch, Incarnation, MemberStatus, NodeId, NodeRole};
 use stdx::Instant;
 use wire::{ControlMessage, NodeLife};
 
@@ -45,7 +48,11 @@ impl Control {
         for leader in &leaders {
             self.tell(ctx, *leader, ControlMessage::Join { life: self.own_life() });
         }
-        if self.may_found(ctx.now()) {
+        let may_found = self.may_found(ctx.now());
+        let orphans = if may_found { self.orphans() } else { BTreeSet::new() };
+        if !orphans.is_empty() {
+            self.refuse_founding(ctx, orphans);
+        } else if may_found {
             probe!(ctx, "control: cluster founded");
             // Zero is the identity of no cluster.
             self.consensus.found(ClusterId(ctx.prng().next_u64().max(1)));
@@ -70,6 +77,8 @@ impl Control {
             workers: self.workers,
             rows: self.stored_rows(),
             protocol: self.versions.own,
+            oldest: self.restore.oldest(),
+            durable: self.durable_evidence(),
         }
     }
 
@@ -97,6 +106,16 @@ impl Control {
                 .is_some_and(|answer| answer.cluster.is_none() && now.since(answer.at) < fresh)
         };
         lowest && self.configured().filter(|node| *node != self.node).all(alone)
+    }
+
+    /// Nodes whose disks have rows of a cluster that nobody has the control log of.
+    fn orphans(&self) -> BTreeSet<NodeId> {
+        let answers = self.answers.iter().map(|(node, answer)| (*node, answer.life));
+        let lives = answers.chain([(self.node, self.own_life())]);
+        // What was never saved does not count: the cluster had not started.
+        let epoch = |of: Option<(ClusterId, Epoch)>| of.map_or(Epoch(0), |(_, epoch)| epoch);
+        let has_rows = |life: &NodeLife| epoch(life.rows).max(epoch(life.durable)) > Epoch(0);
+        lives.filter(|(_, life)| has_rows(life)).map(|(node, _)| node).collect()
     }
 
     pub(super) fn receive_hello(&mut self, ctx: &mut Ctx<'_>, from: Address, life: NodeLife) {

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use actor::{Ctx, Halt, fault_point, probe};
-use model::{Address, ControlIndex, Incarnation, MemberStatus, NodeId};
+use model::{Address, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId};
 use raftbare::Term;
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, LeaseRequest};
@@ -38,6 +38,7 @@ impl Control {
             self.weigh_versions(ctx);
         }
         let protocol = self.versions.of_all();
+        let durable = self.witness.known();
         let Some(leadership) = &mut self.leadership else {
             return;
         };
@@ -49,7 +50,7 @@ impl Control {
             hearers.extend(self.voters());
         }
         for node in hearers.into_iter().filter(|node| *node != self.node) {
-            self.tell(ctx, node, ControlMessage::Heartbeat { term, sequence, protocol });
+            self.tell(ctx, node, ControlMessage::Heartbeat { term, sequence, protocol, durable });
         }
     }
 
@@ -60,6 +61,7 @@ impl Control {
         from: Address,
         (term, sequence): (Term, u64),
         protocol: u16,
+        durable: Epoch,
     ) {
         // The answer is evidence that this voter has not voted in a newer term yet.
         if term != self.consensus.term() || self.leader() != Some(from.node) {
@@ -67,6 +69,7 @@ impl Control {
         }
         self.leader_heard_at = ctx.now();
         self.all_speak(ctx, protocol);
+        self.witness.hear(durable);
         let request = LeaseRequest {
             term,
             sequence,
@@ -76,6 +79,7 @@ impl Control {
             reached: ControlIndex(self.consensus.applied()),
             restored: self.is_restored(),
             protocol: self.versions.own,
+            durable: self.witness.known(),
         };
         self.tell(ctx, from.node, ControlMessage::LeaseRequest(request));
         if self.gave_up {
@@ -105,6 +109,7 @@ impl Control {
             return;
         }
         leadership.note_request(now, from.node, request);
+        self.witness.hear(request.durable);
         self.versions.note(from.node, request.incarnation, request.protocol);
         if !known {
             return; // It votes as an earlier life that was a member; this one is not lent anything.

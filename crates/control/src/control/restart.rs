@@ -8,7 +8,8 @@
 //!    come back as a new life, or has been silent for `start_partial_timeout` and holds no lease.
 //! 2. It goes on from an epoch that in every node group a node has, which held all rows at the end.
 //!    So nothing is lost that was durable.
-//! 3. A node reads its disk back before it takes part in changes.
+//! 3. What a watermark calls durable is restored, or the restart waits for an order (`loss`).
+//! 4. A node reads its disk back before it takes part in changes.
 //! # Not here
 //! What `Restart` changes (`state_machine`), the rows (`datanode::participant`).
 
@@ -20,7 +21,7 @@ use model::{
     NodeRole, Returned, WorkerId,
 };
 use stdx::Instant;
-use wire::{Message, NodeLife, ParticipantMessage};
+use wire::{Message, NodeLife, ParticipantMessage, WorkerDisk};
 
 use super::Control;
 
@@ -30,10 +31,22 @@ pub(super) type StoredRows = Option<(ClusterId, Epoch)>;
 /// What this node's workers have on their disks.
 #[derive(Debug, Default)]
 pub(super) struct Restore {
-    stored: BTreeMap<WorkerId, StoredRows>,
+    stored: BTreeMap<WorkerId, WorkerDisk>,
     /// The state in which the workers were told to read their rows back.
     ordered: bool,
     restored: BTreeSet<WorkerId>,
+}
+
+impl Restore {
+    /// What the workers have found.
+    pub(super) fn found(&self) -> impl Iterator<Item = &WorkerDisk> {
+        self.stored.values()
+    }
+
+    /// The oldest epoch to which all workers can go back.
+    pub(super) fn oldest(&self) -> Epoch {
+        self.found().map(|found| found.oldest).max().unwrap_or(Epoch(0))
+    }
 }
 
 impl Control {
@@ -42,7 +55,7 @@ impl Control {
         let workers = usize::from(self.workers);
         let Some(durable) = &self.durable else { return true };
         let rows = self.role == NodeRole::Management || self.restore.stored.len() == workers;
-        rows && durable.is_read()
+        rows && durable.is_read() && self.witness.is_read()
     }
 
     /// A worker has looked at its disk.
@@ -51,19 +64,19 @@ impl Control {
         ctx: &mut Ctx<'_>,
         from: Address,
         worker: WorkerId,
-        rows: StoredRows,
+        found: WorkerDisk,
     ) {
         if self.is_own_worker(from, worker) {
-            self.restore.stored.insert(worker, rows);
+            self.restore.stored.insert(worker, found);
             self.begin(ctx);
         }
     }
 
     /// The rows that all workers of this node have.
     pub(super) fn stored_rows(&self) -> StoredRows {
-        let mut all = self.restore.stored.values();
-        let first = (*all.next()?)?;
-        let both = |rows: (ClusterId, Epoch), other: &StoredRows| {
+        let mut all = self.restore.found().map(|found| found.rows);
+        let first = all.next()??;
+        let both = |rows: (ClusterId, Epoch), other: StoredRows| {
             other.filter(|other| other.0 == rows.0).map(|other| (rows.0, rows.1.min(other.1)))
         };
         all.try_fold(first, both)
@@ -132,10 +145,15 @@ impl Control {
         if (missing && !waited) || self.state.members.keys().any(lent) {
             return;
         }
-        let Some((epoch, members)) = self.plan_restart(ctx, &back) else {
+        let plan = self.plan_restart(ctx, &back);
+        let epoch = plan.as_ref().map(|(epoch, _)| *epoch);
+        if epoch.is_none() {
             probe!(ctx, "control: restart waits for the rows of a node group");
+        }
+        if !self.may_restart_from(ctx, &back, epoch) {
             return;
-        };
+        }
+        let Some((epoch, members)) = plan else { return };
         if missing {
             probe!(ctx, "control: restart without all members");
         }
@@ -164,9 +182,15 @@ impl Control {
         ctx: &Ctx<'_>,
         back: &BTreeMap<NodeId, NodeLife>,
     ) -> Option<(Epoch, Vec<Returned>)> {
+        let forgets = self.accepts(Epoch(0));
         let saved = |node: NodeId| {
-            let (cluster, saved) = back.get(&node)?.rows?;
-            (cluster == self.state.id).then(|| self.state.restorable(saved))
+            let rows = back.get(&node)?.rows.filter(|(cluster, _)| *cluster == self.state.id);
+            let saved = rows.map(|(_, saved)| self.state.restorable(saved));
+            // By order the cluster goes on although nothing is left.
+            if forgets { saved.or(Some(Epoch(0))) } else { saved }
+        };
+        let reaches = |node: NodeId, epoch: Epoch| {
+            epoch == Epoch(0) || back.get(&node).is_some_and(|life| life.oldest <= epoch)
         };
         let newest = |slot: &model::cluster::PlacementSlot| slot.sources().filter_map(saved).max();
         let newest: Option<Vec<Epoch>> = self.state.slots.iter().map(newest).collect();
@@ -177,8 +201,13 @@ impl Control {
         };
         let holds = |node: NodeId| {
             let source = self.state.slots.iter().any(|slot| slot.sources().any(|n| n == node));
-            source && saved(node).is_some_and(|saved| saved >= epoch)
+            let has = saved(node).is_some_and(|saved| saved >= epoch);
+            source && has && reaches(node, epoch)
         };
+        let covers = |slot: &model::cluster::PlacementSlot| slot.sources().any(holds);
+        if !self.state.slots.iter().all(covers) {
+            return None;
+        }
         let mut members = Vec::new();
         for (node, life) in back {
             if life.role == NodeRole::Management || holds(*node) {

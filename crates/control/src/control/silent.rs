@@ -11,9 +11,9 @@
 //! # Not here
 //! How long a worker may be silent (`datanode::epochs`).
 
-use actor::{Ctx, Halt, News, probe};
-use model::{ActorKind, Address, NodeId};
-use wire::{ControlMessage, UnresponsiveWorker};
+use actor::{Ctx, Halt, probe};
+use model::{ActorKind, Address, Epoch, NodeId};
+use wire::{ControlMessage, News, NewsKind, UnresponsiveWorker};
 
 use super::Control;
 
@@ -40,7 +40,7 @@ impl Control {
                 "it stays, as the cluster cannot do without it; only what it takes part in waits"
             };
             let text = format!("{silent}; {then}");
-            ctx.tell_news(News { node, event: "worker_silent", text });
+            ctx.announce(node, News { kind: NewsKind::WorkerSilent, epoch: Epoch(0), text });
         }
         if noticed_here {
             let managers = self.config.management_nodes.iter().copied();

@@ -4,7 +4,7 @@ mod restart;
 mod world;
 
 use actor::Mutation;
-use model::{ErrorCode, MemberStatus, SchemaChange};
+use model::{Epoch, ErrorCode, MemberStatus, SchemaChange};
 use stdx::Prng;
 use wire::NodeLife;
 
@@ -63,7 +63,16 @@ fn believe_alone(world: &mut World, node: NodeId) {
         let data = world.config.data_nodes.contains(&other);
         let role = if data { NodeRole::Data } else { NodeRole::Management };
         let (voter, protocol) = (incarnation, wire::PROTOCOL_VERSION);
-        let life = NodeLife { incarnation, voter, role, workers, rows: None, protocol };
+        let life = NodeLife {
+            incarnation,
+            voter,
+            role,
+            workers,
+            rows: None,
+            protocol,
+            oldest: Epoch(0),
+            durable: None,
+        };
         let reply = ControlMessage::HelloReply { life, cluster: None, leader: None, serves: false };
         let reply = Message::Control(Box::new(reply));
         world.turn(node, |control, ctx| control.handle(ctx, control_of(other), reply));
@@ -88,7 +97,16 @@ fn a_founder_gives_way_to_a_cluster_that_was_there() {
         // It had asked to join before, and that arrives only now.
         let incarnation = world.hosts[&NodeId(1)].shared.incarnation;
         let (voter, role, protocol) = (incarnation, NodeRole::Data, wire::PROTOCOL_VERSION);
-        let life = NodeLife { incarnation, voter, role, workers: 2, rows: None, protocol };
+        let life = NodeLife {
+            incarnation,
+            voter,
+            role,
+            workers: 2,
+            rows: None,
+            protocol,
+            oldest: Epoch(0),
+            durable: None,
+        };
         let join = ControlMessage::Join { life };
         world.heal();
         for node in [2, 3] {

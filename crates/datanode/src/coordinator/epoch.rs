@@ -248,7 +248,8 @@ impl Coordinator {
             EpochMessage::SnapshotOpened { request, epoch } => {
                 self.epochs.opened(ctx, request, epoch);
             }
-            EpochMessage::Durable { epoch } => self.durable.reached(ctx, epoch),
+            EpochMessage::Durable { epoch } => self.durable.told(ctx, epoch),
+            EpochMessage::Noted { epoch } => self.durable.noted(ctx, epoch),
             EpochMessage::Prepared { .. }
             | EpochMessage::Saved { .. }
             | EpochMessage::SaveRequest { .. }

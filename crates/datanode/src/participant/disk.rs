@@ -7,7 +7,8 @@
 //! # Guarantees
 //! 1. A change of a committed slot is in the log before anybody is told that its epoch is saved.
 //! 2. Nothing that a restart needs is removed before what replaces it is durable.
-//! 3. A failed sync ends the node; a full disk refuses new writes and is tried again.
+//! 3. Nobody is told that an epoch is durable before the watermark says so, apart from the log.
+//! 4. A failed sync ends the node; a full disk refuses new writes and is tried again.
 //! # Not here
 //! Formats (`ondisk`), when epochs are saved (`epochs`), what is restored (`control`).
 
@@ -19,6 +20,7 @@ mod redo;
 mod restore;
 mod stored;
 mod survey;
+mod watermark;
 
 use std::collections::BTreeMap;
 
@@ -35,6 +37,7 @@ use held::Held;
 use redo::Redo;
 use restore::Restoring;
 use survey::{Survey, Surveying};
+use watermark::Noting;
 
 pub use progress::{RestoreProgress, StepProgress};
 pub(super) use stored::Stored;
@@ -43,6 +46,8 @@ pub(super) use stored::Stored;
 const LOG_LANE: u8 = 0;
 /// The lane of checkpoints and of removals.
 const CHECKPOINT_LANE: u8 = 1;
+/// The lane of the watermark: it waits for nothing else.
+const WATERMARK_LANE: u8 = 2;
 /// How long a full disk is left alone.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often a save that must wait for an epoch to complete looks again.
@@ -65,6 +70,8 @@ enum Asked {
     Checkpoint,
     /// Removal of files.
     Removed,
+    /// The watermark.
+    Watermark,
 }
 
 /// Requests to the disk by token.
@@ -103,6 +110,7 @@ pub(super) struct Disk {
     log: Option<Redo>,
     checkpoints: Checkpoints,
     held: Held,
+    noting: Noting,
     /// Files that the survey found damaged.
     damaged_files: u64,
     /// Files of earlier lives; those that are not needed go when the log is open.
@@ -138,10 +146,11 @@ impl Disk {
         let directory = worker_directory(ctx.me().worker);
         Self {
             requests: Requests { directory, next_token, asked: BTreeMap::new() },
-            stage: Stage::Settling(2),
+            stage: Stage::Settling(3),
             log: None,
             checkpoints: Checkpoints::default(),
             held: Held::default(),
+            noting: Noting::default(),
             damaged_files: 0,
             leftovers: Vec::new(),
             waited_for: false,
@@ -232,8 +241,8 @@ impl Participant {
             return;
         }
         let mut disk = Box::new(Disk::new(ctx, self.last_token));
-        // Behind what an earlier life of this process may have asked of either lane.
-        for lane in [LOG_LANE, CHECKPOINT_LANE] {
+        // Behind what an earlier life of this process may have asked of any lane.
+        for lane in [LOG_LANE, CHECKPOINT_LANE, WATERMARK_LANE] {
             let path = disk.requests.directory.clone();
             let create = vec![DiskOperation::CreateDirectory { path }];
             disk.requests.ask(ctx, lane, Asked::Settled, create);
@@ -260,6 +269,7 @@ impl Participant {
             Asked::Piece => self.piece_read(ctx, result),
             Asked::Log => self.log_written(ctx, result),
             Asked::Checkpoint => self.checkpoint_written(ctx, result),
+            Asked::Watermark => self.watermark_written(ctx, result),
             Asked::Removed => {
                 if result.is_err() {
                     probe!(ctx, "disk: a file that is not needed could not be removed");
@@ -303,6 +313,7 @@ impl Participant {
     pub(super) fn end_disk_turn(&mut self, ctx: &mut Ctx<'_>) {
         self.save_late(ctx);
         self.write_log(ctx);
+        self.write_watermark(ctx);
         self.release_held(ctx);
         self.arm_disk(ctx);
         if let Some(log) = self.disk.as_mut().and_then(|disk| disk.log.as_mut()) {
@@ -322,7 +333,8 @@ impl Participant {
         let late = self.awaits_epoch(ctx).then(|| ctx.now() + LATE_SAVE_CHECK);
         let disk = self.disk.as_mut().expect("a worker with a disk");
         let retry = disk.log.as_ref().and_then(Redo::retry_at);
-        let due = [retry, late, disk.checkpoints.due()].into_iter().flatten().min();
+        let noting = disk.noting.due(ctx.config().save_interval);
+        let due = [retry, late, noting, disk.checkpoints.due()].into_iter().flatten().min();
         if due == disk.armed || due.is_some() && disk.armed.is_some_and(|at| Some(at) <= due) {
             return;
         }

@@ -53,6 +53,8 @@ pub(super) enum What {
         /// How long a node may take to be back with all its rows.
         patience: Duration,
     },
+    /// The cluster goes back to an epoch, without what its disks have lost.
+    AcceptLoss(u64),
 }
 
 /// Whom an order is for.
@@ -68,7 +70,7 @@ pub(super) enum Whom {
 impl What {
     /// Whether it changes nothing.
     pub(super) fn only_reads(&self) -> bool {
-        !matches!(self, What::Stop { .. } | What::Restart { .. })
+        !matches!(self, What::Stop { .. } | What::Restart { .. } | What::AcceptLoss(_))
     }
 }
 
@@ -80,7 +82,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 14] = [
+pub(super) const WORDS: [Word; 15] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -100,6 +102,12 @@ pub(super) const WORDS: [Word; 14] = [
         "restarts a node, or all one after the other, and waits until it is back; N RESTART",
     ),
     word("shutdown", "shutdown", "ends all data nodes, then all management nodes"),
+    word(
+        "accept-loss",
+        "accept-loss EPOCH",
+        "lets a cluster start that has lost what its disks had: it goes back to this epoch, and \
+         what came later is given up",
+    ),
     word("config", "config", "the configuration in use, and its fingerprint"),
     word("version", "version", "the version that each node runs"),
     word("help", "help [WORD]", "this text, or more about a word"),
@@ -182,6 +190,14 @@ fn what(words: &[String]) -> Result<What, String> {
         "show" if !rest.is_empty() => what(&rest.iter().map(|w| w.to_string()).collect::<Vec<_>>()),
         "help" | "?" | "\\h" => Ok(What::Help(rest.first().map(|word| word.to_string()))),
         "events" => events(rest),
+        "accept-loss" => match rest {
+            [epoch] => epoch.parse().map(What::AcceptLoss).map_err(|_| {
+                format!("`{epoch}` is no epoch; `events` shows the one that the cluster would go back to")
+            }),
+            _ => Err("accept-loss of what? `accept-loss EPOCH`, with the epoch that `show` or \
+                      `events` names"
+                .into()),
+        },
         "shutdown" => {
             let force = options(first, rest, &["-f", "--force"])?.force;
             Ok(What::Stop { whom: Whom::Everything, force })

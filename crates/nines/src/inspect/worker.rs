@@ -49,6 +49,7 @@ impl Inspection<'_> {
         match name {
             FileName::Redo(_) => self.segment(path, of_directory)?,
             FileName::Checkpoint { .. } => self.checkpoint(path)?,
+            FileName::Watermark => self.watermark(path)?,
             FileName::Draft { .. } => {
                 self.line(path, "a checkpoint that was not finished, ignored by a restart");
             }

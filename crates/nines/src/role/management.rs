@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
-use model::{ClusterState, Incarnation, NodeId};
+use model::{ClusterState, Epoch, Incarnation, NodeId};
 use runtime::{
     Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Scheduling, Service, Setup,
 };
+
+use wire::{News, NewsKind};
 
 use super::news::{Draft, Level};
 use super::operator::{Board, Operator};
@@ -56,11 +58,23 @@ struct Desk {
 struct Books {
     incarnation: Incarnation,
     connected: BTreeMap<NodeId, Incarnation>,
+    /// Why the cluster does not restart.
+    refusal: Option<Refusal>,
     /// Ids that were given to processes which have not connected yet, and until when they are kept.
     claims: BTreeMap<NodeId, Instant>,
     /// Fingerprints of the configurations of other management nodes, by life, and when each was
     /// asked for.
     configurations: BTreeMap<NodeId, (Incarnation, Instant, Option<String>)>,
+}
+
+/// A restart that would lose durable epochs.
+#[derive(Clone, Debug)]
+struct Refusal {
+    /// Restarts of the cluster before.
+    restarts: usize,
+    /// What it would go back to.
+    epoch: Epoch,
+    text: String,
 }
 
 /// Runs a management node until it is told to stop.
@@ -240,14 +254,51 @@ impl Desk {
                 drop(books);
                 return self.log.tell(Input::Link(event));
             }
-            if let Event::News { news, .. } = event {
-                let draft = Draft::new(Level::Error, Some(news.node), news.event, news.text);
-                return self.log.tell(Input::News(vec![draft]));
+            if let Event::News { about, news, .. } = event {
+                return self.heed(about, &news);
             }
             // The main thread may have ended already.
             let send = send.lock().expect("nobody panics while holding it");
             let _ = send.send(Happening::Cluster(event));
         })
+    }
+
+    /// A node has told something: it is kept, and what keeps the cluster from restarting is shown.
+    fn heed(&self, about: NodeId, news: &News) {
+        let restarts = self.board.state().restarts.len();
+        let refusal = Refusal { restarts, epoch: news.epoch, text: news.text.clone() };
+        match news.kind {
+            NewsKind::LossRefused => self.books().refusal = Some(refusal),
+            NewsKind::LossAccepted => self.books().refusal = None,
+            NewsKind::Damaged
+            | NewsKind::Harmless
+            | NewsKind::Repaired
+            | NewsKind::WorkerSilent => {}
+        }
+        self.log.tell(Input::News(vec![news::of_node(about, news)]));
+    }
+
+    /// Why the cluster does not restart, if it does not.
+    fn refusal(&self) -> Option<Refusal> {
+        let restarts = self.board.state().restarts.len();
+        self.books().refusal.clone().filter(|refusal| refusal.restarts == restarts)
+    }
+
+    /// Orders the cluster to go on without what its disks have lost.
+    fn accept_loss(&self, epoch: u64) -> Result<serde_json::Value, String> {
+        let Some(refusal) = self.refusal() else {
+            return Err("the cluster asks for no such order: nothing keeps it from starting that \
+                        this node knows of"
+                .into());
+        };
+        if refusal.epoch.0 != epoch {
+            return Err(format!(
+                "the cluster would go back to epoch {}, not {epoch}: {}",
+                refusal.epoch.0, refusal.text
+            ));
+        }
+        self.board.accept_loss(refusal.restarts, refusal.epoch);
+        value(&true)
     }
 
     fn service(self: Arc<Self>) -> Service {
@@ -269,8 +320,13 @@ impl Desk {
                 let state = self.board.state();
                 let mut status = ClusterStatus::of(&self.config, own, &state, &books.connected);
                 status.compare(&others);
+                drop(books);
+                if let Some(refusal) = self.refusal() {
+                    status.refused(refusal.text);
+                }
                 value(&status)
             }
+            Request::AcceptLoss { epoch } => self.accept_loss(epoch),
             Request::Events { after, most } => value(&self.log.page(after, most)),
             Request::Survivability => {
                 let mut heard: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();

@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! [`Entry`], a line as it is kept and told; what a change of the cluster's state means
-//! ([`of_change`]); what a link's fate means ([`of_link`]).
+//! ([`of_change`]); what a link's fate means ([`of_link`]), and what nodes tell ([`of_node`]).
 //! # Guarantees
 //! Pure: the same change gives the same lines.
 //! # Not here
@@ -15,6 +15,7 @@ use model::{ClusterState, Incarnation, Member, MemberStatus, NodeId, NodeRole};
 use runtime::{Broken, LinkEvent};
 use serde::{Deserialize, Serialize};
 use stdx::Duration;
+use wire::{News, NewsKind};
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -245,6 +246,19 @@ fn copies_of(state: &ClusterState, group: u16) -> usize {
     let slots = state.slots.iter().filter(|slot| slot.group == group);
     let copies = slots.map(|slot| slot.replicas.iter().filter(|r| !r.syncing).count());
     copies.min().unwrap_or(0)
+}
+
+/// What a node has told of itself.
+pub(super) fn of_node(about: NodeId, news: &News) -> Draft {
+    let (level, event) = match news.kind {
+        NewsKind::Damaged => (Level::Error, "disk_damaged"),
+        NewsKind::WorkerSilent => (Level::Error, "worker_silent"),
+        NewsKind::Harmless => (Level::Warning, "disk_damage_harmless"),
+        NewsKind::Repaired => (Level::Info, "disk_repaired"),
+        NewsKind::LossRefused => (Level::Error, "loss_refused"),
+        NewsKind::LossAccepted => (Level::Warning, "loss_accepted"),
+    };
+    Draft::new(level, Some(about), event, news.text.clone())
 }
 
 /// What a link's fate means.

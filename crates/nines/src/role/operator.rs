@@ -16,9 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use actor::{Actor, Ctx, Metric, Timer};
-use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, SessionId, Value, WorkerId};
+use model::{
+    ActorKind, Address, ClusterState, Epoch, NodeId, NodeRole, SessionId, Value, WorkerId,
+};
 use stdx::Instant;
-use wire::{InspectMessage, Inspection, Message};
+use wire::{ControlMessage, InspectMessage, Inspection, Message};
 
 use super::request::{Sight, Subject, WorkerSight};
 
@@ -32,6 +34,8 @@ struct Notes {
     state: Arc<ClusterState>,
     /// Questions that the actor has not taken yet.
     questions: Vec<NewQuestion>,
+    /// An order for the next restart after so many: it may go back to this epoch.
+    accepted: Option<(usize, Epoch)>,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,11 @@ impl Board {
 
     pub(super) fn state(&self) -> Arc<ClusterState> {
         self.notes().state.clone()
+    }
+
+    /// Orders the next restart after so many to go back to an epoch, whatever is lost.
+    pub(super) fn accept_loss(&self, restarts: usize, epoch: Epoch) {
+        self.notes().accepted = Some((restarts, epoch));
     }
 
     /// Asks the workers of all data nodes and of some others, and waits for the answers.
@@ -120,6 +129,18 @@ impl Operator {
         self.open.insert(self.asked, question);
     }
 
+    /// Repeats an order until the restart that it is for: whoever leads may not have heard of it.
+    fn pass_on(&mut self, ctx: &mut Ctx<'_>) {
+        let mut notes = self.board.notes();
+        let done = ctx.cluster().restarts.len();
+        notes.accepted = notes.accepted.filter(|(restarts, _)| *restarts == done);
+        let Some((restarts, epoch)) = notes.accepted else { return };
+        let restarts = restarts as u32;
+        let control = Address { worker: WorkerId(0), actor: ActorKind::Control, ..ctx.me() };
+        let order = ControlMessage::AcceptLoss { restarts, epoch };
+        ctx.send(control, Message::Control(Box::new(order)));
+    }
+
     /// Ends questions that all have answered, or that have waited long enough.
     fn settle(&mut self, now: Instant) {
         let done = |question: &Question| question.awaited.is_empty() || question.due <= now;
@@ -162,6 +183,7 @@ impl Actor for Operator {
         for question in questions {
             self.ask(ctx, question);
         }
+        self.pass_on(ctx);
         self.settle(ctx.now());
         let lately = ctx.now().since(self.asked_at) < ATTENTION;
         ctx.set_timer(Timer::Application(0), if lately { TICK } else { TICK_IDLE });

@@ -135,8 +135,9 @@ fn heed(
                 _ => return Err(line),
             }
         }
-        Event::News { news, .. } => {
-            (life.log)(&format!("node {}: {}", news.node.0, news.text));
+        Event::News { node, about, news } if node == about => (life.log)(&news.text),
+        Event::News { about, news, .. } => {
+            (life.log)(&format!("node {}: {}", about.0, news.text));
         }
         Event::Hung { hung, traces } => end_hung(&hung, traces),
         Event::Crashed { traces } => return Err(crashed(traces)),

@@ -42,6 +42,12 @@ pub(crate) enum Request {
         /// At what.
         at: Subject,
     },
+    /// A management node: the cluster is to restart from this epoch, without the durable epochs
+    /// after it that its disks have lost.
+    AcceptLoss {
+        /// The epoch, as the refusal to restart names it.
+        epoch: u64,
+    },
     /// A management node: the versions of the program by node.
     Versions,
     /// A node: the version of its program.

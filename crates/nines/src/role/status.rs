@@ -174,6 +174,12 @@ impl ClusterStatus {
         }
     }
 
+    /// The cluster does not restart, because that would lose durable epochs.
+    pub(crate) fn refused(&mut self, why: String) {
+        let warning = Warning { topic: "would-lose".into(), nodes: Vec::new(), text: why };
+        self.warnings.insert(0, warning);
+    }
+
     /// The node with this id.
     pub(crate) fn node(&self, id: u16) -> Option<&NodeStatus> {
         self.nodes.iter().find(|node| node.node == id)

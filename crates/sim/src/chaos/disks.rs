@@ -48,7 +48,7 @@ impl Chaos {
     }
 
     /// Whether everything survives on other disks than these nodes'.
-    fn may_lose_disks(&self, world: &World, nodes: &[NodeId]) -> bool {
+    pub(super) fn may_lose_disks(&self, world: &World, nodes: &[NodeId]) -> bool {
         let state = world.newest_state();
         let complete = |node: NodeId| {
             let member = state.member(node, world.incarnation(node));
@@ -185,7 +185,7 @@ impl Chaos {
     }
 
     /// Every node goes down now: most by a loss of power, some because their process is killed.
-    fn go_dark(&mut self, world: &mut World, clients: Option<bool>) {
+    pub(super) fn go_dark(&mut self, world: &mut World, clients: Option<bool>) {
         if self.prng.percent(60) {
             // In the middle of a save.
             let enough = 1 + self.prng.index(world.nodes_with_disks().len());
@@ -258,7 +258,7 @@ impl Chaos {
         self.note(world, format!("waited: the cluster is back is {serves}"));
     }
 
-    fn start(&mut self, world: &mut World, node: NodeId) {
+    pub(super) fn start(&mut self, world: &mut World, node: NodeId) {
         if !world.is_running(node) {
             world.restart(node);
             self.note(world, format!("{node} starts"));
@@ -424,7 +424,7 @@ impl Chaos {
 
     /// How long after its acknowledgement a transaction is on disk at the latest, where nothing is
     /// wrong with nodes or disks.
-    fn save_bound(world: &World) -> Duration {
+    pub(super) fn save_bound(world: &World) -> Duration {
         let (config, disk) = (&world.setup().config, &world.setup().disk);
         let disk = disk.sync.times(20) + disk.spike_max.times(4);
         config.save_interval.times(3)

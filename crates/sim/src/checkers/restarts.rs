@@ -14,6 +14,8 @@ pub(crate) struct Restarts {
     seen: Vec<Epoch>,
     /// What was acknowledged until then must outlive the next restart.
     promised: Instant,
+    /// An operator lets the next restart go back to this epoch, whatever is lost.
+    accepted: Option<Epoch>,
 }
 
 /// Whether what committed in an epoch has outlived these restarts.
@@ -26,6 +28,11 @@ impl World {
     /// The next restart of the whole cluster must not undo what was acknowledged until then.
     pub fn promise(&mut self, until: Instant) {
         self.restarts_mut().promised = until;
+    }
+
+    /// The next restart may go back to this epoch, and to no other one.
+    pub fn accept_loss_down_to(&mut self, epoch: Epoch) {
+        self.restarts_mut().accepted = Some(epoch);
     }
 
     /// Restarts of the whole cluster so far.
@@ -42,13 +49,17 @@ impl World {
             return;
         }
         let all = &state.restarts;
+        let accepted = self.restarts().accepted;
+        if let Some(accepted) = accepted {
+            assert_eq!(all.last(), Some(&accepted), "another epoch was accepted");
+        }
         if let Some(last) = seen.last() {
-            let kept = is_kept(all, *last);
+            let kept = accepted.is_some() || is_kept(all, *last);
             assert!(kept, "a restart undoes what the last one has brought back: {all:?}");
         }
         let promised = self.restarts().promised;
         for told in self.ambient().acknowledged.borrow().iter() {
-            if is_kept(all, told.epoch) {
+            if accepted.is_some() || is_kept(all, told.epoch) {
                 continue;
             }
             assert!(!told.durable, "{told:?} was on disk: {all:?}");
@@ -62,5 +73,6 @@ impl World {
         let restarts = self.restarts_mut();
         restarts.seen = state.restarts.clone();
         restarts.promised = Instant::ZERO;
+        restarts.accepted = None;
     }
 }

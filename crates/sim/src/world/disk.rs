@@ -23,6 +23,9 @@ use crate::setup::DiskSetup;
 pub use files::Damage;
 use files::{Files, Mark};
 
+/// What the paths of the control log begin with.
+const CONTROL_LOG: &str = "control/log-";
+
 /// A lane of an actor of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LaneName {
@@ -313,7 +316,7 @@ impl Disk {
     /// Damages the control log; whether there was something to damage. Its last record stays as it
     /// is: damage there looks like the end of a write that was torn, which was promised to nobody.
     pub(super) fn damage_log(&mut self, damage: Damage) -> Option<String> {
-        let path = self.some_path(journal::DIRECTORY)?;
+        let path = self.some_path(CONTROL_LOG)?;
         let bytes = self.files.read(&path, 0, u64::MAX).ok()?;
         let below = match journal::frames(&bytes).map(|(offset, _)| offset).last()? {
             // A log is nothing without its first record.
@@ -326,7 +329,7 @@ impl Disk {
 
     /// A file of the control log is gone; which, if there was one.
     pub(super) fn lose_log(&mut self) -> Option<String> {
-        let path = self.some_path(journal::DIRECTORY)?;
+        let path = self.some_path(CONTROL_LOG)?;
         self.files.lose(&path);
         Some(path)
     }

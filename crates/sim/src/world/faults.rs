@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actor::FaultPlan;
-use model::{ActorKind, Address, Config, NodeId, WorkerId};
+use model::{ActorKind, Address, Config, Epoch, NodeId, WorkerId};
 use stdx::Duration;
 use wire::{ControlMessage, Envelope, Message};
 
@@ -106,6 +106,27 @@ impl World {
             to: address,
             reached,
             message: Box::new(Message::Control(Box::new(ControlMessage::LeaveRequest))),
+        });
+        self.plan_turn(node, WorkerId(0));
+    }
+
+    /// An operator orders, on a management node, that the restart after so many goes back to an
+    /// epoch.
+    pub fn order_loss(&mut self, node: NodeId, restarts: usize, epoch: Epoch) {
+        if !self.is_running(node) {
+            return;
+        }
+        let address = Address { node, worker: WorkerId(0), actor: ActorKind::Control };
+        let incarnation = self.incarnation(node);
+        let host = &mut self.process_mut(node).hosts[0];
+        let reached = host.worker.shared().cluster.index;
+        let order = ControlMessage::AcceptLoss { restarts: restarts as u32, epoch };
+        host.worker.deliver(Envelope {
+            from: address,
+            incarnation,
+            to: address,
+            reached,
+            message: Box::new(Message::Control(Box::new(order))),
         });
         self.plan_turn(node, WorkerId(0));
     }

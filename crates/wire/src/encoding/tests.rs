@@ -210,7 +210,7 @@ fn what_is_local_stays() {
             "ControlMessage::WorkerRestored",
         ),
         (
-            control(ControlMessage::WorkerStored { worker: WorkerId(0), rows: None }),
+            control(ControlMessage::WorkerStored { worker: WorkerId(0), found: Box::default() }),
             "ControlMessage::WorkerStored",
         ),
         (
@@ -233,6 +233,15 @@ fn what_is_local_stays() {
         (
             Message::Participant(ParticipantMessage::Restore { through: Epoch(1) }),
             "ParticipantMessage::Restore",
+        ),
+        (
+            Message::Participant(ParticipantMessage::Note { epoch: Epoch(1) }),
+            "ParticipantMessage::Note",
+        ),
+        (Message::Epoch(crate::EpochMessage::Noted { epoch: Epoch(1) }), "EpochMessage::Noted"),
+        (
+            control(ControlMessage::WorkerDurable { epoch: Epoch(1) }),
+            "ControlMessage::WorkerDurable",
         ),
     ];
     let mut out = Writer::new(PROTOCOL_VERSION);

@@ -1,6 +1,7 @@
 //! Clusters whose nodes have disks: votes are kept, nodes come back, and all of them at once.
 
 use model::{ClusterId, Epoch};
+use wire::{News, NewsKind};
 
 use super::*;
 
@@ -57,6 +58,101 @@ fn a_cluster_goes_on_from_the_newest_epoch_that_every_group_has() {
         assert_eq!([1, 2, 3, 4].map(through), [100, 90, 100, 100].map(Epoch));
         // Epochs of the generation that ended do not come again.
         assert!(after.epoch_floor() > Epoch(130));
+    }
+}
+
+/// What operators were told by the nodes themselves.
+fn told(world: &World, kind: NewsKind) -> Vec<Epoch> {
+    let own = world.news.iter().filter(|(node, about, _)| node == about);
+    own.filter(|(_, _, news)| news.kind == kind).map(|(_, _, news)| news.epoch).collect()
+}
+
+fn order_loss(world: &mut World, restarts: u32, epoch: u64) {
+    let order = ControlMessage::AcceptLoss { restarts, epoch: Epoch(epoch) };
+    let order = Message::Control(Box::new(order));
+    world.turn(NodeId(90), |control, ctx| control.handle(ctx, control_of(NodeId(90)), order));
+}
+
+#[test]
+fn what_was_durable_is_given_up_only_by_order() {
+    for seed in 0..20 {
+        let mut world = durable(seed, 4, 2, &[100, 90, 120, 130]);
+        let id = world.state().id;
+        // Another node than those that have lost something knows of it, or the management node.
+        let witness = NodeId(*world.prng.pick(&[1, 3, 4]));
+        world.watermarks.insert(witness, (id, Epoch(110)));
+        power_loss(&mut world);
+        boot(&mut world, &[1, 2, 3, 4, 90]);
+        world.run(8_000);
+        assert!(world.state().restarts.is_empty());
+        let refused = told(&world, NewsKind::LossRefused);
+        assert!(!refused.is_empty() && refused.iter().all(|epoch| *epoch == Epoch(100)));
+        let heard = |(node, _, news): &(NodeId, NodeId, News)| {
+            *node == NodeId(90) && news.kind == NewsKind::LossRefused
+        };
+        assert!(world.news.iter().any(heard), "the management node has heard of it");
+        // An order for another restart, or for a newer epoch, changes nothing.
+        order_loss(&mut world, 1, 100);
+        order_loss(&mut world, 0, 101);
+        world.run(1_000);
+        assert!(world.state().restarts.is_empty());
+        order_loss(&mut world, 0, 100);
+        world.await_active();
+        assert_eq!(world.state().restarts, [Epoch(100)]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|n| world.restored[&NodeId(n)]),
+            [100, 90, 100, 100].map(Epoch)
+        );
+        // The witness is not asked again for what was given up.
+        power_loss(&mut world);
+        boot(&mut world, &[1, 2, 3, 4, 90]);
+        world.await_active();
+        assert_eq!(world.state().restarts, [Epoch(100), Epoch(100)]);
+    }
+}
+
+#[test]
+fn one_whole_replica_of_each_group_is_enough() {
+    for seed in 0..20 {
+        let mut world = durable(seed, 4, 2, &[50, 100, 110, 0]);
+        let id = world.state().id;
+        for node in [1, 2, 3, 4] {
+            world.watermarks.insert(NodeId(node), (id, Epoch(100)));
+        }
+        power_loss(&mut world);
+        boot(&mut world, &[1, 2, 3, 4, 90]);
+        world.await_active();
+        assert_eq!(world.state().restarts, [Epoch(100)]);
+        assert!(told(&world, NewsKind::LossRefused).is_empty());
+    }
+}
+
+#[test]
+fn a_node_group_without_any_rows_stops_the_restart() {
+    for seed in 0..10 {
+        let mut world = durable(seed, 2, 2, &[100, 100]);
+        power_loss(&mut world);
+        world.rows.clear();
+        boot(&mut world, &[1, 2, 90]);
+        world.run(8_000);
+        assert!(world.state().restarts.is_empty());
+        assert_eq!(told(&world, NewsKind::LossRefused).first(), Some(&Epoch(0)));
+        order_loss(&mut world, 0, 0);
+        world.await_active();
+        assert_eq!(world.state().restarts, [Epoch(0)]);
+    }
+}
+
+#[test]
+fn no_cluster_is_founded_over_rows_of_another_one() {
+    for seed in 0..10 {
+        let mut world = durable(seed, 2, 2, &[100, 100]);
+        power_loss(&mut world);
+        world.disks.clear();
+        boot(&mut world, &[1, 2, 90]);
+        world.run(8_000);
+        assert!(!world.state().started);
+        assert!(!told(&world, NewsKind::LossRefused).is_empty());
     }
 }
 

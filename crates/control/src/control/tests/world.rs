@@ -10,7 +10,7 @@ use actor::{
 };
 use model::{ClusterId, Epoch};
 use stdx::Prng;
-use wire::{CoordinatorMessage, Envelope, ParticipantMessage};
+use wire::{CoordinatorMessage, Envelope, News, ParticipantMessage, WorkerDisk};
 
 use super::*;
 
@@ -81,6 +81,10 @@ pub(super) struct World {
     /// What the workers of a node say that they have, and how far they were told to read it back.
     pub(super) rows: BTreeMap<NodeId, (ClusterId, Epoch)>,
     pub(super) restored: BTreeMap<NodeId, Epoch>,
+    /// What their watermarks say.
+    pub(super) watermarks: BTreeMap<NodeId, (ClusterId, Epoch)>,
+    /// What operators were told, by whom, and of which node.
+    pub(super) news: Vec<(NodeId, NodeId, News)>,
     /// Ended nodes come back as a new life after this time.
     pub(super) restart_after: Option<Duration>,
     pub(super) halts: Vec<(NodeId, Halt)>,
@@ -127,6 +131,8 @@ impl World {
             lives: BTreeMap::new(),
             disks: BTreeMap::new(),
             rows: BTreeMap::new(),
+            watermarks: BTreeMap::new(),
+            news: Vec::new(),
             restored: BTreeMap::new(),
             restart_after: None,
             halts: Vec::new(),
@@ -192,8 +198,11 @@ impl World {
         self.turn(node, |control, ctx| control.start(ctx));
         if data && self.config.disk {
             let rows = self.rows.get(&node).copied();
+            let durable = self.watermarks.get(&node).copied();
             for worker in [WorkerId(0), WorkerId(1)] {
-                self.local(node, worker, ControlMessage::WorkerStored { worker, rows });
+                let found = WorkerDisk { rows, durable, ..WorkerDisk::default() };
+                let found = Box::new(found);
+                self.local(node, worker, ControlMessage::WorkerStored { worker, found });
             }
         }
     }
@@ -242,6 +251,8 @@ impl World {
             }
         }
         self.take_disk_requests(node);
+        let news = std::mem::take(&mut self.hosts.get_mut(&node).unwrap().shared.news);
+        self.news.extend(news.into_iter().map(|(about, news)| (node, about, news)));
         let host = &self.hosts[&node];
         if let Some(halt) = host.shared.halt.clone() {
             self.halts.push((node, halt));

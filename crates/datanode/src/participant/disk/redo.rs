@@ -206,6 +206,11 @@ impl Redo {
         self.exposed_since
     }
 
+    /// Whether its first segment is on the disk.
+    pub(super) fn is_begun(&self) -> bool {
+        self.synced > Position::default()
+    }
+
     /// Where the next record will be.
     pub(super) fn end(&self) -> Position {
         Position { segment: self.writer.segment(), offset: self.writer.offset() }
@@ -498,6 +503,7 @@ impl Participant {
         waited: bool,
     ) {
         let Some(disk) = &mut self.disk else { return };
+        disk.noting.heard(epoch, waited);
         if waited && !std::mem::replace(&mut disk.waited_for, true) {
             self.report_synced(ctx);
         }
@@ -605,8 +611,6 @@ impl Participant {
         fault_point!(ctx, "disk: log synced, before anybody is told");
         log.tell_saved(ctx);
         log.remove_obsolete(ctx, &mut disk.requests);
-        if matches!(disk.stage, Stage::Opening) && log.synced > Position::default() {
-            self.log_opened(ctx);
-        }
+        self.may_be_open(ctx);
     }
 }

@@ -88,7 +88,7 @@ impl Restoring {
                 }
                 while let Some((offset, record)) = reader.next_record() {
                     if let Record::EpochEnd(mark) = record
-                        && mark.since <= self.survey.durable
+                        && mark.since <= self.survey.durable.min(self.through)
                     {
                         self.reached = self.reached.max(mark.epoch.min(limit));
                     }
@@ -122,7 +122,9 @@ impl Restoring {
                     }
                 }
             }
-            (FileName::Draft { .. }, _) => panic!("drafts are not read"),
+            (FileName::Draft { .. } | FileName::Watermark, _) => {
+                panic!("nothing is restored from a {file}")
+            }
         }
         Ok(())
     }
@@ -334,11 +336,17 @@ impl Participant {
         disk.checkpoints.measured(reading.progress().total, ctx.now().since(reading.began()));
         disk.leftovers = survey.files.into_keys().collect();
         disk.log = Some(log);
+        self.make_watermark(ctx);
         fault_point!(ctx, "restore: before the log of the new life is begun");
     }
 
-    /// The log of this life is on the disk: what was not restored can go.
-    pub(super) fn log_opened(&mut self, ctx: &mut Ctx<'_>) {
+    /// When the log and the watermark of this life are on the disk: what was not restored can go.
+    pub(super) fn may_be_open(&mut self, ctx: &mut Ctx<'_>) {
+        let disk = self.disk.as_ref().expect("its log was opened");
+        let begun = disk.log.as_ref().is_some_and(Redo::is_begun);
+        if !matches!(disk.stage, Stage::Opening) || !begun || !disk.noting.is_made() {
+            return;
+        }
         fault_point!(ctx, "restore: log of the new life begun, before it is reported");
         let disk = self.disk.as_mut().expect("its log was opened");
         let log = disk.log.as_ref().expect("it was opened");
@@ -350,6 +358,7 @@ impl Participant {
                 !replica.is_some_and(|replica| replica.stored.sequences().any(|s| s == *sequence))
             }
             FileName::Draft { .. } => true,
+            FileName::Watermark => false,
         });
         disk.stage = Stage::Open;
         disk.requests.remove(ctx, leftovers);

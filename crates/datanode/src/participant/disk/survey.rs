@@ -5,7 +5,9 @@
 //! An epoch that is reported as saved can be restored, unless the disk fails afterwards: an earlier
 //! life may have ended before its last sync, so all files are synced before they are read. A
 //! checkpoint or segment that is damaged is not used: earlier checkpoints and more of the log are,
-//! while they are there; otherwise an earlier epoch is reported, or none.
+//! while they are there; otherwise an earlier epoch is reported, or none. What is wrong is reported
+//! file by file, and so is the newest epoch that the watermark or any sound part of the log calls
+//! durable: who chooses the epoch of a restart sees what is missing.
 //! # Not here
 //! Rows: `restore`.
 
@@ -15,8 +17,8 @@ use actor::{Ctx, DiskAnswer, DiskError, DiskOperation, Halt, probe};
 use model::{ClusterId, Epoch, PartitionId};
 use ondisk::checkpoint::{CheckpointHeader, CheckpointReader};
 use ondisk::redo::{Base, Position, Record, SegmentEnd, SegmentHeader, SegmentReader};
-use ondisk::{Damage, FileName};
-use wire::ControlMessage;
+use ondisk::{Damage, FileName, Watermark, Watermarks};
+use wire::{ControlMessage, WorkerDisk};
 
 use super::reading::Reading;
 use super::stored::chain;
@@ -37,6 +39,7 @@ pub(super) struct Surveying {
 enum Reader {
     Segment(SegmentReader, Vec<Mark>),
     Checkpoint(CheckpointReader),
+    Watermark(Vec<u8>),
 }
 
 /// The last mark among those with the same `since`.
@@ -72,8 +75,20 @@ pub(super) struct Survey {
     /// What the newest header and the records behind it say.
     bases: BTreeMap<PartitionId, Base>,
     pub(super) durable: Epoch,
+    /// What the watermark says.
+    noted: Option<Watermark>,
     /// What is wrong, file by file.
     pub(super) damages: Vec<String>,
+    /// What may be the torn end of a crash, or damage, file by file.
+    torn: Vec<(FileName, String)>,
+}
+
+/// What can be restored from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Restorable {
+    /// From the oldest epoch that every checkpoint and copy still allows.
+    oldest: Epoch,
+    newest: Epoch,
 }
 
 /// How an epoch can be restored.
@@ -95,6 +110,7 @@ impl Surveying {
     fn push(&mut self, file: FileName, bytes: &[u8]) -> Result<(), Damage> {
         let reader = self.reader.get_or_insert_with(|| match file {
             FileName::Redo(_) => Reader::Segment(SegmentReader::new(), Vec::new()),
+            FileName::Watermark => Reader::Watermark(Vec::new()),
             _ => Reader::Checkpoint(CheckpointReader::new()),
         });
         match reader {
@@ -106,6 +122,7 @@ impl Surveying {
                 reader.push(bytes);
                 while reader.skip_block()? {}
             }
+            Reader::Watermark(read) => read.extend_from_slice(bytes),
         }
         Ok(())
     }
@@ -118,19 +135,27 @@ impl Surveying {
             Some(Reader::Segment(reader, marks)) => {
                 self.found.add_segment(ctx, file, reader, marks)
             }
+            Some(Reader::Watermark(bytes)) => {
+                self.found.add_watermark(ctx, Watermarks::read(&bytes));
+                Ok(())
+            }
             Some(Reader::Checkpoint(mut reader)) => {
                 let end = reader.finish().map(|(header, footer)| (*header, footer.newest));
                 end.map(|(header, newest)| self.found.add_checkpoint(ctx, file, header, newest))
             }
         };
         if let Err(damage) = result {
-            self.damaged(ctx, file, &damage.to_string());
+            let what = self.found.place(file, damage);
+            if matches!(file, FileName::Redo(_)) && damage.offset == 0 {
+                return self.found.torn.push((file, what));
+            }
+            self.damaged(ctx, &what);
         }
     }
 
-    fn damaged(&mut self, ctx: &mut Ctx<'_>, file: FileName, what: &str) {
+    fn damaged(&mut self, ctx: &mut Ctx<'_>, what: &str) {
         probe!(ctx, "disk: damaged file found");
-        self.found.damages.push(format!("{file}: {what}"));
+        self.found.damages.push(what.to_owned());
         self.reader = None;
     }
 }
@@ -244,9 +269,14 @@ impl Survey {
             self.segments.clear();
             self.durable = header.durable;
         }
-        if loss && let SegmentEnd::Damaged(damage) = end {
-            probe!(ctx, "disk: log damaged before its end");
-            self.damages.push(format!("{file}: {damage}, and it had been synced beyond"));
+        if let SegmentEnd::Damaged(damage) = end {
+            let what = self.place(file, damage);
+            if loss {
+                probe!(ctx, "disk: log damaged before its end");
+                self.damages.push(format!("{what}, and it had been synced beyond"));
+            } else {
+                self.torn.push((file, what));
+            }
         }
         let len = self.files[&file];
         self.segments.insert(number, Segment { header, marks, end, len });
@@ -268,17 +298,136 @@ impl Survey {
         self.checkpoints.insert((partition, sequence), Checkpoint { header, newest });
     }
 
-    /// All files were read: forgets segments that did not belong to the log any more.
+    fn add_watermark(&mut self, ctx: &Ctx<'_>, read: Watermarks) {
+        let file = FileName::Watermark;
+        if let Some(damage) = read.damage {
+            let what = self.place(file, damage);
+            match read.newest {
+                Some(_) => self.torn.push((file, what)),
+                None => self.damages.push(what),
+            }
+        }
+        let Some(found) = read.newest else { return };
+        if (found.node, found.worker) != (ctx.node(), Some(ctx.me().worker)) {
+            return self.damages.push(format!("{file}: it is of another worker: {found}"));
+        }
+        self.noted = Some(found);
+    }
+
+    /// What is wrong with a file from a place on, in words.
+    fn place(&self, file: FileName, damage: Damage) -> String {
+        let len = self.files.get(&file).copied().unwrap_or(0);
+        format!("{file}: bytes {} to {len}: {}", damage.offset, damage.kind)
+    }
+
+    /// All files were read: forgets segments that did not belong to the log any more, and takes the
+    /// watermark into account.
     fn end(&mut self) {
         if let Some(first) = self.newest().map(|newest| newest.header.first) {
             self.segments.retain(|number, _| *number >= first);
         }
+        let Some(cluster) = self.cluster() else { return };
+        if let Some(noted) = self.noted.filter(|noted| noted.cluster == cluster) {
+            self.durable = self.durable.max(noted.epoch);
+        } else if self.durable > Epoch(0) && self.damages.is_empty() {
+            let older = "it is missing, as where an older version has written last";
+            self.torn.push((FileName::Watermark, format!("{}: {older}", FileName::Watermark)));
+        }
+        self.find_gaps();
+    }
+
+    /// Finds segments that are missing, or that end before their life went on in the next one. What
+    /// is not the last segment of a life cannot be torn: it was synced before the next one began.
+    fn find_gaps(&mut self) {
+        let Some(newest) = self.newest() else { return };
+        let (mut expected, last) = (newest.header.first, newest.header.segment);
+        let (mut gaps, mut doubts) = (Vec::new(), Vec::new());
+        let mut broken: BTreeSet<FileName> = BTreeSet::new();
+        let mut before: Option<&Segment> = None;
+        for (number, segment) in &self.segments {
+            let same_life =
+                |before: &Segment| before.header.incarnation == segment.header.incarnation;
+            let certain = before.is_none_or(same_life);
+            let missing = (expected..*number).map(FileName::Redo);
+            let missing = missing.filter(|file| self.files.get(file).is_none_or(|len| *len == 0));
+            for file in missing {
+                let what = format!("{file}: the file is missing or empty");
+                // A segment that was set aside and never begun is removed by the next life.
+                if certain { gaps.push(what) } else { doubts.push((file, what)) }
+            }
+            if let Some(before) = before.filter(|before| same_life(before)) {
+                let (file, len) = (FileName::Redo(before.header.segment), before.len);
+                if before.end == SegmentEnd::Open {
+                    gaps.push(format!("{file}: it ends at byte {len}, and its end is missing"));
+                }
+                broken.insert(file);
+            }
+            (expected, before) = (number + 1, Some(segment));
+        }
+        let torn = std::mem::take(&mut self.torn);
+        let is_damage = |(file, _): &(FileName, String)| {
+            let inside = matches!(file, FileName::Redo(number) if *number < last);
+            broken.contains(file) || (inside && !self.has_header(*file))
+        };
+        let (damages, torn): (Vec<_>, Vec<_>) = torn.into_iter().partition(is_damage);
+        self.damages.extend(damages.into_iter().map(|(_, what)| what));
+        self.damages.append(&mut gaps);
+        self.torn = torn;
+        self.torn.append(&mut doubts);
+    }
+
+    fn has_header(&self, file: FileName) -> bool {
+        matches!(file, FileName::Redo(number) if self.segments.contains_key(&number))
+    }
+
+    /// What the disk says was durable, and in which cluster.
+    fn durable_of_cluster(&self) -> Option<(ClusterId, Epoch)> {
+        let noted = self.noted.map(|noted| (noted.cluster, noted.epoch));
+        self.cluster().map(|cluster| (cluster, self.durable)).or(noted)
+    }
+
+    /// What the node's control actor is told.
+    fn report(&self, worker: &str) -> WorkerDisk {
+        let restorable = self.restorable();
+        let rows = self.cluster().zip(restorable.map(|restorable| restorable.newest));
+        let newest = rows.map_or(Epoch(0), |rows| rows.1);
+        let held = self.noted.filter(|noted| self.cluster().is_none_or(|own| own == noted.cluster));
+        let missing = held.is_some_and(|noted| newest < noted.held);
+        // What looks like the torn end of a crash is not where something is missing.
+        let torn = self.torn.iter().filter(|_| missing).map(|(_, what)| what);
+        let mut damages: Vec<String> = self.damages.iter().chain(torn).cloned().collect();
+        if missing && damages.is_empty() {
+            let last = FileName::Redo(self.last_segment());
+            damages.push(format!("{last}: the log ends here or before, and its end is missing"));
+        }
+        WorkerDisk {
+            rows,
+            oldest: restorable.map_or(Epoch(0), |restorable| restorable.oldest),
+            durable: self.durable_of_cluster(),
+            missing,
+            damages: damages.iter().map(|what| format!("{worker}/{what}")).collect(),
+        }
+    }
+
+    /// From which to which epoch the rows can be restored. How far back is decided by checkpoints
+    /// that have replaced older ones, and by rows that were copied.
+    fn restorable(&self) -> Option<Restorable> {
+        let newest = self.newest_restorable()?;
+        let marks = self.segments.values().flat_map(|segment| &segment.marks);
+        let mut limits: BTreeSet<Epoch> = marks.map(|mark| mark.since).collect();
+        limits.extend(self.checkpoints.values().map(|checkpoint| checkpoint.newest));
+        limits.extend([Epoch(0), newest]);
+        let limits: Vec<Epoch> = limits.into_iter().filter(|epoch| *epoch <= newest).collect();
+        let oldest = limits.partition_point(|epoch| self.plan(*epoch).is_none());
+        Some(Restorable { oldest: limits.get(oldest).copied().unwrap_or(newest), newest })
     }
 
     /// The newest epoch up to which a segment says that everything is in the log, as far as it
     /// counts.
-    fn marked(&self, number: u64, segment: &Segment) -> Epoch {
-        let counts = segment.marks.iter().filter(|mark| mark.since <= self.durable);
+    fn marked(&self, number: u64, segment: &Segment, through: Epoch) -> Epoch {
+        // Copied rows came as they were at their newest: nothing older can be made of them.
+        let since = self.durable.min(through);
+        let counts = segment.marks.iter().filter(|mark| mark.since <= since);
         let newest = counts.map(|mark| mark.epoch).max().unwrap_or(Epoch(0));
         newest.min(self.limit_of(number))
     }
@@ -286,7 +435,9 @@ impl Survey {
     /// The newest epoch that can be restored; zero when the log ended before its first mark, as
     /// nothing is missing then.
     fn newest_restorable(&self) -> Option<Epoch> {
-        let marked = self.segments.iter().map(|(number, segment)| self.marked(*number, segment));
+        let all = Epoch(u64::MAX);
+        let marked = |(number, segment): (&u64, &Segment)| self.marked(*number, segment, all);
+        let marked = self.segments.iter().map(marked);
         let epochs: BTreeSet<Epoch> = marked.filter(|epoch| *epoch > Epoch(0)).collect();
         let newest = epochs.into_iter().rev().find(|epoch| self.plan(*epoch).is_some());
         newest.or_else(|| self.ended_before_first_mark().then_some(Epoch(0)))
@@ -354,7 +505,7 @@ impl Survey {
             if !follows {
                 break;
             }
-            reached = reached.max(self.marked(*number, segment));
+            reached = reached.max(self.marked(*number, segment, through));
             segments.push((*number, segment.len));
             before = Some(segment);
         }
@@ -408,11 +559,13 @@ impl Participant {
         let (file, last) = surveying.reading.taken(len);
         if !surveying.skips {
             let read = match &piece {
-                Ok(bytes) => surveying.push(file, bytes).map_err(|damage| damage.to_string()),
-                Err(error) => Err(error.text.clone()),
+                Ok(bytes) => surveying
+                    .push(file, bytes)
+                    .map_err(|damage| surveying.found.place(file, damage)),
+                Err(error) => Err(format!("{file}: it cannot be read: {}", error.text)),
             };
             if let Err(what) = read {
-                surveying.damaged(ctx, file, &what);
+                surveying.damaged(ctx, &what);
                 surveying.skips = true;
             }
         }
@@ -431,13 +584,14 @@ impl Participant {
         }
         let mut survey = std::mem::take(&mut surveying.found);
         survey.end();
-        let rows = survey.cluster().zip(survey.newest_restorable());
-        if rows.is_none() && !survey.segments.is_empty() {
+        let report = survey.report(&disk.requests.directory);
+        if report.rows.is_none() && !survey.segments.is_empty() {
             probe!(ctx, "disk: nothing that can be restored");
         }
         disk.damaged_files = survey.damages.len() as u64;
         disk.stage = Stage::Surveyed(Box::new(survey));
         let worker = ctx.me().worker;
-        tell_control(ctx, ControlMessage::WorkerStored { worker, rows });
+        let found = Box::new(report);
+        tell_control(ctx, ControlMessage::WorkerStored { worker, found });
     }
 }

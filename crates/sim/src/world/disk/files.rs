@@ -112,6 +112,10 @@ pub enum Damage {
     MisdirectedWrite,
     /// The file cannot be read.
     Unreadable,
+    /// The file ends earlier.
+    Truncated,
+    /// The file is gone.
+    Removed,
 }
 
 /// What a power loss took.
@@ -356,6 +360,10 @@ impl Files {
             file.unreadable = true;
             return true;
         }
+        if damage == Damage::Removed {
+            self.lose(path);
+            return true;
+        }
         let before = file.contents.clone();
         if before.is_empty() {
             return false;
@@ -370,7 +378,8 @@ impl Files {
             };
             match damage {
                 Damage::BitFlip => bytes[at] ^= 1 << (at % 8),
-                Damage::Unreadable => {}
+                Damage::Truncated => bytes.truncate(at),
+                Damage::Unreadable | Damage::Removed => {}
                 Damage::ZeroSector => bytes[sector..end].fill(0),
                 Damage::MisdirectedWrite => {
                     bytes[sector..end].copy_from_slice(&stray[..end - sector]);
