@@ -3,12 +3,14 @@
 //! # Owns
 //! What a process is told of its peers ([`LinkSetup`]), and what the keeper of links and the
 //! threads that use them tell each other. `keeper` makes links and finds out what became of those
-//! that broke; `ends` is a thread's share of all links; `socket` one connection of a link;
-//! `greeting` the first words on a connection.
+//! that broke; `ends` is a thread's share of all links; `socket` one connection of a link, `lane`
+//! the streams that it carries; `greeting` the first words on a connection.
 //! # Guarantees
 //! What the simulated network promises (`docs/internals/links.md`):
-//! 1. From one worker to another messages arrive whole and in order; what a broken link loses is
-//!    the end of what was sent.
+//! 1. From one worker to another messages arrive whole, once and in order, whatever becomes of the
+//!    connections that carry the link: they are made anew, and what has not arrived is sent again.
+//!    What a broken link loses is the end of what was sent. A link breaks when a process has ended,
+//!    the peer was silent for too long, or too much waits for it.
 //! 2. Every worker of both ends is told of a broken link, and a new one is not made before.
 //! 3. A link that "was closed" is one whose peer has ended: nobody listens at its address any more,
 //!    or a later life does.
@@ -21,6 +23,7 @@ mod ends;
 mod frame;
 mod greeting;
 mod keeper;
+mod lane;
 mod pending;
 mod send_buffers;
 mod socket;
@@ -88,6 +91,9 @@ pub struct LinkLimits {
     pub keepalive: Duration,
     /// How long a peer may be silent, or unreachable, before it counts as lost.
     pub silence: Duration,
+    /// How long nothing may come over the connections of a link, or be confirmed, before others are
+    /// made in their place. Some signs of life fit into it, and into `silence` several of it.
+    pub stall: Duration,
 }
 
 impl Default for LinkLimits {
@@ -97,7 +103,8 @@ impl Default for LinkLimits {
             compression: false,
             send_buffers: usize::MAX,
             keepalive: Duration::from_millis(100),
-            silence: Duration::from_millis(1_000),
+            silence: Duration::from_millis(1_500),
+            stall: Duration::from_millis(350),
         }
     }
 }
@@ -146,6 +153,17 @@ pub enum LinkEvent {
         /// How it is reached: `TCP` or `Unix`.
         transport: &'static str,
     },
+    /// They pass again, over new connections, and none was lost.
+    Renewed {
+        /// The peer.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// What was noticed of the last ones.
+        why: Broken,
+        /// How long ago.
+        after: Duration,
+    },
     /// They pass no more.
     Down {
         /// The peer.
@@ -173,6 +191,8 @@ pub enum Broken {
     Ended,
     /// A connection was reset or cannot be used any more.
     Reset,
+    /// Nothing has come for a while.
+    Stalled,
     /// Nothing has come for too long.
     Silent,
     /// What came cannot be right: checksum, length, or content.
@@ -186,6 +206,7 @@ impl fmt::Display for Broken {
         f.write_str(match self {
             Broken::Ended => "its host closed the connection",
             Broken::Reset => "the connection was reset",
+            Broken::Stalled => "nothing was heard of it for a while",
             Broken::Silent => "nothing was heard of it",
             Broken::Corrupt => "what it sent was damaged",
             Broken::Overfull => {
@@ -200,6 +221,10 @@ impl fmt::Display for LinkEvent {
         match self {
             LinkEvent::Up { node, sockets, transport, .. } => {
                 write!(f, "node {}: connected, {sockets} {transport} sockets", node.0)
+            }
+            LinkEvent::Renewed { node, why, after, .. } => {
+                let after = after.as_millis();
+                write!(f, "node {}: connected anew after {after} ms, nothing lost: {why}", node.0)
             }
             LinkEvent::Down { node, closed, why, .. } => {
                 let end = if *closed { "its process has ended" } else { "it may still live" };
@@ -228,6 +253,12 @@ pub(crate) struct NewLink {
 pub(crate) enum LinkNews {
     /// A link can be used.
     Up(NewLink),
+    /// The connections of a link are of no use any more: lets go of them, and says how far its
+    /// lanes have come.
+    Detach { node: NodeId, generation: u64, round: u64 },
+    /// A link goes on over these connections: the number of the lane, the connection, and up to
+    /// which position the peer has what was sent.
+    Renewed { node: NodeId, generation: u64, sockets: Vec<(u8, OwnedFd, u64)> },
     /// A link is gone: workers are to be told.
     Down { node: NodeId, incarnation: Incarnation, generation: u64, closed: bool },
     /// No link can be made now: nobody listens, or nobody answers.
@@ -235,12 +266,15 @@ pub(crate) enum LinkNews {
 }
 
 /// From a thread to the keeper.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Notice {
     /// Something waits to be sent to a node without a link.
     Wanted(NodeId),
     /// A link does not work any more.
     Broken { node: NodeId, generation: u64, why: Broken },
+    /// A thread has let go of its connections of a link. Up to which position each of its lanes has
+    /// arrived.
+    Detached { node: NodeId, generation: u64, round: u64, received: Vec<(u8, u64)> },
     /// The workers of a thread have been told that a link is gone.
     Told { node: NodeId, generation: u64 },
 }

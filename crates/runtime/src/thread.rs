@@ -504,6 +504,10 @@ impl Thread {
                     links.told(node, generation);
                 }
             }
+            LinkNews::Detach { node, generation, round } => links.detach(node, generation, round),
+            LinkNews::Renewed { node, generation, sockets } => {
+                links.renew(&self.poller, (node, generation), sockets, self.now);
+            }
             LinkNews::Unreachable { node, refused } => links.unreachable(node, refused),
         }
     }

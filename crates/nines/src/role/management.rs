@@ -249,7 +249,7 @@ impl Desk {
                     LinkEvent::Down { node, .. } => {
                         books.connected.remove(node);
                     }
-                    LinkEvent::Refused { .. } => {}
+                    LinkEvent::Renewed { .. } | LinkEvent::Refused { .. } => {}
                 }
                 drop(books);
                 return self.log.tell(Input::Link(event));

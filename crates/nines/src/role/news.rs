@@ -269,6 +269,11 @@ pub(super) fn of_link(event: &LinkEvent, roles: &BTreeMap<NodeId, String>) -> Dr
             let text = format!("{} node connected, {sockets} {transport} sockets", name(node));
             Draft::new(Level::Info, Some(*node), "connected", text)
         }
+        LinkEvent::Renewed { node, why, after, .. } => {
+            let (name, after) = (name(node), after.as_millis());
+            let text = format!("{name} node connected anew after {after} ms, nothing lost: {why}");
+            Draft::new(Level::Info, Some(*node), "connected_anew", text)
+        }
         LinkEvent::Down { node, closed, why, .. } => {
             let end = if *closed { "its process has ended" } else { "it may still live" };
             let text = format!("{} node disconnected, {why}; {end}", name(node));

@@ -56,8 +56,9 @@ impl Way {
         }
     }
 
-    /// Begins to connect: the socket, and whether it is connected already.
-    pub(super) fn connect(&self, silence: Duration) -> io::Result<(OwnedFd, bool)> {
+    /// Begins to connect: the socket, and whether it is connected already. `stall` is
+    /// [`set_up_tcp`]'s.
+    pub(super) fn connect(&self, stall: Duration) -> io::Result<(OwnedFd, bool)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let family = match self {
             Way::Unix(_) => AddressFamily::UNIX,
@@ -68,7 +69,7 @@ impl Way {
         let connected = match self {
             Way::Unix(name) => connect(&socket, &SocketAddrUnix::new_abstract_name(name)?),
             Way::Tcp(address) => {
-                set_up_tcp(&socket, silence)?;
+                set_up_tcp(&socket, stall)?;
                 connect(&socket, address)
             }
         };
@@ -80,11 +81,13 @@ impl Way {
     }
 }
 
-/// What every TCP connection of a link is told: messages are written whole, and a peer that takes
-/// nothing for so long is lost.
-pub(super) fn set_up_tcp(socket: &OwnedFd, silence: Duration) -> io::Result<()> {
+/// What every TCP connection of a link is told: messages are written whole, and one on which
+/// nothing has been confirmed for so long is given up. The system would wait twice as long with
+/// each attempt to send again, and so for seconds after the network is mended; another connection
+/// is made at once.
+pub(super) fn set_up_tcp(socket: &OwnedFd, stall: Duration) -> io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
-    let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    let millis = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
     Ok(sockopt::set_tcp_user_timeout(socket, millis)?)
 }
 

@@ -3,17 +3,19 @@
 //! # Guarantees
 //! 1. A worker's messages to a peer travel on one socket of the link, and the control plane's on
 //!    another, which bulk of data never fills.
-//! 2. What is sent into a link that is broken already is lost with it.
+//! 2. What is sent into a link that is broken already is lost with it. What is sent while its
+//!    connections are made anew waits for them.
 //! 3. What is sent while there is no link waits for one, not longer than the limit. If there is
 //!    none by then, or nobody listens, the life it was meant for is reported as lost.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use actor::{Figures, Metric};
 use model::{ActorKind, Incarnation, NodeId};
 use node::{Outgoing, may_come_from_client};
-use stdx::Instant;
+use stdx::{Duration, Instant};
 use wire::Envelope;
 
 use super::socket::{LinkSocket, Traffic};
@@ -137,7 +139,7 @@ impl LinkEnds {
         if clean && socket.wants_flush() {
             self.dirty.push(at);
         }
-        if socket.blocked {
+        if socket.is_held_up() {
             let limit = end.send_buffer;
             self.watch_waiting(at, limit);
         }
@@ -208,7 +210,7 @@ impl LinkEnds {
             });
             let read = Interest { read: true, write: false };
             let token = self.tokens_from + at as u64;
-            failed |= poller.add(&socket.socket, token, read).is_err();
+            failed |= socket.socket.as_ref().is_none_or(|s| poller.add(s, token, read).is_err());
             if index == 0 {
                 control = Some(at);
             } else if usize::from(index) == self.thread + 1 {
@@ -233,13 +235,51 @@ impl LinkEnds {
         let mut traffic = Traffic::default();
         for socket in &mut self.sockets {
             let of_link = |s: &mut LinkSocket| s.node == node && s.generation == generation;
-            traffic.add(socket.take_if(of_link).map(|socket| socket.traffic).unwrap_or_default());
+            traffic.add(socket.take_if(of_link).map(|socket| socket.traffic()).unwrap_or_default());
         }
         if let Some(end) = self.ends.get_mut(&node) {
             end.traffic.add(traffic);
             end.gone = end.gone.max(generation);
             if end.up.as_ref().is_some_and(|up| up.generation == generation) {
                 end.up = None;
+            }
+        }
+    }
+
+    /// Lets go of the connections of a link, and tells how far its lanes have come.
+    pub(crate) fn detach(&mut self, node: NodeId, generation: u64, round: u64) {
+        let sockets = self.sockets.iter_mut().flatten();
+        let of_link = sockets.filter(|s| s.node == node && s.generation == generation);
+        let received = of_link.map(|socket| (socket.index, socket.detach())).collect();
+        self.keeper.tell(self.thread, Notice::Detached { node, generation, round, received });
+    }
+
+    /// A link goes on over new connections: sends what the peer lacks.
+    pub(crate) fn renew(
+        &mut self,
+        poller: &Poller,
+        (node, generation): (NodeId, u64),
+        sockets: Vec<(u8, OwnedFd, u64)>,
+        now: Instant,
+    ) {
+        for (index, connection, peer_has) in sockets {
+            let lane = |s: &Option<LinkSocket>| {
+                let key = |s: &LinkSocket| (s.node, s.generation, s.index);
+                s.as_ref().is_some_and(|s| key(s) == (node, generation, index))
+            };
+            // A link that is gone has none.
+            let Some(at) = self.sockets.iter().position(lane) else { continue };
+            let Some(socket) = self.sockets[at].as_mut().filter(|s| !s.broken) else { continue };
+            let read = Interest { read: true, write: false };
+            let added = poller.add(&connection, self.tokens_from + at as u64, read).is_ok();
+            let attached = socket.attach(connection, peer_has, now);
+            if socket.wants_flush() {
+                self.dirty.push(at);
+            }
+            match attached {
+                Err(why) => self.lose(at, why),
+                Ok(()) if !added => self.drop_connection(at, Broken::Reset),
+                Ok(()) => {}
             }
         }
     }
@@ -273,7 +313,7 @@ impl LinkEnds {
             let peer = node.0.to_string();
             let (mut traffic, mut waiting) = (end.traffic, 0);
             for socket in self.sockets.iter().flatten().filter(|socket| socket.node == *node) {
-                traffic.add(socket.traffic);
+                traffic.add(socket.traffic());
                 waiting += socket.pending() as u64;
             }
             if self.thread == 0 {
@@ -301,15 +341,20 @@ impl LinkEnds {
         if ready.write && socket.blocked {
             socket.blocked = false;
             let read = Interest { read: true, write: false };
-            if poller.modify(&socket.socket, ready.token, read).is_ok() && socket.wants_flush() {
+            let modified = |s| poller.modify(s, ready.token, read).is_ok();
+            if socket.socket.as_ref().is_some_and(modified) && socket.wants_flush() {
                 self.dirty.push(at);
             }
         }
         if socket.broken {
             return;
         }
+        let clean = !socket.wants_flush();
         let outcome =
             socket.read((self.own, self.workers), &mut self.buffer, now, &mut self.messages);
+        if clean && socket.wants_flush() {
+            self.dirty.push(at);
+        }
         let (node, generation) = (socket.node, socket.generation);
         let client = self.ends.get(&node).is_some_and(|end| end.role == Role::Client);
         for envelope in self.messages.drain(..) {
@@ -319,11 +364,7 @@ impl LinkEnds {
             }
         }
         if let Err(why) = outcome {
-            // What is closed or wrong would be reported again and again.
-            if let Some(socket) = &self.sockets[at] {
-                let _ = poller.remove(&socket.socket);
-            }
-            self.lose(at, why);
+            self.drop_connection(at, why);
         }
     }
 
@@ -335,24 +376,40 @@ impl LinkEnds {
                 continue;
             }
             let outcome = socket.flush(now);
-            if socket.blocked {
+            if socket.blocked
+                && let Some(socket) = &socket.socket
+            {
                 let both = Interest { read: true, write: true };
-                let _ = poller.modify(&socket.socket, self.tokens_from + at as u64, both);
+                let _ = poller.modify(socket, self.tokens_from + at as u64, both);
             }
-            let (node, blocked) = (socket.node, socket.count_waiting() > 0);
+            let (node, waits) = (socket.node, socket.count_waiting() > 0);
             if let Err(why) = outcome {
-                self.lose(at, why);
-            } else if blocked && let Some(end) = self.ends.get(&node) {
+                self.drop_connection(at, why);
+            } else if waits && let Some(end) = self.ends.get(&node) {
                 let limit = end.send_buffer;
                 self.watch_waiting(at, limit);
             }
         }
     }
 
-    /// A socket is of no use any more, and so the link.
+    /// A connection is of no use any more: the link may go on over another one, unless what came
+    /// was wrong.
+    fn drop_connection(&mut self, at: usize, why: Broken) {
+        if why == Broken::Corrupt {
+            return self.lose(at, why);
+        }
+        let Some(socket) = &mut self.sockets[at] else { return };
+        socket.detach();
+        let (node, generation) = (socket.node, socket.generation);
+        self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
+    }
+
+    /// A lane is of no use any more, and so the link.
     fn lose(&mut self, at: usize, why: Broken) {
         let Some(socket) = &mut self.sockets[at] else { return };
         if !socket.broken {
+            // What is wrong would be reported again and again.
+            socket.detach();
             socket.give_up();
             let (node, generation) = (socket.node, socket.generation);
             self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
@@ -362,17 +419,14 @@ impl LinkEnds {
     /// When there is something to do although nothing happens.
     pub(crate) fn due(&self) -> Option<Instant> {
         let parked = self.ends.values().filter_map(|end| end.parked_until);
-        let control = self.control_sockets().map(|(_, socket)| {
-            let speak = socket.spoke + self.limits.keepalive;
-            if socket.blocked { socket.heard + self.limits.silence } else { speak }
+        let sockets = self.sockets.iter().flatten();
+        let speaks = sockets.clone().filter_map(|s| s.speaks_at(self.limits.keepalive));
+        let control = sockets.filter(|socket| socket.index == 0 && !socket.broken);
+        let misses = control.map(|socket| match socket.stalled || socket.socket.is_none() {
+            true => socket.heard + self.limits.silence,
+            false => socket.heard.max(socket.listening) + self.limits.stall,
         });
-        parked.chain(control).min()
-    }
-
-    fn control_sockets(&self) -> impl Iterator<Item = (usize, &LinkSocket)> {
-        let sockets = self.sockets.iter().enumerate();
-        let sockets = sockets.filter_map(|(at, socket)| Some((at, socket.as_ref()?)));
-        sockets.filter(|(_, socket)| socket.index == 0 && !socket.broken)
+        parked.chain(speaks).chain(misses).min()
     }
 
     /// Gives signs of life, misses those of others, and gives up waiting for links.
@@ -384,7 +438,8 @@ impl LinkEnds {
             self.give_up(node, false);
         }
         // A thread that was held up has not had the time to hear anybody.
-        let held_up = now.since(self.looked_at) > self.limits.silence.divided_by(2);
+        let held_up = |patience: Duration| now.since(self.looked_at) > patience.divided_by(2);
+        let (deaf, dull) = (held_up(self.limits.silence), held_up(self.limits.stall));
         self.looked_at = now;
         // Who is awake anyway does not wait for the last moment: so one thread's signs of life, and
         // those of its peers, come together instead of waking everybody one by one.
@@ -392,17 +447,31 @@ impl LinkEnds {
         let mut silent = Vec::new();
         for (at, socket) in self.sockets.iter_mut().enumerate() {
             let Some(socket) = socket else { continue };
-            if socket.index != 0 || socket.broken {
+            if socket.broken {
                 continue;
             }
-            if held_up {
+            if socket.speaks_at(early).is_some_and(|due| due <= now) {
+                socket.keep_alive();
+                self.dirty.push(at);
+            }
+            if socket.index != 0 {
+                continue;
+            }
+            if deaf {
                 socket.heard = now;
+            }
+            if dull {
+                socket.listening = now;
             }
             if now.since(socket.heard) >= self.limits.silence {
                 silent.push(at);
-            } else if !socket.blocked && socket.spoke + early <= now {
-                socket.keep_alive();
-                self.dirty.push(at);
+            } else if !socket.stalled
+                && socket.socket.is_some()
+                && now.since(socket.heard.max(socket.listening)) >= self.limits.stall
+            {
+                socket.stalled = true;
+                let (node, generation, why) = (socket.node, socket.generation, Broken::Stalled);
+                self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
             }
         }
         for at in silent {

@@ -1,13 +1,15 @@
 //! Frames: how messages are cut into pieces on a connection.
 //!
 //! # Owns
-//! A frame is a length, a checksum (CRC32C) of what follows, and messages one after the other. An
-//! empty frame is a sign of life. From protocol version 2 on the highest bit of the length says
-//! that the messages are packed: their length (u32), then one block of LZ4. Numbers are little
-//! endian.
+//! A frame is a length (u32), a checksum (CRC32C, u32), how much of the peer's stream has arrived
+//! here (u64), and messages one after the other, to whose bytes the length refers. The checksum
+//! covers what follows it and begins with the frame's position in its stream. An empty frame is a
+//! sign of life. From protocol version 2 on the highest bit of the length says that the messages
+//! are packed: their length (u32), then one block of LZ4. Numbers are little endian.
 //! # Guarantees
 //! Whatever comes over a connection ends in messages as they were sent or in [`Broken::Corrupt`],
-//! and makes this process take at most as much memory as a frame may have bytes.
+//! and makes this process take at most as much memory as a frame may have bytes. A frame at another
+//! position than the one it was sent at is damaged.
 
 use std::fmt;
 
@@ -17,8 +19,10 @@ use wire::{Envelope, Link};
 
 use super::Broken;
 
-/// Length and checksum.
-pub(super) const HEADER: usize = 8;
+/// Length, checksum, and what has arrived.
+pub(super) const HEADER: usize = 16;
+/// Where the part begins that the checksum covers.
+const SUMMED: usize = 8;
 /// Longest frame: one message, as long as messages get, after others.
 const FRAME_MAX: u32 = 256 << 20;
 /// Bit of the length: the messages are packed.
@@ -55,7 +59,14 @@ impl Packer {
 }
 
 /// Completes the frame that begins at `at` and goes to the end of `bytes`; packs it if it pays.
-pub(super) fn close(bytes: &mut Vec<u8>, at: usize, packer: Option<&mut Packer>) {
+/// `place` is its position in the stream, and up to which position the peer's has arrived.
+pub(super) fn close(
+    bytes: &mut Vec<u8>,
+    at: usize,
+    place: (u64, u64),
+    packer: Option<&mut Packer>,
+) {
+    let (position, arrived) = place;
     let mut flag = 0;
     if let Some(packer) = packer
         && let Some(packed) = packer.pack(&bytes[at + HEADER..])
@@ -64,39 +75,63 @@ pub(super) fn close(bytes: &mut Vec<u8>, at: usize, packer: Option<&mut Packer>)
         bytes.extend_from_slice(packed);
         flag = PACKED;
     }
-    let body = &bytes[at + HEADER..];
-    let (len, sum) = (body.len() as u32 | flag, crc32c::crc32c(body));
+    let len = (bytes.len() - at - HEADER) as u32 | flag;
     bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
-    bytes[at + 4..at + HEADER].copy_from_slice(&sum.to_le_bytes());
+    bytes[at + SUMMED..at + HEADER].copy_from_slice(&arrived.to_le_bytes());
+    let sum = checksum(position, &bytes[at + SUMMED..]);
+    bytes[at + 4..at + SUMMED].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Takes the messages of complete frames; what is left, and how many frames there were.
-pub(super) fn take<'a>(
-    mut bytes: &'a [u8],
+/// The checksum of a frame at a position.
+fn checksum(position: u64, summed: &[u8]) -> u32 {
+    crc32c::crc32c_append((position ^ position >> 32) as u32, summed)
+}
+
+/// What complete frames there were.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Their bytes.
+    pub(super) bytes: usize,
+    /// The bytes of those that are not empty.
+    pub(super) with_messages: usize,
+    pub(super) frames: u64,
+    /// Up to which position the peer has what was sent to it.
+    pub(super) confirmed: u64,
+}
+
+/// Takes the messages of complete frames, the first of which begins at `position` of the stream.
+pub(super) fn take(
+    mut bytes: &[u8],
+    position: u64,
     protocol: u16,
     link: &Link,
     messages: &mut Vec<Envelope>,
-) -> Result<(&'a [u8], u64), Broken> {
-    let mut frames = 0;
-    while let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() {
-        let [a, b, c, d, e, f, g, h] = *header;
+) -> Result<Taken, Broken> {
+    let mut taken = Taken::default();
+    while let Some((header, _)) = bytes.split_first_chunk::<HEADER>() {
+        let [a, b, c, d, e, f, g, h, arrived @ ..] = *header;
         let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
         let (packed, len) = (len & PACKED != 0, len & !PACKED);
         if len > FRAME_MAX {
             return Err(Broken::Corrupt);
         }
-        let Some((body, rest)) = rest.split_at_checked(len as usize) else { break };
-        if crc32c::crc32c(body) != sum {
+        let whole = HEADER + len as usize;
+        let Some((frame, rest)) = bytes.split_at_checked(whole) else { break };
+        if checksum(position + taken.bytes as u64, &frame[SUMMED..]) != sum {
             return Err(Broken::Corrupt);
         }
+        let body = &frame[HEADER..];
         match packed {
             true => take_messages(&unpacked(body)?, protocol, link, messages)?,
             false => take_messages(body, protocol, link, messages)?,
         }
         bytes = rest;
-        frames += 1;
+        taken.bytes += whole;
+        taken.with_messages += if body.is_empty() { 0 } else { whole };
+        taken.frames += 1;
+        taken.confirmed = u64::from_le_bytes(arrived);
     }
-    Ok((bytes, frames))
+    Ok(taken)
 }
 
 fn take_messages(
@@ -134,6 +169,8 @@ mod tests {
 
     use super::*;
 
+    /// Where the frames are in their stream.
+    const AT: u64 = 7 << 33 | 5;
     const LINK: Link =
         Link { from: NodeId(3), incarnation: Incarnation(33), to: NodeId(1), workers: 1 };
 
@@ -162,14 +199,20 @@ mod tests {
             message(attempt).encode(&mut out).unwrap();
         }
         let mut bytes = out.bytes().to_vec();
-        close(&mut bytes, 0, packer);
+        close(&mut bytes, 0, (AT, 0), packer);
         bytes
+    }
+
+    /// Gives a changed frame the checksum that fits, as a peer that is wrong would.
+    fn sum_again(bytes: &mut [u8]) {
+        let sum = checksum(AT, &bytes[SUMMED..]);
+        bytes[4..SUMMED].copy_from_slice(&sum.to_le_bytes());
     }
 
     fn attempts(bytes: &[u8]) -> Result<Vec<u32>, Broken> {
         let mut messages = Vec::new();
-        let (rest, _) = take(bytes, PROTOCOL_VERSION, &LINK, &mut messages)?;
-        assert!(rest.is_empty());
+        let taken = take(bytes, AT, PROTOCOL_VERSION, &LINK, &mut messages)?;
+        assert_eq!(taken.bytes, bytes.len());
         let attempt = |envelope: Envelope| match *envelope.message {
             Message::Participant(ParticipantMessage::Complete { attempt, .. }) => attempt,
             other => panic!("{other:?}"),
@@ -187,9 +230,27 @@ mod tests {
         assert_eq!(attempts(&plain).unwrap(), attempts(&packed).unwrap());
         assert_eq!(frame(3, Some(&mut packer)), frame(3, None));
         assert_eq!(attempts(&frame(0, Some(&mut packer))).unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn a_frame_is_whole_only_at_its_own_position() {
+        let once = frame(2, None);
         // One behind the other, as they come over a connection.
-        let both = [packed, frame(2, Some(&mut packer))].concat();
-        assert_eq!(attempts(&both).unwrap().len(), 1_002);
+        let mut second = frame(3, None);
+        let end = second.len();
+        close(&mut second, 0, (AT + once.len() as u64, 77), None);
+        assert_eq!(second.len(), end);
+        let both = [once.clone(), second.clone()].concat();
+        assert_eq!(attempts(&both).unwrap(), [0, 1, 0, 1, 2]);
+        let taken = take(&both, AT, PROTOCOL_VERSION, &LINK, &mut Vec::new()).unwrap();
+        let with_messages = both.len();
+        let expected = Taken { bytes: both.len(), with_messages, frames: 2, confirmed: 77 };
+        assert_eq!(taken, expected);
+        for wrong in
+            [[once.clone(), once.clone()], [second.clone(), once], [second.clone(), second]]
+        {
+            assert_eq!(attempts(&wrong.concat()), Err(Broken::Corrupt));
+        }
     }
 
     #[test]
@@ -207,18 +268,15 @@ mod tests {
             let mut bytes = whole.clone();
             let at = prng.index(bytes.len());
             bytes[at] ^= 1 << prng.below(8);
-            // With a checksum that fits, as from a peer that is wrong.
-            let sum = crc32c::crc32c(&bytes[HEADER..]);
-            bytes[4..HEADER].copy_from_slice(&sum.to_le_bytes());
+            sum_again(&mut bytes);
             let mut messages = Vec::new();
-            let _ = take(&bytes, PROTOCOL_VERSION, &LINK, &mut messages);
+            let _ = take(&bytes, AT, PROTOCOL_VERSION, &LINK, &mut messages);
         }
         // A few bytes that claim to be many.
         let mut bytes = vec![0; HEADER + 8];
         bytes[..4].copy_from_slice(&(PACKED | 8).to_le_bytes());
         bytes[HEADER..HEADER + 4].copy_from_slice(&FRAME_MAX.to_le_bytes());
-        let sum = crc32c::crc32c(&bytes[HEADER..]);
-        bytes[4..HEADER].copy_from_slice(&sum.to_le_bytes());
+        sum_again(&mut bytes);
         assert!(matches!(attempts(&bytes), Err(Broken::Corrupt)));
     }
 }

@@ -34,6 +34,24 @@ pub(super) struct Greeting {
     pub(super) cluster: String,
     /// The version of the program, for people.
     pub(super) release: String,
+    /// It is to carry a lane of a link that stands; none for a new link.
+    pub(super) renews: Option<Renewal>,
+}
+
+/// Which link, and how far its lane has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Renewal {
+    pub(super) link: LinkName,
+    /// Up to which position the peer's stream has arrived.
+    pub(super) received: u64,
+}
+
+/// A link as both ends know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkName {
+    /// Who has begun it, in which of its attempts.
+    pub(super) begun_by: NodeId,
+    pub(super) attempt: u64,
 }
 
 /// The answer to a greeting.
@@ -45,6 +63,8 @@ pub(super) struct Reply {
     pub(super) protocol: u16,
     /// Why, for people, unless it is welcome.
     pub(super) why: String,
+    /// Up to which position the stream of the lane that the connection is to carry has arrived.
+    pub(super) received: u64,
 }
 
 /// What becomes of the connection.
@@ -56,6 +76,8 @@ pub(super) enum Verdict {
     Busy,
     /// Never, as things are.
     Refused,
+    /// The link that the connection was to be part of is no more.
+    Gone,
 }
 
 /// What cannot be a greeting or a reply.
@@ -142,6 +164,15 @@ impl Greeting {
         body.push(self.socket);
         text(&mut body, &self.cluster);
         text(&mut body, &self.release);
+        match self.renews {
+            None => body.push(0),
+            Some(Renewal { link: LinkName { begun_by, attempt }, received }) => {
+                body.push(1);
+                body.extend(begun_by.0.to_le_bytes());
+                body.extend(attempt.to_le_bytes());
+                body.extend(received.to_le_bytes());
+            }
+        }
         framed(LINK, &body)
     }
 
@@ -154,6 +185,15 @@ impl Greeting {
             socket: input.u8()?,
             cluster: input.text()?,
             release: input.text()?,
+            renews: match input.0 {
+                [] | [0, ..] => None,
+                _ => {
+                    input.u8()?;
+                    let (begun_by, attempt) = (NodeId(input.u16()?), input.u64()?);
+                    let link = LinkName { begun_by, attempt };
+                    Some(Renewal { link, received: input.u64()? })
+                }
+            },
         })
     }
 }
@@ -166,9 +206,11 @@ impl Reply {
             Verdict::Welcome => 1,
             Verdict::Busy => 2,
             Verdict::Refused => 3,
+            Verdict::Gone => 4,
         });
         body.extend(self.protocol.to_le_bytes());
         text(&mut body, &self.why);
+        body.extend(self.received.to_le_bytes());
         framed(LINK, &body)
     }
 
@@ -180,10 +222,12 @@ impl Reply {
                 1 => Verdict::Welcome,
                 2 => Verdict::Busy,
                 3 => Verdict::Refused,
+                4 => Verdict::Gone,
                 _ => return Err(Unintelligible),
             },
             protocol: input.u16()?,
             why: input.text()?,
+            received: if input.0.is_empty() { 0 } else { input.u64()? },
         })
     }
 }
@@ -252,7 +296,13 @@ mod tests {
             socket: 2,
             cluster: "main".into(),
             release: "0.1.0".into(),
+            renews: None,
         }
+    }
+
+    fn renewal() -> Greeting {
+        let link = LinkName { begun_by: NodeId(7), attempt: 1 << 40 };
+        Greeting { renews: Some(Renewal { link, received: u64::MAX - 1 }), ..greeting() }
     }
 
     fn body(bytes: &[u8]) -> &[u8] {
@@ -267,19 +317,26 @@ mod tests {
         assert_eq!(Greeting::decode(body(&bytes)), Ok(greeting()));
         bytes.extend([1, 2, 3]);
         assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(greeting()));
-        for verdict in [Verdict::Welcome, Verdict::Busy, Verdict::Refused] {
-            let reply =
-                Reply { identity: identity(), verdict, protocol: 3, why: "so it is".into() };
+        let mut bytes = renewal().encode();
+        assert_eq!(Greeting::decode(body(&bytes)), Ok(renewal()));
+        bytes.extend([1, 2, 3]);
+        assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(renewal()));
+        for verdict in [Verdict::Welcome, Verdict::Busy, Verdict::Refused, Verdict::Gone] {
+            let (identity, why) = (identity(), "so it is".into());
+            let reply = Reply { identity, verdict, protocol: 3, why, received: 1 << 50 };
             assert_eq!(Reply::decode(body(&reply.encode())), Ok(reply));
         }
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let bytes = greeting().encode();
-        for len in 0..bytes.len() - HEADER {
+        let bytes = renewal().encode();
+        // Who knows nothing of links that are renewed ends here.
+        let short = greeting().encode().len() - HEADER - 1;
+        for len in (0..bytes.len() - HEADER).filter(|len| *len != short) {
             assert_eq!(Greeting::decode(&bytes[HEADER..HEADER + len]), Err(Unintelligible));
         }
+        assert_eq!(Greeting::decode(&bytes[HEADER..HEADER + short]), Ok(greeting()));
         let mut wrong = bytes.clone();
         wrong[HEADER + 2] = 9;
         assert_eq!(Greeting::decode(&wrong[HEADER..]), Err(Unintelligible), "no such role");

@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! Listening, connecting, greetings; for each peer how its link stands. A link that stands is the
-//! threads' (`ends`); they report when it breaks.
+//! threads' (`ends`); they report when it breaks. A link whose connections are of no use any more
+//! goes on over new ones (`renewal`), if the peer lives (`breaking`).
 //! # Guarantees
 //! 1. Either side may begin a link. When both do, the attempt of the larger node id counts.
 //! 2. Between two links to a peer every thread has told its workers that the first is gone.
@@ -13,7 +14,9 @@
 //! A peer that stays silent during an attempt costs the attempt. What cannot be a peer's greeting
 //! ends the connection it came on.
 
+mod breaking;
 mod peer;
+mod renewal;
 mod service;
 
 use std::collections::BTreeMap;
@@ -30,15 +33,15 @@ use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use stdx::{Duration, Instant};
 
 use super::address::{Way, set_up_tcp, ways};
-use super::greeting::{Greeting, Identity, Kind, Reply, Verdict};
+use super::greeting::{Greeting, Identity, Kind, LinkName, Reply, Verdict};
 use super::pending::{Errand, Pending, Progress, Stage};
-use super::{Broken, LinkEvent, LinkNews, LinkSetup, NewLink, Notice, sockets_between, thread_of};
+use super::{LinkEvent, LinkNews, LinkSetup, NewLink, Notice, sockets_between, thread_of};
 use crate::clock::Clock;
 use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
 use crate::poller::{Interest, Poller, Ready};
 use crate::scheduling::ThreadPlace;
-use peer::{Doubt, Making, PeerState, RETRY_FIRST, State};
+use peer::{Doubt, Making, PeerState, RETRY_FIRST, Renewing, Standing, State};
 
 /// How threads reach the keeper.
 #[derive(Debug)]
@@ -138,6 +141,7 @@ struct Keeper {
     last_token: u64,
     last_attempt: u64,
     last_generation: u64,
+    last_round: u64,
     /// Requests to the service that are being answered.
     serving: Arc<AtomicUsize>,
 }
@@ -168,6 +172,7 @@ impl Keeper {
             // Attempts of different lives must not be taken for each other.
             last_attempt: own.incarnation.0,
             last_generation: 0,
+            last_round: 0,
             serving: Arc::new(AtomicUsize::new(0)),
             handle,
             setup,
@@ -224,6 +229,7 @@ impl Keeper {
             State::Absent => Some(peer.retry_at),
             State::Making(making) => Some(making.deadline),
             State::Breaking { doubt: Doubt::Reset(at) | Doubt::AskAgain(at, _), .. } => Some(*at),
+            State::Renewing(renewing) => renewing.due(peer),
             _ => None,
         });
         pending.chain(peers).min()
@@ -242,6 +248,7 @@ impl Keeper {
             match &peer.state {
                 State::Making(making) if making.deadline <= now => self.abandon(node, RETRY_FIRST),
                 State::Absent => self.try_link(node, now),
+                State::Renewing(_) => self.try_renewal(node, now),
                 State::Breaking { doubt: Doubt::Reset(until), .. } if *until <= now => {
                     self.end_break(node, false);
                 }
@@ -256,6 +263,20 @@ impl Keeper {
 
     /// Begins a link if it is time to.
     fn try_link(&mut self, node: NodeId, now: Instant) {
+        self.resolve(node, now);
+        let peer = self.peers.get_mut(&node).expect("the caller knows it");
+        if peer.ways.is_empty() || peer.retry_at > now {
+            return;
+        }
+        self.last_attempt += 1;
+        let deadline = now + self.setup.limits.silence;
+        let transport = peer.ways[0].transport();
+        peer.state = State::Making(Making::own(self.last_attempt, transport, (now, deadline)));
+        self.dial(Errand { node, attempt: self.last_attempt, socket: 0 }, 0);
+    }
+
+    /// Has the addresses of a peer looked up if it is time to.
+    fn resolve(&mut self, node: NodeId, now: Instant) {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         let Some(address) = &peer.peer.address else { return };
         if !peer.resolving && peer.resolve_at <= now {
@@ -271,22 +292,6 @@ impl Keeper {
                 peer.resolve_at = now + RETRY_MAX;
             }
         }
-        if peer.ways.is_empty() || peer.retry_at > now {
-            return;
-        }
-        self.last_attempt += 1;
-        let deadline = now + self.setup.limits.silence;
-        peer.state = State::Making(Making {
-            attempt: self.last_attempt,
-            way: Some(0),
-            refusals: 0,
-            peer: None,
-            protocol: 0,
-            sockets: Vec::new(),
-            transport: peer.ways[0].transport(),
-            deadline,
-        });
-        self.dial(Errand { node, attempt: self.last_attempt, socket: 0 }, 0);
     }
 
     /// Connects to a peer in one of the ways to it.
@@ -295,8 +300,12 @@ impl Keeper {
         let peer = &self.peers[&errand.node];
         let Some(way) = peer.ways.get(way) else { return self.errand_failed(errand, false) };
         let asking = errand.attempt == 0;
-        let patience = if asking { ASK_TIMEOUT } else { self.setup.limits.silence };
-        match way.connect(self.setup.limits.silence) {
+        let renewing = matches!(peer.state, State::Renewing(_));
+        let patience = match asking || renewing {
+            true => ASK_TIMEOUT,
+            false => self.setup.limits.silence,
+        };
+        match way.connect(self.setup.limits.stall) {
             Ok((socket, connected)) => {
                 let stage = Stage::Connecting(errand);
                 let pending = Pending::new(socket, stage, now + patience, way.transport());
@@ -334,7 +343,7 @@ impl Keeper {
                 let me = rustix::process::geteuid();
                 sockopt::socket_peercred(&accepted).is_ok_and(|peer| peer.uid == me)
             } else {
-                set_up_tcp(&accepted, self.setup.limits.silence).is_ok()
+                set_up_tcp(&accepted, self.setup.limits.stall).is_ok()
             };
             // More strangers than that wait in the system's queue, or go.
             if fine && self.pending.len() < PENDING_MAX {
@@ -352,6 +361,14 @@ impl Keeper {
         match (pending.proceed(), pending.stage) {
             (Progress::Waiting, _) => {}
             (Progress::Connected, Stage::Connecting(errand)) => {
+                let renews = match self.peers.get(&errand.node).map(|peer| &peer.state) {
+                    Some(State::Renewing(renewing)) if errand.attempt != 0 => {
+                        // Who listens there may be busy for a moment.
+                        pending.deadline = self.clock.now() + REPLY_TIMEOUT;
+                        Some(renewing.of_lane(errand.socket))
+                    }
+                    _ => None,
+                };
                 let greeting = Greeting {
                     identity: self.own,
                     protocol: (wire::PROTOCOL_VERSION_MIN, wire::PROTOCOL_VERSION),
@@ -359,6 +376,7 @@ impl Keeper {
                     socket: errand.socket,
                     cluster: self.setup.cluster.clone(),
                     release: env!("CARGO_PKG_VERSION").into(),
+                    renews,
                 };
                 pending.stage = Stage::AwaitingReply(errand);
                 let said = pending.say(&greeting.encode());
@@ -420,7 +438,9 @@ impl Keeper {
                     _ => self.end_break(node, false),
                 }
             }
-            State::Making(making) if making.attempt == attempt && attempt != 0 => {
+            State::Making(making) | State::Renewing(Renewing { making: Some(making), .. })
+                if making.attempt == attempt && attempt != 0 =>
+            {
                 let Some(way) = making.way else { return };
                 making.refusals += usize::from(refused);
                 let nobody = making.refusals == peer.ways.len();
@@ -428,6 +448,14 @@ impl Keeper {
                     making.way = Some(way + 1);
                     making.transport = peer.ways[way + 1].transport();
                     return self.dial(errand, way + 1);
+                }
+                let began = making.began;
+                if let State::Renewing(Renewing { ended, .. }) = peer.state {
+                    return match ended && nobody {
+                        true => self.end_link(node, true),
+                        // An attempt that was waited for in vain has been long enough a pause.
+                        false => self.abandon_until(node, began + RETRY_FIRST),
+                    };
                 }
                 let pause = peer.pause;
                 peer.pause = pause.times(2).min(RETRY_MAX);
@@ -451,8 +479,12 @@ impl Keeper {
     /// Gives up an attempt.
     fn abandon(&mut self, node: NodeId, pause: Duration) {
         let now = self.clock.now();
+        self.abandon_until(node, now + pause);
+    }
+
+    fn abandon_until(&mut self, node: NodeId, retry_at: Instant) {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
-        if let State::Making(making) = &peer.state {
+        if let Some(making) = peer.making() {
             let attempt = making.attempt;
             self.pending.retain(|_, pending| match pending.stage {
                 Stage::Connecting(errand) | Stage::AwaitingReply(errand) => {
@@ -461,37 +493,48 @@ impl Keeper {
                 Stage::AwaitingGreeting => true,
             });
         }
-        peer.state = State::Absent;
-        peer.retry_at = now + pause;
+        peer.retry_at = retry_at;
+        match &mut peer.state {
+            State::Renewing(renewing) => renewing.making = None,
+            state => *state = State::Absent,
+        }
     }
 
     fn receive_greeting(&mut self, pending: Pending, body: &[u8]) {
         let Ok(greeting) = Greeting::decode(body) else { return };
         let identity = greeting.identity;
         let own = self.own;
-        let answer = |verdict, protocol, why: &str| {
-            let reply = Reply { identity: own, verdict, protocol, why: why.into() };
+        let answer = |verdict, protocol, why: &str, received| {
+            let reply = Reply { identity: own, verdict, protocol, why: why.into(), received };
             pending.say(&reply.encode())
         };
         let protocol = match self.judge(&greeting) {
             Ok(protocol) => protocol,
             Err(why) => {
-                answer(Verdict::Refused, 0, &why);
+                answer(Verdict::Refused, 0, &why, 0);
                 return self.complain(identity.node, &format!("refused: {why}"));
             }
         };
         if greeting.attempt == 0 {
-            answer(Verdict::Busy, protocol, "somebody is here");
+            answer(Verdict::Busy, protocol, "somebody is here", 0);
             return;
         }
-        if let Err(why) = self.make_room(&greeting, protocol, pending.transport) {
-            answer(Verdict::Busy, protocol, why);
-            return;
-        }
-        if !answer(Verdict::Welcome, protocol, "") {
+        let room = match greeting.renews {
+            Some(renewal) => self.admit_renewal(&greeting, renewal, protocol, pending.transport),
+            None => self.make_room(&greeting, protocol, pending.transport).map(|()| 0),
+        };
+        let received = match room {
+            Ok(received) => received,
+            Err((verdict, why)) => {
+                answer(verdict, protocol, why, 0);
+                return;
+            }
+        };
+        if !answer(Verdict::Welcome, protocol, "", received) {
             return self.abandon(identity.node, RETRY_FIRST);
         }
-        self.keep(identity.node, greeting.socket, pending.socket);
+        let peer_has = greeting.renews.map_or(0, |renewal| renewal.received);
+        self.keep(identity.node, greeting.socket, (pending.socket, peer_has));
     }
 
     /// Whether somebody may be linked to, and which version of the messages is spoken then.
@@ -530,39 +573,39 @@ impl Keeper {
         greeting: &Greeting,
         protocol: u16,
         transport: &'static str,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), (Verdict, &'static str)> {
         let Greeting { identity, attempt, socket, .. } = *greeting;
-        let count = sockets_between(self.own.workers, identity.workers);
+        let busy = |why| Err((Verdict::Busy, why));
         let mut peer = self.peers.get_mut(&identity.node).expect("it has been judged");
         match &peer.state {
             State::Making(making) if making.way.is_none() && making.attempt == attempt => {
-                let free = making.sockets.get(usize::from(socket)).is_some_and(Option::is_none);
-                return if free { Ok(()) } else { Err("it has this connection already") };
+                let free = making.has_room_for(socket);
+                return if free { Ok(()) } else { busy("it has this connection already") };
             }
             // Nobody makes two attempts at once: this one's predecessor is over.
             State::Making(making) if making.way.is_none() => {}
             State::Making(_) if identity.node > self.own.node => {}
-            State::Making(_) => return Err("an attempt of this node is under way"),
+            State::Making(_) => return busy("an attempt of this node is under way"),
             State::Absent => {}
-            State::Up { .. } | State::Breaking { .. } | State::Telling { .. } => {
-                return Err("the last link is not cleared away");
+            State::Renewing(renewing) => {
+                // The peer has given the link up that is being renewed here, or has ended.
+                let ended = renewing.ended && renewing.link.incarnation != identity.incarnation;
+                self.end_link(identity.node, ended);
+                return busy("the last link is not cleared away");
+            }
+            State::Up(_) | State::Breaking { .. } | State::Telling { .. } => {
+                return busy("the last link is not cleared away");
             }
         }
         if socket != 0 {
-            return Err("the attempt is over");
+            return busy("the attempt is over");
         }
         self.abandon(identity.node, RETRY_FIRST);
         peer = self.peers.get_mut(&identity.node).expect("it has been judged");
-        peer.state = State::Making(Making {
-            attempt,
-            way: None,
-            refusals: 0,
-            peer: Some(identity),
-            protocol,
-            sockets: (0..count).map(|_| None).collect(),
-            transport,
-            deadline: self.clock.now() + self.setup.limits.silence,
-        });
+        let (now, workers) = (self.clock.now(), self.own.workers);
+        let times = (now, now + self.setup.limits.silence);
+        let making = Making::of_peer(identity, workers, (attempt, protocol), transport, times);
+        peer.state = State::Making(making);
         Ok(())
     }
 
@@ -572,19 +615,30 @@ impl Keeper {
         let known = reply.as_ref().is_ok_and(|reply| reply.identity.node == node);
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if attempt == 0 {
-            if let State::Breaking { incarnation, .. } = peer.state {
-                let other = known && reply.is_ok_and(|r| r.identity.incarnation != incarnation);
+            if let State::Breaking { link, .. } = peer.state {
+                let life = link.incarnation;
+                let other = known && reply.is_ok_and(|r| r.identity.incarnation != life);
                 self.end_break(node, other);
             }
             return;
         }
-        let State::Making(making) = &mut peer.state else { return };
-        if making.attempt != attempt {
-            return;
-        }
+        let role = peer.peer.role;
+        let renews = match &peer.state {
+            State::Renewing(renewing) => Some((renewing.link.incarnation, renewing.ended)),
+            _ => None,
+        };
+        let Some(making) = peer.making().filter(|making| making.attempt == attempt) else { return };
         let Ok(reply) = reply else { return self.errand_failed(errand, false) };
+        if let Some((life, ended)) = renews.filter(|_| known) {
+            if reply.identity.incarnation != life {
+                return self.end_link(node, ended);
+            }
+            if matches!(reply.verdict, Verdict::Gone | Verdict::Refused) {
+                return self.end_link(node, false);
+            }
+        }
         match reply.verdict {
-            _ if !known || peer.peer.role != reply.identity.role => {
+            _ if !known || role != reply.identity.role => {
                 let found = reply.identity.node.0;
                 let why = format!("node {found} is at its address");
                 self.abandon(node, RETRY_MAX);
@@ -597,15 +651,15 @@ impl Keeper {
                 making.protocol = reply.protocol;
                 making.sockets = (0..count).map(|_| None).collect();
                 let way = making.way.unwrap_or(0);
-                self.keep(node, 0, pending.socket);
+                self.keep(node, 0, (pending.socket, reply.received));
                 for socket in 1..count {
                     self.dial(Errand { socket, ..errand }, way);
                 }
             }
-            Verdict::Welcome => self.keep(node, socket, pending.socket),
+            Verdict::Welcome => self.keep(node, socket, (pending.socket, reply.received)),
             // What waits for the link waits on.
             Verdict::Busy => self.abandon(node, RETRY_BUSY),
-            Verdict::Refused => {
+            Verdict::Refused | Verdict::Gone => {
                 self.abandon(node, RETRY_MAX);
                 self.unreachable(node, false);
                 self.complain(node, &format!("it refuses this node: {}", reply.why));
@@ -613,10 +667,10 @@ impl Keeper {
         }
     }
 
-    /// A connection of a link is made; with the last one the link is.
-    fn keep(&mut self, node: NodeId, socket: u8, connection: OwnedFd) {
+    /// A connection of a link is made; with the last one the link is, or goes on.
+    fn keep(&mut self, node: NodeId, socket: u8, connection: (OwnedFd, u64)) {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
-        let State::Making(making) = &mut peer.state else { return };
+        let Some(making) = peer.making() else { return };
         if let Some(slot) = making.sockets.get_mut(usize::from(socket)) {
             *slot = Some(connection);
         }
@@ -625,25 +679,36 @@ impl Keeper {
         }
         let Some(identity) = making.peer else { return };
         let (protocol, transport) = (making.protocol, making.transport);
-        let sockets: Vec<OwnedFd> = making.sockets.drain(..).flatten().collect();
+        let begun_by = if making.way.is_some() { self.own.node } else { node };
+        let name = LinkName { begun_by, attempt: making.attempt };
+        let sockets: Vec<(OwnedFd, u64)> = making.sockets.drain(..).flatten().collect();
+        if matches!(peer.state, State::Renewing(_)) {
+            return self.end_renewal(node, sockets, transport);
+        }
         self.last_generation += 1;
         let (generation, incarnation) = (self.last_generation, identity.incarnation);
-        peer.state = State::Up { generation, incarnation, transport };
+        peer.state = State::Up(Standing { generation, incarnation, name, transport });
         peer.newest_life = incarnation;
         peer.pause = RETRY_FIRST;
         peer.wanted = false;
         peer.complaint = None;
         let count = sockets.len() as u8;
-        let threads = self.exchange.len();
-        let mut shares: Vec<Vec<(u8, OwnedFd)>> = (0..threads).map(|_| Vec::new()).collect();
-        for (index, socket) in (0..count).zip(sockets) {
-            shares[thread_of(index, threads)].push((index, socket));
-        }
-        for (thread, sockets) in shares.into_iter().enumerate() {
+        for (thread, sockets) in self.shares(sockets).into_iter().enumerate() {
+            let sockets = sockets.into_iter().map(|(index, socket, _)| (index, socket)).collect();
             let link = NewLink { node, incarnation, generation, protocol, sockets };
             self.post(thread, LinkNews::Up(link));
         }
         self.tell(LinkEvent::Up { node, incarnation, sockets: count, transport });
+    }
+
+    /// The connections of a link by thread, each with the number of its lane.
+    fn shares(&self, sockets: Vec<(OwnedFd, u64)>) -> Vec<Vec<(u8, OwnedFd, u64)>> {
+        let threads = self.exchange.len();
+        let mut shares: Vec<Vec<(u8, OwnedFd, u64)>> = (0..threads).map(|_| Vec::new()).collect();
+        for (index, (socket, peer_has)) in (0..).zip(sockets) {
+            shares[thread_of(index, threads)].push((index, socket, peer_has));
+        }
+        shares
     }
 
     fn hear(&mut self, word: Word) {
@@ -651,13 +716,16 @@ impl Keeper {
             Word::Notice(_, Notice::Wanted(node)) => {
                 let now = self.clock.now();
                 let Some(peer) = self.peers.get_mut(&node) else { return };
-                peer.wanted = !matches!(peer.state, State::Up { .. });
+                peer.wanted = peer.link().is_none();
                 if peer.peer.address.is_some() && peer.pause <= RETRY_FIRST.times(2) {
                     peer.retry_at = peer.retry_at.min(now);
                 }
             }
             Word::Notice(_, Notice::Broken { node, generation, why }) => {
                 self.begin_break(node, generation, why);
+            }
+            Word::Notice(thread, Notice::Detached { node, generation, round, received }) => {
+                self.note_detached(thread, (node, generation, round), received);
             }
             Word::Notice(thread, Notice::Told { node, generation }) => {
                 let now = self.clock.now();
@@ -701,63 +769,6 @@ impl Keeper {
         }
     }
 
-    /// A link does not work any more: finds out whether the peer has ended.
-    fn begin_break(&mut self, node: NodeId, generation: u64, why: Broken) {
-        let now = self.clock.now();
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        // A system resets the connections of a process that ends without having read all. Nobody
-        // comes between processes of one host; on a network, another connection may prove more.
-        let proof = |transport| why == Broken::Ended || why == Broken::Reset && transport == "Unix";
-        let breaking =
-            |incarnation, doubt| State::Breaking { generation, incarnation, why, way: 0, doubt };
-        match peer.state {
-            State::Up { generation: up, incarnation, transport } if up == generation => {
-                peer.state = breaking(incarnation, Doubt::Reset(now + RESET_GRACE));
-                if !proof(transport) {
-                    if why != Broken::Reset {
-                        self.end_break(node, false);
-                    }
-                    return;
-                }
-            }
-            State::Breaking { generation: up, incarnation, doubt: Doubt::Reset(_), .. }
-                if up == generation && why == Broken::Ended =>
-            {
-                peer.state = breaking(incarnation, Doubt::Reset(now));
-            }
-            _ => return,
-        }
-        if peer.peer.address.is_none() {
-            // It only ever connects itself, and nobody relies on its lease.
-            self.end_break(node, true);
-        } else if peer.ways.is_empty() {
-            self.end_break(node, false);
-        } else {
-            self.ask_whether_alive(node, now + ASK_TIMEOUT);
-        }
-    }
-
-    /// Asks at the address of a peer whether it is there.
-    fn ask_whether_alive(&mut self, node: NodeId, until: Instant) {
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        if let State::Breaking { way, doubt, .. } = &mut peer.state {
-            *way = 0;
-            *doubt = Doubt::Asked(until);
-            self.dial(Errand { node, attempt: 0, socket: 0 }, 0);
-        }
-    }
-
-    /// It is known what became of the peer, or cannot be known: the workers are told.
-    fn end_break(&mut self, node: NodeId, closed: bool) {
-        let peer = self.peers.get_mut(&node).expect("the caller knows it");
-        let State::Breaking { generation, incarnation, why, .. } = peer.state else { return };
-        peer.state = State::Telling { generation, threads: (0..self.exchange.len()).collect() };
-        for thread in 0..self.exchange.len() {
-            self.post(thread, LinkNews::Down { node, incarnation, generation, closed });
-        }
-        self.tell(LinkEvent::Down { node, incarnation, closed, why });
-    }
-
     fn post(&self, thread: usize, news: LinkNews) {
         self.exchange.post_from_outside(thread, Mail::Link(news));
     }
@@ -798,11 +809,11 @@ const NAME_TIME: Duration = Duration::from_secs(5);
 const EXHAUSTED_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// How long after the other side was busy.
 const RETRY_BUSY: Duration = Duration::from_millis(10);
-/// How long it may take to find out whether a process has ended.
+/// How long it may take to find out whether a process has ended, and to connect anew.
 const ASK_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long a peer that has taken a connection may take to answer the greeting on it.
+const REPLY_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long after it hung up it is asked again.
 const ASK_PAUSE: Duration = Duration::from_millis(2);
-/// How long after a reset another connection may prove that the peer's process has ended.
-const RESET_GRACE: Duration = Duration::from_millis(20);
 /// How often the same is said of the same peer.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! One connection of a link: messages in frames, with checksums.
+//! A lane of a link on its thread: what it says and hears, and the connection that carries it now.
 //!
 //! # Owns
 //! What one turn has to say is one frame, or a few when it is much.
@@ -8,35 +8,27 @@
 
 use std::os::fd::OwnedFd;
 
-use codec::Writer;
 use model::{Incarnation, NodeId};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, getsockname, send};
-use stdx::Instant;
+use rustix::net::{AddressFamily, SendFlags, getsockname, send, sockopt};
+use stdx::{Duration, Instant};
 use wire::{Envelope, Link};
 
 use super::Broken;
-use super::frame::{self, HEADER, Packer};
+use super::lane::Lane;
 use super::send_buffers::Waiting;
 
-/// A connection on its thread.
+/// A lane and its connection.
 #[derive(Debug)]
 pub(super) struct LinkSocket {
-    pub(super) socket: OwnedFd,
+    /// None while the connections of the link are being made anew.
+    pub(super) socket: Option<OwnedFd>,
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
     pub(super) generation: u64,
     /// Its number in the link.
     pub(super) index: u8,
-    /// Bytes to send; those before `sent` are gone.
-    out: Writer,
-    sent: usize,
-    /// Where the frame begins that messages are added to.
-    frame: Option<usize>,
-    /// The beginning of a frame of which not all has come.
-    input: Vec<u8>,
-    /// Packs frames, if that is wanted.
-    packer: Option<Box<Packer>>,
+    lane: Lane,
     /// The system takes no more for now.
     pub(super) blocked: bool,
     /// It is of no more use; the keeper knows.
@@ -46,7 +38,14 @@ pub(super) struct LinkSocket {
     /// When something came last, and was sent last.
     pub(super) heard: Instant,
     pub(super) spoke: Instant,
-    pub(super) traffic: Traffic,
+    /// Since when the peer is to be told of what has come.
+    owed_since: Instant,
+    /// Since when the peer could have said something over the present connection.
+    pub(super) listening: Instant,
+    /// The keeper knows that nothing comes.
+    pub(super) stalled: bool,
+    bytes_received: u64,
+    bytes_sent: u64,
 }
 
 /// What has passed.
@@ -77,50 +76,52 @@ impl LinkSocket {
         now: Instant,
     ) -> Self {
         Self {
-            socket,
+            socket: Some(socket),
             node,
             incarnation,
             generation,
             index,
-            out: Writer::new(protocol),
-            sent: 0,
-            frame: None,
-            input: Vec::new(),
-            packer: None,
+            lane: Lane::new(protocol),
             blocked: false,
             broken: false,
             waiting,
             heard: now,
             spoke: now,
-            traffic: Traffic::default(),
+            owed_since: now,
+            listening: now,
+            stalled: false,
+            bytes_received: 0,
+            bytes_sent: 0,
         }
     }
 
     /// Adds a message to what is to be sent. False if the peer's version has no such message.
     pub(super) fn push(&mut self, envelope: &Envelope) -> bool {
-        if self.frame.is_some_and(|at| self.out.bytes().len() - at >= FRAME_FULL) {
-            self.close_frame();
-        }
-        let at = self.open_frame();
-        let before = self.out.bytes().len();
-        if envelope.encode(&mut self.out).is_err() {
-            if before == at + HEADER {
-                self.out.bytes_mut().truncate(at);
-                self.frame = None;
-            }
-            return false;
-        }
-        true
+        self.lane.push(envelope)
     }
 
     /// Bytes that wait to be sent.
     pub(super) fn pending(&self) -> usize {
-        self.out.bytes().len() - self.sent
+        self.lane.pending()
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        Traffic {
+            bytes_received: self.bytes_received,
+            bytes_sent: self.bytes_sent,
+            frames_received: self.lane.frames_received,
+            frames_sent: self.lane.frames_sent,
+        }
+    }
+
+    /// Whether what is sent waits here.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.blocked || self.socket.is_none()
     }
 
     /// Counts what the system has not taken; how much that is.
     pub(super) fn count_waiting(&mut self) -> usize {
-        let bytes = if self.blocked { self.pending() } else { 0 };
+        let bytes = self.lane.waiting();
         self.waiting.set(bytes);
         bytes
     }
@@ -133,66 +134,59 @@ impl LinkSocket {
     /// Nothing is sent any more, and what waits is lost.
     pub(super) fn give_up(&mut self) {
         self.broken = true;
-        self.frame = None;
-        self.sent = 0;
-        *self.out.bytes_mut() = Vec::new();
+        self.lane.give_up();
         self.waiting.set(0);
     }
 
     /// Whether there is something to send that the system has not refused.
     pub(super) fn wants_flush(&self) -> bool {
-        !self.blocked && !self.broken && self.pending() > 0
+        !self.is_held_up() && !self.broken && self.pending() > 0
     }
 
-    /// Sends a sign of life.
+    /// When the peer is to hear something if there is nothing to say: on the control plane's lane
+    /// a sign of life, on any lane what has arrived.
+    pub(super) fn speaks_at(&self, interval: Duration) -> Option<Instant> {
+        if self.is_held_up() || self.broken {
+            return None;
+        }
+        let owes = (self.lane.owed() > 0).then(|| self.owed_since.max(self.spoke) + interval);
+        if self.index == 0 { Some(self.spoke + interval) } else { owes }
+    }
+
+    /// Sends an empty frame if there is nothing else.
     pub(super) fn keep_alive(&mut self) {
-        if self.pending() == 0 {
-            self.open_frame();
-        }
-    }
-
-    fn open_frame(&mut self) -> usize {
-        *self.frame.get_or_insert_with(|| {
-            let at = self.out.bytes().len();
-            self.out.put_bytes(&[0; HEADER]);
-            at
-        })
-    }
-
-    fn close_frame(&mut self) {
-        if let Some(at) = self.frame.take() {
-            frame::close(self.out.bytes_mut(), at, self.packer.as_deref_mut());
-            self.traffic.frames_sent += 1;
-        }
+        self.lane.push_empty();
     }
 
     /// Packs what is sent from here on, if the peer can unpack it. Within a host that costs more
     /// than it saves.
     pub(super) fn pack(&mut self) {
-        let address = getsockname(&self.socket);
-        let far = address.is_ok_and(|address| address.address_family() != AddressFamily::UNIX);
-        if far && self.out.version() >= 2 {
-            self.packer = Some(Box::default());
+        if self.is_far() {
+            self.lane.pack();
         }
+    }
+
+    fn is_far(&self) -> bool {
+        let address = self.socket.as_ref().map(getsockname);
+        matches!(address, Some(Ok(address)) if address.address_family() != AddressFamily::UNIX)
     }
 
     /// Sends what the system takes.
     pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
-        self.close_frame();
-        while self.pending() > 0 {
-            match send(&self.socket, &self.out.bytes()[self.sent..], SendFlags::NOSIGNAL) {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        loop {
+            let bytes = self.lane.to_send();
+            if bytes.is_empty() {
+                break;
+            }
+            match send(socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(count) => {
-                    self.sent += count;
-                    self.traffic.bytes_sent += count as u64;
+                    self.lane.note_sent(count);
+                    self.bytes_sent += count as u64;
                     self.spoke = now;
                 }
                 Err(Errno::AGAIN) => {
                     self.blocked = true;
-                    // What is gone needs no room.
-                    if self.sent > KEEP_MAX {
-                        self.out.bytes_mut().drain(..self.sent);
-                        self.sent = 0;
-                    }
                     return Ok(());
                 }
                 Err(Errno::INTR) => {}
@@ -200,13 +194,11 @@ impl LinkSocket {
             }
         }
         self.blocked = false;
-        self.sent = 0;
-        self.out.clear();
-        self.out.bytes_mut().shrink_to(KEEP_MAX);
         Ok(())
     }
 
-    /// Reads once and takes the messages of the frames that are complete.
+    /// Reads once and takes the messages of the frames that are complete. The peer may have to be
+    /// told then how much has arrived: [`LinkSocket::wants_flush`].
     pub(super) fn read(
         &mut self,
         (own, workers): (NodeId, u8),
@@ -214,37 +206,54 @@ impl LinkSocket {
         now: Instant,
         messages: &mut Vec<Envelope>,
     ) -> Result<(), Broken> {
-        let count = match rustix::io::read(&self.socket, &mut *buffer) {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        let count = match rustix::io::read(socket, &mut *buffer) {
             Ok(0) => return Err(Broken::Ended),
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(_) => return Err(Broken::Reset),
         };
         self.heard = now;
-        self.traffic.bytes_received += count as u64;
+        self.stalled = false;
+        self.bytes_received += count as u64;
         let (from, incarnation) = (self.node, self.incarnation);
         let link = Link { from, incarnation, to: own, workers };
-        if self.input.is_empty() {
-            let (rest, frames) =
-                frame::take(&buffer[..count], self.out.version(), &link, messages)?;
-            self.traffic.frames_received += frames;
-            self.input.extend(rest);
-        } else {
-            self.input.extend(&buffer[..count]);
-            let input = std::mem::take(&mut self.input);
-            let (rest, frames) = frame::take(&input, self.out.version(), &link, messages)?;
-            self.traffic.frames_received += frames;
-            if rest.len() == input.len() {
-                self.input = input;
-            } else {
-                self.input.extend(rest);
-            }
+        let owed = self.lane.owed();
+        self.lane.take(&buffer[..count], &link, messages)?;
+        if owed == 0 {
+            self.owed_since = now;
+        }
+        if self.lane.owes_much() {
+            self.lane.push_empty();
         }
         Ok(())
     }
-}
 
-/// A frame that is so long gets no more messages.
-const FRAME_FULL: usize = 256 << 10;
-/// Memory that a buffer keeps when it is empty.
-const KEEP_MAX: usize = 1 << 20;
+    /// Lets go of the connection. On a network the peer sees it reset: one that ended in good order
+    /// is the sign of a process that has ended.
+    pub(super) fn detach(&mut self) -> u64 {
+        if self.is_far()
+            && let Some(socket) = &self.socket
+        {
+            // Without it the peer asks whether this process lives, which it is told.
+            let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
+        }
+        self.socket = None;
+        self.blocked = false;
+        self.lane.detach()
+    }
+
+    /// Goes on over a new connection, whose other end has everything before this position.
+    pub(super) fn attach(
+        &mut self,
+        socket: OwnedFd,
+        peer_has: u64,
+        now: Instant,
+    ) -> Result<(), Broken> {
+        self.lane.attach(peer_has)?;
+        self.socket = Some(socket);
+        self.blocked = false;
+        (self.stalled, self.listening) = (false, now);
+        Ok(())
+    }
+}

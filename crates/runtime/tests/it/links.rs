@@ -219,10 +219,9 @@ fn strangers_are_refused_and_the_cluster_goes_on() {
     cluster.board.run_round();
 }
 
-#[test]
-fn a_frozen_peer_is_lost_and_may_come_back() {
-    // A proxy that stops passing bytes on is a peer that is there and says nothing.
-    let mut cluster = Apart::new("frozen", [1, 1, 1, 1], false);
+/// A cluster in which a proxy is between data node 2 and those that connect to it.
+fn with_a_proxy(name: &str, threads: [u8; 4]) -> (Apart, Proxy) {
+    let mut cluster = Apart::new(name, threads, false);
     let proxy = Proxy::before(cluster.address(2));
     // Node 2 finds nobody where it looks for node 1, and so waits for it.
     let direct = cluster.ports.insert(1, 1).unwrap();
@@ -235,6 +234,59 @@ fn a_frozen_peer_is_lost_and_may_come_back() {
     for (node, _) in NODES {
         cluster.wait(node, |event| matches!(event, Event::Ready));
     }
+    (cluster, proxy)
+}
+
+/// Waits until the link between the data nodes goes on over new connections; none may be lost.
+fn wait_for_renewal(cluster: &Apart) {
+    for (node, peer) in [(1, 2), (2, 1)] {
+        cluster.wait(node, |event| {
+            assert!(!matches!(event, Event::Link(LinkEvent::Down { .. })), "{node}: {event:?}");
+            matches!(event, Event::Link(LinkEvent::Renewed { node, .. }) if node.0 == peer)
+        });
+    }
+}
+
+#[test]
+fn connections_that_are_reset_in_the_middle_of_frames_cost_no_link() {
+    let (cluster, proxy) = with_a_proxy("reset", [2, 3, 1, 2]);
+    let board = cluster.board.clone();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::SeqCst) {
+                board.run_round();
+            }
+        });
+        let end = StopAtEnd(&stop);
+        for pause in 0..20 {
+            std::thread::sleep(Duration::from_millis(pause * 3));
+            proxy.reset();
+            wait_for_renewal(&cluster);
+        }
+        drop(end);
+        load.join().unwrap();
+    });
+    cluster.board.run_round();
+}
+
+#[test]
+fn a_peer_that_says_nothing_for_a_moment_costs_no_link() {
+    let (cluster, proxy) = with_a_proxy("moment", [1, 2, 1, 1]);
+    for _ in 0..2 {
+        proxy.freeze();
+        // Longer than connections that say nothing are kept, not as long as a link is.
+        std::thread::sleep(Duration::from_millis(600));
+        proxy.thaw();
+        wait_for_renewal(&cluster);
+        cluster.board.run_round();
+    }
+}
+
+#[test]
+fn a_frozen_peer_is_lost_and_may_come_back() {
+    // A proxy that stops passing bytes on is a peer that is there and says nothing.
+    let (cluster, proxy) = with_a_proxy("frozen", [1, 1, 1, 1]);
     cluster.board.run_round();
     proxy.freeze();
     let down = cluster.wait(1, |event| is_down(event, 2));
@@ -248,6 +300,7 @@ fn a_frozen_peer_is_lost_and_may_come_back() {
 struct Proxy {
     port: u16,
     frozen: Arc<std::sync::atomic::AtomicBool>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
@@ -256,9 +309,13 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let frozen = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let is_frozen = frozen.clone();
+        let connections: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let all = connections.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(target) else { continue };
+                let both = [&client, &server].map(|end| end.try_clone().unwrap());
+                all.lock().unwrap().extend(both);
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let frozen = is_frozen.clone();
@@ -266,7 +323,15 @@ impl Proxy {
                 }
             }
         });
-        Self { port, frozen }
+        Self { port, frozen, connections }
+    }
+
+    /// Resets all connections wherever they are.
+    fn reset(&self) {
+        for connection in self.connections.lock().unwrap().drain(..) {
+            // Some have ended.
+            let _ = rustix::net::connect_unspec(connection);
+        }
     }
 
     fn freeze(&self) {
@@ -280,17 +345,30 @@ impl Proxy {
 
 fn pass_on(mut from: TcpStream, mut to: TcpStream, frozen: &std::sync::atomic::AtomicBool) {
     let mut buffer = [0; 4_096];
-    while let Ok(count) = from.read(&mut buffer)
-        && count > 0
-    {
+    loop {
+        let count = match from.read(&mut buffer) {
+            // A connection that was reset does not end in good order at the other end.
+            Err(_) => return,
+            Ok(0) => break,
+            Ok(count) => count,
+        };
         while frozen.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));
         }
         if to.write_all(&buffer[..count]).is_err() {
-            break;
+            return;
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+/// Says at its end that others are to stop, also when it ends by a panic.
+struct StopAtEnd<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_peer_that_takes_nothing_is_lost_at_the_limit() {
     for _ in 0..200 {
         let mut patience = 0;
         while ends.ends.sockets[1].as_ref().is_some_and(|socket| socket.blocked) {
-            ends.poller.wait(Some(stdx::Duration::from_secs(60))).unwrap();
+            ends.poller.wait(Some(Duration::from_secs(60))).unwrap();
             let ready: Vec<Ready> = ends.poller.take().collect();
             ready.into_iter().for_each(|r| ends.ends.ready(&ends.poller, r, NOW, &mut Vec::new()));
             ends.ends.flush(&ends.poller, NOW);

@@ -1,14 +1,14 @@
 //! How the link to each peer stands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use model::Incarnation;
 use stdx::{Duration, Instant};
 
 use super::super::address::Way;
-use super::super::greeting::Identity;
-use super::super::{Broken, Peer};
+use super::super::greeting::{Identity, LinkName};
+use super::super::{Broken, Peer, sockets_between};
 
 /// A peer and its link.
 pub(super) struct PeerState {
@@ -30,25 +30,49 @@ pub(super) struct PeerState {
 pub(super) enum State {
     Absent,
     Making(Making),
-    Up {
-        generation: u64,
-        incarnation: Incarnation,
-        transport: &'static str,
-    },
+    Up(Standing),
     /// The link is broken; it is being found out whether the peer has ended.
     Breaking {
-        generation: u64,
-        incarnation: Incarnation,
+        link: Standing,
         why: Broken,
+        /// It cannot go on even if the peer lives.
+        lost: bool,
         /// The way in which the peer is being asked whether it lives.
         way: usize,
         doubt: Doubt,
     },
+    /// Connections are being made anew for a link that stands.
+    Renewing(Renewing),
     /// Threads have not told their workers yet.
     Telling {
         generation: u64,
         threads: BTreeSet<usize>,
     },
+}
+
+/// A link that was made.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    pub(super) generation: u64,
+    pub(super) incarnation: Incarnation,
+    pub(super) name: LinkName,
+    pub(super) transport: &'static str,
+}
+
+/// How far the renewal of a link is.
+pub(super) struct Renewing {
+    pub(super) link: Standing,
+    /// Names it among all renewals.
+    pub(super) round: u64,
+    pub(super) why: Broken,
+    pub(super) began: Instant,
+    /// The peer's system has closed a connection as for a process that ends.
+    pub(super) ended: bool,
+    /// Threads that have not let go of their connections yet.
+    pub(super) threads: BTreeSet<usize>,
+    /// How far lanes have come, as far as threads have told.
+    pub(super) received: BTreeMap<u8, u64>,
+    pub(super) making: Option<Making>,
 }
 
 /// How it is being found out what became of a peer.
@@ -66,14 +90,54 @@ pub(super) enum Doubt {
 /// An attempt to make a link.
 pub(super) struct Making {
     pub(super) attempt: u64,
+    pub(super) began: Instant,
     /// This process has begun it, in this way.
     pub(super) way: Option<usize>,
     pub(super) refusals: usize,
     pub(super) peer: Option<Identity>,
     pub(super) protocol: u16,
-    pub(super) sockets: Vec<Option<OwnedFd>>,
+    /// Connections, and up to which position of its lane the peer has what was sent.
+    pub(super) sockets: Vec<Option<(OwnedFd, u64)>>,
     pub(super) transport: &'static str,
     pub(super) deadline: Instant,
+}
+
+impl Making {
+    /// An attempt of this process that begins with the first way; `times` are its begin and end.
+    pub(super) fn own(attempt: u64, transport: &'static str, times: (Instant, Instant)) -> Self {
+        let (began, deadline) = times;
+        let (way, sockets) = (Some(0), Vec::new());
+        Self {
+            attempt,
+            began,
+            way,
+            refusals: 0,
+            peer: None,
+            protocol: 0,
+            sockets,
+            transport,
+            deadline,
+        }
+    }
+
+    /// An attempt of the peer, with its number and protocol, to a process with so many workers.
+    pub(super) fn of_peer(
+        peer: Identity,
+        workers: u8,
+        (attempt, protocol): (u64, u16),
+        transport: &'static str,
+        (began, deadline): (Instant, Instant),
+    ) -> Self {
+        let count = sockets_between(workers, peer.workers);
+        let sockets = (0..count).map(|_| None).collect();
+        let (way, peer) = (None, Some(peer));
+        Self { attempt, began, way, refusals: 0, peer, protocol, sockets, transport, deadline }
+    }
+
+    /// Whether a connection of this number is part of it and missing.
+    pub(super) fn has_room_for(&self, socket: u8) -> bool {
+        self.sockets.get(usize::from(socket)).is_some_and(Option::is_none)
+    }
 }
 
 impl PeerState {
@@ -89,6 +153,25 @@ impl PeerState {
             wanted: false,
             newest_life: Incarnation(0),
             complaint: None,
+        }
+    }
+
+    /// The attempt that is under way: for a new link, or for new connections of one that stands.
+    pub(super) fn making(&mut self) -> Option<&mut Making> {
+        match &mut self.state {
+            State::Making(making) => Some(making),
+            State::Renewing(Renewing { making, .. }) => making.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// The link that stands, or whose end has not been told.
+    pub(super) fn link(&self) -> Option<Standing> {
+        match &self.state {
+            State::Up(link)
+            | State::Breaking { link, .. }
+            | State::Renewing(Renewing { link, .. }) => Some(*link),
+            State::Absent | State::Making(_) | State::Telling { .. } => None,
         }
     }
 }
