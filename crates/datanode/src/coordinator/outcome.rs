@@ -3,11 +3,18 @@
 //! First the transaction's own coordinator is asked, if its life goes on: it aborts what is still
 //! undecided and refuses the transaction from then on. Then every participant is asked for its
 //! record of the session. While the dead life is being taken over, the question waits.
+//!
+//! Records are in memory: a restart of the whole cluster loses them, the return of a node does not,
+//! as it is given those of the replicas it is filled from. That nobody has a record proves that
+//! there was no commit only of a coordinator whose life began after the last such restart
+//! ([`Lives`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, probe};
-use model::{Address, Epoch, ErrorCode, Refusal, SessionId, TransactionId};
+use model::{
+    Address, ClusterState, Epoch, ErrorCode, Incarnation, NodeId, Refusal, SessionId, TransactionId,
+};
 use wire::{
     ClientReply, CoordinatorMessage, CoordinatorRef, KnownOutcome, Message, ParticipantMessage,
     TransactionState,
@@ -21,6 +28,38 @@ use super::state::Phase;
 pub(super) struct Questions {
     open: BTreeMap<u64, Question>,
     count: u64,
+    lives: Lives,
+}
+
+/// Which lives began after the last restart of the whole cluster.
+#[derive(Debug, Default)]
+struct Lives {
+    /// Restarts so far.
+    restarts: usize,
+    /// The first life of each node that is known to have begun after the last one. All lives of
+    /// other nodes have.
+    first: BTreeMap<NodeId, Incarnation>,
+}
+
+impl Lives {
+    /// Takes note of a restart as soon as this worker hears of it. All members have new lives then;
+    /// who is none has ended before.
+    fn follow(&mut self, cluster: &ClusterState) {
+        if cluster.restarts.len() == self.restarts {
+            return;
+        }
+        self.restarts = cluster.restarts.len();
+        let first = |(node, newest): (&NodeId, &Incarnation)| {
+            let lives = cluster.member(*node, *newest).is_some();
+            (*node, Incarnation(newest.0 + u64::from(!lives)))
+        };
+        self.first = cluster.incarnations.iter().map(first).collect();
+    }
+
+    /// Whether what this life committed is remembered.
+    fn are_remembered(&self, life: CoordinatorRef) -> bool {
+        self.first.get(&life.address.node).is_none_or(|first| life.incarnation >= *first)
+    }
 }
 
 #[derive(Debug)]
@@ -73,6 +112,7 @@ impl Coordinator {
 
     /// Members or takeovers have changed: some questions can go on.
     pub(super) fn questions_changed(&mut self, ctx: &mut Ctx<'_>) {
+        self.questions.lives.follow(ctx.cluster());
         let alive: BTreeSet<Address> = ctx.cluster().participants().into_iter().collect();
         let probes: Vec<u64> = self.questions.open.keys().copied().collect();
         for probe in probes {
@@ -182,8 +222,12 @@ impl Coordinator {
         if !waiting.is_empty() {
             return;
         }
+        let remembered = self.questions.lives.are_remembered(question.coordinator);
         let refusal = if *open {
             Refusal::new(ErrorCode::NotServing, "it is being decided")
+        } else if !remembered {
+            probe!(ctx, "outcome: asked for what a restart of the cluster forgot");
+            Refusal::new(ErrorCode::OutcomeUnknown, "the cluster was restarted since")
         } else if *superseded {
             Refusal::new(ErrorCode::OutcomeUnknown, "the session's later outcomes replaced it")
         } else {
@@ -222,4 +266,58 @@ fn answer(
 ) {
     let reply = ClientReply::Outcome { transaction, request, result };
     ctx.send(client, Message::Reply(reply));
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ActorKind, WorkerId};
+
+    use super::*;
+
+    #[test]
+    fn only_a_restart_of_the_whole_cluster_forgets_and_only_older_lives() {
+        let life = |node, incarnation| {
+            let (node, worker) = (NodeId(node), WorkerId(0));
+            let address = Address { node, worker, actor: ActorKind::Coordinator };
+            CoordinatorRef { address, incarnation: Incarnation(incarnation) }
+        };
+        let member = |incarnation| model::Member {
+            incarnation: Incarnation(incarnation),
+            voter: Incarnation(incarnation),
+            role: model::NodeRole::Data,
+            workers: 1,
+            status: model::MemberStatus::Active,
+            joined_at: model::ControlIndex(1),
+        };
+        let mut lives = Lives::default();
+        let mut cluster = ClusterState::default();
+        let set = |cluster: &mut ClusterState, node, incarnation, lives: bool| {
+            cluster.incarnations.insert(NodeId(node), Incarnation(incarnation));
+            cluster.members.remove(&NodeId(node));
+            if lives {
+                cluster.members.insert(NodeId(node), member(incarnation));
+            }
+        };
+        set(&mut cluster, 1, 10, true);
+        set(&mut cluster, 2, 20, true);
+        lives.follow(&cluster);
+        assert!(lives.are_remembered(life(1, 3)) && lives.are_remembered(life(2, 20)));
+        // A restart without node 2.
+        set(&mut cluster, 1, 11, true);
+        set(&mut cluster, 2, 20, false);
+        cluster.restarts.push(Epoch(7));
+        lives.follow(&cluster);
+        assert!(!lives.are_remembered(life(1, 10)) && lives.are_remembered(life(1, 11)));
+        assert!(!lives.are_remembered(life(2, 20)) && lives.are_remembered(life(2, 21)));
+        // What comes and goes after it is remembered.
+        set(&mut cluster, 1, 11, false);
+        set(&mut cluster, 2, 22, true);
+        set(&mut cluster, 3, 30, true);
+        lives.follow(&cluster);
+        assert!(lives.are_remembered(life(1, 11)) && lives.are_remembered(life(1, 12)));
+        assert!(lives.are_remembered(life(2, 22)) && lives.are_remembered(life(3, 30)));
+        cluster.restarts.push(Epoch(9));
+        lives.follow(&cluster);
+        assert!(!lives.are_remembered(life(1, 11)) && lives.are_remembered(life(2, 22)));
+    }
 }

@@ -299,7 +299,6 @@ impl Participant {
             replica.partition.set_snapshot_floor(NO_SNAPSHOTS);
         }
         disk.stage = Stage::Indexing(restoring);
-        self.outcomes.inherit_forgotten(through > Epoch(0));
         self.memory.forget();
         fault_point!(ctx, "restore: rows read, indexes to be built");
         self.need_upkeep(ctx);
