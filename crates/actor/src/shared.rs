@@ -174,6 +174,10 @@ pub enum Mutation {
     DriverNamesNobody,
     /// Of a transaction that is applied in several steps, the locks of all rows go with the first.
     LargeCommitsUnlockEarly,
+    /// A link that goes on over new connections brings a message again that has arrived.
+    RenewalRepeats,
+    /// A link that goes on over new connections leaves out a message that was on its way.
+    RenewalLeavesOut,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

@@ -4,12 +4,13 @@
 //! Which fault strikes next, and who may be struck: never the last complete replica of a slot,
 //! never the majority of the voters. Whoever is cut off, frozen or slow counts as lost. Nodes with
 //! disks may all go down together, as long as the disks of those that come back hold everything
-//! (`disks`).
+//! (`disks`). What costs links time and nothing else may strike anybody (`links`).
 //! # Not here
 //! The faults themselves (`world`).
 
 mod disks;
 mod hangs;
+mod links;
 mod rot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,14 +44,16 @@ pub struct Chaos {
     armed: BTreeMap<NodeId, Instant>,
     /// Nodes that stay down, and until when.
     withheld: BTreeMap<NodeId, Instant>,
+    /// Decides what strikes links; none if nothing does beside the usual faults.
+    of_links: Option<Prng>,
     /// What was done, for reports.
     log: Vec<String>,
     verbose: bool,
 }
 
 impl Chaos {
-    /// A scheduler decided by `seed`.
-    pub fn new(seed: u64, verbose: bool) -> Self {
+    /// A scheduler decided by `seed`; with `links` links are struck whatever it says.
+    pub fn new(seed: u64, links: bool, verbose: bool) -> Self {
         let mut prng = Prng::new(seed ^ 0xC4A0_5000);
         let temper = Temper {
             pause_max: Duration::from_millis(*prng.pick(&[100, 400, 1_500])),
@@ -59,7 +62,9 @@ impl Chaos {
             span: Duration::from_millis(*prng.pick(&[0, 3_000, 5_000, 8_000])),
         };
         let (at_risk, armed, withheld) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { prng, temper, at_risk, armed, withheld, log: Vec::new(), verbose }
+        let mut draws = Prng::new(seed ^ 0x117C);
+        let of_links = (draws.percent(LINKS_PERCENT) || links).then_some(draws);
+        Self { prng, temper, at_risk, armed, withheld, of_links, log: Vec::new(), verbose }
     }
 
     /// What was done, newest last.
@@ -186,6 +191,9 @@ impl Chaos {
     }
 
     fn strike(&mut self, world: &mut World) {
+        if self.of_links.as_mut().is_some_and(|draws| draws.percent(50)) {
+            return self.strike_links(world);
+        }
         if world.has_disks() && self.prng.percent(45) {
             return self.strike_disks(world);
         }
@@ -675,6 +683,8 @@ impl Chaos {
     }
 }
 
+/// Share of the runs whose links are struck too.
+const LINKS_PERCENT: u64 = 35;
 /// A node slower than this may miss its lease.
 const SLOW: u64 = 5;
 /// Moments of the protocols that run all the time. Passed rarely or often, each is struck as often.

@@ -54,7 +54,7 @@ pub fn run_seed(plan: Plan) -> Outcome {
     let load = Load::random(&setup);
     let lab = Lab::new();
     let mut world = World::new(setup, applications(lab.clone(), load));
-    let mut chaos = Chaos::new(plan.seed, plan.verbose);
+    let mut chaos = Chaos::new(plan.seed, is_of_links(plan.mutation), plan.verbose);
     let course = AssertUnwindSafe(|| course(&mut world, &mut chaos, &lab));
     let failure = match catch_unwind(course) {
         Ok(Ok(())) => None,
@@ -78,6 +78,11 @@ pub fn run_seed(plan: Plan) -> Outcome {
         failure,
         report,
     }
+}
+
+/// Whether the rule is one of links, which means nothing where none is made anew.
+fn is_of_links(mutation: Mutation) -> bool {
+    matches!(mutation, Mutation::RenewalRepeats | Mutation::RenewalLeavesOut)
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -136,6 +136,15 @@ impl Scenario {
         });
     }
 
+    /// Whether every session does something that succeeds within this time.
+    pub fn progresses_within(&mut self, span: Duration) -> bool {
+        let (before, lab) = (self.lab.progress(), self.lab.clone());
+        self.world.run_until(span, move |_| {
+            let now = lab.progress();
+            now.iter().all(|(name, now)| now.rounds > before[name].rounds)
+        })
+    }
+
     /// Ends the load.
     pub fn end_load(&mut self) {
         self.lab.enter(Phase::Ending);

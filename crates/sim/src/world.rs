@@ -92,6 +92,8 @@ enum Event {
     Turn { node: NodeId, incarnation: Incarnation, worker: WorkerId, ticket: u64 },
     /// An end of a connection learns that it is lost.
     Report(Report),
+    /// Two nodes have new connections for a link that stands.
+    Renewed { pair: (NodeId, NodeId), until: Instant },
     /// Messages have waited too long for a connection.
     SendTimeout { pair: (NodeId, NodeId), ticket: u64 },
     /// An operation of a disk is over.
@@ -267,6 +269,7 @@ impl World {
                 self.turn(node, incarnation, worker, ticket);
             }
             Event::Report(report) => self.report(report),
+            Event::Renewed { pair, until } => self.renewed(pair, until),
             Event::SendTimeout { pair, ticket } => self.send_timeout(pair, ticket),
             Event::Disk { node, incarnation, lane } => self.disk_step(node, incarnation, lane),
             Event::Restart { node } => self.restart_halted(node),

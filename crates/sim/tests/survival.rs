@@ -131,3 +131,40 @@ fn a_cluster_of_one_replica_loses_a_client() {
     assert_eq!(scenario.world.nodes(Kind::Data).len(), 2);
     scenario.finish();
 }
+
+/// Who is a member, in which life.
+fn lives(world: &World) -> Vec<(model::NodeId, model::Incarnation)> {
+    let state = world.newest_state();
+    state.members.iter().map(|(node, member)| (*node, member.incarnation)).collect()
+}
+
+#[test]
+fn a_short_cut_costs_its_time_and_no_membership() {
+    let mut scenario = Scenario::start(Setup::new(2, 2).seed(4));
+    let before = lives(&scenario.world);
+    let nodes = scenario.world.all_nodes();
+    for (round, node) in nodes.iter().chain(&nodes).enumerate() {
+        let others: Vec<_> = nodes.iter().copied().filter(|other| other != node).collect();
+        let span = Duration::from_millis([100, 250, 400, 500][round % 4]);
+        match round % 3 {
+            0 => scenario.world.partition(&[*node], &others),
+            1 => scenario.world.partition_one_way(&[*node], &others),
+            _ => scenario.world.partition_one_way(&others, &[*node]),
+        }
+        scenario.run(span);
+        scenario.world.heal();
+        assert!(scenario.progresses_within(Duration::from_millis(500)), "{node} after {span}");
+    }
+    // Connections that are reset, all at once.
+    for _ in 0..3 {
+        for (at, a) in nodes.iter().enumerate() {
+            for b in &nodes[at + 1..] {
+                scenario.world.reset_connections(*a, *b, Duration::from_millis(120));
+            }
+        }
+        scenario.run(Duration::from_millis(120));
+        assert!(scenario.progresses_within(Duration::from_millis(500)));
+    }
+    assert_eq!(lives(&scenario.world), before, "nobody has lost its membership");
+    scenario.finish();
+}

@@ -195,8 +195,15 @@ impl World {
         }
     }
 
-    /// Ends all cuts.
+    /// The connections between two nodes are reset in the middle of what is on its way, and made
+    /// anew after a while.
+    pub fn reset_connections(&mut self, a: NodeId, b: NodeId, span: Duration) {
+        self.renew(Network::key(a, b).0, span);
+    }
+
+    /// Ends all cuts and delays.
     pub fn heal(&mut self) {
+        self.network.delays.clear();
         for pair in self.network.heal() {
             self.reopen(pair);
         }

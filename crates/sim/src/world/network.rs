@@ -6,7 +6,8 @@
 //! # Guarantees
 //! 1. Between two workers messages arrive in order. Different pairs of workers are not ordered.
 //! 2. What a connection loses is a suffix; both ends are told, and nothing is sent again until
-//!    each end that lives has been.
+//!    each end that lives has been. A cut that ends before messages have waited for too long, or
+//!    connections that are reset and made anew, cost time and nothing else.
 //! 3. A message meant for one life of a node does not reach another.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,6 +38,9 @@ pub(super) struct Pair {
     pub(super) park_ticket: u64,
     /// A refusal is on its way to this end.
     pub(super) refusal_pending: [bool; 2],
+    /// The connection that is being carried over to new sockets, and until when: what is on its way
+    /// arrives after that.
+    pub(super) renewing: Option<(u64, Instant)>,
     /// The last connection: its number, the end that died, until when its messages still arrive.
     pub(super) dying: Option<(u64, Side, Instant)>,
 }
@@ -52,10 +56,10 @@ pub(super) struct Network {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// When the last message of a link arrives.
     last_arrival: HashMap<(Place, Place), Instant>,
-    /// Directions in which everything takes longer: from, to.
-    delays: BTreeMap<(NodeId, NodeId), Duration>,
     /// Directions in which nothing passes: from, to.
     cuts: BTreeSet<(NodeId, NodeId)>,
+    /// What messages take longer than usual in a direction: from, to.
+    pub(super) delays: BTreeMap<(NodeId, NodeId), Duration>,
 }
 
 impl Network {
@@ -65,8 +69,8 @@ impl Network {
             prng,
             pairs: BTreeMap::new(),
             last_arrival: HashMap::default(),
-            delays: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            delays: BTreeMap::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::hash::Hash;
 
+use actor::Mutation;
 use model::{Incarnation, NodeId, WorkerId};
 use node::Outgoing;
 use stdx::{Duration, Instant};
@@ -114,7 +115,8 @@ impl World {
             }
             return;
         }
-        if cut || vanished || !pair.parked[side].is_empty() {
+        let renews = pair.renewing.is_some_and(|(renewed, _)| renewed == pair.generation);
+        if cut || vanished || renews || !pair.parked[side].is_empty() {
             pair.parked[side].push_back(flight.outgoing);
             return self.await_connection(key);
         }
@@ -235,6 +237,39 @@ impl World {
         let parked = std::mem::take(&mut self.network.pair(key).parked);
         for outgoing in parked.into_iter().flatten() {
             self.hand_over(outgoing);
+        }
+    }
+
+    /// The connections of two nodes are reset wherever they are, and stand again after a while: what
+    /// was on its way is sent again then.
+    pub(super) fn renew(&mut self, key: (NodeId, NodeId), span: Duration) {
+        let until = self.now + span;
+        let pair = self.network.pair(key);
+        if pair.established && pair.renewing.is_none() {
+            pair.renewing = Some((pair.generation, until));
+            self.plan(until, Event::Renewed { pair: key, until });
+        }
+    }
+
+    /// Connections have been made anew.
+    pub(super) fn renewed(&mut self, key: (NodeId, NodeId), until: Instant) {
+        let mutation = self.setup.mutation;
+        let passes = self.network.connects(key);
+        let pair = self.network.pair(key);
+        let renewed = pair.renewing.take_if(|(_, at)| *at == until);
+        if renewed.is_none_or(|(generation, _)| generation != pair.generation) || !pair.established
+        {
+            return;
+        }
+        for parked in &mut pair.parked {
+            match (mutation, parked.front().cloned()) {
+                (Mutation::RenewalRepeats, Some(first)) => parked.push_front(first),
+                (Mutation::RenewalLeavesOut, Some(_)) => drop(parked.pop_front()),
+                _ => {}
+            }
+        }
+        if passes {
+            self.flush(key);
         }
     }
 
