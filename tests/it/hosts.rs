@@ -106,6 +106,30 @@ impl Story {
         assert_eq!(self.lives(), lives, "{what}: a node was put out");
     }
 
+    /// A cut that lasts a moment costs that moment: no link is lost, and no membership.
+    fn cut_shortly(&mut self, what: &str, span: Duration, fault: impl FnOnce(&mut Network)) {
+        let what = format!("{what} for {} ms", span.as_millis());
+        let before = (self.lives(), self.links_lost());
+        self.disturb(fault);
+        thread::sleep(span);
+        self.cluster.network().expect("it was started on hosts").heal();
+        let pause = self.load.progress(&[SQL, SQL + 1]).as_millis();
+        let all: Vec<u16> = self.cluster.data_nodes().collect();
+        assert_eq!(self.cluster.complete(SQL + 1), Some(all), "{what}");
+        assert_eq!((self.lives(), self.links_lost()), before, "{what}");
+        println!("{}: {what}: {pause} ms without a commit", self.name);
+    }
+
+    /// How many links processes have said to have lost.
+    fn links_lost(&self) -> usize {
+        let nodes = self.cluster.data_nodes().chain([MANAGEMENT, SQL, SQL + 1]);
+        let lost = |node| {
+            let log = self.cluster.log(node);
+            log.lines().filter(|line| line.contains("connection lost")).count()
+        };
+        nodes.map(lost).sum()
+    }
+
     /// Something happens after which nobody may go on.
     fn stop(&mut self, what: &str, fault: impl FnOnce(&mut Network)) {
         let nodes: Vec<u16> = self.cluster.data_nodes().collect();
@@ -264,6 +288,26 @@ fn two_hosts_and_a_tie_breaker_survive_every_cut() {
         network.cut(&[1], &[2, TIE_BREAKER]);
         network.cut(&[2], &[TIE_BREAKER]);
     });
+    story.end();
+}
+
+#[test]
+fn a_short_cut_costs_its_time_and_nothing_else() {
+    let Some(mut story) = Story::start("short cuts", SMALL, mixed) else { return };
+    let counter = Counter::start(&story.cluster, SQL + 1);
+    for millis in [100, 300, 500] {
+        let span = Duration::from_millis(millis);
+        for host in [1, 2, TIE_BREAKER, FIRST_SQL] {
+            let what = format!("host {host} cut off");
+            story.cut_shortly(&what, span, |network| network.isolate(&[host]));
+        }
+        story.cut_shortly("data hosts cut apart", span, |network| network.cut(&[1], &[2]));
+        for (from, to) in [(1, 2), (2, 1), (FIRST_SQL, 1), (2, FIRST_SQL)] {
+            let what = format!("one way from host {from} to host {to}");
+            story.cut_shortly(&what, span, |network| network.cut_one_way(from, to));
+        }
+    }
+    counter.check(&story.cluster, SQL + 1);
     story.end();
 }
 

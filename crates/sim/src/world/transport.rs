@@ -240,8 +240,8 @@ impl World {
         }
     }
 
-    /// The connections of two nodes are reset wherever they are, and stand again after a while: what
-    /// was on its way is sent again then.
+    /// The connections of two nodes are reset wherever they are, and stand again after a while:
+    /// what was on its way is sent again then.
     pub(super) fn renew(&mut self, key: (NodeId, NodeId), span: Duration) {
         let until = self.now + span;
         let pair = self.network.pair(key);

@@ -6,8 +6,8 @@
 //! # Guarantees
 //! 1. A position is told only after nothing more can be read from the connection before, so what is
 //!    sent from there on arrives once.
-//! 2. Attempts follow each other quickly, at most [`RETRY_FIRST`] or one vain wait apart, and have no
-//!    end of their own: the thread of the control plane's lane ends the link after its silence.
+//! 2. Attempts follow each other quickly, at most [`RETRY_FIRST`] or one vain wait apart, and have
+//!    no end of their own: the thread of the control plane's lane ends the link after its silence.
 //! 3. Of two attempts at the same time that of the larger node id counts.
 //! # Failure
 //! A peer that has given the link up, or another life of it, says so, and the link ends at once.
