@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Processes, SMALL, SQL};
-use tests::{QueryError, all, number};
+use tests::{QueryError, Session, all, number};
 
 /// Clients that change the same rows.
 const CLIENTS: u64 = 8;
@@ -31,10 +31,9 @@ fn a_storm_of_deadlocks_lets_many_commit() {
     );
     let (committed, deadlocks) = (AtomicI64::new(0), AtomicI64::new(0));
     let until = Instant::now() + PATIENCE;
-    let work = |seed: u64| {
-        let mut session = open();
+    let work = |mut session: Session, seed: u64| {
         let mut order = seed;
-        let mut own = 0;
+        let mut own = 0_i64;
         all(&mut session, &["SET autocommit = 0"]);
         while committed.load(Ordering::Relaxed) < COMMITS && Instant::now() < until {
             order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -55,9 +54,10 @@ fn a_storm_of_deadlocks_lets_many_commit() {
         all(&mut session, &["ROLLBACK"]);
         own
     };
-    let work = &work;
+    let (work, sessions) = (&work, (1..=CLIENTS).map(|seed| (open(), seed)));
     let own: Vec<i64> = thread::scope(|scope| {
-        let clients: Vec<_> = (1..=CLIENTS).map(|seed| scope.spawn(move || work(seed))).collect();
+        let clients: Vec<_> =
+            sessions.map(|(session, seed)| scope.spawn(move || work(session, seed))).collect();
         clients.into_iter().map(|client| client.join().expect("no other error")).collect()
     });
     let (committed, deadlocks) = (committed.into_inner(), deadlocks.into_inner());

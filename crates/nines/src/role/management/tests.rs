@@ -40,8 +40,8 @@ fn a_restart_with_another_file_is_refused_if_the_node_would_not_come_back() {
     refused("other id", &text.replace("NodeId=49", "NodeId=50"), "would be node 50");
     let elsewhere = text.replace("NodeId=49\nHostName=127.0.0.1", "NodeId=49\nHostName=192.0.2.1");
     refused("elsewhere", &elsewhere, "no management node of the configuration is on this host");
-    let named = text.replace("NodeId=49", "NodeId=49\n[system]\nName=other");
-    assert!(of("other name", &named).is_some());
+    let named = format!("[cluster]\nClusterName=other\n{text}");
+    refused("other name", &named, "ClusterName is `other` there");
     let gone = ManagementOptions { file: "/nonexistent/config.ini".into(), node: None };
     let why = hinders(&gone, (&running, NodeId(49)), &state).expect("there is no file");
     assert!(why.contains("cannot read"), "{why}");
