@@ -104,8 +104,8 @@ pub fn keep_traces_of_signals(tell: fn(&str)) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a signal: waits until the traces are written, and leaves the rest to whoever took it
-/// before.
+/// Takes a signal: waits until the traces are written, and leaves the rest to whoever took faults
+/// before, or to the system.
 extern "C" fn handler(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     let first = SIGNAL.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
     if first {
@@ -128,13 +128,16 @@ extern "C" fn handler(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     unsafe {
         let at = SIGNALS.iter().position(|(known, _)| *known == signal);
         let before = at.and_then(|at| Some(&raw const BEFORE.get()?[at]));
-        match before {
-            Some(before) => libc::sigaction(signal, before, ptr::null_mut()),
-            None => libc::signal(signal, libc::SIG_DFL) as c_int,
-        };
-        // A fault happens again when the handler returns. What somebody has sent does not.
-        if (*info).si_code <= 0 {
-            libc::raise(signal);
+        // A fault happens again when the handler returns. What somebody has sent, this process by
+        // `abort` among them, does not, and who waits for faults would let it pass.
+        match before.filter(|_| (*info).si_code > 0) {
+            Some(before) => {
+                libc::sigaction(signal, before, ptr::null_mut());
+            }
+            None => {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
         }
     }
 }
