@@ -1,5 +1,5 @@
-//! Reads do not go back: histories of rows that are written and read in all ways, while those die who are in the middle of a
-//! commit. What the histories are judged by is in `workload/registers.rs`.
+//! Reads do not go back: histories of rows that are written and read in all ways, while those die
+//! who are in the middle of a commit. What the histories are judged by: `workload/registers.rs`.
 
 use model::NodeId;
 use sim::scenario::data;

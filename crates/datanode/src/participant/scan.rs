@@ -265,8 +265,7 @@ impl Participant {
             && self.doubts.any()
             && let Some(number) = self.park_scan(ctx, key)
         {
-            let scan = self.scans.records.get_mut(&key).expect("inserted above");
-            scan.parked = Some(number);
+            self.scans.records.get_mut(&key).expect("inserted above").parked = Some(number);
             return;
         }
         self.begin_scan(ctx, key);
@@ -290,16 +289,14 @@ impl Participant {
         key: ScanKey,
         number: ParkNumber,
     ) {
-        let Some(scan) = self.scans.records.get_mut(&key) else { return };
         // It may have been closed and opened anew.
-        if scan.parked == Some(number) {
-            scan.parked = None;
-            self.begin_scan(ctx, key);
-        }
+        let scan = self.scans.records.get_mut(&key).filter(|scan| scan.parked == Some(number));
+        let Some(scan) = scan else { return };
+        scan.parked = None;
+        self.begin_scan(ctx, key);
     }
 
-    /// Whether a scan that has just been opened would meet rows that a leg has staged, or has to
-    /// meet them afterwards.
+    /// Whether rows that a leg has staged are in the range of an open scan, or will be.
     pub(super) fn is_in_range(&self, leg: &Leg, key: ScanKey) -> bool {
         let Some(scan) = self.scans.records.get(&key) else { return false };
         cursor::is_touched(leg, &self.replicas[&key.1].partition, &scan.range)

@@ -157,7 +157,7 @@ impl Run {
             holders.sort_by_key(|hold| hold.1);
             let mut own = self.table.holders(LockKey(key));
             own.sort();
-            let alone = own.iter().find(|(_, mode)| *mode == Mode::Exclusive);
+            let alone = own.iter().find(|(_, mode)| *mode == Exclusive);
             let found = self.table.exclusive_holder(LockKey(key));
             assert_eq!(found, alone.map(|(owner, _)| *owner));
             assert!(own.iter().map(|h| (h.0.0, h.1)).eq(holders.iter().map(|h| (h.1, h.2))));
