@@ -259,13 +259,18 @@ impl Participant {
             unsettled: request.settled,
             request,
         };
-        let newest = scan.request.snapshot.is_none();
         self.scans.records.insert(key, scan);
+        self.start_scan(ctx, key);
+    }
+
+    /// Lets a scan that has just been opened read, now or when no row in its range is in doubt.
+    fn start_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
+        let newest = self.scans.records[&key].request.snapshot.is_none();
         if newest
             && self.doubts.any()
             && let Some(number) = self.park_scan(ctx, key)
         {
-            self.scans.records.get_mut(&key).expect("inserted above").parked = Some(number);
+            self.scans.records.get_mut(&key).expect("an open scan").parked = Some(number);
             return;
         }
         self.begin_scan(ctx, key);
