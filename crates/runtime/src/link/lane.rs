@@ -142,7 +142,7 @@ impl Lane {
     }
 
     /// What is to be sent next, in whole frames.
-    pub(super) fn to_send(&mut self) -> &[u8] {
+    pub(super) fn unsent(&mut self) -> &[u8] {
         self.close_frame();
         &self.out.bytes()[self.sent..]
     }

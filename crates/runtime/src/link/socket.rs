@@ -175,7 +175,7 @@ impl LinkSocket {
     pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
         let Some(socket) = &self.socket else { return Ok(()) };
         loop {
-            let bytes = self.lane.to_send();
+            let bytes = self.lane.unsent();
             if bytes.is_empty() {
                 break;
             }

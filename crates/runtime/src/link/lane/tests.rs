@@ -82,7 +82,7 @@ impl Pair {
         if !self.attached[from] {
             return;
         }
-        let bytes = self.ends[from].lane.to_send();
+        let bytes = self.ends[from].lane.unsent();
         let bytes = bytes[..most.min(bytes.len())].to_vec();
         self.ends[from].lane.note_sent(bytes.len());
         if self.attached[1 - from] {
@@ -178,7 +178,7 @@ fn whatever_connections_end_when_each_message_arrives_once_and_in_order() {
 #[test]
 fn every_moment_at_which_a_connection_may_end_is_survived() {
     // Two frames one way and one the other way, of which any beginning arrives.
-    let total = |lane: &mut Lane| lane.to_send().len();
+    let total = |lane: &mut Lane| lane.unsent().len();
     let build = || {
         let mut pair = Pair::new();
         pair.ends[0].say(3);
