@@ -8,9 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Layout, MANAGEMENT, Processes, SQL};
-use tests::{PATIENCE, all, binary, number, run};
+use tests::{all, binary, number, run};
 
 const LAYOUT: Layout = Layout { data: 2, replicas: 2, management: 1, sql: 1, disk: true };
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Rows of the table, and how often all of them are updated.
 const ROWS: u64 = 3_000;
 const UPDATES: u64 = 24;

@@ -14,7 +14,7 @@ use generator::Generator;
 
 use super::*;
 use crate::{
-    Continue, ControlMessage, CoordinatorMessage, LegId, Operation, OperationKind,
+    Continue, ControlMessage, CoordinatorMessage, EpochMessage, LegId, Operation, OperationKind,
     ParticipantMessage, REPLICAS_MAX, ScanBatch, ScanId, ScanMessage, ScanRows, ScanStatus,
     StagedWrite,
 };
@@ -238,7 +238,7 @@ fn what_is_local_stays() {
             Message::Participant(ParticipantMessage::Note { epoch: Epoch(1) }),
             "ParticipantMessage::Note",
         ),
-        (Message::Epoch(crate::EpochMessage::Noted { epoch: Epoch(1) }), "EpochMessage::Noted"),
+        (Message::Epoch(EpochMessage::Noted { epoch: Epoch(1) }), "EpochMessage::Noted"),
         (
             control(ControlMessage::WorkerDurable { epoch: Epoch(1) }),
             "ControlMessage::WorkerDurable",
@@ -256,6 +256,7 @@ fn what_is_local_stays() {
     let enums = [
         ("Message", None),
         ("ControlMessage", Some(3)),
+        ("EpochMessage", Some(4)),
         ("ParticipantMessage", Some(7)),
         ("CoordinatorMessage", Some(8)),
     ];
@@ -270,7 +271,7 @@ fn what_is_local_stays() {
             forged += 1;
         }
     }
-    assert_eq!(forged, 9);
+    assert_eq!(forged, 12);
 }
 
 #[test]
