@@ -156,8 +156,6 @@ pub enum Mutation {
     VotesNotSynced,
     /// A restart takes what is on the disks, whatever watermarks say.
     WatermarksIgnored,
-    /// A client is told of a durable epoch before a watermark says so.
-    ToldBeforeNoted,
     /// A life begins its log without a fence against what was not restored.
     NoFence,
     /// A restart takes the newest epoch that any node group has.

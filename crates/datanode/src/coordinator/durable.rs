@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use actor::{Ctx, Mutation};
+use actor::Ctx;
 use model::{ActorKind, Address, Epoch, ErrorCode, Refusal, SessionId};
 use wire::{ClientReply, EpochMessage, Message, ParticipantMessage};
 
@@ -56,9 +56,6 @@ impl DurableSide {
     /// The driver says that everything up to `epoch` is durable.
     pub(super) fn told(&mut self, ctx: &mut Ctx<'_>, epoch: Epoch) {
         self.told = self.told.max(epoch);
-        if ctx.mutated(Mutation::ToldBeforeNoted) {
-            return self.noted(ctx, epoch);
-        }
         if self.waiting.first_key_value().is_some_and(|((first, _), _)| *first <= self.told) {
             self.note(ctx);
         }
