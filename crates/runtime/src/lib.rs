@@ -47,4 +47,4 @@ pub use observer::{NodeReport, Observer, ProcessReport};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
 pub use tls::{TlsIdentity, TlsIdentityError};
-pub use watchdog::{DISK_LIMITS, Hung, Watching};
+pub use watchdog::{Hung, Watching};

@@ -1,17 +1,17 @@
 //! Sees to it that the threads of workers move, and the disk answers.
 //!
 //! A worker that stands still holds up the whole cluster, and the rest of its process goes on
-//! answering for the node. So a thread of its own watches all others, and ends the process when one
+//! answering for the node. So a thread of its own watches the others, and ends the process when one
 //! of them hangs: then the other nodes see at once that this one has gone, and go on without it.
 //!
 //! # Owns
 //! [`Pulse`], what a thread leaves at each turn; the thread `watchdog`; what is said at the end.
 //! # Guarantees
-//! 1. A thread hangs if it has been blocked for the limit, or has computed for three times the limit
-//!    in a single turn. What it waited for a CPU does not count: a thread that starves does not hang.
-//! 2. The watchdog subtracts its own pauses: a process that was stopped, or starved as a whole, goes
-//!    on.
-//! 3. A request to the disk that is not answered in [`DISK_LIMITS`] limits ends the process too.
+//! 1. A thread hangs if it has been blocked for the limit, or has computed for three limits in a
+//!    single turn. Waiting for a CPU does not count: a thread that starves does not hang.
+//! 2. The watchdog subtracts its own pauses: a process that was stopped, or starved as a whole,
+//!    goes on.
+//! 3. A request to the disk that is not answered in twenty limits ends the process too.
 //! # Not here
 //! What becomes of the node (`control`), and of the process (`nines`).
 
@@ -26,17 +26,15 @@ use actor::{DiskOperation, DiskReply, DiskRequest};
 use model::{ActorKind, NodeId, WorkerId};
 use stdx::Duration;
 
-use crate::clock::Clock;
 use crate::cluster::{Common, Event};
+use crate::thread::sharing::Seat;
 
 /// How threads are watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
-    /// How long a worker may stand still.
-    #[doc(alias = "TimeBetweenWatchDogCheck")]
+    /// How long a worker may stand still: `TimeBetweenWatchDogCheck`.
     pub limit: Duration,
-    /// The same until the node serves.
-    #[doc(alias = "TimeBetweenWatchDogCheckInitial")]
+    /// The same until the node serves: `TimeBetweenWatchDogCheckInitial`.
     pub limit_at_start: Duration,
     /// Whether the flight recorders of the other workers are written before the process ends.
     pub traces: bool,
@@ -268,7 +266,7 @@ impl Drop for Watchdog {
 /// Watches until something hangs, or it is to stop.
 fn watch(common: &Common, watching: Watching, stop: &(Mutex<bool>, Condvar)) -> Option<Hung> {
     let step = watching.limit.divided_by(LOOKS).max(STEP_MIN).min(STEP_MAX);
-    let clock: Clock = common.clock;
+    let clock = common.clock;
     let mut threads = vec![Watched::default(); common.threads()];
     let mut lanes: BTreeMap<Lane, (u64, Duration)> = BTreeMap::new();
     loop {
@@ -321,7 +319,7 @@ fn end(common: &Common, watching: Watching, hung: Hung) {
     let mut traces = None;
     if common.crash.declare() {
         common.exchange.wake_all();
-        common.seats.iter().for_each(|seat| seat.wake());
+        common.seats.iter().for_each(Seat::wake);
         traces = watching.traces.then(|| common.crash.write(TRACES_WITHIN));
     }
     (common.report)(Event::Hung { hung, traces });
@@ -362,7 +360,7 @@ const STEP_MAX: Duration = Duration::from_millis(250);
 const COMPUTING_LIMITS: u64 = 3;
 /// A request to the disk may take so many limits, and this long at least: a slow disk is not a dead
 /// one, and all nodes may share it.
-pub const DISK_LIMITS: u64 = 20;
+const DISK_LIMITS: u64 = 20;
 const DISK_LIMIT_MIN: Duration = Duration::from_secs(10);
 /// How long the other threads have to leave their recorders.
 const TRACES_WITHIN: std::time::Duration = std::time::Duration::from_millis(100);

@@ -146,7 +146,7 @@ fn heed(
     Ok(None)
 }
 
-/// Ends the process at once: its threads cannot be waited for, and the other nodes wait for its end.
+/// Ends the process at once: its threads cannot be waited for, and other nodes wait for its end.
 fn end_hung(hung: &Hung, traces: Option<std::io::Result<Vec<PathBuf>>>) -> ! {
     let traces = match traces {
         Some(Ok(paths)) => {
