@@ -19,7 +19,6 @@ use runtime::{
 
 use wire::{News, NewsKind};
 
-use super::news::{Draft, Level};
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live};
 use super::request::{
