@@ -201,7 +201,7 @@ fn cluster(table: &Arc<Table>) -> ClusterState {
         started: true,
         members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
         slots: vec![slot(1, 2), slot(2, 1)],
-        tables: [(table.id, Arc::clone(table))].into(),
+        tables: [(table.id, Arc::clone(table))].into_iter().collect(),
         ..ClusterState::default()
     }
 }

@@ -176,6 +176,8 @@ pub enum Mutation {
     RenewalRepeats,
     /// A link that goes on over new connections leaves out a message that was on its way.
     RenewalLeavesOut,
+    /// A follower takes the index of a state's change and loses what it says about tables.
+    StateChangesLost,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

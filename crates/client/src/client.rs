@@ -341,6 +341,7 @@ impl Client {
                 self.life_lost(ctx, life);
             }
             Message::State(_) => self.followed_answers(ctx, from.node),
+            Message::StateChange(change) => self.followed_tells(ctx, from.node, &change),
             other => return Some(other),
         }
         self.arm(ctx);
@@ -391,7 +392,7 @@ impl Client {
             }
         }
         self.avoided.forget_old_lives(&after);
-        self.decoders.follow(&after);
+        self.decoders.follow(before, &after);
         self.schema_changed(ctx);
         self.followed_changed(ctx);
         self.arm(ctx);

@@ -88,7 +88,7 @@ pub(crate) fn cluster() -> ClusterState {
         started: true,
         members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
         slots: vec![slot(1, 2), slot(2, 1)],
-        tables: [(BASE, Arc::new(base)), (HIDDEN, Arc::new(hidden))].into(),
+        tables: [(BASE, Arc::new(base)), (HIDDEN, Arc::new(hidden))].into_iter().collect(),
         ..ClusterState::default()
     }
 }

@@ -34,7 +34,7 @@ mod batch;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{Actor, Ctx, Shared, Timer, fault_point, probe};
@@ -58,6 +58,8 @@ pub struct IndexBuilder {
     job: Option<Job>,
     /// Proposals made in this life: their numbers.
     proposals: u64,
+    /// Unique indexes that are being built, in the newest state.
+    building: BTreeSet<(TableId, IndexId)>,
 }
 
 /// The build of one index.
@@ -119,7 +121,7 @@ impl IndexBuilder {
     /// A builder that waits for the first index to build.
     pub fn new() -> Self {
         let options = ClientOptions { sessions_max: 2, follow: false, ..ClientOptions::default() };
-        Self { client: Client::new(options), job: None, proposals: 0 }
+        Self { client: Client::new(options), job: None, proposals: 0, building: BTreeSet::new() }
     }
 
     /// The index being built here, if any.
@@ -133,13 +135,13 @@ impl IndexBuilder {
         let mine = cluster.started && !cluster.stopped && cluster.driver() == Some(ctx.node());
         if let Some(job) = &self.job {
             let table = cluster.tables.get(&job.table);
-            let building = table.is_some_and(|table| builds(table).any(|index| index == job.index));
+            let building = table.is_some_and(|table| builds(table).any(|(_, index)| index == job.index));
             if mine && building {
                 return;
             }
             self.end_job(ctx);
         }
-        let wanted = if mine { first_building(&cluster) } else { None };
+        let wanted = self.building.first().copied().filter(|_| mine);
         let Some((table, index)) = wanted else { return };
         let opened = (self.client.open_session(ctx), self.client.open_session(ctx));
         let (Ok(reader), Ok(writer)) = opened else {
@@ -153,6 +155,16 @@ impl IndexBuilder {
             false => Stage::Waiting(self.client.open_snapshot(ctx, reader)),
         };
         self.job = Some(Job { table, index, reader, writer, stage });
+    }
+
+    /// Notes what a newer state says of indexes that are being built.
+    fn note_builds(&mut self, ctx: &Ctx<'_>, before: &ClusterState) {
+        for change in ctx.cluster().table_changes(before) {
+            for build in change.before.into_iter().flat_map(|table| builds(table)) {
+                self.building.remove(&build);
+            }
+            self.building.extend(change.after.into_iter().flat_map(|table| builds(table)));
+        }
     }
 
     fn end_job(&mut self, ctx: &mut Ctx<'_>) {
@@ -339,6 +351,7 @@ impl Actor for IndexBuilder {
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.client.cluster_changed(ctx, before);
+        self.note_builds(ctx, before);
         self.review(ctx);
         self.drain(ctx);
     }
@@ -365,16 +378,12 @@ fn find(
     Some((table, index, cluster.tables.get(&index.table)?))
 }
 
-fn first_building(cluster: &ClusterState) -> Option<(TableId, IndexId)> {
-    cluster.tables.values().find_map(|table| Some((table.id, builds(table).next()?)))
-}
-
 /// The indexes of a table that are not online.
-fn builds(table: &Table) -> impl Iterator<Item = IndexId> {
+fn builds(table: &Table) -> impl Iterator<Item = (TableId, IndexId)> + '_ {
     let unique = table.unique_indexes.iter().map(|index| (index.id, index.state));
     let ordered = table.ordered_indexes.iter().map(|index| (index.id, index.state));
     let building = unique.chain(ordered).filter(|(_, state)| *state == IndexState::Building);
-    building.map(|(index, _)| index)
+    building.map(|(index, _)| (table.id, index))
 }
 
 /// Whether all workers of the members have answered, and none of them lacks the index.

@@ -477,10 +477,10 @@ impl Consensus {
         self.commands.range(self.applied + 1..).map(|(_, command)| command)
     }
 
-    /// Forgets the applied part of the log once it is long.
-    pub(crate) fn compact(&mut self) {
+    /// Forgets the applied part of the log once it is long: `least` entries at least.
+    pub(crate) fn compact(&mut self, least: u64) {
         let kept_from = self.node.log().snapshot_position().index.get();
-        if self.applied < kept_from + COMPACT_AFTER {
+        if self.applied < kept_from + COMPACT_AFTER.max(least) {
             return;
         }
         let (position, config) = self.position();

@@ -18,6 +18,7 @@
 //! The log (`consensus`), the effect of commands (`state_machine`).
 
 mod durable;
+mod followers;
 mod forming;
 mod leadership;
 mod lease;
@@ -31,7 +32,7 @@ mod silent;
 mod versions;
 mod watermark;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Halt, Shared, Timer, probe};
@@ -44,6 +45,7 @@ use wire::{ControlMessage, Message};
 
 use crate::consensus::{Consensus, Output, node_of, voter_of, voters};
 use durable::Durable;
+use followers::Followers;
 use forming::{HeardLife, HelloAnswer};
 use leadership::Leadership;
 use links::BrokenLink;
@@ -99,7 +101,7 @@ pub struct Control {
     /// Clients that wait for the answer to a schema change.
     schema_waits: BTreeMap<SessionId, SchemaWait>,
     /// Clients that are told of each state.
-    followers: BTreeSet<Address>,
+    followers: Followers,
     /// Workers whose rows have been received, with the state they judged by.
     synced: BTreeMap<WorkerId, ControlIndex>,
     /// The state in which this node entered its write chains.
@@ -157,7 +159,7 @@ impl Control {
             broken: BTreeMap::new(),
             proposals: Vec::new(),
             schema_waits: BTreeMap::new(),
-            followers: BTreeSet::new(),
+            followers: Followers::default(),
             synced: BTreeMap::new(),
             syncing_since: None,
             quieting: Quieting::default(),
@@ -424,7 +426,7 @@ impl Control {
             ControlMessage::WorkerSynced { worker, reached } => {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
-            ControlMessage::Follow => self.receive_follow(ctx, from),
+            ControlMessage::Follow { known } => self.receive_follow(ctx, from, known),
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
             }

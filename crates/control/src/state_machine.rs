@@ -59,7 +59,7 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
             schema(&mut next, *session, *number, change);
         }
     }
-    next.check();
+    next.check_since(state);
     next
 }
 

@@ -51,7 +51,7 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Figures, Shared, Timer};
-use model::{Address, ClusterState, Epoch, PartitionId, RowId, TransactionId};
+use model::{Address, ClusterState, Epoch, MemberStatus, PartitionId, RowId, TransactionId};
 use store::Remains;
 use store::lock_table::{Grant, LockKey, LockOwner, Mode as LockMode};
 use store::partition::Partition;
@@ -79,7 +79,7 @@ use waits::{Place, Wait, Waiting, Waits};
 #[doc(alias = "DBLQH")]
 #[derive(Debug, Default)]
 pub struct Participant {
-    replicas: BTreeMap<PartitionId, Replica>,
+    replicas: BTreeMap<PartitionId, Box<Replica>>,
     legs: Legs,
     endings: Endings,
     waits: Waits,
@@ -103,7 +103,13 @@ pub struct Participant {
     retained: Vec<Epoch>,
     /// Snapshots below have been given up for want of memory.
     versions_from: Epoch,
-    /// Partitions that may keep images no snapshot needs any more.
+    /// The replicas are those of the cluster state before, all of them.
+    placed: bool,
+    /// Partitions with indexes to be built.
+    unbuilt: BTreeSet<PartitionId>,
+    /// Partitions that may keep old images.
+    versioned: BTreeSet<PartitionId>,
+    /// Those of them that may keep images no snapshot needs any more.
     stale_versions: BTreeSet<PartitionId>,
     /// Dropped replicas and indexes whose memory is not given back yet.
     remains: VecDeque<Remains>,
@@ -124,6 +130,11 @@ impl Participant {
     /// The replicas held, in partition order.
     pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
         self.replicas.values().map(|replica| &replica.partition)
+    }
+
+    /// The replica of a partition, if it is held.
+    pub fn partition(&self, partition: PartitionId) -> Option<&Partition> {
+        self.replicas.get(&partition).map(|replica| &replica.partition)
     }
 
     /// Transactions that have not ended here.
@@ -468,7 +479,7 @@ impl Actor for Participant {
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         self.begin_turn(ctx);
-        self.projectors.follow(ctx.cluster());
+        self.projectors.follow(before, ctx.cluster());
         self.follow(ctx, before);
         self.end_turn(ctx);
     }
@@ -490,6 +501,10 @@ impl Actor for Participant {
         let claimed: usize = self.legs.iter().map(|(_, leg)| leg.rows.len()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
+        let member = shared.cluster.member(shared.node, shared.incarnation);
+        let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
+        let syncing = self.replicas.values().any(|replica| replica.syncing);
+        assert!(!(complete && syncing), "a complete member has complete replicas");
         // A whole partition is looked at now and then only, as that takes long.
         let nth = (shared.now.as_nanos() / 1_000) as usize % (4 * self.replicas.len().max(1));
         for (at, replica) in self.replicas.values().enumerate() {

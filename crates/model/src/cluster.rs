@@ -3,7 +3,8 @@
 //!
 //! # Owns
 //! The data types and pure queries. `control` applies commands; every worker holds the newest
-//! state its node has reached.
+//! state its node has reached. States share what they have in common: a state that follows
+//! another costs what is different, and what is different is found at the same cost.
 //! # Invariants
 //! 1. A placement slot lists its active replicas in order; the first is the primary. A syncing
 //!    replica never is first.
@@ -11,17 +12,22 @@
 //! 3. A cluster with members has its identity.
 //! 4. Every slot of a started cluster has an active replica, or the cluster is stopped.
 
+mod change;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use codec::Codec;
 use serde::{Deserialize, Serialize};
+use stdx::SharedMap;
 
 use crate::ids::{
     ActorKind, Address, ClusterId, ColumnId, ControlIndex, Epoch, Incarnation, IndexId, NodeId,
     PartitionId, PartitionIndex, SessionId, TableId, WorkerId,
 };
 use crate::schema::{Column, Description, LargeForm, Table};
+
+pub use change::{StateChange, TableChange};
 
 /// What a node does in the cluster.
 #[derive(
@@ -134,38 +140,67 @@ pub struct ClusterState {
     /// Unsettled coordinators.
     pub takeovers: Vec<Takeover>,
     /// Tables by identity, hidden ones included.
-    pub tables: BTreeMap<TableId, Arc<Table>>,
+    #[serde(with = "entries")]
+    pub tables: SharedMap<TableId, Arc<Table>>,
     /// Tables by name, hidden ones excluded.
-    pub table_names: BTreeMap<String, TableId>,
+    #[serde(with = "entries")]
+    pub table_names: SharedMap<Arc<str>, TableId>,
     /// Databases by name, with what the SQL layer keeps about each. A table belongs to the database
     /// whose name and a dot its own name begins with.
-    pub databases: BTreeMap<String, Description>,
+    #[serde(with = "entries")]
+    pub databases: SharedMap<Arc<str>, Description>,
     /// Source of table and index identities.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
     #[serde(with = "pairs")]
-    pub schema_answers: BTreeMap<SessionId, (u64, Result<TableId, crate::ErrorCode>)>,
+    pub schema_answers: SharedMap<SessionId, SchemaAnswer>,
     /// The sessions of `schema_answers`, the one answered longest ago first: who is forgotten next.
     pub schema_sessions: VecDeque<SessionId>,
 }
 
-/// A map as the list of its entries, for formats whose keys are texts.
-mod pairs {
+/// The number of a schema change among those of its session, and how it ended.
+pub type SchemaAnswer = (u64, Result<TableId, crate::ErrorCode>);
+
+/// A shared map as a map of the format.
+mod entries {
     use std::collections::BTreeMap;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use stdx::SharedMap;
 
     pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
-        map: &BTreeMap<K, V>,
+        map: &SharedMap<K, V>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(map)
+    }
+
+    pub(super) fn deserialize<'a, K, V, D>(from: D) -> Result<SharedMap<K, V>, D::Error>
+    where
+        K: Deserialize<'a> + Ord + Clone,
+        V: Deserialize<'a> + Clone,
+        D: Deserializer<'a>,
+    {
+        Ok(BTreeMap::deserialize(from)?.into_iter().collect())
+    }
+}
+
+/// A map as the list of its entries, for formats whose keys are texts.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use stdx::SharedMap;
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &SharedMap<K, V>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_seq(map)
     }
 
-    pub(super) fn deserialize<'a, K, V, D>(from: D) -> Result<BTreeMap<K, V>, D::Error>
+    pub(super) fn deserialize<'a, K, V, D>(from: D) -> Result<SharedMap<K, V>, D::Error>
     where
-        K: Deserialize<'a> + Ord,
-        V: Deserialize<'a>,
+        K: Deserialize<'a> + Ord + Clone,
+        V: Deserialize<'a> + Clone,
         D: Deserializer<'a>,
     {
         Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
@@ -574,8 +609,15 @@ impl ClusterState {
         (0..table.partition_count).map(move |p| PartitionId { table: id, index: PartitionIndex(p) })
     }
 
-    /// Checks what holds in every reachable state; panics with the broken rule.
+    /// Checks what holds in every reachable state; panics with the broken rule. Looks at all
+    /// tables.
     pub fn check(&self) {
+        self.check_since(&Self::default());
+    }
+
+    /// As [`ClusterState::check`], given that the rules held in the state `before`: looks at those
+    /// tables only that are different from there.
+    pub fn check_since(&self, before: &Self) {
         assert!(self.members.is_empty() || self.id != ClusterId(0), "members of no cluster");
         for (at, slot) in self.slots.iter().enumerate() {
             let mut seen = Vec::new();
@@ -587,18 +629,42 @@ impl ClusterState {
             }
             assert!(!slot.replicas.is_empty() || self.stopped, "slot {at}: empty yet running");
         }
-        for table in self.tables.values() {
-            for index in &table.unique_indexes {
-                assert!(self.tables.contains_key(&index.table), "unique index without table");
+        for change in self.table_changes(before) {
+            if let Some(table) = change.after {
+                self.check_table(table);
             }
-            let journal = table.journal.is_none_or(|journal| self.tables.contains_key(&journal));
-            assert!(journal, "journal without table");
-            let anchor = table.id.anchor();
-            if anchor != table.id {
-                let anchor = self.tables.get(&anchor).expect("a colocated table has its anchor");
-                assert_eq!(table.hidden_behind, Some(anchor.id), "whose {} is", table.id);
-                assert_eq!(table.partition_count, anchor.partition_count, "partitions");
+            if let Some(gone) = change.before.filter(|_| change.after.is_none()) {
+                self.check_gone(gone);
             }
+        }
+    }
+
+    /// Checks that what a table refers to is there.
+    fn check_table(&self, table: &Table) {
+        for index in &table.unique_indexes {
+            assert!(self.tables.contains_key(&index.table), "unique index without table");
+        }
+        let journal = table.journal.is_none_or(|journal| self.tables.contains_key(&journal));
+        assert!(journal, "journal without table");
+        let anchor = table.id.anchor();
+        if anchor != table.id {
+            let anchor = self.tables.get(&anchor).expect("a colocated table has its anchor");
+            assert_eq!(table.hidden_behind, Some(anchor.id), "whose {} is", table.id);
+            assert_eq!(table.partition_count, anchor.partition_count, "partitions");
+        }
+    }
+
+    /// Checks that no table refers to one that is gone.
+    fn check_gone(&self, gone: &Table) {
+        let base = gone.hidden_behind.and_then(|base| self.tables.get(&base));
+        if let Some(base) = base {
+            let names = base.unique_indexes.iter().any(|index| index.table == gone.id);
+            assert!(!names, "unique index without table");
+            assert!(base.journal != Some(gone.id), "journal without table");
+        }
+        if gone.id.anchor() == gone.id {
+            let beside = self.tables.contains_key(&gone.id.colocated());
+            assert!(!beside, "a colocated table has its anchor");
         }
     }
 }

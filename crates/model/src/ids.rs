@@ -1,6 +1,7 @@
 //! Typed identifiers. No bare integer names a thing of the cluster.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use codec::Codec;
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,20 @@ pub struct PartitionId {
     pub table: TableId,
     /// The part.
     pub index: PartitionIndex,
+}
+
+impl PartitionId {
+    /// Before all others.
+    pub const FIRST: PartitionId = PartitionId { table: TableId(0), index: PartitionIndex(0) };
+    /// Behind all others.
+    pub const LAST: PartitionId =
+        PartitionId { table: TableId(u32::MAX), index: PartitionIndex(u16::MAX) };
+
+    /// All partitions that a table can have.
+    pub fn all_of(table: TableId) -> RangeInclusive<PartitionId> {
+        let of = |index| PartitionId { table, index: PartitionIndex(index) };
+        of(0)..=of(u16::MAX)
+    }
 }
 
 impl fmt::Display for PartitionId {

@@ -16,7 +16,9 @@ pub mod schema;
 pub mod table_cache;
 pub mod value;
 
-pub use cluster::{ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange};
+pub use cluster::{
+    ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange, StateChange,
+};
 pub use config::Config;
 pub use error_code::{ErrorClass, ErrorCode, Refusal};
 pub use expression::{Arithmetic, Comparison, EvalError, Expression};

@@ -56,11 +56,11 @@ impl<K: Clone + PartialEq, T> TableCache<K, T> {
         Ok(thing)
     }
 
-    /// Forgets what is of tables that have changed or are gone.
-    pub fn follow(&mut self, cluster: &ClusterState) {
-        self.0.retain(|table, known| {
-            cluster.tables.get(table).is_some_and(|now| Arc::ptr_eq(now, &known.table))
-        });
+    /// Forgets what is of tables that have changed since `before`, or are gone.
+    pub fn follow(&mut self, before: &ClusterState, cluster: &ClusterState) {
+        for change in cluster.table_changes(before) {
+            self.0.remove(change.key);
+        }
     }
 }
 

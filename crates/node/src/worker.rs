@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, Connections, Ctx, DiskQueue, DiskReply, DiskRequest,
-    EpochView, FlightRecorder, Halt, LeaseCell, Recorded, Shared, StepKind, Timer,
+    EpochView, FlightRecorder, Halt, LeaseCell, Mutation, Recorded, Shared, StepKind, Timer,
     TimerQueue,
 };
 use client::{IndexBuilder, Joiner};
@@ -428,7 +428,10 @@ impl Worker {
     fn must_wait(&self, envelope: &Envelope) -> bool {
         let free = matches!(
             *envelope.message,
-            Message::Control(_) | Message::State(_) | Message::LinkDown { .. }
+            Message::Control(_)
+                | Message::State(_)
+                | Message::StateChange(_)
+                | Message::LinkDown { .. }
         );
         let follows = self.actors.client.is_none() || self.shared.cluster.index.0 > 0;
         !free && follows && envelope.reached > self.shared.cluster.index
@@ -438,7 +441,7 @@ impl Worker {
     fn is_welcome(&self, envelope: &Envelope) -> bool {
         let Envelope { from, incarnation, to, message, .. } = envelope;
         match &**message {
-            Message::State(_) | Message::LinkDown { .. } => return true,
+            Message::State(_) | Message::StateChange(_) | Message::LinkDown { .. } => return true,
             Message::Control(_) => return inbox::fits(to.actor, message),
             _ => {}
         }
@@ -472,6 +475,17 @@ impl Worker {
                     let message = Message::State(state);
                     self.turn(ActorKind::Client, |actor, ctx| actor.handle(ctx, from, message));
                 }
+            }
+            Message::StateChange(change) => {
+                let change = match self.shared.mutation {
+                    Mutation::StateChangesLost => Arc::new(change.without_tables()),
+                    _ => change,
+                };
+                if let Some(state) = change.apply(&self.shared.cluster) {
+                    self.reach(Arc::new(state));
+                }
+                let message = Message::StateChange(change);
+                self.turn(ActorKind::Client, |actor, ctx| actor.handle(ctx, from, message));
             }
             Message::LinkDown { node, incarnation, .. } => {
                 let peer = (node, incarnation);

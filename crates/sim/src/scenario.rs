@@ -52,6 +52,7 @@ impl Scenario {
             pause_max: Duration::from_millis(3),
             copies: false,
             families: false,
+            crowd: false,
             large: false,
             singles: false,
             registers: false,

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod bank;
 mod copies;
 pub mod counters;
+mod crowd;
 mod doubt;
 mod families;
 pub mod inspect;
@@ -50,6 +51,9 @@ const COPIES_DRAW: u64 = 0x9CE;
 /// that write values beside their rows.
 const FAMILIES_PERCENT: u64 = 50;
 const FAMILIES_DRAW: u64 = 0xFA3;
+/// The same for a catalog of many tables.
+const CROWD_PERCENT: u64 = 3;
+const CROWD_DRAW: u64 = 0xC0D;
 const LARGE_PERCENT: u64 = 40;
 const LARGE_DRAW: u64 = 0x1A6;
 /// Two sessions on each client node that change one row at a time.
@@ -84,6 +88,8 @@ pub struct Load {
     pub copies: bool,
     /// Sessions of each client node keep foreign keys.
     pub families: bool,
+    /// There are many tables that nobody uses.
+    pub crowd: bool,
     /// Sessions of each client node keep values beside their rows.
     pub large: bool,
     /// Sessions of each client node change one row at a time.
@@ -114,6 +120,7 @@ impl Load {
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
             copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
             families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
+            crowd: Prng::new(seed ^ CROWD_DRAW).percent(CROWD_PERCENT),
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
@@ -235,6 +242,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         families::prepare(&session, &lab).await;
         large::prepare(&session, &lab).await;
         storm::prepare(&session, &lab).await;
+        if load.crowd {
+            crowd::prepare(&session).await;
+        }
         lab.enter(Phase::Working);
     }
     while lab.phase() < Phase::Auditing {
@@ -242,6 +252,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
     }
     if lab.phase() == Phase::Auditing {
         audit::audit(&session, &lab, &load).await;
+        if load.crowd {
+            crowd::audit(&session);
+        }
         lab.enter(Phase::Audited);
     }
 }

@@ -258,7 +258,7 @@ impl Leftovers {
 fn owners(session: &Session, but: u64) -> BTreeMap<u64, Vec<TableId>> {
     let cluster = session.kernel.cluster();
     let mut owners: BTreeMap<u64, Vec<TableId>> = BTreeMap::new();
-    let names = cluster.table_names.range(PREFIX.to_owned()..);
+    let names = cluster.table_names.iter_from(PREFIX);
     for (name, table) in names.take_while(|(name, _)| name.starts_with(PREFIX)) {
         if let Some(owner) = owner_of(name).filter(|owner| *owner != but) {
             owners.entry(owner).or_default().push(*table);

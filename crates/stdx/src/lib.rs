@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! Time values, the pseudo-random generator, pools with typed handles, ring buffers, hash maps
-//! with a fixed order, lists of mostly one element.
+//! with a fixed order, maps whose copies share their entries, lists of mostly one element.
 //! # Not here
 //! Anything with a clock, a thread, a file or entropy: see `runtime`.
 
@@ -10,10 +10,12 @@ mod few;
 mod map;
 mod prng;
 mod ring;
+mod shared_map;
 mod time;
 
 pub use few::Few;
 pub use map::{FixedHasher, HashMap, HashSet};
 pub use prng::Prng;
 pub use ring::RingBuffer;
+pub use shared_map::{Change, SharedMap};
 pub use time::{Duration, Instant};

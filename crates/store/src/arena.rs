@@ -23,11 +23,15 @@ impl<T, const CHUNK: usize> Chunks<T, CHUNK> {
     fn push(&mut self, element: T) {
         let chunk = self.len / CHUNK;
         if chunk == self.chunks.len() {
-            // The first chunk grows by doubling: most tables are small.
             let capacity = if chunk == 0 { 0 } else { CHUNK };
             self.chunks.push(Vec::with_capacity(capacity));
         }
-        self.chunks[chunk].push(element);
+        let elements = &mut self.chunks[chunk];
+        if elements.len() == elements.capacity() {
+            // The first chunk grows by doubling, from one element on: most tables are small.
+            elements.reserve_exact(elements.len().max(1));
+        }
+        elements.push(element);
         self.len += 1;
     }
 

@@ -391,6 +391,11 @@ impl Partition {
         self.versions.memory_bytes()
     }
 
+    /// Whether any old image is kept.
+    pub fn has_versions(&self) -> bool {
+        !self.versions.is_empty()
+    }
+
     /// Forgets all rows, old images and reservations. Ordered indexes are ready.
     pub fn clear(&mut self) {
         self.heap = Heap::new();

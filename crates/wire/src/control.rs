@@ -12,6 +12,15 @@ use stdx::Instant;
 
 use crate::encoding::{json, raft};
 
+/// Which cluster state somebody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub struct KnownState {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The last entry of its log that the state contains; 0 of a client that has none.
+    pub index: ControlIndex,
+}
+
 /// What a node says of itself when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
 pub struct NodeLife {
@@ -289,9 +298,13 @@ pub enum ControlMessage {
         /// The state it judged by.
         reached: ControlIndex,
     },
-    /// A client wants to follow the cluster's state; answered with `Message::State`, now and at
-    /// each change.
-    Follow,
+    /// A client wants to follow the cluster's state; answered with `Message::State` or
+    /// `Message::StateChange`, now and at each change.
+    Follow {
+        /// The state that the client has; none of a client that can only be told whole states.
+        #[codec(since = 14)]
+        known: Option<KnownState>,
+    },
     /// A client asks for a catalog change.
     Schema {
         /// Who.
@@ -441,7 +454,7 @@ impl ControlMessage {
             ControlMessage::WorkerStored { .. } => "WorkerStored",
             ControlMessage::WorkerRestored { .. } => "WorkerRestored",
             ControlMessage::WorkerSynced { .. } => "WorkerSynced",
-            ControlMessage::Follow => "Follow",
+            ControlMessage::Follow { .. } => "Follow",
             ControlMessage::Schema { .. } => "Schema",
             ControlMessage::SchemaReply { .. } => "SchemaReply",
             ControlMessage::LeaveRequest => "LeaveRequest",

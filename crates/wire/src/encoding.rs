@@ -106,7 +106,8 @@ impl Envelope {
         let at = input.position();
         let message = Message::decode(input)?;
         // Data nodes are told the state by their own control actor alone: it has it from the log.
-        if matches!(message, Message::State(_)) && to.actor != ActorKind::Client {
+        let state = matches!(message, Message::State(_) | Message::StateChange(_));
+        if state && to.actor != ActorKind::Client {
             return Err(input.fail_at(Problem::Local, at).within("Message::State"));
         }
         let (from, to, message) = (from.on(link.from), to.on(link.to), Box::new(message));

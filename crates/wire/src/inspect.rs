@@ -5,7 +5,7 @@
 //! [`ROWS_MAX`].
 
 use codec::Codec;
-use model::{Epoch, PartitionId, RowId, SessionId, Value};
+use model::{Epoch, PartitionId, RowId, SessionId, TableId, Value};
 
 /// Most rows of an answer; what does not fit is left out.
 pub const ROWS_MAX: usize = 10_000;
@@ -61,6 +61,13 @@ pub enum Inspection {
     /// did. Name, how many, microseconds that they took together, of the longest.
     #[codec(since = 14)]
     SlowSteps,
+    /// Of a participant: its replicas of one table and of the table of its large values. As
+    /// `Replicas`.
+    #[codec(since = 14)]
+    ReplicasOf {
+        /// The table.
+        table: TableId,
+    },
 }
 
 /// A question or its answer.

@@ -25,12 +25,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::Codec;
-use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId};
+use model::{Address, ClusterState, ControlIndex, Incarnation, NodeId, StateChange};
 
 pub use chain::{Chain, REPLICAS_MAX};
 pub use control::{
-    ControlMessage, EpochStep, LeaseRequest, News, NewsKind, NodeLife, UnresponsiveWorker,
-    WorkerDisk,
+    ControlMessage, EpochStep, KnownState, LeaseRequest, News, NewsKind, NodeLife,
+    UnresponsiveWorker, WorkerDisk,
 };
 pub use deadlock::{Besides, DeadlockSearch, SearchOrigin, SearchedTransaction};
 pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
@@ -123,6 +123,10 @@ pub enum Message {
         /// Only the statement it is running.
         query_only: bool,
     },
+    /// The node has reached a newer cluster state: what makes it of the one that the receiver was
+    /// told last. From its control actor to clients that follow it and know one of its states.
+    #[codec(since = 14)]
+    StateChange(#[codec(with = encoding::json::state_change)] Arc<StateChange>),
 }
 
 /// Long work, which an actor does in steps.
@@ -171,6 +175,7 @@ impl Message {
     pub fn class(&self) -> Class {
         match self {
             Message::State(_)
+            | Message::StateChange(_)
             | Message::LinkDown { .. }
             | Message::Control(_)
             | Message::Epoch(_) => Class::Control,
@@ -197,6 +202,7 @@ impl Message {
     pub fn name(&self) -> &'static str {
         match self {
             Message::State(_) => "State",
+            Message::StateChange(_) => "StateChange",
             Message::LinkDown { .. } => "LinkDown",
             Message::Continue(work) => work.name(),
             Message::Control(message) => message.name(),

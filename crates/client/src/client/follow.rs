@@ -4,9 +4,9 @@
 //! late: a client whose followed node is cut off learns of nothing.
 
 use actor::{Ctx, probe};
-use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, WorkerId};
+use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, StateChange, WorkerId};
 use stdx::{Duration, Instant};
-use wire::{ControlMessage, Message};
+use wire::{ControlMessage, KnownState, Message};
 
 use super::Client;
 use super::route::{Life, life_of};
@@ -66,6 +66,13 @@ pub(super) fn control_of(node: NodeId) -> Address {
     Address { node, worker: WorkerId(0), actor: ActorKind::Control }
 }
 
+/// Asks a node to tell its state, and each change of it from now on.
+fn ask(ctx: &mut Ctx<'_>, node: NodeId) {
+    let known = KnownState { cluster: ctx.cluster().id, index: ctx.cluster().index };
+    let follow = ControlMessage::Follow { known: Some(known) };
+    ctx.send(control_of(node), Message::Control(Box::new(follow)));
+}
+
 /// Whether the state shows `node` as a data node that reports to its followers.
 fn reports(cluster: &ClusterState, node: NodeId) -> bool {
     cluster.members.get(&node).is_some_and(|member| member.role == NodeRole::Data)
@@ -111,7 +118,20 @@ impl Client {
         if let Some(node) = next {
             self.follower.followed = Some(node);
             self.follower.told = false;
-            ctx.send(control_of(node), Message::Control(Box::new(ControlMessage::Follow)));
+            ask(ctx, node);
+        }
+    }
+
+    /// A node has told what is different in its state. When that was made for another state than
+    /// the one that is known here, and is newer, the followed node is asked again.
+    pub(super) fn followed_tells(&mut self, ctx: &mut Ctx<'_>, node: NodeId, change: &StateChange) {
+        let known = change.id() == ctx.cluster().id && change.index() <= ctx.cluster().index;
+        if known {
+            return self.followed_answers(ctx, node);
+        }
+        if self.follower.followed == Some(node) {
+            probe!(ctx, "client: told of a change of a state that it does not have");
+            ask(ctx, node);
         }
     }
 

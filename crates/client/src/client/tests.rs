@@ -34,7 +34,10 @@ impl Sim {
         let session = client.open_session(&mut world.ctx()).expect("room");
         let follow = world.sent_one();
         assert!(
-            matches!(follow.1, Message::Control(ref c) if matches!(**c, ControlMessage::Follow))
+            matches!(
+                follow.1,
+                Message::Control(ref c) if matches!(**c, ControlMessage::Follow { .. })
+            )
         );
         let mut sim = Self { world, client, session };
         let state = sim.world.ctx().cluster().clone();

@@ -80,7 +80,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     // Tables and what belongs to them.
     "MaxNoOfTables";
-    DATA, count(128, 8, 20_320), Node, none(CATALOG);
+    DATA, count(128, 8, 400_000), Node, none(CATALOG);
     "tables, indexes and hidden tables of all databases"
 
     "MaxNoOfAttributes";

@@ -78,7 +78,7 @@ impl Net {
             let first = self.committed.entry(index).or_insert_with(|| command.clone());
             assert_eq!(*first, command, "entry {index} differs on {node}");
         }
-        peer.consensus.compact();
+        peer.consensus.compact(0);
         peer.consensus.check();
         for output in peer.consensus.take_outputs() {
             match output {

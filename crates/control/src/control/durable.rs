@@ -274,6 +274,7 @@ impl Control {
         self.voter = stored.voter;
         self.resumed = true;
         self.state = stored.state.clone();
+        self.followers.remember(&self.state);
         let me = voter_of(self.node, self.voter);
         self.consensus = Consensus::resume(me, self.config.election_timeout, stored);
     }

@@ -28,7 +28,7 @@ impl Control {
         incarnation: Incarnation,
         closed: bool,
     ) {
-        self.followers.retain(|follower| follower.node != node);
+        self.followers.forget(node);
         self.schema_waits.retain(|_, wait| wait.client.node != node);
         if self.answers.get(&node).is_some_and(|answer| answer.life.incarnation == incarnation) {
             self.answers.remove(&node);

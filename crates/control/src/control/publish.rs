@@ -9,7 +9,7 @@ use model::{
     SchemaChange, SessionId, WorkerId,
 };
 use raftbare::{ClusterConfig, LogPosition, Term};
-use wire::{ControlMessage, Message};
+use wire::{ControlMessage, KnownState, Message};
 
 use super::{Control, control_of};
 use crate::consensus::node_of;
@@ -43,7 +43,9 @@ impl Control {
             }
         }
         if any {
-            self.consensus.compact();
+            // What a new file begins with is written once for as much that was appended.
+            let definitions = self.state.tables.len() as u64;
+            self.consensus.compact(definitions / 2);
         }
         any
     }
@@ -55,10 +57,9 @@ impl Control {
         let state = Message::State(self.state.clone());
         self.tell_workers(ctx, ActorKind::Participant, &state);
         fault_point!(ctx, "control: state applied, followers not told");
+        self.followers.remember(&self.state);
         if self.shows_state() {
-            for follower in &self.followers {
-                ctx.send(*follower, Message::State(self.state.clone()));
-            }
+            self.followers.tell_all(ctx);
         }
         self.dismiss_removed(ctx, &before);
         self.watch_own_member(ctx, &before);
@@ -184,12 +185,17 @@ impl Control {
     }
 
     /// A client wants to hear of each state.
-    pub(super) fn receive_follow(&mut self, ctx: &mut Ctx<'_>, from: Address) {
+    pub(super) fn receive_follow(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        known: Option<KnownState>,
+    ) {
         let follower = Address { actor: ActorKind::Client, ..from };
-        self.followers.insert(follower);
+        self.followers.add(follower, known);
         self.tell_versions(ctx, follower);
         if self.state.index > ControlIndex(0) && self.shows_state() {
-            ctx.send(follower, Message::State(self.state.clone()));
+            self.followers.tell(ctx, follower);
         }
     }
 

@@ -586,7 +586,7 @@ fn clients_change_the_schema_anywhere() {
     assert_eq!(change(&mut world, 1, 1, &create("early")), Err(ErrorCode::NotServing));
     world.await_active();
     let (address, _) = client();
-    world.send(address, NodeId(2), ControlMessage::Follow);
+    world.send(address, NodeId(2), ControlMessage::Follow { known: None });
     world.run(50);
     assert!(matches!(world.inbox.pop_front(), Some(Message::Control(_))), "what all speak");
     assert!(matches!(world.inbox.pop_front(), Some(Message::State(_))));

@@ -116,8 +116,8 @@ impl Control {
             return;
         }
         probe!(ctx, "control: members speak another version");
-        for follower in &self.followers {
-            self.tell_versions(ctx, *follower);
+        for follower in self.followers.addresses() {
+            self.tell_versions(ctx, follower);
         }
     }
 

@@ -1,8 +1,24 @@
 //! Membership in the state machine: admission, placement, removal, the survival rules.
 
-use model::{Column, ColumnType, Value};
+use model::{Column, ColumnType, StateChange, Value};
 
 use super::*;
+
+/// What a follower is told makes the state of the one before, and nothing of any other.
+fn check_change(before: &ClusterState, after: &ClusterState) {
+    let change = StateChange::between(before, after);
+    let text = serde_json::to_string(&change).unwrap();
+    let told: StateChange = serde_json::from_str(&text).unwrap();
+    assert_eq!((told.id(), told.index()), (after.id, after.index));
+    if before.id == after.id {
+        assert_eq!(told.apply(before).as_ref(), Some(after));
+    }
+    assert_eq!(told.apply(after), None, "applied twice");
+    let other = ClusterState { id: ClusterId(after.id.0 + 1), ..before.clone() };
+    assert_eq!(told.apply(&other), None, "applied to another cluster's state");
+    let earlier = ClusterState { index: ControlIndex(u64::MAX), ..before.clone() };
+    assert_eq!(told.apply(&earlier), None, "applied after one was lost");
+}
 
 /// A log under construction.
 pub(super) struct Log {
@@ -42,6 +58,8 @@ impl Log {
         let next = apply(&self.state, index, &command);
         let changed = ClusterState { index: self.state.index, ..next.clone() } != self.state;
         assert_eq!(moot, !changed);
+        next.check();
+        check_change(&self.state, &next);
         self.state = next;
     }
 

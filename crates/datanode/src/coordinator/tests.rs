@@ -94,7 +94,8 @@ fn cluster() -> ClusterState {
             (TableId(1), table(1, "d.t", &["id", "u"], vec![unique])),
             (TableId(2), table(2, "d.t/u", &["u", "id"], vec![])),
         ]
-        .into(),
+        .into_iter()
+        .collect(),
         ..ClusterState::default()
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use actor::{Ctx, Mutation, probe};
+use model::cluster::TableChange;
 use model::{
     ClusterState, ColumnId, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row,
     Table, TableId, TransactionId, UniqueIndexDef, Value,
@@ -57,18 +58,19 @@ impl Coordinator {
     /// rows must not miss theirs.
     pub(super) fn indexes_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
         let under_writers = ctx.mutated(Mutation::JournalBeginsUnderWriters);
-        let new_index = |table: &Table| {
-            let old = before.tables.get(&table.id);
-            old.is_some_and(|old| {
-                let new = |index: &UniqueIndexDef| old.unique_index(index.id).is_none();
-                table.writes_blocked && !old.writes_blocked
-                    || table.journal.is_some() && table.journal != old.journal && !under_writers
-                    || table.unique_indexes.iter().any(new)
-            })
+        let new_index = |change: &TableChange<'_>| {
+            let Some((old, table)) = change.before.zip(change.after) else { return false };
+            let new = |index: &UniqueIndexDef| old.unique_index(index.id).is_none();
+            table.writes_blocked && !old.writes_blocked
+                || table.journal.is_some() && table.journal != old.journal && !under_writers
+                || table.unique_indexes.iter().any(new)
         };
         let cluster = ctx.cluster().clone();
-        let changed: BTreeSet<TableId> =
-            cluster.tables.values().filter(|t| new_index(t)).map(|t| t.id).collect();
+        let changes = cluster.table_changes(before).filter(new_index);
+        let changed: BTreeSet<TableId> = changes.map(|change| *change.key).collect();
+        if changed.is_empty() {
+            return;
+        }
         let writes = |r: &Record| r.written.iter().any(|table| changed.contains(table));
         for id in self.records.ids(|r| r.phase.under_way() && writes(r)) {
             probe!(ctx, "coordinator: unique index created under a writing transaction");

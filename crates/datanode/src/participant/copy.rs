@@ -400,6 +400,10 @@ impl Participant {
             }
         }
         let cluster = ctx.cluster().clone();
+        let me = cluster.member(ctx.node(), ctx.incarnation());
+        if me.is_none_or(|member| member.status != MemberStatus::Syncing) {
+            return; // It is in no chain as one that is being given rows.
+        }
         let syncing: Vec<PartitionId> =
             self.replicas.iter().filter(|(_, r)| r.syncing).map(|(id, _)| *id).collect();
         for partition in syncing {
@@ -424,7 +428,7 @@ impl Participant {
             let copy = self.copies.copies;
             let target = Target { source, incarnation, copy, done: false };
             self.copies.targets.insert(partition, target);
-            let from = self.replicas[&partition].complete_to;
+            let from = self.replicas[&partition].complete_to(self.completed);
             let request = ParticipantMessage::CopyRequest { partition, from, copy };
             ctx.send(source, Message::Participant(request));
         }

@@ -350,9 +350,8 @@ impl Participant {
         let open = self.disk.as_ref().is_some_and(|disk| matches!(disk.stage, Stage::Open));
         let member = ctx.cluster().member(ctx.node(), ctx.incarnation());
         open && match member.map(|member| member.status) {
-            Some(MemberStatus::Active | MemberStatus::Leaving) => {
-                self.replicas.values().all(|replica| !replica.syncing)
-            }
+            // Its replicas have followed the state that says so; see `check_invariants`.
+            Some(MemberStatus::Active | MemberStatus::Leaving) => true,
             Some(MemberStatus::Syncing) => self.copies_are_done(),
             Some(MemberStatus::Joining | MemberStatus::Restoring) | None => false,
         }

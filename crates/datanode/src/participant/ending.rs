@@ -207,9 +207,12 @@ impl Participant {
         budget: u64,
     ) -> usize {
         let retained = self.retained_now(ctx);
-        let Self { replicas, disk, memory, legs, .. } = self;
+        let Self { replicas, disk, memory, legs, versioned, .. } = self;
         let next = legs.change(handle, |leg| {
             leg.apply_some(from, budget, |row| {
+                if !retained.is_empty() {
+                    versioned.insert(row.place.0);
+                }
                 apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
                 let (partition, row_id) = row.place;
                 // Nobody gets an emptied slot before all of the leg is applied.

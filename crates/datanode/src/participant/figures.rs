@@ -25,7 +25,9 @@ impl Participant {
     }
 
     fn tell_memory(&self, shared: &Shared, figures: &mut Figures) {
-        let sum = |of: &dyn Fn(&Replica) -> u64| self.replicas.values().map(of).sum::<u64>();
+        let sum = |of: &dyn Fn(&Replica) -> u64| {
+            self.replicas.values().map(|replica| of(replica)).sum::<u64>()
+        };
         let staged = self.legs.staged_bytes();
         let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
         let limit = shared.config.data_memory;

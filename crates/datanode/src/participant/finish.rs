@@ -152,8 +152,11 @@ impl Participant {
         leg.answers = Answers::default();
         leg.become_status(Status::Applied(epoch));
         self.doubts.end(handle);
-        let Self { replicas, disk, memory, .. } = self;
+        let Self { replicas, disk, memory, versioned, .. } = self;
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
+            if !retained.is_empty() {
+                versioned.insert(row.place.0);
+            }
             apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
         }
         self.release_claims(rows);
@@ -372,7 +375,7 @@ impl Participant {
 /// Makes what a leg has staged in a row its newest version.
 pub(super) fn apply_row(
     (replicas, disk, memory): (
-        &mut BTreeMap<PartitionId, Replica>,
+        &mut BTreeMap<PartitionId, Box<Replica>>,
         &mut Option<Box<Disk>>,
         &mut Memory,
     ),

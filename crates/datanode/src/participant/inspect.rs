@@ -4,6 +4,7 @@
 //! Nothing changes. A digest looks at some thousand rows at a time, everything else is small.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use actor::Ctx;
 use model::{Address, Epoch, IndexId, NodeId, PartitionId, RowId, SessionId, TableId, Value, key};
@@ -35,7 +36,13 @@ impl Participant {
         let mut rows = match what {
             Inspection::Memory => self.memory_rows(ctx),
             Inspection::Locks => self.lock_rows(),
-            Inspection::Replicas => self.replica_rows(ctx),
+            Inspection::Replicas => self.replica_rows(ctx, PartitionId::FIRST..=PartitionId::LAST),
+            Inspection::ReplicasOf { table } => {
+                let large = ctx.cluster().tables.get(&table).and_then(|table| table.large.as_ref());
+                let tables = [Some(table), large.map(|large| large.parts)];
+                let rows = |table| self.replica_rows(ctx, PartitionId::all_of(table));
+                tables.into_iter().flatten().flat_map(rows).collect()
+            }
             Inspection::Disk => self.disk.iter().map(|disk| disk_row(disk, ctx.now())).collect(),
             Inspection::Copies => self.sent_rows(ctx.now()),
             Inspection::IndexBuilds => self.index_build_rows(),
@@ -54,7 +61,9 @@ impl Participant {
     }
 
     fn memory_rows(&self, ctx: &Ctx<'_>) -> Rows {
-        let sum = |of: &dyn Fn(&Replica) -> u64| self.replicas.values().map(of).sum::<u64>();
+        let sum = |of: &dyn Fn(&Replica) -> u64| {
+            self.replicas.values().map(|replica| of(replica)).sum::<u64>()
+        };
         let staged = self.legs.staged_bytes();
         let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
         let parts = [
@@ -76,7 +85,7 @@ impl Participant {
     }
 
     fn lock_rows(&self) -> Rows {
-        let of_replica = |(partition, replica): (&PartitionId, &Replica)| {
+        let of_replica = |(partition, replica): (&PartitionId, &Box<Replica>)| {
             let row = |(key, owner, mode, granted): (_, LockOwner, _, bool)| {
                 let store::lock_table::LockKey(hash) = key;
                 vec![
@@ -101,8 +110,8 @@ impl Participant {
         }
     }
 
-    fn replica_rows(&self, ctx: &Ctx<'_>) -> Rows {
-        let row = |(partition, replica): (&PartitionId, &Replica)| {
+    fn replica_rows(&self, ctx: &Ctx<'_>, of: RangeInclusive<PartitionId>) -> Rows {
+        let row = |(partition, replica): (&PartitionId, &Box<Replica>)| {
             let primary = replica.chain.first() == Some(&ctx.me());
             vec![
                 Value::UInt(partition.table.0.into()),
@@ -114,7 +123,7 @@ impl Participant {
                 Value::UInt(replica.partition.memory_bytes()),
             ]
         };
-        self.replicas.iter().map(row).collect()
+        self.replicas.range(of).map(row).collect()
     }
 
     fn sent_rows(&self, now: Instant) -> Rows {

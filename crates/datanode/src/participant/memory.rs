@@ -33,6 +33,11 @@ impl Memory {
         self.applied += row_bytes as u64 + ROW_OVERHEAD;
     }
 
+    /// What was counted as so many bytes takes another number of them now.
+    pub(super) fn changed(&mut self, before: u64, after: u64) {
+        self.counted = self.counted.map(|bytes| (bytes + after).saturating_sub(before));
+    }
+
     /// Rows came or went otherwise.
     pub(super) fn forget(&mut self) {
         (self.counted, self.fresh) = (None, false);

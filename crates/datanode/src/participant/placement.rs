@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use actor::{Ctx, Mutation, probe};
-use model::{ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, Table};
+use model::cluster::TableChange;
+use model::{
+    ClusterState, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, Table, TableId,
+};
 use wire::{Continue, Message};
 
 use super::Participant;
@@ -27,23 +30,73 @@ impl Participant {
                 self.member_gone(ctx, *node, member.incarnation);
             }
         }
-        self.drop_lost(ctx, &cluster);
+        if self.placed && !cluster.places_differ(before) {
+            for change in cluster.table_changes(before) {
+                self.follow_table(ctx, &cluster, &change);
+            }
+            if !self.unbuilt.is_empty() {
+                self.need_upkeep(ctx);
+            }
+        } else {
+            self.follow_all(ctx, &cluster);
+        }
+        self.copies_changed(ctx);
+    }
+
+    /// Follows a state in which replicas may lie elsewhere, or have other duties.
+    fn follow_all(&mut self, ctx: &mut Ctx<'_>, cluster: &ClusterState) {
+        self.placed = true;
+        self.drop_lost(ctx, cluster);
         if !cluster.slots.is_empty() {
             for table in cluster.tables.values() {
-                for partition in cluster.partitions(table) {
-                    if cluster.participant(partition, ctx.node()) == ctx.me() {
-                        self.place(ctx, &cluster, table, partition);
-                    }
-                }
+                self.place_table(ctx, cluster, table);
             }
         }
         let me = ctx.me();
         for replica in self.replicas.values_mut() {
-            replica.follow(&cluster, me);
+            replica.follow(cluster, me);
         }
         self.memory.forget();
-        self.copies_changed(ctx);
+        self.list_unbuilt();
         self.need_upkeep(ctx);
+    }
+
+    /// Follows a state in which a table is different, and its partitions lie where they did.
+    fn follow_table(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        cluster: &ClusterState,
+        change: &TableChange<'_>,
+    ) {
+        if let Some(table) = change.after {
+            if !cluster.slots.is_empty() {
+                self.place_table(ctx, cluster, table);
+            }
+        } else {
+            for partition in self.replicas_of(*change.key) {
+                self.drop_replica(ctx, partition);
+            }
+        }
+        let me = ctx.me();
+        for partition in self.replicas_of(*change.key) {
+            let replica = self.replicas.get_mut(&partition).expect("listed");
+            replica.follow(cluster, me);
+        }
+    }
+
+    /// The partitions of a table that this worker has replicas of.
+    fn replicas_of(&self, table: TableId) -> Vec<PartitionId> {
+        let of_table = self.replicas.range(PartitionId::all_of(table));
+        of_table.map(|(partition, _)| *partition).collect()
+    }
+
+    /// Makes this worker's replicas of a table what the state says.
+    fn place_table(&mut self, ctx: &mut Ctx<'_>, cluster: &ClusterState, table: &Arc<Table>) {
+        for partition in cluster.partitions(table) {
+            if cluster.participant(partition, ctx.node()) == ctx.me() {
+                self.place(ctx, cluster, table, partition);
+            }
+        }
     }
 
     /// A life is over: its clients' scans end, and operations of its coordinators that have not
@@ -107,7 +160,11 @@ impl Participant {
             self.legs.change(handle, |leg| leg.leave_partition(partition));
         }
         self.copies.forget_partition(partition);
+        self.unbuilt.remove(&partition);
+        self.versioned.remove(&partition);
+        self.stale_versions.remove(&partition);
         if let Some(replica) = self.replicas.remove(&partition) {
+            self.memory.changed(replica.partition.memory_bytes(), 0);
             self.forget_stored(partition, &replica.stored);
             self.remains.push_back(replica.partition.into_remains());
             self.need_upkeep(ctx);
@@ -124,7 +181,9 @@ impl Participant {
     ) {
         let Some(syncing) = cluster.replica_syncing(partition, ctx.node()) else { return };
         let Some(replica) = self.replicas.get_mut(&partition) else {
-            let replica = Replica::new(partition, table.clone(), syncing);
+            let complete = (syncing, self.completed);
+            let replica = Box::new(Replica::new(partition, table.clone(), complete));
+            self.memory.changed(0, replica.partition.memory_bytes());
             if let Some(disk) = &mut self.disk {
                 disk.placed(&replica.stored, partition);
             }
@@ -132,7 +191,12 @@ impl Participant {
             return;
         };
         if !Arc::ptr_eq(replica.partition.table(), table) {
+            let before = replica.partition.memory_bytes();
             let remains = replica.partition.set_table(table.clone());
+            self.memory.changed(before, replica.partition.memory_bytes());
+            if replica.partition.needs_indexes() {
+                self.unbuilt.insert(partition);
+            }
             if !remains.is_empty() {
                 self.remains.push_back(remains);
             }
@@ -143,6 +207,7 @@ impl Participant {
             let floor = if current == Epoch(0) { NO_SNAPSHOTS } else { current.next() };
             replica.partition.set_snapshot_floor(floor);
             self.copies.forget_target(partition);
+            replica.active_since = self.completed;
         }
         replica.syncing = syncing;
     }
@@ -150,24 +215,19 @@ impl Participant {
     /// Notes what the worker's coordinator has learnt about epochs.
     pub(super) fn observe_epochs(&mut self, ctx: &mut Ctx<'_>) {
         let (current, completed) = (ctx.view().epochs.current, ctx.view().epochs.completed);
-        if completed > self.completed {
-            self.completed = completed;
-            for replica in self.replicas.values_mut().filter(|r| !r.syncing) {
-                replica.complete_to = completed;
-            }
-        }
+        self.completed = completed.max(self.completed);
         if current > self.current {
             let first = self.current == Epoch(0);
             self.current = current;
-            for replica in self.replicas.values_mut() {
-                if first && replica.partition.snapshot_floor() == NO_SNAPSHOTS {
+            for replica in self.replicas.values_mut().filter(|_| first) {
+                if replica.partition.snapshot_floor() == NO_SNAPSHOTS {
                     replica.partition.set_snapshot_floor(current.next());
                 }
             }
         }
         if ctx.view().epochs.retained != self.retained {
             self.retained = ctx.view().epochs.retained.clone();
-            self.stale_versions = self.replicas.keys().copied().collect();
+            self.stale_versions = self.versioned.clone();
             self.need_upkeep(ctx);
         }
     }
@@ -202,17 +262,13 @@ impl Participant {
                 self.stale_versions.insert(partition);
                 break;
             }
+            if !replica.partition.has_versions() {
+                self.versioned.remove(&partition);
+            }
         }
-        let step = ctx.step_rows(Continue::Upkeep);
-        self.memory.forget();
         // The restore asks for upkeep when it has read all rows.
         let reading = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());
-        let mut replicas = self.replicas.values_mut().filter(|_| !reading);
-        if let Some(replica) = replicas.find(|replica| replica.partition.needs_indexes()) {
-            probe!(ctx, "participant: step of an index build");
-            replica.partition.build_indexes(step);
-        }
-        let missing = !reading && self.replicas.values().any(|r| r.partition.needs_indexes());
+        let missing = !reading && self.build_indexes(ctx);
         if missing || !self.stale_versions.is_empty() || !self.remains.is_empty() {
             self.need_upkeep(ctx);
         }
@@ -235,9 +291,34 @@ impl Participant {
         }
     }
 
+    /// One step of building ordered indexes; true when there is more to do.
+    fn build_indexes(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let step = ctx.step_rows(Continue::Upkeep);
+        if let Some(partition) = self.unbuilt.first().copied() {
+            let replica = self.replicas.get_mut(&partition).expect("dropped ones are not listed");
+            let before = replica.partition.memory_bytes();
+            if replica.partition.needs_indexes() {
+                probe!(ctx, "participant: step of an index build");
+                replica.partition.build_indexes(step);
+            }
+            self.memory.changed(before, replica.partition.memory_bytes());
+            if !replica.partition.needs_indexes() {
+                self.unbuilt.remove(&partition);
+            }
+        }
+        !self.unbuilt.is_empty()
+    }
+
+    /// Looks which replicas have indexes to be built: rows have been read back.
+    pub(super) fn list_unbuilt(&mut self) {
+        let unbuilt = self.replicas.iter().filter(|(_, r)| r.partition.needs_indexes());
+        self.unbuilt = unbuilt.map(|(partition, _)| *partition).collect();
+    }
+
     /// When old images take too much memory, gives up the snapshots that need them.
     fn limit_versions(&mut self, ctx: &mut Ctx<'_>) {
-        let bytes: u64 = self.replicas.values().map(|r| r.partition.version_bytes()).sum();
+        let versioned = self.versioned.iter().filter_map(|partition| self.replicas.get(partition));
+        let bytes: u64 = versioned.map(|replica| replica.partition.version_bytes()).sum();
         let from = ctx.view().epochs.current.next();
         // What was given up is dropped first, and nothing can be given up twice.
         let dropping = !self.stale_versions.is_empty() || from <= self.versions_from;
@@ -250,7 +331,7 @@ impl Participant {
             let floor = replica.partition.snapshot_floor().max(self.versions_from);
             replica.partition.set_snapshot_floor(floor);
         }
-        self.stale_versions = self.replicas.keys().copied().collect();
+        self.stale_versions = self.versioned.clone();
     }
 
     /// Looks at old images after an apply that may have kept some.
@@ -285,7 +366,10 @@ impl Participant {
         self.answered.clear();
         self.grants.clear();
         self.searches = Searches::default();
+        self.placed = false;
+        self.unbuilt.clear();
         for replica in self.replicas.values_mut() {
+            replica.complete_to = replica.complete_to(self.completed);
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();
             replica.syncing = true;
@@ -294,6 +378,7 @@ impl Participant {
             replica.partition.set_snapshot_floor(NO_SNAPSHOTS);
         }
         self.retained.clear();
+        self.versioned.clear();
         self.stale_versions.clear();
         self.upkeep_coming = false;
         self.versions_from = Epoch(0);

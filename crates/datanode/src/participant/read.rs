@@ -128,12 +128,12 @@ pub(super) fn answer(
 
 /// As [`Participant::serving`], for who changes something else meanwhile.
 fn serving<'r>(
-    replicas: &'r BTreeMap<PartitionId, Replica>,
+    replicas: &'r BTreeMap<PartitionId, Box<Replica>>,
     ctx: &Ctx<'_>,
     partition: PartitionId,
 ) -> Result<&'r Replica, Refusal> {
     let replica = replicas.get(&partition).filter(|replica| replica.readable);
-    replica.ok_or_else(|| not_here(ctx.cluster(), partition))
+    replica.map(|replica| &**replica).ok_or_else(|| not_here(ctx.cluster(), partition))
 }
 
 /// Why a partition cannot be served here.

@@ -22,8 +22,10 @@ pub(super) struct Replica {
     pub(super) claims: HashMap<RowId, LegHandle>,
     /// Being copied from the primary.
     pub(super) syncing: bool,
-    /// Everything committed up to this epoch is here.
+    /// Everything committed up to this epoch is here, while it is being copied.
     pub(super) complete_to: Epoch,
+    /// The complete epoch that the participant knew when it was not, or no longer, being copied.
+    pub(super) active_since: Epoch,
     /// The partition's write chain in the cluster state that the participant follows.
     pub(super) chain: Chain,
     /// Complete and this worker's to serve, in that state.
@@ -34,17 +36,29 @@ pub(super) struct Replica {
 
 impl Replica {
     /// An empty replica.
-    pub(super) fn new(id: PartitionId, table: Arc<Table>, syncing: bool) -> Self {
+    pub(super) fn new(
+        id: PartitionId,
+        table: Arc<Table>,
+        (syncing, completed): (bool, Epoch),
+    ) -> Self {
         Self {
             partition: Partition::new(id, table),
             locks: LockTable::new(),
             claims: HashMap::default(),
             syncing,
             complete_to: Epoch(0),
+            active_since: completed,
             chain: Chain::EMPTY,
             readable: false,
             stored: Stored::default(),
         }
+    }
+
+    /// Everything committed up to this epoch is here, when the participant knows that `completed`
+    /// is complete. An epoch that completes makes the replica complete up to it.
+    pub(super) fn complete_to(&self, completed: Epoch) -> Epoch {
+        let follows = !self.syncing && completed > self.active_since;
+        if follows { completed } else { self.complete_to }
     }
 
     /// Notes what the newest cluster state says about the partition.

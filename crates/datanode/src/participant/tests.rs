@@ -179,7 +179,7 @@ impl World {
             started: true,
             members: data.iter().map(member).collect(),
             slots: vec![PlacementSlot { group: 0, replicas, last: None }],
-            tables: [(P.table, Arc::new(table()))].into(),
+            tables: [(P.table, Arc::new(table()))].into_iter().collect(),
             ..ClusterState::default()
         };
         let mut world = Self {

@@ -136,7 +136,7 @@ pub(super) fn is_request(message: &Message) -> bool {
         Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
         Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
         Message::Control(message) => {
-            matches!(**message, ControlMessage::Follow | ControlMessage::Schema { .. })
+            matches!(**message, ControlMessage::Follow { .. } | ControlMessage::Schema { .. })
         }
         _ => false,
     }

@@ -297,7 +297,7 @@ fn syncing_state(cluster: u64, index: u64, life: u64) -> Message {
         incarnations: BTreeMap::from([(NodeId(1), Incarnation(life)), (NodeId(2), Incarnation(2))]),
         groups: vec![vec![NodeId(1), NodeId(2)]],
         slots: vec![model::cluster::PlacementSlot { group: 0, replicas, last: None }],
-        tables: BTreeMap::from([(PARTITION.table, Arc::new(table()))]),
+        tables: [(PARTITION.table, Arc::new(table()))].into_iter().collect(),
         ..ClusterState::default()
     }))
 }
@@ -383,7 +383,7 @@ fn a_link_that_was_silent_carries_no_rows_any_more() {
     run(&mut worker);
     assert!(!answers(&mut worker), "something before it was lost");
     // What the control plane says passes: it repeats everything.
-    let control = Message::Control(Box::new(ControlMessage::Follow));
+    let control = Message::Control(Box::new(ControlMessage::Follow { known: None }));
     let to = Address { actor: ActorKind::Control, ..participant(1) };
     worker.deliver(Envelope { to, ..to_data(2, 2, 5, control) });
     assert_eq!(worker.message_count(), 1);

@@ -24,7 +24,7 @@ pub(super) const HEADER: usize = 16;
 /// Where the part begins that the checksum covers.
 const SUMMED: usize = 8;
 /// Longest frame: one message, as long as messages get, after others.
-const FRAME_MAX: u32 = 256 << 20;
+const FRAME_MAX: u32 = 1 << 30;
 /// Bit of the length: the messages are packed.
 const PACKED: u32 = 1 << 31;
 /// Shorter frames are not packed: a packet takes as long to send whatever is in it.

@@ -11,7 +11,7 @@ use stdx::{Duration, Instant};
 use crate::world::{Kind, World};
 
 /// Cluster states seen so far, and when members last went.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watch {
     states: BTreeMap<ControlIndex, Arc<ClusterState>>,
     /// The cluster that was started.
@@ -21,7 +21,20 @@ pub struct Watch {
     /// Set by the world before it reports a state.
     pub(crate) now: Instant,
     /// Which partition is compared next.
-    next_partition: usize,
+    next_partition: PartitionId,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            states: BTreeMap::new(),
+            cluster: None,
+            newest_members: Vec::new(),
+            last_change: Instant::ZERO,
+            now: Instant::ZERO,
+            next_partition: PartitionId::FIRST,
+        }
+    }
 }
 
 impl Watch {
@@ -99,14 +112,12 @@ impl World {
         if restoring || state.slots.is_empty() {
             return;
         }
-        let partitions: Vec<PartitionId> =
-            state.tables.values().flat_map(|table| state.partitions(table)).collect();
-        if partitions.is_empty() {
-            return;
-        }
-        let next = &mut self.watch_mut().next_partition;
-        *next = (*next + 1) % partitions.len();
-        let partition = partitions[*next];
+        let next = self.watch_mut().next_partition;
+        let later = state.tables.iter_from(&next.table).flat_map(|(_, t)| state.partitions(t));
+        let first = || state.tables.values().flat_map(|table| state.partitions(table)).next();
+        let mut later = later.skip_while(|partition| *partition <= next);
+        let Some(partition) = later.next().or_else(first) else { return };
+        self.watch_mut().next_partition = partition;
         let readers: Vec<_> = state.readers(partition).collect();
         let lives = readers.iter().all(|at| {
             let reached = |worker: &node::Worker| worker.shared().cluster.index == state.index;
@@ -119,9 +130,7 @@ impl World {
             return;
         }
         let participant = |at: &model::Address| self.worker(at.node, at.worker).participant();
-        let replica = |at: &model::Address| {
-            participant(at)?.partitions().find(|replica| replica.id() == partition)
-        };
+        let replica = |at: &model::Address| participant(at)?.partition(partition);
         let Some(primary) = readers.first().and_then(replica) else { return };
         for row in (0..primary.slot_count()).map(RowId) {
             let shows = |at| Some((at, replica(at)?.slot_epoch(row)));

@@ -90,7 +90,7 @@ impl World {
         let chain = state.chain(id);
         let replica = |at: model::Address| {
             let participant = self.worker(at.node, at.worker).participant()?;
-            Some((at.node, participant.partitions().find(|partition| partition.id() == id)?))
+            Some((at.node, participant.partition(id)?))
         };
         let found: Vec<_> = chain.iter().copied().filter_map(replica).collect();
         assert_eq!(found.len(), chain.len(), "{id}: a replica is missing");

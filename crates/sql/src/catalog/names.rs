@@ -169,7 +169,7 @@ pub(crate) fn tables_of<'a>(
     database: &str,
 ) -> impl Iterator<Item = (&'a str, &'a Arc<Table>)> + use<'a> {
     let prefix = format!("{database}.");
-    let tables = cluster.table_names.range(prefix.clone()..);
+    let tables = cluster.table_names.iter_from(prefix.as_str());
     tables
         .map_while(move |(full, id)| Some((full.strip_prefix(&prefix)?, id)))
         .filter(|(name, _)| !name.starts_with(ALTER_PREFIX))

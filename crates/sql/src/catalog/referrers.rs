@@ -43,9 +43,8 @@ impl Referrer {
 pub(super) struct Referrers {
     of: Option<Arc<ClusterState>>,
     by_parent: BTreeMap<String, Vec<Referrer>>,
-    /// What each table's description was found to have, by the table's version: the foreign keys
-    /// that were listed, none for most tables.
-    known: BTreeMap<TableId, (u32, Option<Rc<TableDefinition>>)>,
+    /// The tables that have foreign keys.
+    children: BTreeMap<TableId, Rc<TableDefinition>>,
 }
 
 /// What every description with a foreign key has in it. A comment may have it too: then the
@@ -68,31 +67,48 @@ impl Definitions {
     }
 
     fn list_referrers(&self, cluster: &Arc<ClusterState>) -> Result<(), SqlError> {
-        let before = std::mem::take(&mut *self.referrers.borrow_mut());
-        let mut referrers = Referrers::default();
-        for table in cluster.tables.values().filter(|table| table.hidden_behind.is_none()) {
-            let known = before.known.get(&table.id).filter(|known| known.0 == table.version);
-            let definition = match known {
-                Some((_, definition)) => definition.clone(),
-                None if has_foreign_key(table) && !is_view(table) => Some(self.of(table)?),
-                None => None,
-            };
-            for (at, key) in definition.iter().flat_map(|d| d.foreign_keys.iter().enumerate()) {
-                let child = definition.clone().expect("it has foreign keys");
-                let list = referrers.by_parent.entry(key.parent.full()).or_default();
-                list.push(Referrer { child, at });
+        // An error leaves an empty list of no state behind: whoever asks next begins anew.
+        let mut referrers = std::mem::take(&mut *self.referrers.borrow_mut());
+        let before = referrers.of.take().unwrap_or_default();
+        for change in cluster.table_changes(&before) {
+            referrers.remove(*change.key);
+            let table = change.after.filter(|table| table.hidden_behind.is_none());
+            if let Some(table) = table.filter(|table| has_foreign_key(table) && !is_view(table)) {
+                referrers.add(self.of(table)?);
             }
-            referrers.known.insert(table.id, (table.version, definition));
-        }
-        for list in referrers.by_parent.values_mut() {
-            list.sort_by(|a, b| {
-                let key = |r: &Referrer| (r.child.database.clone(), r.key().name.to_lowercase());
-                key(a).cmp(&key(b))
-            });
         }
         referrers.of = Some(cluster.clone());
         *self.referrers.borrow_mut() = referrers;
         Ok(())
+    }
+}
+
+impl Referrers {
+    /// Lists the foreign keys of a table.
+    fn add(&mut self, child: Rc<TableDefinition>) {
+        for (at, key) in child.foreign_keys.iter().enumerate() {
+            let list = self.by_parent.entry(key.parent.full()).or_default();
+            list.push(Referrer { child: child.clone(), at });
+            list.sort_by_cached_key(|of| {
+                (of.child.database.clone(), of.key().name.to_lowercase(), of.child.table.id)
+            });
+        }
+        if !child.foreign_keys.is_empty() {
+            self.children.insert(child.table.id, child);
+        }
+    }
+
+    /// Takes the foreign keys of a table off the list, if it has any.
+    fn remove(&mut self, table: TableId) {
+        let Some(child) = self.children.remove(&table) else { return };
+        for key in &child.foreign_keys {
+            let parent = key.parent.full();
+            let Some(list) = self.by_parent.get_mut(&parent) else { continue };
+            list.retain(|of| of.child.table.id != table);
+            if list.is_empty() {
+                self.by_parent.remove(&parent);
+            }
+        }
     }
 }
 

@@ -215,7 +215,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
 /// The users' databases, by name, with those of the system.
 pub(crate) fn databases(session: &Session) -> Vec<String> {
     let cluster = session.kernel.cluster();
-    let mut names: Vec<String> = cluster.databases.keys().cloned().collect();
+    let mut names: Vec<String> = cluster.databases.keys().map(|name| name.to_string()).collect();
     names.extend(super::schemas().iter().map(|schema| (*schema).to_owned()));
     names.sort_unstable();
     names.dedup();
@@ -235,7 +235,7 @@ fn each_table(
                 continue;
             }
             if is_view(table) {
-                let name = TableName { database: database.clone(), name: name.to_owned() };
+                let name = TableName { database: database.to_string(), name: name.to_owned() };
                 visit(&cluster, &Rc::new(view::shape_or_none(session, &name, table)));
                 continue;
             }

@@ -127,7 +127,7 @@ fn definitions_that_the_peer_cannot_read_are_not_sent() {
 
 #[test]
 fn every_variant_comes_back() {
-    let (samples, made) = samples(8_000);
+    let (samples, made) = samples(40_000);
     for bytes in samples {
         let envelope = decoded(&bytes).unwrap();
         assert_eq!(encoded(&envelope), bytes, "{envelope:?}");

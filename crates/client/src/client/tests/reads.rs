@@ -269,7 +269,7 @@ fn decoders_are_kept_for_one_definition_of_a_table() {
         RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(99)).unwrap_err().code,
         ErrorCode::BadRequest
     );
-    decoders.follow(cluster);
+    decoders.follow(cluster, cluster);
     assert!(Arc::ptr_eq(
         &kept,
         &RowDecoder::of(&mut decoders, &cluster.tables[&BASE], &of(0)).unwrap()

@@ -51,8 +51,8 @@ pub(super) fn rename_tables(
         };
         let result = table.and_then(|mut table| {
             check_new_table_name(state, name)?;
-            state.table_names.remove(&table.name);
-            state.table_names.insert(name.clone(), *id);
+            state.table_names.remove(table.name.as_str());
+            state.table_names.insert(name.as_str().into(), *id);
             table.name = name.clone();
             renamed.insert(*id, table);
             Ok(())
@@ -83,9 +83,9 @@ pub(super) fn replace_table(
         // Somebody has given the copy up: rows may have changed since they were copied.
         return Err(ErrorCode::SchemaChanged);
     }
-    state.table_names.remove(&stays.name);
+    state.table_names.remove(stays.name.as_str());
     remove(state, &goes);
-    state.table_names.insert(goes.name.clone(), new);
+    state.table_names.insert(goes.name.as_str().into(), new);
     stays.name = goes.name;
     stays.version += 1;
     Ok(publish(state, stays))
@@ -122,7 +122,7 @@ pub(super) fn truncate_table(
     }
     large::renew(state, &mut new, parts);
     remove(state, &old);
-    state.table_names.insert(new.name.clone(), new.id);
+    state.table_names.insert(new.name.as_str().into(), new.id);
     Ok(publish(state, new))
 }
 
@@ -139,7 +139,7 @@ pub(super) fn create_database(
     if state.databases.contains_key(name) {
         return Err(ErrorCode::DatabaseExists);
     }
-    state.databases.insert(name.to_owned(), description.clone());
+    state.databases.insert(name.into(), description.clone());
     Ok(NO_TABLE)
 }
 
@@ -161,13 +161,13 @@ pub(super) fn drop_database(state: &mut ClusterState, name: &str) -> Result<Tabl
     let prefix = format!("{name}.");
     let tables: Vec<TableId> = state
         .table_names
-        .range(prefix.clone()..)
+        .iter_from(prefix.as_str())
         .take_while(|(full, _)| full.starts_with(&prefix))
         .map(|(_, id)| *id)
         .collect();
     for id in tables {
         let table = base_table(state, id).expect("named tables are base tables");
-        state.table_names.remove(&table.name);
+        state.table_names.remove(table.name.as_str());
         remove(state, &table);
     }
     Ok(NO_TABLE)

@@ -714,3 +714,40 @@ fn a_journal_goes_with_its_table() {
     catalog.run(SchemaChange::DropTable { table: fresh }).unwrap();
     assert!(catalog.log.state.tables.is_empty());
 }
+
+/// A CREATE TABLE costs what the table is, however many others there are.
+#[test]
+fn a_new_table_costs_the_same_beside_many() {
+    let mut catalog = Catalog::new();
+    let change = |name: String| SchemaChange::CreateTable {
+        name,
+        columns: draft().columns,
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: named(vec![("by_shelf", vec![1])]),
+        unique_indexes: named(vec![("by_label", vec![2])]),
+        large: None,
+        description: vec![b'x'; 700].into(),
+    };
+    let mut costs = Vec::new();
+    for count in [100, 3_000] {
+        let known = catalog.log.state.table_names.len();
+        let numbers: Vec<usize> = (known..count).collect();
+        for batch in numbers.chunks(500) {
+            let changes = batch.iter().map(|at| change(format!("t{at:06}"))).collect();
+            catalog.run(SchemaChange::Together { expected: vec![], changes }).unwrap();
+        }
+        for name in ["a", "t000050x", "z"] {
+            let before = catalog.log.state.clone();
+            catalog.run(change(format!("{name}{count:06}"))).unwrap();
+            let after = &catalog.log.state;
+            let changed: Vec<_> = after.table_changes(&before).map(|c| *c.key).collect();
+            assert_eq!(changed.len(), 2, "the table and the one of its unique index");
+            let told = model::StateChange::between(&before, after);
+            costs.push(serde_json::to_vec(&told).unwrap().len());
+        }
+    }
+    let (least, most) = (costs.iter().min().unwrap(), costs.iter().max().unwrap());
+    assert!(*most < least + least / 20, "bytes that a client is told: {costs:?}");
+}

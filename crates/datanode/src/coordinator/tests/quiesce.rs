@@ -25,7 +25,7 @@ fn world() -> World {
         PlacementSlot { group: 0, replicas: vec![replica(1)], last: None },
         PlacementSlot { group: 1, replicas: vec![replica(3), replica(4)], last: None },
     ];
-    cluster.tables = [(TableId(1), table(1, "d.t", &["id", "u"], vec![]))].into();
+    cluster.tables = [(TableId(1), table(1, "d.t", &["id", "u"], vec![]))].into_iter().collect();
     set_status(&mut cluster, 2, MemberStatus::Joining);
     w.shared.cluster = Arc::new(cluster);
     w

@@ -304,7 +304,7 @@ impl Participant {
                 sequence: replica.stored.next_sequence(),
                 previous: before.map_or(0, |header| header.sequence),
                 redo: log.end(),
-                complete: replica.complete_to,
+                complete: replica.complete_to(self.completed),
                 changed_since: before.map_or(Epoch(0), |header| header.complete),
                 slice,
                 slot_count,

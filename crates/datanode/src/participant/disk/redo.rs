@@ -549,7 +549,10 @@ impl Participant {
         let draft = stored.draft_sequence();
         files.extend(draft.map(|sequence| FileName::Draft { partition, sequence }));
         disk.checkpoints.forget(partition);
-        self.retire(files);
+        // Of a partition that never changed the log has nothing that anybody needs.
+        if !files.is_empty() || stored.needed().is_some() {
+            self.retire(files);
+        }
     }
 
     /// Removes files, and the segments that nothing needs, once the log up to here is synced.
@@ -576,9 +579,10 @@ impl Participant {
 
     /// What the log says of all partitions.
     pub(super) fn base_records(&self, end: Position) -> Vec<Base> {
-        let of = |(partition, replica): (&PartitionId, &crate::participant::replica::Replica)| {
-            replica.stored.base_record(*partition, end)
-        };
+        let of =
+            |(partition, replica): (&PartitionId, &Box<crate::participant::replica::Replica>)| {
+                replica.stored.base_record(*partition, end)
+            };
         self.replicas.iter().map(of).collect()
     }
 

@@ -74,7 +74,7 @@ impl Restoring {
         &mut self,
         file: FileName,
         bytes: &[u8],
-        replicas: &mut BTreeMap<PartitionId, Replica>,
+        replicas: &mut BTreeMap<PartitionId, Box<Replica>>,
     ) -> Result<(), Damage> {
         match (file, &mut self.reader) {
             (FileName::Redo(number), reader) => {
@@ -146,7 +146,7 @@ fn replay(
     position: Position,
     limit: Epoch,
     starts: &BTreeMap<PartitionId, (Vec<u32>, Position)>,
-    replicas: &mut BTreeMap<PartitionId, Replica>,
+    replicas: &mut BTreeMap<PartitionId, Box<Replica>>,
 ) -> bool {
     let (partition, epoch) = match record {
         Record::Put { partition, epoch, .. }
@@ -159,7 +159,8 @@ fn replay(
     if epoch > limit || starts.get(&partition).is_none_or(|(_, redo)| position < *redo) {
         return false;
     }
-    let Some(Replica { partition: rows, stored, .. }) = replicas.get_mut(&partition) else {
+    let replica = replicas.get_mut(&partition).map(|replica| &mut **replica);
+    let Some(Replica { partition: rows, stored, .. }) = replica else {
         return false;
     };
     match record {
@@ -245,10 +246,9 @@ impl Participant {
         for (partition, (sequences, _)) in &plan.partitions {
             let table = &cluster.tables[&partition.table];
             let syncing = cluster.replica_syncing(*partition, ctx.node()).unwrap_or(true);
-            let replica = self
-                .replicas
-                .entry(*partition)
-                .or_insert_with(|| Replica::new(*partition, table.clone(), syncing));
+            let replica = self.replicas.entry(*partition).or_insert_with(|| {
+                Box::new(Replica::new(*partition, table.clone(), (syncing, Epoch(0))))
+            });
             replica.partition.begin_restore();
             let found = |sequence: &u32| survey.checkpoints[&(*partition, *sequence)];
             let starts = sequences.iter().map(found);
@@ -293,13 +293,15 @@ impl Participant {
             let text = format!("the redo log ends with {reached}, and {through} was in it before");
             return ctx.halt(Halt::DiskFailed(text));
         }
+        let completed = self.completed;
         for partition in restoring.plan.partitions.keys() {
             let Some(replica) = self.replicas.get_mut(partition) else { continue };
-            replica.complete_to = through;
+            (replica.complete_to, replica.active_since) = (through, completed);
             replica.partition.set_snapshot_floor(NO_SNAPSHOTS);
         }
         disk.stage = Stage::Indexing(restoring);
         self.memory.forget();
+        self.list_unbuilt();
         fault_point!(ctx, "restore: rows read, indexes to be built");
         self.need_upkeep(ctx);
     }

@@ -310,7 +310,7 @@ impl World {
 #[test]
 fn a_worker_without_partitions_is_synced_at_once() {
     let mut world = World::new(2);
-    world.change(|state| state.tables.clear());
+    world.change(|state| state.tables = Default::default());
     world.start(3, 1, (*world.nodes[&1].shared.config).clone());
     world.take_others();
     world.sync(3);

@@ -960,7 +960,7 @@ fn what_cannot_be_restored_is_not_relied_upon() {
 fn dropped_tables_leave_nothing() {
     let (mut disks, _, _) = with_checkpoints();
     assert!(!disks.names("checkpoint").is_empty());
-    disks.world.change(|state| state.tables.clear());
+    disks.world.change(|state| state.tables = Default::default());
     disks.save();
     disks.save();
     assert_eq!(disks.names("checkpoint"), Vec::<String>::new());

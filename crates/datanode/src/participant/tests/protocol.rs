@@ -490,7 +490,9 @@ fn projectors_are_kept_for_one_definition_of_a_table() {
         &Projector::of(&mut projectors, &second, &Projection::All).unwrap()
     ));
     let kept = Projector::of(&mut projectors, &second, &Projection::All).unwrap();
-    projectors.follow(&ClusterState::default());
+    let tables = [(second.id, second.clone())].into_iter().collect();
+    let before = ClusterState { tables, ..ClusterState::default() };
+    projectors.follow(&before, &ClusterState::default());
     assert!(!Arc::ptr_eq(
         &kept,
         &Projector::of(&mut projectors, &second, &Projection::All).unwrap()

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use codec::{Definition, Encode, Format, Shape, Variant, Writer};
 use model::{
-    ClusterId, ClusterState, Column, ColumnType, Command, SchemaChange, SessionId, TableId, Value,
+    ClusterId, ClusterState, Column, ColumnType, Command, SchemaChange, SessionId, StateChange,
+    TableId, Value,
 };
 use stdx::Prng;
 
@@ -127,9 +128,15 @@ impl<'a> Generator<'a> {
         let json = match what {
             "ClusterState" => serde_json::to_vec(&ClusterState {
                 id: ClusterId(number),
-                databases: [("d".to_string(), vec![1, 2, 255].into())].into(),
+                databases: [("d".into(), vec![1, 2, 255].into())].into_iter().collect(),
                 ..ClusterState::default()
             }),
+            "StateChange" => {
+                let before = ClusterState { id: ClusterId(number), ..ClusterState::default() };
+                let databases = [("d".into(), vec![1, 2, 255].into())].into_iter().collect();
+                let after = ClusterState { databases, ..before.clone() };
+                serde_json::to_vec(&StateChange::between(&before, &after))
+            }
             "Command" => serde_json::to_vec(&command(number)),
             "SchemaChange" => serde_json::to_vec(&change(number)),
             "list of Command" => {
