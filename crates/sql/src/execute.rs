@@ -9,6 +9,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod columns;
+mod computed;
 pub(crate) mod cursor;
 mod direct;
 mod generate;

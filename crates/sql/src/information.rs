@@ -18,6 +18,7 @@ mod table;
 mod view;
 
 use client::Inspected;
+use collation::CollationId;
 use model::Value;
 use sql_expression::SqlError;
 use sqltype::{Datum, SqlType, TypeKind};
@@ -93,7 +94,8 @@ enum Source {
 /// Rows of a computed table.
 type Rows = Vec<Vec<Datum>>;
 
-/// What is known about the rows wanted; rows beyond it may come all the same.
+/// What is known about the rows wanted; rows beyond it may come all the same. Names are found as
+/// the columns that show them compare, see [`VirtualColumn::sql_type`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     /// Only of this database.
@@ -102,25 +104,34 @@ pub(crate) struct Hints {
     pub(crate) table: Option<String>,
 }
 
+/// Under which names are compared.
+pub(crate) const NAMES_COLLATION: CollationId = CollationId::UTF8MB3_GENERAL_CI;
+
+fn is_name(wanted: &str, name: &str) -> bool {
+    wanted == name
+        || collation::compare(NAMES_COLLATION, wanted.as_bytes(), name.as_bytes()).is_eq()
+}
+
 impl Hints {
     /// Whether rows of this database are wanted.
     pub(crate) fn wants_database(&self, name: &str) -> bool {
-        self.database.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
+        self.database.as_ref().is_none_or(|wanted| is_name(wanted, name))
     }
 
     /// Whether rows of this table are wanted.
     pub(crate) fn wants_table(&self, name: &str) -> bool {
-        self.table.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
+        self.table.as_ref().is_none_or(|wanted| is_name(wanted, name))
     }
 }
 
 impl VirtualTable {
-    /// All rows, as many values as columns in each.
+    /// All rows.
+    #[cfg(test)]
     pub(crate) async fn rows(&self, session: &mut Session) -> Result<Vec<Vec<Datum>>, SqlError> {
         self.rows_like(session, &Hints::default()).await
     }
 
-    /// The rows that fit the hints, and perhaps others.
+    /// The rows that fit the hints, and perhaps others, as many values as columns in each.
     pub(crate) async fn rows_like(
         &self,
         session: &mut Session,
@@ -129,10 +140,14 @@ impl VirtualTable {
         let rows = match self.source {
             Source::Here(rows) => rows(session, hints)?,
             Source::Sequences(rows) => {
-                let sequences = Sequences::read(session).await?;
-                rows(session, hints, &Sizes::read(session).await, &sequences)?
+                let tables = schema::tables_wanted(session, hints);
+                let sequences = Sequences::of(session, tables.as_deref()).await?;
+                rows(session, hints, &Sizes::of(session, tables.as_deref()).await, &sequences)?
             }
-            Source::Sizes(rows) => rows(session, hints, &Sizes::read(session).await)?,
+            Source::Sizes(rows) => {
+                let tables = schema::tables_wanted(session, hints);
+                rows(session, hints, &Sizes::of(session, tables.as_deref()).await)?
+            }
             Source::Empty => Vec::new(),
             Source::Workers(what) => {
                 let answers = session.kernel.inspect(what, None).await?;
@@ -164,10 +179,7 @@ fn rows_of_worker(told: Inspected) -> Rows {
 impl VirtualColumn {
     /// Its type.
     pub(crate) fn sql_type(&self) -> SqlType {
-        let text = |sql_type: SqlType| SqlType {
-            collation: collation::CollationId::UTF8MB3_GENERAL_CI,
-            ..sql_type
-        };
+        let text = |sql_type: SqlType| SqlType { collation: NAMES_COLLATION, ..sql_type };
         match self.kind {
             Kind::Text(length) => text(SqlType::text(length)),
             Kind::LongText => text(SqlType::new(TypeKind::LongText, u32::MAX)),

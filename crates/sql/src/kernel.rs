@@ -494,6 +494,11 @@ impl Kernel {
         }
     }
 
+    /// The newest protocol version that all members of the cluster speak.
+    pub(crate) fn protocol(&self) -> u16 {
+        self.exchange.borrow().protocol
+    }
+
     /// Opens a scan; its first rows are asked for at once.
     pub fn scan(&self, spec: ScanSpec) -> Scan {
         let waiting = Waiting::new(self, Ask::Scan(Box::new(spec)));

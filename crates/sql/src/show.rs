@@ -135,10 +135,13 @@ async fn list<'a>(
     Ok(match show {
         Show::Databases(filter) => (table::databases(session), filter, names),
         Show::Tables { full, schema, filter, .. } => {
-            (table::tables(session, schema.as_ref(), *full)?, filter, names)
+            let only = filter::only(filter);
+            (table::tables(session, schema.as_ref(), *full, only.as_deref())?, filter, names)
         }
         Show::TableStatus { schema, filter } => {
-            (table::status(session, schema.as_ref()).await?, filter, plain_names)
+            let only = filter::only(filter);
+            let listing = table::status(session, schema.as_ref(), only.as_deref()).await?;
+            (listing, filter, plain_names)
         }
         Show::OpenTables { schema, filter } => {
             (table::open_tables(session, schema.as_ref())?, filter, plain_names)

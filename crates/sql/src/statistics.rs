@@ -10,6 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::{PartitionId, PartitionIndex, Table, TableId, Value};
 use sql_parser::ast::{Query, QueryBody, TableReference};
@@ -20,6 +21,11 @@ use crate::session::Session;
 
 /// How old a count may be when a query is planned by it.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tables that are asked about one by one, at most.
+const ASKED_APART_MAX: usize = 4;
+/// The protocol version that knows questions about one table.
+const ASKED_APART_SINCE: u16 = 14;
 
 /// How large something stored is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,8 +44,27 @@ pub(crate) struct Sizes(BTreeMap<PartitionId, Size>);
 impl Sizes {
     /// Asks the data nodes; nothing is known without a cluster.
     pub(crate) async fn read(session: &Session) -> Self {
-        let asked = session.kernel.inspect(Inspection::Replicas, None).await;
-        let mut sizes = BTreeMap::new();
+        let mut sizes = Self::default();
+        sizes.ask(session, Inspection::Replicas).await;
+        sizes
+    }
+
+    /// Asks the data nodes about these tables only, unless they are many; about all without any.
+    pub(crate) async fn of(session: &Session, tables: Option<&[Arc<Table>]>) -> Self {
+        let few = tables.filter(|tables| tables.len() <= ASKED_APART_MAX);
+        let Some(tables) = few.filter(|_| session.kernel.protocol() >= ASKED_APART_SINCE) else {
+            return Self::read(session).await;
+        };
+        let mut sizes = Self::default();
+        for table in tables {
+            sizes.ask(session, Inspection::ReplicasOf { table: table.id }).await;
+        }
+        sizes
+    }
+
+    async fn ask(&mut self, session: &Session, what: Inspection) {
+        let Self(sizes) = self;
+        let asked = session.kernel.inspect(what, None).await;
         for row in asked.unwrap_or_default().iter().flat_map(|answer| &answer.rows) {
             // Table, partition, role, whether it is being copied, rows, slots, bytes.
             let [
@@ -60,7 +85,6 @@ impl Sizes {
                 sizes.insert(PartitionId { table, index }, size);
             }
         }
-        Self(sizes)
     }
 
     /// The size of a table's partition; bytes with those of its large values, which are in a table

@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub(crate) late: Vec<(TableId, Vec<Value>)>,
     /// What the workers answer when they are asked about themselves.
     pub(crate) told: Vec<Inspected>,
+    /// What they were asked.
+    pub(crate) inspected: Vec<wire::Inspection>,
     pub(crate) exchange: Rc<RefCell<Exchange>>,
     scans: BTreeMap<Ticket, ScanSpec>,
     numbers: u64,
@@ -99,6 +101,7 @@ impl Harness {
             meanwhile: None,
             late: Vec::new(),
             told: Vec::new(),
+            inspected: Vec::new(),
             exchange,
             scans: BTreeMap::new(),
             numbers: 0,
@@ -263,7 +266,10 @@ impl World {
                 }
                 ClientResult::SnapshotOpened(Epoch(1))
             }
-            Ask::Inspect { .. } => ClientResult::Inspected(self.told.clone()),
+            Ask::Inspect { what, .. } => {
+                self.inspected.push(what);
+                ClientResult::Inspected(self.told.clone())
+            }
             Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
             Ask::ScanNext(_)
             | Ask::ScanClose(_)

@@ -19,6 +19,7 @@ use sqltype::{Datum, SqlType};
 use vector::Program;
 
 use crate::execute::columns::{self, ColumnBatch, ColumnCursor, FirstRows, Stop};
+use crate::execute::computed;
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
@@ -591,7 +592,8 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlErro
 }
 
 async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Kept, SqlError> {
-    let rows = scan.table.rows(run.session).await?;
+    let hints = computed::hints(run, scan).await?;
+    let rows = scan.table.rows_like(run.session, &hints).await?;
     let rows = kept(run, rows, "the rows of a system table")?;
     placed(run, rows, scan.offset, scan.width, &scan.conditions).await
 }

@@ -6,6 +6,7 @@
 //! SHOW's layouts of the same facts (`show`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::{ClusterState, PartitionId, PartitionIndex, Table};
 use sql_expression::SqlError;
@@ -243,6 +244,16 @@ fn each_table(
         }
     }
     Ok(())
+}
+
+/// The users' tables that are wanted, if the hints name one.
+pub(super) fn tables_wanted(session: &Session, hints: &Hints) -> Option<Vec<Arc<Table>>> {
+    hints.table.as_ref()?;
+    let cluster = session.kernel.cluster();
+    let databases = cluster.databases.keys().filter(|name| hints.wants_database(name));
+    let tables = databases.flat_map(|database| names::tables_of(&cluster, database));
+    let wanted = tables.filter(|(name, table)| hints.wants_table(name) && !is_view(table));
+    Some(wanted.map(|(_, table)| table.clone()).collect())
 }
 
 /// The system's own tables that are wanted.

@@ -6,9 +6,10 @@
 //! Giving values out (`sequences`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use client::ScanSpec;
-use model::{TableId, Value};
+use client::{ClientRead, ScanSpec};
+use model::{Table, TableId, Value};
 use sql_expression::SqlError;
 
 use crate::catalog::TableDefinition;
@@ -32,6 +33,29 @@ impl Sequences {
                 let table = TableId(*table as u32);
                 let at_hand = session.shared.sequences.at_hand(table);
                 next.insert(table, at_hand.unwrap_or(*value));
+            }
+        }
+        Ok(Self(next))
+    }
+
+    /// As [`Sequences::read`], of these tables only; of all without any.
+    pub(crate) async fn of(
+        session: &Session,
+        tables: Option<&[Arc<Table>]>,
+    ) -> Result<Self, SqlError> {
+        let Some(tables) = tables else { return Self::read(session).await };
+        let cluster = session.kernel.cluster();
+        let Some(kept) = cluster.table_named(crate::sequences::TABLE) else {
+            return Ok(Self::default());
+        };
+        let key = |table: &Arc<Table>| vec![Value::UInt(table.id.0.into())];
+        let reads = tables.iter().map(|table| ClientRead::primary(kept.id, key(table)));
+        let rows = session.kernel.beside().read(reads.collect(), None).await?;
+        let mut next = BTreeMap::new();
+        for (table, row) in tables.iter().zip(rows) {
+            if let Some([_, Value::UInt(value)]) = row.as_deref() {
+                let at_hand = session.shared.sequences.at_hand(table.id);
+                next.insert(table.id, at_hand.unwrap_or(*value));
             }
         }
         Ok(Self(next))

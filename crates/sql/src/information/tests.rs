@@ -3,6 +3,7 @@
 use client::Inspected;
 use model::{NodeId, Value, WorkerId};
 use sqltype::Datum;
+use wire::Inspection;
 
 use super::{Hints, all, table};
 use crate::catalog::harness::{Harness, texts};
@@ -146,4 +147,39 @@ fn hints_leave_out_other_tables() {
     let found = table("information_schema", "COLUMNS").unwrap();
     let rows = harness.wait(async |session| found.rows_like(session, &hints).await.unwrap());
     assert_eq!(texts(&rows, 3), ["a"]);
+}
+
+#[test]
+fn one_table_is_asked_about_alone() {
+    let mut harness = filled();
+    harness.ok("CREATE TABLE u (a INT)");
+    let of_u = Inspection::ReplicasOf { table: harness.table("d.u").id };
+    let named = "SELECT table_rows FROM information_schema.tables \
+                 WHERE table_schema = DATABASE() AND 'U' = table_name";
+    for sql in [named, "SHOW TABLE STATUS LIKE 'u'", "SHOW INDEX FROM u"] {
+        harness.world.inspected.clear();
+        harness.ok(sql);
+        assert_eq!(harness.world.inspected, [of_u], "{sql}");
+    }
+    // What may be another name for each row says nothing, nor does another way to compare.
+    for condition in ["table_name LIKE 'u'", "table_name = UUID()", "BINARY table_name = 'u'"] {
+        harness.world.inspected.clear();
+        let sql = "SELECT table_rows FROM information_schema.tables WHERE";
+        harness.ok(&format!("{sql} {condition}"));
+        assert_eq!(harness.world.inspected, [Inspection::Replicas], "{condition}");
+    }
+}
+
+#[test]
+fn a_hint_finds_what_the_column_equals() {
+    let mut harness = filled();
+    for name in ["Ä", "b"] {
+        harness.ok(&format!("CREATE TABLE `{name}` (a INT)"));
+    }
+    let found = table("information_schema", "COLUMNS").unwrap();
+    for (wanted, names) in [("a", vec!["Ä"]), ("B", vec!["b"]), ("B ", vec!["b"]), ("c", vec![])] {
+        let hints = Hints { database: Some("D".to_owned()), table: Some(wanted.to_owned()) };
+        let rows = harness.wait(async |session| found.rows_like(session, &hints).await.unwrap());
+        assert_eq!(texts(&rows, 2), names, "{wanted}");
+    }
 }

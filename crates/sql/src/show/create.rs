@@ -75,7 +75,10 @@ async fn of_table(session: &Session, name: &ObjectName) -> Result<Listing, SqlEr
     } else {
         let definition = session.definition_named(&table)?;
         let sequences = match definition.auto_increment() {
-            Some(_) => Sequences::read(session).await?,
+            Some(_) => {
+                let tables = [definition.table.clone()];
+                Sequences::of(session, Some(&tables)).await?
+            }
             None => Sequences::default(),
         };
         statement(session, &definition, &sequences)

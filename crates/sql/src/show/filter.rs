@@ -18,6 +18,21 @@ use super::{Listing, Pattern};
 use crate::catalog::constant::Constants;
 use crate::session::Session;
 
+/// The one name that a filter on names lets through, in which case counts.
+pub(super) fn only(filter: &ShowFilter) -> Option<String> {
+    let ShowFilter::Like(pattern) = filter else { return None };
+    let mut name = Vec::with_capacity(pattern.len());
+    let mut bytes = pattern.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' | b'_' => return None,
+            b'\\' => name.push(*bytes.next()?),
+            other => name.push(*other),
+        }
+    }
+    String::from_utf8(name).ok()
+}
+
 /// Keeps the rows that the filter lets through.
 pub(super) fn apply(
     session: &Session,
@@ -73,4 +88,19 @@ pub(super) fn keep_where(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_without_wildcards_is_a_name() {
+        let like = |pattern: &str| only(&ShowFilter::Like(pattern.as_bytes().into()));
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(like("orders"), name("orders"));
+        assert_eq!(like(r"a\_b\%"), name("a_b%"));
+        assert_eq!((like("a_b"), like("a%"), like(r"a\")), (None, None, None));
+        assert_eq!(only(&ShowFilter::None), None);
+    }
 }

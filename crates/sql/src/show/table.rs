@@ -49,7 +49,11 @@ fn database_of(session: &Session, schema: Option<&Ident>) -> Result<String, SqlE
 }
 
 /// Names of the tables in a database, and their kind.
-fn table_names(session: &Session, database: &str) -> Vec<(String, &'static str)> {
+fn table_names(
+    session: &Session,
+    database: &str,
+    only: Option<&str>,
+) -> Vec<(String, &'static str)> {
     if information::schema(database).is_some() {
         let kind = match database {
             "information_schema" => "SYSTEM VIEW",
@@ -63,8 +67,12 @@ fn table_names(session: &Session, database: &str) -> Vec<(String, &'static str)>
         return found;
     }
     let cluster = session.kernel.cluster();
-    let tables = names::tables_of(&cluster, database);
     let kind = |table: &Table| if is_view(table) { "VIEW" } else { "BASE TABLE" };
+    if let Some(name) = only.filter(|name| !name.starts_with(names::ALTER_PREFIX)) {
+        let table = cluster.table_named(&format!("{database}.{name}"));
+        return table.map(|table| (name.to_owned(), kind(table))).into_iter().collect();
+    }
+    let tables = names::tables_of(&cluster, database);
     tables.map(|(name, table)| (name.to_owned(), kind(table))).collect()
 }
 
@@ -73,12 +81,13 @@ pub(super) fn tables(
     session: &Session,
     schema: Option<&Ident>,
     full: bool,
+    only: Option<&str>,
 ) -> Result<Listing, SqlError> {
     let database = database_of(session, schema)?;
     let heading = format!("Tables_in_{database}");
     let headings: &[&str] = if full { &[&heading, "Table_type"] } else { &[&heading] };
     let mut listing = Listing::of_texts(headings);
-    for (name, kind) in table_names(session, &database) {
+    for (name, kind) in table_names(session, &database, only) {
         let mut row = vec![Datum::text(&name)];
         if full {
             row.push(Datum::text(kind));
@@ -89,7 +98,11 @@ pub(super) fn tables(
 }
 
 /// SHOW TABLE STATUS.
-pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<Listing, SqlError> {
+pub(super) async fn status(
+    session: &Session,
+    schema: Option<&Ident>,
+    only: Option<&str>,
+) -> Result<Listing, SqlError> {
     let database = database_of(session, schema)?;
     let time = || SqlType::new(sqltype::TypeKind::DateTime, 19);
     let mut listing = Listing::new([
@@ -112,8 +125,14 @@ pub(super) async fn status(session: &Session, schema: Option<&Ident>) -> Result<
         ("Create_options", text(256)),
         ("Comment", long_text()),
     ]);
-    let (sizes, sequences) = (Sizes::read(session).await, Sequences::read(session).await?);
-    for (name, kind) in table_names(session, &database) {
+    let tables = only.map(|name| {
+        let cluster = session.kernel.cluster();
+        let table = cluster.table_named(&format!("{database}.{name}"));
+        table.into_iter().cloned().collect::<Vec<_>>()
+    });
+    let sizes = Sizes::of(session, tables.as_deref()).await;
+    let sequences = Sequences::of(session, tables.as_deref()).await?;
+    for (name, kind) in table_names(session, &database, only) {
         let mut row = vec![Datum::text(&name)];
         if information::schema(&database).is_some() {
             row.extend(system_table_facts());
@@ -263,7 +282,8 @@ pub(super) async fn indexes(session: &Session, name: &ObjectName) -> Result<List
         return Ok(listing);
     }
     let definition = session.definition_named(&table)?;
-    for facts in index_rows(&definition, &Sizes::read(session).await) {
+    let tables = [definition.table.clone()];
+    for facts in index_rows(&definition, &Sizes::of(session, Some(&tables)).await) {
         let mut row = vec![Datum::text(&definition.name)];
         row.extend(facts);
         listing.push(row);
