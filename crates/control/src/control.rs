@@ -32,6 +32,7 @@ mod silent;
 mod versions;
 mod watermark;
 
+use std::collections::BTreeSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
