@@ -18,6 +18,7 @@ mod data_directory;
 mod deadly;
 mod disk;
 mod exchange;
+mod fiber;
 mod gateway;
 mod link;
 mod listener;
@@ -36,6 +37,7 @@ pub use cluster::{
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use deadly::keep_traces_of_signals;
 pub use disk::DiskEngine;
+pub use fiber::{Fiber, Suspender};
 pub use link::{
     Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service, is_own,
     service_request,

@@ -895,6 +895,6 @@ const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.
 const RECORDER_SIZE: usize = 4_096;
 /// Address space for a thread's stack; memory is taken as it is used.
-const STACK_SIZE: usize = 8 << 20;
+pub(crate) const STACK_SIZE: usize = 8 << 20;
 /// How long clients have to take leave when the process stops.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);

@@ -58,6 +58,7 @@ struct Moved(Box<Thread>);
 // sockets) is reachable from this state alone: workers are made for one state and hand out nothing
 // of themselves but messages, which may be sent. Nothing of it is bound to the thread that made it:
 // no variable of a thread is used below it, and the poller, files and memory belong to the process.
+// Stacks of fibers belong to the process too, and go on on any thread.
 // It moves through a mutex, while no reference to it is held.
 unsafe impl Send for Moved {}
 
