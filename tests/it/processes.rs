@@ -380,6 +380,31 @@ fn who_does_not_belong_is_refused() {
     }
 }
 
+/// Without a management node a process has nothing to serve: it says so, refuses clients at once,
+/// and ends when it is told to.
+#[test]
+fn who_waits_for_a_management_node_refuses_clients_and_ends_at_the_first_signal() {
+    let mut cluster = Processes::prepare(Layout { sql: 1, ..SMALL }, "");
+    for node in [SQL, 1] {
+        cluster.launch(node);
+        while !cluster.log(node).contains("waits for a management node") {
+            assert!(cluster.runs(node), "{}", cluster.log(node));
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let refused = TcpStream::connect(("127.0.0.1", cluster.port(SQL))).map(drop);
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
+    let refused = std::os::unix::net::UnixStream::connect(cluster.socket(SQL)).map(drop);
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
+    let socket = cluster.socket(SQL);
+    for node in [SQL, 1] {
+        assert_eq!(cluster.stop(node), Some(0), "{}", cluster.log(node));
+    }
+    assert!(!socket.exists(), "the socket's file is removed");
+    cluster.start_all();
+    assert_eq!(number(&mut open(&cluster, SQL), "SELECT 5"), 5);
+}
+
 #[test]
 fn the_demonstration_accounts_for_everything() {
     let mut demo = Command::new(binary());

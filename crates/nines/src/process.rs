@@ -19,6 +19,13 @@ pub(crate) enum Happening {
     },
 }
 
+impl Happening {
+    /// Whether it asks the process to end before it has begun.
+    pub(crate) fn ends(&self) -> bool {
+        matches!(self, Self::Signal | Self::Leave { .. })
+    }
+}
+
 /// Turns the signals that ask for an end into a message; the second one ends at once.
 /// Signals that end the process in another way leave traces of its nodes.
 pub(crate) fn watch_signals(send: Sender<Happening>) -> Result<(), String> {

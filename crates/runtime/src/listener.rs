@@ -1,20 +1,22 @@
 //! Where clients come in: listening sockets, and what to do when the system gives no more.
 //!
 //! # Guarantees
-//! A Unix socket's file that nobody listens to is replaced, another one is not touched; ours is
-//! removed at the end.
+//! A Unix socket's file that nobody uses is replaced, another one is not touched; ours is removed
+//! at the end. A file beside it, with `.lock` behind its name, says whose it is as long as nobody
+//! listens yet. Until the cluster serves, clients are refused.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use actor::{ConnectionId, Transport};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use stdx::{Duration, Instant};
 
 use crate::poller::{Interest, Poller};
@@ -28,7 +30,12 @@ pub struct Listeners {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix {
+        socket: OwnedFd,
+        path: PathBuf,
+        /// Locked by this process.
+        lock: (File, PathBuf),
+    },
 }
 
 /// A client that has connected.
@@ -51,9 +58,10 @@ impl Listeners {
         Ok(bound)
     }
 
-    /// Listens on a Unix socket. Fails with `AddrInUse` if another process does. Clients wait until
-    /// the cluster serves.
+    /// Takes a Unix socket. Fails with `AddrInUse` if another process has it. As at a TCP address
+    /// clients are refused until the cluster serves.
     pub fn bind_unix(&mut self, path: &Path) -> io::Result<()> {
+        let lock = lock_beside(path)?;
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
         if is_socket {
             match UnixStream::connect(path) {
@@ -63,11 +71,32 @@ impl Listeners {
                 _ => return Err(io::ErrorKind::AddrInUse.into()),
             }
         }
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        rustix::net::listen(&listener, BACKLOG)?;
-        self.listeners.push(Listener::Unix(listener, path.to_path_buf()));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        self.listeners.push(Listener::Unix { socket, path: path.to_path_buf(), lock });
         Ok(())
+    }
+}
+
+/// Takes the lock of a Unix socket. Fails with `AddrInUse` if another process has it.
+fn lock_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    loop {
+        let file = File::options().create(true).truncate(false).write(true).open(&name)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::AddrInUse.into()),
+            Err(error) => return Err(error.into()),
+        }
+        // The process that had it may have removed it meanwhile: then the next one is another's.
+        let (own, there) = (file.metadata()?, fs::metadata(&name));
+        if there.is_ok_and(|there| (own.dev(), own.ino()) == (there.dev(), there.ino())) {
+            return Ok((file, name));
+        }
     }
 }
 
@@ -93,9 +122,13 @@ fn bind_tcp(address: SocketAddr, again: bool) -> io::Result<OwnedFd> {
 
 impl Listener {
     fn listen(&self) -> io::Result<()> {
-        let Listener::Tcp(listener) = self else { return Ok(()) };
-        rustix::net::listen(listener, BACKLOG).map_err(|error| {
-            let place = listener.local_addr().map_or_else(|_| "TCP".into(), |at| at.to_string());
+        rustix::net::listen(self, BACKLOG).map_err(|error| {
+            let place = match self {
+                Listener::Tcp(listener) => {
+                    listener.local_addr().map_or_else(|_| "TCP".into(), |at| at.to_string())
+                }
+                Listener::Unix { path, .. } => path.display().to_string(),
+            };
             let error = io::Error::from(error);
             io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"))
         })
@@ -120,16 +153,17 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener, _) => listener.as_fd(),
+            Listener::Unix { socket, .. } => socket.as_fd(),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
+        if let Listener::Unix { path, lock: (_, lock), .. } = self {
             // Somebody may have removed it before us.
             let _ = fs::remove_file(path);
+            let _ = fs::remove_file(lock);
         }
     }
 }
@@ -147,7 +181,7 @@ pub(crate) struct Acceptor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The cluster does not serve yet: clients are refused, or wait in the system's queue.
+    /// The cluster does not serve yet: clients are refused.
     Waiting,
     Accepting,
     /// The system had no descriptor or memory left; tried again at this time.

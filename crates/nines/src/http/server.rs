@@ -2,13 +2,15 @@
 //!
 //! # Guarantees
 //! A bounded number of connections at a time, of bytes in a request, of time for a request and for
-//! its answer; more clients wait in the system's queue. Nothing that is sent here ends the process
-//! or takes it more than that.
+//! its answer. When there are too many, whoever has taken longest to say what it wants is told to
+//! go: half a request holds up nobody else's. Nothing that is sent here ends the process or takes
+//! it more than that.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,22 +113,51 @@ impl Default for Limits {
 /// Connections that are being served.
 #[derive(Default)]
 struct Places {
-    taken: Mutex<usize>,
+    connections: Mutex<Connections>,
     freed: Condvar,
 }
 
+#[derive(Default)]
+struct Connections {
+    taken: usize,
+    /// Those whose requests have not come, the oldest first.
+    reading: BTreeMap<u64, TcpStream>,
+    last: u64,
+}
+
 impl Places {
-    /// Waits for a free place and takes it.
-    fn take(&self, most: usize) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken >= most {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
-        }
-        *taken += 1;
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn free(&self) {
-        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+    /// Waits for a free place and takes it; the number under which the connection reads.
+    fn take(&self, most: usize, stream: &TcpStream) -> u64 {
+        let mut connections = self.lock();
+        while connections.taken >= most {
+            if let Some((_, oldest)) = connections.reading.pop_first() {
+                // It reads the end of its request. A client that has gone has no socket to close.
+                let _ = oldest.shutdown(Shutdown::Read);
+            }
+            connections = self.freed.wait(connections).unwrap_or_else(PoisonError::into_inner);
+        }
+        connections.taken += 1;
+        connections.last += 1;
+        let number = connections.last;
+        if let Ok(stream) = stream.try_clone() {
+            connections.reading.insert(number, stream);
+        }
+        number
+    }
+
+    /// The request of a connection has come, or will not; whether it was told to go.
+    fn has_read(&self, number: u64) -> bool {
+        self.lock().reading.remove(&number).is_none()
+    }
+
+    fn free(&self, number: u64) {
+        let mut connections = self.lock();
+        connections.reading.remove(&number);
+        connections.taken -= 1;
         self.freed.notify_one();
     }
 }
@@ -144,27 +175,38 @@ pub(super) fn start(listeners: Vec<TcpListener>, limits: Limits, decide: Decide)
 
 fn accept(listener: &TcpListener, limits: Limits, decide: &Decide, places: &Arc<Places>) {
     loop {
-        places.take(limits.connections);
         let Ok((stream, _)) = listener.accept() else {
             // The system has no descriptor left, or the client has gone again.
-            places.free();
             thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        let (decide, freed) = (decide.clone(), places.clone());
+        let number = places.take(limits.connections, &stream);
+        let (decide, own) = (decide.clone(), places.clone());
         let serve = move || {
+            let has_read = || own.has_read(number);
             // The client may have gone, and what is broken here harms this answer alone.
-            let _ = catch_unwind(AssertUnwindSafe(|| serve(stream, limits, &*decide)));
-            freed.free();
+            let _ = catch_unwind(AssertUnwindSafe(|| serve(stream, limits, &*decide, &has_read)));
+            own.free(number);
         };
         if thread::Builder::new().name("http-answer".into()).spawn(serve).is_err() {
-            places.free();
+            places.free(number);
         }
     }
 }
 
-fn serve(mut stream: TcpStream, limits: Limits, decide: &dyn Fn(Path) -> Answer) -> io::Result<()> {
-    let (answer, head) = match read(&mut stream, Instant::now() + limits.request)? {
+fn serve(
+    mut stream: TcpStream,
+    limits: Limits,
+    decide: &dyn Fn(Path) -> Answer,
+    has_read: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let request = read(&mut stream, Instant::now() + limits.request);
+    let request = match (has_read(), request) {
+        // What came of it is half a request.
+        (true, Err(_)) => Ok(Err(Status::TooSlow)),
+        (_, request) => request,
+    };
+    let (answer, head) = match request? {
         Ok((path, head)) => {
             let answer = catch_unwind(AssertUnwindSafe(|| decide(path)));
             (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
@@ -294,6 +336,22 @@ mod tests {
         let long = vec![b'a'; 1 << 20];
         let answer = said(address, &[b"GET / HTTP/1.0\r\nX: ", &long]);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+
+    #[test]
+    fn half_requests_make_place_for_whole_ones() {
+        let limits = Limits { connections: 4, ..Limits::default() };
+        let address = server(Limits { request: Duration::from_secs(3_600), ..limits });
+        let mut half: Vec<TcpStream> =
+            (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for stream in &mut half {
+            // The server may have told it to go already.
+            let _ = stream.write_all(b"GET /live HT");
+        }
+        assert!(said(address, &[b"GET /live HTTP/1.0\r\n\r\n"]).contains("alive"));
+        let mut told = String::new();
+        half[0].read_to_string(&mut told).unwrap();
+        assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
     }
 
     #[test]

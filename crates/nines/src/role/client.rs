@@ -1,5 +1,6 @@
 //! How a starting node gets its configuration and its id from the management nodes.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use model::NodeId;
 
 use super::is_here;
 use super::request::{AskError, Configuration, Request, ask};
+use crate::process::Happening;
 use crate::tell;
 
 /// The management nodes that a process is told of.
@@ -47,13 +49,23 @@ impl Connect {
         Err(last)
     }
 
-    /// Gets the configuration and an id of this role, as soon as a management node answers.
-    pub(crate) fn begin(&self, role: &str, wanted: Option<NodeId>) -> Result<Given, String> {
+    /// Gets the configuration and an id of this role, as soon as a management node answers; nothing
+    /// if the process is told to end before.
+    pub(crate) fn begin(
+        &self,
+        role: &'static str,
+        wanted: Option<NodeId>,
+        happenings: &Receiver<Happening>,
+    ) -> Result<Option<Given>, String> {
         let mut told = None;
         let mut refusals = 0;
         loop {
-            let why = match self.try_begin(role, wanted) {
-                Ok(given) => return Ok(given),
+            let Some(answer) = self.ask_unless_ended(role, wanted, happenings)? else {
+                tell("ends: it was told to while it waited for a management node");
+                return Ok(None);
+            };
+            let why = match answer {
+                Ok(given) => return Ok(Some(given)),
                 Err(AskError::Refused(why)) if refusals >= REFUSALS_MAX => return Err(why),
                 Err(AskError::Refused(why)) => {
                     // The last process with that id may not have been missed yet.
@@ -66,7 +78,40 @@ impl Connect {
                 tell(&format!("waits for a management node: {why}"));
                 told = Some(why);
             }
-            thread::sleep(PAUSE);
+            if is_told_to_end(happenings.recv_timeout(PAUSE)) {
+                tell("ends: it was told to while it waited for a management node");
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Tries once, on a thread of its own: a host that does not answer may take its time. Nothing
+    /// if the process is told to end meanwhile.
+    fn ask_unless_ended(
+        &self,
+        role: &'static str,
+        wanted: Option<NodeId>,
+        happenings: &Receiver<Happening>,
+    ) -> Result<Option<Result<Given, AskError>>, String> {
+        let (send, answers) = sync_channel(1);
+        let connect = self.clone();
+        let ask = move || {
+            // Whoever asked may be on the way out.
+            let _ = send.send(connect.try_begin(role, wanted));
+        };
+        let thread = thread::Builder::new().name("begin".into()).spawn(ask);
+        thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        loop {
+            match answers.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("the thread that asks management nodes has ended".into());
+                }
+            }
+            if happenings.try_recv().is_ok_and(|happening| happening.ends()) {
+                return Ok(None);
+            }
         }
     }
 
@@ -97,6 +142,10 @@ impl Connect {
     }
 }
 
+fn is_told_to_end(happening: Result<Happening, RecvTimeoutError>) -> bool {
+    happening.is_ok_and(|happening| happening.ends())
+}
+
 fn place(text: &str) -> Result<(String, u16), String> {
     let wrong = || format!("`{text}` is not HOST[:PORT]");
     let (host, port) = match text.strip_prefix('[') {
@@ -115,6 +164,8 @@ fn place(text: &str) -> Result<(String, u16), String> {
 /// Where management nodes listen unless they are told otherwise.
 const MANAGEMENT_PORT: u16 = 1_186;
 const PAUSE: Duration = Duration::from_millis(300);
+/// How long a word that the process is to end waits at most.
+const LOOK: Duration = Duration::from_millis(20);
 /// How often a refusal may come before it is final.
 const REFUSALS_MAX: u32 = 20;
 

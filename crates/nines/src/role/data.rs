@@ -31,7 +31,8 @@ pub(crate) struct DataOptions {
 pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     watch_signals(send.clone())?;
-    let Given { config, node } = options.connect.begin("data", options.node)?;
+    let given = options.connect.begin("data", options.node, &happenings)?;
+    let Some(Given { config, node }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let base = own.directory().unwrap_or_else(|| ".".into());
     let directory = take_directory(Path::new(&base), node, options.initial)?;

@@ -32,7 +32,8 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     watch_signals(send.clone())?;
     let place = Place::take(&options.place)?;
-    let Given { config, node } = options.connect.begin("sql", options.node)?;
+    let given = options.connect.begin("sql", options.node, &happenings)?;
+    let Some(Given { config, node }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let layout = Layout::new(own, options.workers, &Cpus::of_process())?;
     let threads = layout.workers;
