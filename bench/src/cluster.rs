@@ -281,5 +281,6 @@ fn sql_options() -> SqlOptions {
         tls_offered: false,
         address: ServerAddress::default(),
         clock: None,
+        stack: None,
     }
 }

@@ -1,9 +1,10 @@
 //! The SQL node as an application of the runtime.
 
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use runtime::ApplicationFactory;
-use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
+use runtime::{ApplicationFactory, Fiber};
+use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
 
 use crate::machine;
 
@@ -37,6 +38,26 @@ pub(crate) fn sql_node(
             tls_offered,
             address: address.clone(),
             clock: Some(machine::elapsed),
+            stack: Some(stack),
         }))
     })
+}
+
+/// A stack for tasks that pause in the middle of a call, if the system has one.
+fn stack(body: Box<dyn FnMut()>) -> Option<Box<dyn Stack>> {
+    let fiber = Fiber::new(body).ok()?;
+    Some(Box::new(OwnStack(fiber)))
+}
+
+struct OwnStack(Fiber);
+
+impl Stack for OwnStack {
+    fn run(&mut self) -> bool {
+        self.0.run()
+    }
+
+    fn suspender(&self) -> Rc<dyn Fn()> {
+        let suspender = self.0.suspender();
+        Rc::new(move || suspender.suspend())
+    }
 }

@@ -29,9 +29,13 @@ use crate::context::{EvalContext, SessionFacts};
 use crate::error::SqlError;
 use crate::expression::{Call, Constancy, Expression, Node, SubqueryId};
 use crate::function::{Function, Signature, signature};
+use crate::pauses::{Pauses, STEPS};
 use crate::result_type::{Collating, ResultType, merge_collations};
 use crate::scope::{Clause, Scope};
 use crate::window::WindowCall;
+
+/// To bind a node takes as long as to evaluate so many.
+const NODE_STEPS: u64 = 16;
 
 /// What a binder asks of the planner and the session.
 pub trait Environment {
@@ -88,6 +92,8 @@ pub struct BindSettings {
     pub facts: Arc<SessionFacts>,
     /// The statement's time, for constants.
     pub now: i64,
+    /// What is called now and then.
+    pub pauses: Pauses,
 }
 
 /// A subquery that has been planned.
@@ -122,6 +128,8 @@ pub struct Binder<'b, 's> {
     /// Something was bound to its current value that may have another when the statement is run
     /// again: a system variable, the kind of a user variable.
     pub bound_to_session: bool,
+    /// Nodes bound since the last look at the time.
+    steps: u64,
     in_aggregate: bool,
     in_window: bool,
     /// The window whose parts are being bound.
@@ -144,6 +152,7 @@ impl<'b, 's> Binder<'b, 's> {
             is_block: false,
             updating_duplicates: false,
             bound_to_session: false,
+            steps: 0,
             in_aggregate: false,
             in_window: false,
             window_name: None,
@@ -186,6 +195,7 @@ impl<'b, 's> Binder<'b, 's> {
     }
 
     fn expr(&mut self, expr: &Expr) -> Result<Expression, SqlError> {
+        self.step()?;
         match expr {
             Expr::Literal(literal) => self.literal(literal),
             Expr::Column(name) => self.name(name),
@@ -224,6 +234,16 @@ impl<'b, 's> Binder<'b, 's> {
         }
     }
 
+    /// Counts a node as bound, and pauses now and then.
+    fn step(&mut self) -> Result<(), SqlError> {
+        self.steps += NODE_STEPS;
+        if self.steps < STEPS {
+            return Ok(());
+        }
+        self.steps = 0;
+        self.settings.pauses.look()
+    }
+
     fn connection(&self) -> CollationId {
         self.settings.facts.collation
     }
@@ -256,6 +276,7 @@ impl<'b, 's> Binder<'b, 's> {
         let mut context = EvalContext::new(self.settings.facts.clone(), self.settings.now, 0);
         // A large value is not kept with a plan.
         context.large_bytes_max = 0;
+        context.pauses = self.settings.pauses.clone();
         context
     }
 
@@ -319,7 +340,7 @@ impl<'b, 's> Binder<'b, 's> {
 impl BindSettings {
     /// The settings of a session for a statement that begins now.
     pub fn new(facts: Arc<SessionFacts>, now: i64) -> Self {
-        Self { facts, now }
+        Self { facts, now, pauses: Pauses::default() }
     }
 }
 

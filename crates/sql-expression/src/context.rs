@@ -21,6 +21,7 @@ use crate::error::SqlError;
 use crate::expression::{Expression, Node, SubqueryId};
 use crate::function::BlockEncryption;
 use crate::function::regexp::PatternCache;
+use crate::pauses::{Pauses, STEP_BYTES, STEPS};
 use crate::row_set::RowSet;
 use crate::sql_mode::SqlMode;
 
@@ -131,6 +132,9 @@ pub struct EvalContext {
     deferred: BTreeMap<u32, Datum>,
     /// Bytes of texts that functions have been given and have made.
     pub(crate) work: u64,
+    /// What is called now and then, and what was done since.
+    pub pauses: Pauses,
+    steps: u64,
     /// Bytes that aggregates have come to keep since somebody set it to zero.
     pub kept_bytes: u64,
     /// Bytes of large values that are made on the way to the value of one expression.
@@ -230,6 +234,8 @@ impl EvalContext {
             subqueries: BTreeMap::new(),
             deferred: BTreeMap::new(),
             work: 0,
+            pauses: Pauses::default(),
+            steps: 0,
             kept_bytes: 0,
             large_bytes: 0,
             large_bytes_max: u64::MAX,
@@ -304,6 +310,26 @@ impl EvalContext {
             self.warn(SqlError::of::<1365>(&[]))?;
         }
         Ok(Datum::Null)
+    }
+
+    /// Counts so many small parts of expressions as done.
+    ///
+    /// # Errors
+    /// The statement is to end.
+    #[inline]
+    pub(crate) fn step(&mut self, parts: u64) -> Result<(), SqlError> {
+        self.steps += parts;
+        if self.steps < STEPS {
+            return Ok(());
+        }
+        self.steps = 0;
+        self.pauses.look()
+    }
+
+    /// The same for a call, with the bytes that it has worked on since there were so many.
+    #[inline]
+    pub(crate) fn called(&mut self, before: u64) -> Result<(), SqlError> {
+        self.step(self.work.saturating_sub(before) / STEP_BYTES + 1)
     }
 
     /// Where the large values of an expression begin.

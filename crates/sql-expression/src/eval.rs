@@ -22,6 +22,7 @@ use crate::convert;
 use crate::error::SqlError;
 use crate::expression::{Between, BinaryOp, Case, Compare, Expression, InList, Like, Node};
 use crate::function::{Frame, Stop, json_text, to_json};
+use crate::pauses::STEP_BYTES;
 
 impl Expression {
     /// The value for a row.
@@ -117,9 +118,11 @@ impl Expression {
                 }
             }
             Node::Call(call) => {
-                let before = context.large_bytes();
+                let (before, work) = (context.large_bytes(), context.work);
                 let mut frame = Frame { call, result: &self.result, row, context };
-                match (call.function.evaluate)(&mut frame) {
+                let value = (call.function.evaluate)(&mut frame);
+                context.called(work)?;
+                match value {
                     Ok(value) => {
                         context.made(before, &value)?;
                         value
@@ -174,6 +177,7 @@ impl Case {
         match &self.operand {
             None => {
                 for branch in &self.branches {
+                    context.step(1)?;
                     if branch.when.truth(row, context)? == Some(true) {
                         return Ok(Some(&branch.then));
                     }
@@ -182,6 +186,7 @@ impl Case {
             Some(operand) => {
                 let value = operand.unrounded(row, context)?;
                 for branch in &self.branches {
+                    context.step(1)?;
                     let when = branch.when.unrounded(row, context)?;
                     let left = (&*value, operand.sql_type());
                     let right = (&*when, branch.when.sql_type());
@@ -250,6 +255,7 @@ fn combine(
 ) -> Result<Option<bool>, SqlError> {
     let mut unknown = false;
     for part in list {
+        context.step(1)?;
         match part.truth(row, context)? {
             Some(truth) if truth == deciding => return Ok(Some(deciding)),
             Some(_) => {}
@@ -306,6 +312,9 @@ fn between_truth(
     })
 }
 
+/// Lists with fewer elements are looked through.
+const INDEXED_MIN: usize = 64;
+
 fn in_list(
     list: &InList,
     row: &[Datum],
@@ -317,9 +326,20 @@ fn in_list(
     if value.is_null() {
         return Ok(None);
     }
+    if let [(_, comparison), ..] = &*list.list
+        && list.list.len() >= INDEXED_MIN
+        && let Some(set) = list.set.of(&list.list)
+    {
+        // It is made once, and every element is looked at for that.
+        context.step(1)?;
+        if let Some(found) = set.contains(&value, comparison) {
+            return Ok(found.map(|found| found != list.negated));
+        }
+    }
     let side = (&*value, list.operand.sql_type());
     let mut unknown = false;
     for (element, comparison) in &list.list {
+        context.step(1)?;
         let other = element.compared(*comparison, row, context)?;
         match comparison.compare(side, (&other, element.sql_type()), context)? {
             Some(order) if order.is_eq() => return Ok(Some(!list.negated)),
@@ -344,6 +364,7 @@ fn like_truth(
         return Ok(None);
     }
     let text = convert::to_text(&text, like.operand.sql_type());
+    context.step(text.len() as u64 / STEP_BYTES + 1)?;
     let pattern = convert::to_text(&pattern, like.pattern.sql_type());
     let matches = collation::like(like.collation, &text, &pattern, like.escape);
     Ok(Some(matches != like.negated))

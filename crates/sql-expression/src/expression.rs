@@ -11,6 +11,7 @@
 //! # Not here
 //! Binding (`binder`), evaluation (`eval`).
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use sql_parser::ast::Truth;
@@ -19,6 +20,7 @@ use sqltype::{Datum, SqlType};
 use crate::comparison::Comparison;
 use crate::function::{Function, Volatility};
 use crate::result_type::ResultType;
+use crate::row_set::RowSet;
 
 pub use sql_parser::ast::BinaryOp;
 
@@ -166,6 +168,39 @@ pub struct InList {
     pub list: Box<[(Expression, Comparison)]>,
     /// With NOT.
     pub negated: bool,
+    /// The elements by what they compare as, made when it is first worth it.
+    pub(crate) set: ListSet,
+}
+
+/// An index over the elements of a list. It says nothing that the list does not: all are equal.
+#[derive(Debug, Default)]
+pub(crate) struct ListSet(OnceCell<Option<RowSet>>);
+
+impl ListSet {
+    /// The index over these elements; none unless all are constants with one comparison.
+    pub(crate) fn of(&self, list: &[(Expression, Comparison)]) -> Option<&RowSet> {
+        let make = || {
+            let (_, first) = list.first()?;
+            let constant = |(element, comparison): &(Expression, Comparison)| {
+                let value = element.as_constant().filter(|_| comparison == first)?;
+                Some(vec![value.clone()])
+            };
+            list.iter().map(constant).collect::<Option<Vec<_>>>().map(RowSet::new)
+        };
+        self.0.get_or_init(make).as_ref()
+    }
+}
+
+impl Clone for ListSet {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for ListSet {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// `operand LIKE pattern ESCAPE escape`.

@@ -18,10 +18,13 @@
 //! - The result of arithmetic is an integer of 64 bits here; an assignment is therefore the
 //!   business of an integer column, and a condition has no arithmetic, whose overflow is an error.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use collation::CollationId;
-use model::expression::{Arithmetic as KernelArithmetic, Comparison as KernelComparison};
+use model::expression::{
+    Arithmetic as KernelArithmetic, Comparison as KernelComparison, DEPTH_MAX,
+};
 use model::{ColumnId, Expression as KernelExpression, Value};
 use sqltype::storage::to_value;
 use sqltype::{Datum, SqlType, TypeKind};
@@ -40,12 +43,18 @@ pub struct KernelColumn {
 }
 
 /// The kernel's form of an expression over a row whose places these columns are; `None` where it
-/// has none.
+/// has none, or needs more than `room` comparisons. What it needs is taken of the room.
+///
+/// The kernel evaluates all of it for a row at once, and each partition is sent a copy.
 pub fn to_kernel(
     expression: &Expression,
     columns: &[Option<KernelColumn>],
+    room: &mut usize,
 ) -> Option<KernelExpression> {
-    Translator { columns }.condition(expression)
+    let translator = Translator { columns, room: Cell::new(*room), height: Cell::new(HEIGHT_MAX) };
+    let translated = translator.condition(expression)?;
+    *room = translator.room.get();
+    Some(translated)
 }
 
 /// The kernel's form of a whole number to be stored into the integer column `target`: `k + 1`. The
@@ -70,11 +79,19 @@ pub fn to_kernel_value(
     if is_sum && !refuses {
         return None;
     }
-    Translator { columns }.sum(expression)
+    Translator { columns, room: Cell::new(1), height: Cell::new(1) }.sum(expression)
 }
+
+/// Levels of conditions in each other that the kernel takes, without those of a comparison and of
+/// what stands around all conditions.
+const HEIGHT_MAX: usize = DEPTH_MAX - 8;
 
 struct Translator<'c> {
     columns: &'c [Option<KernelColumn>],
+    /// How many comparisons there may be yet.
+    room: Cell<usize>,
+    /// How many levels there may be yet.
+    height: Cell<usize>,
 }
 
 impl Translator<'_> {
@@ -84,6 +101,15 @@ impl Translator<'_> {
     }
 
     fn condition(&self, expression: &Expression) -> Option<KernelExpression> {
+        self.room.set(self.room.get().checked_sub(1)?);
+        let height = self.height.get();
+        self.height.set(height.checked_sub(1)?);
+        let condition = self.condition_here(expression);
+        self.height.set(height);
+        condition
+    }
+
+    fn condition_here(&self, expression: &Expression) -> Option<KernelExpression> {
         match &expression.node {
             Node::And(list) => self.all(list).map(KernelExpression::And),
             Node::Or(list) => self.all(list).map(KernelExpression::Or),
@@ -106,6 +132,7 @@ impl Translator<'_> {
             Node::InList(list) => {
                 let mut parts = Vec::with_capacity(list.list.len());
                 for (element, comparison) in &list.list {
+                    self.room.set(self.room.get().checked_sub(1)?);
                     parts.push(self.compare(
                         BinaryOp::Equal,
                         *comparison,

@@ -22,6 +22,7 @@ mod function;
 mod grouping;
 mod kernel;
 mod key;
+mod pauses;
 mod print;
 mod program;
 mod result_type;
@@ -50,6 +51,7 @@ pub use function::{BlockEncryption, Described, Function, Volatility, described, 
 pub use grouping::{Grouping, check_full_group_by};
 pub use kernel::{KernelColumn, to_kernel, to_kernel_value};
 pub use key::{compare_values, group_key, push_group_key, sort_prefix};
+pub use pauses::Pauses;
 pub use program::{Form, Obstacle, ProgramBuilder, ProgramColumn, datum_of, kind_of, short_text};
 pub use result_type::{Coercibility, Collating, ResultType, merge_collations};
 pub use row_set::RowSet;

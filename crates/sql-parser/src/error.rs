@@ -62,6 +62,12 @@ impl ParseError {
         Self { code: 1065, sqlstate: "42000", message: "Query was empty".to_string() }
     }
 
+    /// The work was ended from outside.
+    pub(crate) fn interrupted() -> Self {
+        let message = "Query execution was interrupted".to_string();
+        Self { code: 1317, sqlstate: "70100", message }
+    }
+
     /// A name is not text.
     pub(crate) fn invalid_name(bytes: &[u8]) -> Self {
         let valid = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());

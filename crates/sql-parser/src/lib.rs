@@ -26,7 +26,9 @@ pub use keyword::{is_reserved, keywords};
 pub use lexer::SqlMode;
 pub use parameterise::rows::{LiteralRows, RowLiteral};
 pub use parameterise::{Literals, parameterise};
-pub use parser::{Parsed, parse, parse_at, parse_expression, parse_parameterised};
+pub use parser::{
+    Look, Parsed, parse, parse_at, parse_at_looking, parse_expression, parse_parameterised,
+};
 pub use printer::print_expression_with_charset;
 
 /// Greatest height of a syntax tree: longer chains of operators and deeper nesting are refused, so

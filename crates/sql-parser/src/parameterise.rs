@@ -20,6 +20,7 @@ use crate::ast::Literal;
 use crate::keyword::Keyword as K;
 use crate::lexer::literal::unquote;
 use crate::lexer::{SqlMode, is_digit, is_space, is_word};
+use crate::parser::Look;
 use rows::{LiteralRows, RowsPlace};
 
 /// The literals that were found, and the text without them. Kept between statements for its memory.
@@ -128,8 +129,14 @@ impl LiteralSpan {
 /// form.
 ///
 /// The key is of the text alone: what else a plan depends on, as the current schema, is the
-/// caller's.
-pub fn parameterise(sql: &[u8], mode: SqlMode, literals: &mut Literals) -> Option<u128> {
+/// caller's. `look` is called after some thousand bytes, again and again; there is no key when that
+/// is false.
+pub fn parameterise(
+    sql: &[u8],
+    mode: SqlMode,
+    literals: &mut Literals,
+    look: Look<'_>,
+) -> Option<u128> {
     literals.spans.clear();
     literals.key.clear();
     literals.rows = None;
@@ -140,6 +147,8 @@ pub fn parameterise(sql: &[u8], mode: SqlMode, literals: &mut Literals) -> Optio
         sql,
         mode,
         literals,
+        look,
+        looked: 0,
         at: 0,
         copied: 0,
         before: Before::Start,
@@ -167,6 +176,8 @@ fn mode_byte(mode: SqlMode) -> u8 {
 /// Longer texts, beside rows that were taken out, have plans that are not worth keeping.
 const SQL_SIZE_MAX: usize = 64 * 1024;
 const LITERALS_MAX: usize = 2_048;
+/// Bytes between two looks whether the work is to end.
+const LOOK_BYTES: usize = 4_096;
 const INTEGER_DIGITS_MAX: usize = 18;
 const DEPTH_MAX: usize = 32;
 
@@ -197,6 +208,9 @@ struct Scan<'a> {
     sql: &'a [u8],
     mode: SqlMode,
     literals: &'a mut Literals,
+    look: Look<'a>,
+    /// Where the text was when this was called last.
+    looked: usize,
     at: usize,
     /// Up to here the text is in the key, or left out of it.
     copied: usize,
@@ -215,6 +229,7 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn run(&mut self) -> Option<()> {
         while let Some(&byte) = self.sql.get(self.at) {
+            self.go_on()?;
             match byte {
                 _ if is_space(byte) => self.at += 1,
                 b'0'..=b'9' => self.number()?,
@@ -249,6 +264,16 @@ impl Scan<'_> {
             Before::Start => None,
             _ => self.finish(),
         }
+    }
+
+    /// Looks now and then whether the work is to end.
+    fn go_on(&mut self) -> Option<()> {
+        // Rows that are left to the parser are gone over twice.
+        if self.at.saturating_sub(self.looked) < LOOK_BYTES {
+            return Some(());
+        }
+        self.looked = self.at;
+        (self.look)().then_some(())
     }
 
     /// At a semicolon: nothing may follow.
@@ -289,6 +314,7 @@ impl Scan<'_> {
         if self.before == Before::Start {
             match keyword {
                 K::Insert | K::Replace => self.inserts = true,
+                K::Select | K::Update | K::Delete if self.is_long() => return None,
                 K::Select | K::Update | K::Delete => {}
                 _ => return None,
             }
@@ -534,7 +560,7 @@ mod tests {
     /// The key with `?` and the kind for each literal, or nothing.
     fn key(sql: &str) -> Option<String> {
         let mut literals = Literals::default();
-        parameterise(sql.as_bytes(), SqlMode::default(), &mut literals)?;
+        parameterise(sql.as_bytes(), SqlMode::default(), &mut literals, &|| true)?;
         let mut text = String::new();
         for byte in &literals.key()[1..] {
             match byte {
@@ -621,7 +647,7 @@ mod tests {
         let sql = br"SELECT a FROM t WHERE b IN (1, 'a\'b', 2.5, 1e3, '', 999999999999999999)";
         let mut literals = Literals::default();
         let mode = SqlMode::default();
-        assert!(parameterise(sql, mode, &mut literals).is_some());
+        assert!(parameterise(sql, mode, &mut literals, &|| true).is_some());
         let values: Vec<Literal> = literals.values(sql, mode).collect();
         assert_eq!(
             values,
@@ -641,8 +667,8 @@ mod tests {
     fn modes_have_keys_of_their_own() {
         let mut literals = Literals::default();
         let sql = b"SELECT a FROM t WHERE b || 1";
-        let plain = parameterise(sql, SqlMode::default(), &mut literals);
+        let plain = parameterise(sql, SqlMode::default(), &mut literals, &|| true);
         let mode = SqlMode { pipes_as_concat: true, ..SqlMode::default() };
-        assert_ne!(parameterise(sql, mode, &mut literals), plain);
+        assert_ne!(parameterise(sql, mode, &mut literals, &|| true), plain);
     }
 }

@@ -65,8 +65,21 @@ pub struct Parsed {
 /// The text is UTF-8, except in string literals, which may hold any bytes: what a client sent in
 /// another character set is converted before.
 pub fn parse_at(sql: &[u8], at: usize, mode: SqlMode) -> Result<Parsed, ParseError> {
+    parse_at_looking(sql, at, mode, &|| true)
+}
+
+/// The same; calls `look` after some hundred tokens, again and again, and ends with
+/// error 1317 when that is false.
+pub fn parse_at_looking(
+    sql: &[u8],
+    at: usize,
+    mode: SqlMode,
+    look: Look<'_>,
+) -> Result<Parsed, ParseError> {
     let mut parser = Parser::new(sql, at, mode)?;
-    let statement = parser.whole_statement()?;
+    parser.look = Some(look);
+    let statement = parser.whole_statement();
+    let statement = parser.unless_stopped(statement)?;
     let end = parser.token.start as usize;
     let mut next = None;
     if parser.eat(Kind::Semicolon) {
@@ -112,15 +125,24 @@ pub fn parse_parameterised(
     sql: &[u8],
     mode: SqlMode,
     literals: &Literals,
+    look: Look<'_>,
 ) -> Result<Option<Statement>, ParseError> {
     let mut parser = Parser::new(sql, 0, mode)?;
+    parser.look = Some(look);
     parser.literals = literals.spans();
     parser.rows = literals.rows_place();
-    let statement = parser.whole_statement()?;
+    let statement = parser.whole_statement();
+    let statement = parser.unless_stopped(statement)?;
     parser.eat(Kind::Semicolon);
     let complete = parser.literals.is_empty() && parser.rows.is_none() && parser.at(Kind::End);
     Ok(complete.then_some(statement))
 }
+
+/// What is called now and then; false ends the work.
+pub type Look<'l> = &'l dyn Fn() -> bool;
+
+/// Tokens, or pieces of 64 bytes of them, between two looks.
+const LOOK_TOKENS: u32 = 256;
 
 /// The cursor and its limits.
 struct Parser<'a> {
@@ -148,6 +170,11 @@ struct Parser<'a> {
     reserved: Option<u32>,
     /// Hints so far.
     hinted: Vec<HintedBlock>,
+    /// What is called after so many tokens, counted down.
+    look: Option<Look<'a>>,
+    tokens: u32,
+    /// It was told to end: what follows is read as the end of the text.
+    stopped: bool,
 }
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
@@ -182,6 +209,9 @@ impl<'a> Parser<'a> {
             blocks: 0,
             reserved: None,
             hinted: Vec::new(),
+            look: None,
+            tokens: LOOK_TOKENS,
+            stopped: false,
         })
     }
 
@@ -236,6 +266,28 @@ impl<'a> Parser<'a> {
         self.previous = self.token.start as usize;
         self.consumed = self.token.end as usize;
         self.token = self.lexer.next();
+        let bytes = self.token.end - self.token.start;
+        match self.tokens.checked_sub(1 + bytes / 64) {
+            Some(left) => self.tokens = left,
+            None => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        self.tokens = LOOK_TOKENS;
+        if self.look.is_some_and(|look| !look()) {
+            self.stopped = true;
+            let end = self.sql.len() as u32;
+            self.token = Token { kind: Kind::End, start: end, end, ..self.token };
+            self.token.keyword = Keyword::None;
+            self.lexer = Lexer::new(self.sql, self.sql.len(), self.mode);
+        }
+    }
+
+    /// What was parsed, unless the work was ended.
+    fn unless_stopped<T>(&self, parsed: Result<T>) -> Result<T> {
+        if self.stopped { Err(ParseError::interrupted()) } else { parsed }
     }
 
     /// Takes what lies between the token in hand and a place of the text as consumed.

@@ -134,9 +134,11 @@ fn parameterised_statements_mean_the_same() {
     let mut literals = Literals::default();
     let (mut keys, mut with_form, mut with_rows) = (0, 0, 0);
     for sql in statements().filter(|sql| !sql.contains("\\'")) {
-        let Some(hash) = parameterise(sql.as_bytes(), mode, &mut literals) else { continue };
+        let Some(hash) = parameterise(sql.as_bytes(), mode, &mut literals, &|| true) else {
+            continue;
+        };
         keys += 1;
-        let tree = parse_parameterised(sql.as_bytes(), mode, &literals)
+        let tree = parse_parameterised(sql.as_bytes(), mode, &literals, &|| true)
             .unwrap_or_else(|error| panic!("{sql}: {error}"));
         let Some(mut tree) = tree else { continue };
         with_form += 1;
@@ -150,9 +152,9 @@ fn parameterised_statements_mean_the_same() {
         // The same statement with other spaces before it has the same key and values.
         let mut again = Literals::default();
         let trailed = format!("{sql}  ");
-        let _ = parameterise(trailed.as_bytes(), mode, &mut again);
+        let _ = parameterise(trailed.as_bytes(), mode, &mut again, &|| true);
         assert_eq!(again.len(), literals.len(), "{sql}");
-        assert_eq!(parameterise(sql.as_bytes(), mode, &mut literals), Some(hash));
+        assert_eq!(parameterise(sql.as_bytes(), mode, &mut literals, &|| true), Some(hash));
     }
     assert!(keys > 150 && with_form > 140, "{keys} keys, {with_form} with a form");
     assert!(with_rows > 5, "{with_rows} with rows of literals");
@@ -276,9 +278,9 @@ fn mutated_statements_never_panic() {
             high_not_precedence: prng.percent(20),
             ignore_space: prng.percent(20),
         };
-        let found = parameterise(&sql, mode, &mut literals);
+        let found = parameterise(&sql, mode, &mut literals, &|| true);
         if found.is_some() {
-            let _ = parse_parameterised(&sql, mode, &literals);
+            let _ = parse_parameterised(&sql, mode, &literals, &|| true);
             assert_eq!(literals.values(&sql, mode).count(), literals.len());
             if let Some(rows) = literals.take_rows(&sql, mode) {
                 let width = rows.row(0).count();

@@ -228,6 +228,8 @@ impl Connection {
             }
             let bytes = (payload.len(), self.wire.link.take_sent());
             self.session.busy(command.name(), bytes, &greeting.clock_base);
+            // What was to be interrupted has ended.
+            self.session.kernel.clear_interrupt();
             if let Err(end) = self.command(command, greeting).await {
                 return end;
             }

@@ -12,6 +12,7 @@
 //! message to it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::{HashMap, Instant};
@@ -221,12 +222,36 @@ impl OwnLedger {
 pub struct Directory {
     registry: Arc<Mutex<Registry>>,
     memory: QueryMemory,
+    /// Statements that clients have prepared.
+    prepared: Arc<AtomicU64>,
+}
+
+/// A prepared statement that counts for `max_prepared_stmt_count` until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CountedStatement(Arc<AtomicU64>);
+
+impl Drop for CountedStatement {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Directory {
     /// The memory that all statements may keep.
     pub fn memory(&self) -> &QueryMemory {
         &self.memory
+    }
+
+    /// Statements that clients have prepared.
+    pub(crate) fn prepared(&self) -> u64 {
+        self.prepared.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more, unless there are as many as may be.
+    pub(crate) fn count_prepared(&self, most: u64) -> Option<CountedStatement> {
+        let more = |count: u64| (count < most).then_some(count + 1);
+        let counted = self.prepared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.ok().map(|_| CountedStatement(Arc::clone(&self.prepared)))
     }
 
     /// The registry, locked. Not to be held across an await.

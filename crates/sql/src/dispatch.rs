@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
+use sql_parser::{ParseError, Parsed};
 use sqltype::Datum;
 use stdx::Duration;
 
@@ -116,7 +117,7 @@ pub(crate) async fn run_text(
     {
         return (run(session, &prepared, &parameters, out, Some(text)).await, None);
     }
-    match sql_parser::parse_at(text, at, session.variables.parser_mode()) {
+    match session.parse_at(text, at) {
         Ok(parsed) => {
             let own = String::from_utf8_lossy(&text[at..parsed.end]);
             if parsed.parameter_count > 0 {
@@ -160,8 +161,16 @@ pub(crate) async fn describe(
     }
 }
 
+impl Session {
+    /// Parses the statement at a place of a text.
+    pub(crate) fn parse_at(&self, text: &[u8], at: usize) -> Result<Parsed, ParseError> {
+        let look = || self.pauses.look().is_ok();
+        sql_parser::parse_at_looking(text, at, self.variables.parser_mode(), &look)
+    }
+}
+
 /// A parser's error.
-pub(crate) fn of_parser(error: &sql_parser::ParseError) -> SqlError {
+pub(crate) fn of_parser(error: &ParseError) -> SqlError {
     SqlError::new(error.code(), error.sqlstate(), error.message())
 }
 
@@ -208,6 +217,8 @@ fn is_query(statement: &Statement) -> bool {
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
     session.kernel.limit_statement(None);
+    // Whatever comes from now on is for the next statement.
+    session.kernel.clear_interrupt();
     let took = session.kernel.now().since(session.statement_began);
     let code = result.as_ref().err().map(SqlError::code);
     session.shared.measures.borrow_mut().ended(took, code);

@@ -218,6 +218,7 @@ pub(crate) async fn value(
     expr: &Expr,
     parameters: &[Datum],
 ) -> Result<Datum, SqlError> {
+    session.pauses.look()?;
     let mut planner = Planner::new(session, parameters);
     let scope = Scope::new(None);
     let expression = Binder::new(&scope, &mut planner).bind(expr, Clause::Value)?;

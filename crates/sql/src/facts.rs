@@ -15,7 +15,7 @@ use collation::{Charset, CollationId};
 use mysql_wire::answer::StateChange;
 use mysql_wire::{Parameter, ParameterType};
 use sql_expression::{
-    DeferredFunction, EvalContext, ResultType, SessionFacts, SqlError, UserVariable,
+    DeferredFunction, EvalContext, Pauses, ResultType, SessionFacts, SqlError, UserVariable,
 };
 use sql_parser::ast;
 use sqltype::{Datum, SqlType, TypeKind};
@@ -53,6 +53,22 @@ impl Shared {
     }
 }
 
+/// What a slice of a session's work counts as without a clock, where it pauses in calls.
+const LOOK_WORK: u64 = 64;
+
+/// Pauses of a session in the middle of calls, at which its statement is told to end.
+fn pauses(kernel: &Kernel, shared: &Rc<Shared>) -> Pauses {
+    let (kernel, shared) = (kernel.clone(), shared.clone());
+    Pauses::new(Rc::new(move || {
+        // Short statements run to their end although their client waits for no answer.
+        match shared.pace.look(LOOK_WORK) {
+            true => kernel.check_interrupt()?,
+            false => kernel.check_kill()?,
+        }
+        Ok(())
+    }))
+}
+
 /// Bytes of a statement that SHOW PROCESSLIST shows at most.
 const STATEMENT_SHOWN: usize = 1024;
 
@@ -63,8 +79,10 @@ impl Session {
         kernel.seed(greeting.seed);
         let variables = SessionVariables::new(&shared.directory.lock().globals);
         let memory = Account::new(shared.directory.memory());
+        let pauses = pauses(&kernel, &shared);
         Self {
             kernel,
+            pauses,
             shared,
             id: greeting.number,
             user: String::new(),
@@ -136,6 +154,7 @@ impl Session {
         let now = self.variables.timestamp.unwrap_or(self.statement_time);
         let mut context = EvalContext::new(self.facts(), now, seed);
         context.sysdate = self.statement_time;
+        context.pauses = self.pauses.clone();
         context.user_variables = std::mem::take(&mut self.user_variables);
         context.last_insert_id = self.last_insert_id;
         context.row_count = self.row_count;

@@ -38,6 +38,11 @@ pub(crate) use desk::{Desk, Passed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
+impl Ticket {
+    /// Of no ask: a task has paused in the middle of a call.
+    pub(crate) const PAUSED: Self = Self(0);
+}
+
 /// Which of a connection's client sessions an ask belongs to: what a user's transaction does, what
 /// is done beside it and ends at once (sequences, definitions), what is held until the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,6 +160,8 @@ pub(crate) struct Commits {
     pub(crate) newest: Epoch,
     /// Known to be on disk up to here.
     pub(crate) durable: Epoch,
+    /// Up to here the client was told that nobody knows whether it is on disk.
+    pub(crate) given_up: Epoch,
 }
 
 impl Exchange {
@@ -321,6 +328,12 @@ impl Kernel {
             ClientResult::Durable(durable) => Ok(durable),
             other => Err(failure(other)),
         }
+    }
+
+    /// Takes note that the client was told of all commits up to an epoch that nobody knows whether
+    /// they are on disk.
+    pub(crate) fn give_up(&self, epoch: Epoch) {
+        self.exchange.borrow_mut().commits.given_up = epoch;
     }
 
     /// Waits until everything committed by anybody before now is on disk.
@@ -558,10 +571,20 @@ impl Kernel {
     /// the next turn of the thread, when it has looked who else wants something; unless their
     /// client has closed its side, and nobody waits for what they compute.
     pub async fn breathe(&self) -> Result<(), Failure> {
-        if self.exchange.borrow().client_gone {
-            return Err(Failure::Interrupted(Interrupt::Killed));
-        }
+        self.check_interrupt()?;
         self.sleep(Duration::from_nanos(1)).await
+    }
+
+    /// Whether a computation is to end, as somebody has said so.
+    pub(crate) fn check_kill(&self) -> Result<(), Failure> {
+        self.interrupted().map_or(Ok(()), |why| Err(Failure::Interrupted(why)))
+    }
+
+    /// Whether a computation is to end, as somebody has said so or its client has closed its side.
+    pub fn check_interrupt(&self) -> Result<(), Failure> {
+        let exchange = self.exchange.borrow();
+        let gone = exchange.client_gone.then_some(Interrupt::Killed);
+        exchange.interrupt.or(gone).map_or(Ok(()), |why| Err(Failure::Interrupted(why)))
     }
 }
 

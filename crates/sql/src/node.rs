@@ -2,13 +2,15 @@
 //!
 //! # Owns
 //! A task per connection, the client library they share, and what passes between them: bytes, asks,
-//! answers, pauses, interruptions.
+//! answers, pauses, interruptions; when a task goes on that has paused.
 //! # Speaks
 //! in:  what `Client` takes; `Kill`; connection events
 //! out: what `Client` sends; `Kill` to the worker that hosts the connection
 //! # Invariants
 //! 1. A task is polled only inside a handler, and only when something it may wait for has come.
 //! 2. An answer goes to the ask that caused it or to nobody.
+//! 3. A task that has paused in the middle of a call goes on by its alarm, whatever comes for it
+//!    meanwhile, and is not dropped before that call has ended.
 //! # Failure
 //! A connection that ends drops its task; the kernel aborts what its sessions left open.
 //! # Not here
@@ -16,10 +18,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
 use actor::{
     Actor, Closing, ConnectionEvent, ConnectionId, Ctx, Figures, Shared as WorkerShared, Timer,
@@ -37,6 +36,7 @@ use crate::measures::{tell_memory, tell_registry};
 use crate::pace::{Askers, Clock};
 use crate::sequences::Sequences;
 use crate::session::Shared;
+use crate::stacks::{MakeStack, Polled, Seat, Stacks, Task};
 
 /// What an SQL worker is told when it is made.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ pub struct SqlOptions {
     pub address: ServerAddress,
     /// By which long computations let others have the worker; none to count their work instead.
     pub clock: Option<Clock>,
+    /// Makes stacks for tasks that pause in the middle of a call; none if they cannot.
+    pub stack: Option<MakeStack>,
 }
 
 /// Where the server listens, for variables and status.
@@ -84,6 +86,7 @@ pub struct SqlNode {
     alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
     armed: Option<Instant>,
     askers: Askers,
+    stacks: Stacks,
     opened: u32,
     shutting_down: bool,
 }
@@ -91,7 +94,7 @@ pub struct SqlNode {
 /// One connection.
 struct Connection {
     number: u32,
-    task: Pin<Box<dyn Future<Output = ()>>>,
+    state: TaskState,
     link: Rc<RefCell<LinkState>>,
     exchange: Rc<RefCell<Exchange>>,
     desk: Desk,
@@ -99,6 +102,18 @@ struct Connection {
     alarm: Option<Instant>,
     /// Its task has paused since it was asked for something: it takes long.
     has_paused: bool,
+    /// Its peer has gone: it is forgotten as soon as its task is not in the middle of a call.
+    is_leaving: bool,
+}
+
+/// What a connection's task does.
+enum TaskState {
+    /// It waits for something.
+    Waits(Task),
+    /// It has paused in the middle of a call.
+    Paused(Seat),
+    /// It runs.
+    Runs,
 }
 
 impl SqlNode {
@@ -108,6 +123,7 @@ impl SqlNode {
         // third, for what they claim.
         let client_options = ClientOptions { sessions_max: 1 << 17, ..ClientOptions::default() };
         let shared = Shared::new(&options);
+        let stack = options.stack;
         Self {
             client: Client::new(client_options),
             options,
@@ -118,6 +134,7 @@ impl SqlNode {
             alarms: BTreeSet::new(),
             armed: None,
             askers: Askers::default(),
+            stacks: Stacks::new(stack),
             opened: 0,
             shutting_down: false,
         }
@@ -152,33 +169,84 @@ impl SqlNode {
         let kernel = Kernel::new(exchange.clone());
         let task =
             connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
-        let task = Box::pin(task);
-        let desk = Desk::default();
-        let (alarm, has_paused) = (None, false);
-        let connection = Connection { number, task, link, exchange, desk, alarm, has_paused };
+        let connection = Connection {
+            number,
+            state: TaskState::Waits(Box::pin(task)),
+            link,
+            exchange,
+            desk: Desk::default(),
+            alarm: None,
+            has_paused: false,
+            is_leaving: false,
+        };
         self.connections.insert(id, connection);
         self.by_number.insert(number, id);
     }
 
-    /// Runs a connection's task as far as it comes.
+    /// Runs a connection's task as far as it comes; one in the middle of a call stays there until
+    /// its alarm.
     fn run(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
-            let is_shared = connection.has_paused && self.askers.are_beside(id, ctx.now());
-            self.shared.pace.begin(is_shared);
-            let mut context = Context::from_waker(Waker::noop());
-            let over = connection.task.as_mut().poll(&mut context) == Poll::Ready(());
-            let output_moved = connection.pass_output(ctx, id);
-            let answered = self.pass_asks(ctx, id);
-            if over {
-                return self.end(ctx, id, Some(Closing::AfterFlush));
-            }
-            if !output_moved && !answered {
+            if matches!(connection.state, TaskState::Paused(_)) {
                 break;
+            }
+            if connection.is_leaving {
+                return self.end(ctx, id, None);
+            }
+            match self.step(ctx, id) {
+                Step::Over => return self.end(ctx, id, Some(Closing::AfterFlush)),
+                Step::Pauses => break,
+                Step::GoesOn => {}
+                Step::Waits => break,
             }
         }
         self.watch_deadline(id);
+    }
+
+    /// Goes on with a task that has paused in the middle of a call.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.show(ctx, &self.client);
+        match self.step(ctx, id) {
+            Step::Over => self.end(ctx, id, Some(Closing::AfterFlush)),
+            // Whoever came meanwhile found it busy.
+            Step::GoesOn | Step::Waits => self.run(ctx, id),
+            Step::Pauses => self.watch_deadline(id),
+        }
+    }
+
+    /// Polls a connection's task once, and passes on what it wants.
+    fn step(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> Step {
+        let Some(connection) = self.connections.get_mut(&id) else { return Step::Waits };
+        let is_shared = connection.has_paused && self.askers.are_beside(id, ctx.now());
+        let pace = &self.shared.pace;
+        pace.begin(is_shared);
+        let polled = match std::mem::replace(&mut connection.state, TaskState::Runs) {
+            TaskState::Waits(task) => self.stacks.poll(pace, task),
+            TaskState::Paused(seat) => self.stacks.go_on(pace, seat),
+            TaskState::Runs => unreachable!("a task is polled by one caller"),
+        };
+        let (mut over, mut pauses) = (false, false);
+        match polled {
+            Polled::Over => over = true,
+            Polled::Waits(task) => connection.state = TaskState::Waits(task),
+            Polled::Paused(seat) => {
+                connection.state = TaskState::Paused(seat);
+                connection.has_paused = true;
+                pauses = true;
+                self.alarms.insert((ctx.now(), id, Some(Ticket::PAUSED)));
+            }
+        }
+        let output_moved = connection.pass_output(ctx, id);
+        let answered = self.pass_asks(ctx, id);
+        match (over, pauses) {
+            (true, _) => Step::Over,
+            (_, true) => Step::Pauses,
+            _ if output_moved || answered => Step::GoesOn,
+            _ => Step::Waits,
+        }
     }
 
     /// Passes a task's asks to the client. True when one of them is answered already.
@@ -231,6 +299,14 @@ impl SqlNode {
 
     /// Forgets a connection; the kernel undoes what it left open.
     fn end(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, closing: Option<Closing>) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && matches!(connection.state, TaskState::Paused(_))
+        {
+            // Its call ends soon: it is told that nobody waits for what it computes.
+            connection.is_leaving = true;
+            connection.exchange.borrow_mut().client_gone = true;
+            return;
+        }
         let Some(connection) = self.connections.remove(&id) else { return };
         if let Some(closing) = closing {
             ctx.close(id, closing);
@@ -305,6 +381,10 @@ impl SqlNode {
         for (_, id, ticket) in due {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             match ticket {
+                Some(Ticket::PAUSED) => {
+                    self.go_on(ctx, id);
+                    continue;
+                }
                 // Any answer will do: it was a pause.
                 Some(ticket) => {
                     connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
@@ -333,6 +413,18 @@ impl SqlNode {
             ctx.set_timer(ALARM, due.since(ctx.now()).max(Duration::from_nanos(1)));
         }
     }
+}
+
+/// What one poll of a task has come to.
+enum Step {
+    /// The task has ended.
+    Over,
+    /// It has paused in the middle of a call.
+    Pauses,
+    /// What it waits for may be there.
+    GoesOn,
+    /// It waits.
+    Waits,
 }
 
 impl Connection {
@@ -368,6 +460,10 @@ impl Connection {
     /// Moves what the task wrote to the host. True when the task had waited for that.
     fn pass_output(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> bool {
         let mut link = self.link.borrow_mut();
+        if self.is_leaving {
+            link.output.clear();
+            return false;
+        }
         let was_full = link.is_full();
         if !link.output.is_empty() {
             link.sent += link.output.len() as u64;

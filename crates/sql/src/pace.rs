@@ -1,17 +1,18 @@
 //! When a long computation lets others have the worker.
 //!
 //! # Owns
-//! [`Pace`], one for each worker: how long the task that runs has been running; and [`Askers`]:
-//! whether other connections want something meanwhile.
+//! [`Pace`], one for each worker: how long the task that runs has been running, and the pause in
+//! the middle of a call; and [`Askers`]: whether other connections want something meanwhile.
 //! # Guarantees
 //! A task that asks often enough keeps the worker for little more than [`SLICE`], or
 //! [`SLICE_SHARED`] beside others. What a task computes does not depend on it: only when it
 //! pauses does. Without a clock, under the simulation and in tests, it pauses after so much work,
 //! which is the same every time.
 //! # Not here
-//! The pause itself (`kernel`), and who asks (`execute::run`).
+//! The pause of a task that awaits it (`kernel`), and who asks (`execute::run`, `session`).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use actor::{ConnectionId, Recent};
 use stdx::{Duration, Instant};
@@ -34,7 +35,7 @@ const SLICE_WORK: u64 = 2_000;
 pub type Clock = fn() -> Duration;
 
 /// How long the task that runs has been running.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Pace {
     clock: Option<Clock>,
     /// When it was asked first in this slice.
@@ -43,6 +44,14 @@ pub(crate) struct Pace {
     work: Cell<u64>,
     /// Others have asked for something lately.
     is_shared: Cell<bool>,
+    /// Stops the task that runs in the middle of a call, if it can be.
+    suspend: RefCell<Option<Rc<dyn Fn()>>>,
+}
+
+impl std::fmt::Debug for Pace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pace").field("began", &self.began).finish_non_exhaustive()
+    }
 }
 
 impl Pace {
@@ -61,6 +70,23 @@ impl Pace {
     /// A task goes on that has paused, and is known to take long.
     pub(crate) fn resume(&self) {
         self.began.set(self.clock.map(|clock| clock()));
+    }
+
+    /// What stops the task that runs from now on in the middle of a call; none if nothing can.
+    pub(crate) fn may_suspend(&self, suspend: Option<Rc<dyn Fn()>>) {
+        self.suspend.replace(suspend);
+    }
+
+    /// Lets others have the worker in the middle of a call that has done so much since the last
+    /// look, if the task has had it for long enough; whether they had. Nothing that others need may
+    /// be borrowed.
+    pub(crate) fn look(&self, work: u64) -> bool {
+        // Without a way to pause, work is not counted twice: where the task awaits it is.
+        let suspend = self.suspend.borrow().clone();
+        let Some(suspend) = suspend.filter(|_| self.is_over(work)) else { return false };
+        suspend();
+        self.resume();
+        true
     }
 
     /// How many of so many rows are for one look.

@@ -126,14 +126,28 @@ impl PlanCache {
     /// the first time is parsed in this form, if it has one.
     pub(crate) fn find(session: &Session, text: &[u8]) -> Option<(Prepared, Vec<Datum>)> {
         let cache = &session.shared.plans;
-        let mode = session.variables.parser_mode();
-        let mut literals = cache.literals.borrow_mut();
-        let key = sql_parser::parameterise(text, mode, &mut literals)?;
+        // Others may come while this is in the middle of a long text.
+        let mut literals = cache.literals.take();
+        let found = cache.find_with(session, text, &mut literals);
+        cache.literals.replace(literals);
+        found
+    }
+
+    fn find_with(
+        &self,
+        session: &Session,
+        text: &[u8],
+        literals: &mut Literals,
+    ) -> Option<(Prepared, Vec<Datum>)> {
+        let (cache, mode) = (self, session.variables.parser_mode());
+        let look = || session.pauses.look().is_ok();
+        let key = sql_parser::parameterise(text, mode, literals, &look)?;
         let known = cache.entries.borrow().get(&key).cloned();
         let prepared = match known {
             Some(prepared) => prepared,
             None => {
-                let statement = sql_parser::parse_parameterised(text, mode, &literals).ok()??;
+                let parsed = sql_parser::parse_parameterised(text, mode, literals, &look);
+                let statement = parsed.ok()??;
                 // Others gain nothing: they are planned anew each time.
                 if !has_plan(&statement) {
                     return None;
@@ -307,9 +321,10 @@ impl<'s> Planner<'s> {
     pub(crate) fn new(session: &'s Session, parameters: &[Datum]) -> Self {
         let facts = session.facts();
         let types = parameters.iter().map(|value| parameter::type_of(session, value)).collect();
+        let pauses = session.pauses.clone();
         Self {
             session,
-            settings: BindSettings::new(facts, session.statement_time),
+            settings: BindSettings { pauses, ..BindSettings::new(facts, session.statement_time) },
             values: parameters.to_vec(),
             parameters: types,
             numbers: 0,

@@ -16,11 +16,14 @@ use sql_parser::ast::Statement;
 use sql_parser::{LiteralRows, Parsed};
 use sqltype::Datum;
 
+use crate::directory::CountedStatement;
 use crate::dispatch;
 use crate::hint::StatementHints;
+use crate::memory::Held;
 use crate::plan::Plan;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
+use crate::variables;
 
 /// A prepared statement.
 #[derive(Clone, Debug)]
@@ -37,13 +40,30 @@ struct Inner {
     parameters: usize,
     hints: Option<Rc<StatementHints>>,
     plan: RefCell<Option<Rc<Plan>>>,
+    /// What a client's statement takes of the limits, until it is gone.
+    _kept: Option<(CountedStatement, Held)>,
 }
 
+/// About what a prepared statement takes in memory, with its plan: for itself, and for each byte of
+/// its text.
+const STATEMENT_BYTES: usize = 4 << 10;
+const TEXT_BYTES: usize = 16;
+
 impl Prepared {
-    /// Parses one statement.
+    /// Parses one statement for a client, who keeps it: it counts, and so does its memory.
+    ///
+    /// # Errors
+    /// 1461 and 3170 if there are too many.
     pub(crate) fn parse(session: &Session, text: &str) -> Result<Self, SqlError> {
-        let parsed = sql_parser::parse_at(text.as_bytes(), 0, session.variables.parser_mode())
-            .map_err(|error| dispatch::of_parser(&error))?;
+        let most = variables::registry::find("max_prepared_stmt_count");
+        let most = most.and_then(|variable| variables::shown_text(session, variable, true));
+        let most = most.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+        let counted = session.shared.directory.count_prepared(most);
+        let Some(counted) = counted else { return Err(SqlError::of::<1461>(&[&most])) };
+        let mut held = session.memory.hold("prepared statements");
+        held.add(STATEMENT_BYTES + TEXT_BYTES * text.len())?;
+        let parsed = session.parse_at(text.as_bytes(), 0);
+        let parsed = parsed.map_err(|error| dispatch::of_parser(&error))?;
         let is_unfit = matches!(
             parsed.statement,
             Statement::Prepare(_)
@@ -55,18 +75,20 @@ impl Prepared {
             let message = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", message));
         }
-        Ok(Self::of_parsed(parsed, text))
+        let hints = StatementHints::of(&parsed.hints, &parsed.statement);
+        let count = parsed.parameter_count as usize;
+        Ok(Self::with_hints(parsed.statement, text, count, hints, Some((counted, held))))
     }
 
     /// A statement that has been parsed out of a text, with its hints.
     pub(crate) fn of_parsed(parsed: Parsed, text: &str) -> Self {
         let hints = StatementHints::of(&parsed.hints, &parsed.statement);
-        Self::with_hints(parsed.statement, text, parsed.parameter_count as usize, hints)
+        Self::with_hints(parsed.statement, text, parsed.parameter_count as usize, hints, None)
     }
 
     /// A statement that has been parsed already, and has no hints.
     pub(crate) fn new(statement: Statement, text: &str, parameters: usize) -> Self {
-        Self::with_hints(statement, text, parameters, None)
+        Self::with_hints(statement, text, parameters, None, None)
     }
 
     fn with_hints(
@@ -74,9 +96,10 @@ impl Prepared {
         text: &str,
         parameters: usize,
         hints: Option<Rc<StatementHints>>,
+        kept: Option<(CountedStatement, Held)>,
     ) -> Self {
         let (text, plan) = (text.to_owned(), RefCell::default());
-        let inner = Inner { statement, text, parameters, hints, plan };
+        let inner = Inner { statement, text, parameters, hints, plan, _kept: kept };
         Self { inner: Rc::new(inner), rows: None }
     }
 

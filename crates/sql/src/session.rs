@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use client::Savepoint;
 use model::{Epoch, TableId};
-use sql_expression::{SessionFacts, SqlError, UserVariable};
+use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
 use stdx::{Instant, Prng};
 use wire::Inspection;
 
@@ -85,6 +85,8 @@ pub(crate) struct Session {
     pub user: String,
     /// The default database.
     pub database: Option<String>,
+    /// Pauses in the middle of calls, which expressions and the planner make.
+    pub(crate) pauses: Pauses,
     /// System variables with this session's values.
     pub variables: SessionVariables,
     /// `@name` variables, by lower-case name.

@@ -80,11 +80,14 @@ impl Session {
     /// Costs nothing when that is known already, as after a statement that only reads.
     pub(crate) async fn secure(&self) -> Result<(), SqlError> {
         let commits = self.kernel.commits();
-        if self.variables.durability == Durability::Memory || commits.newest <= commits.durable {
+        let settled = commits.durable.max(commits.given_up);
+        if self.variables.durability == Durability::Memory || commits.newest <= settled {
             return Ok(());
         }
         let waited = self.kernel.await_durable(commits.newest, false).await;
         waited.map(|_| ()).map_err(|failure| {
+            // It is said once: later statements answer for what they commit.
+            self.kernel.give_up(commits.newest);
             let why = SqlError::from(failure);
             SqlError::new(
                 1180,

@@ -2,7 +2,7 @@
 //!
 //! A variable's value is text, as SHOW VARIABLES prints it; of those that statements ask for all
 //! the time the meaning is kept beside it, in fields. A session begins with the server's values,
-//! given by SET GLOBAL, which SET PERSIST is the same as: there is no file to keep them in.
+//! given by SET GLOBAL. There is no file to keep them in: SET PERSIST is refused.
 //!
 //! # Owns
 //! [`SessionVariables`], lookup of `@@name`, which changes of variables the client is told of.
@@ -10,10 +10,12 @@
 //! A field and the text of its variable never disagree: both change in one place.
 //! # Not here
 //! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values
-//! that are found when they are asked for (`computed`), hints (`hint`).
+//! that are found when they are asked for (`computed`), hints (`hint`), which values are refused
+//! because nothing does what they promise (`promise`).
 
 pub(crate) mod computed;
 pub(crate) mod hint;
+pub(crate) mod promise;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod value;

@@ -330,6 +330,7 @@ impl Binder<'_, '_> {
         let mut operand = operand;
         let mut values = self.values(list)?;
         for value in &mut values {
+            self.step()?;
             self.infer_parameter(&mut operand, value);
         }
         let comparisons = self.comparisons("in", &mut operand, &mut values)?;
@@ -338,7 +339,8 @@ impl Binder<'_, '_> {
         };
         let nullable = operand.result.nullable || values.iter().zip(&comparisons).any(unknown);
         let elements: Vec<_> = values.into_iter().zip(comparisons).collect();
-        let list = InList { operand, list: elements.into(), negated };
+        let set = Default::default();
+        let list = InList { operand, list: elements.into(), negated, set };
         let node = Node::InList(Box::new(list));
         Ok(self.fold(Expression { node, result: ResultType::truth(nullable) }))
     }
@@ -358,7 +360,12 @@ impl Binder<'_, '_> {
             let merged = self.merge(operation, &all, true)?;
             return Ok(vec![Comparison::Text(merged.collation); others.len()]);
         }
-        others.iter_mut().map(|other| self.comparison(operation, operand, other)).collect()
+        let mut comparisons = Vec::with_capacity(others.len());
+        for other in others {
+            self.step()?;
+            comparisons.push(self.comparison(operation, operand, other)?);
+        }
+        Ok(comparisons)
     }
 
     fn like(

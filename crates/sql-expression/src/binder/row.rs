@@ -8,6 +8,10 @@ use crate::expression::{Expression, Node, RowQuantifier, SubqueryKind, SubqueryU
 use crate::print;
 use crate::result_type::ResultType;
 
+/// Most values of rows that are compared by their order: each is two levels of the expression, and
+/// all that goes through an expression calls itself for each level.
+const ORDERED_MAX: usize = 256;
+
 impl Binder<'_, '_> {
     pub(super) fn row(&mut self, list: &[Expr]) -> Result<Expression, SqlError> {
         let parts = list.iter().map(|part| self.expr(part)).collect::<Result<Vec<_>, _>>()?;
@@ -87,6 +91,10 @@ impl Binder<'_, '_> {
                     Greater | GreaterOrEqual => Greater,
                     _ => return Err(SqlError::internal("not a comparison")),
                 };
+                if left.len() > ORDERED_MAX {
+                    let what = format!("the order of rows of more than {ORDERED_MAX} values");
+                    return Err(SqlError::not_supported(what));
+                }
                 let mut pairs: Vec<_> = left.into_iter().zip(right).collect();
                 let Some((a, b)) = pairs.pop() else {
                     return Err(SqlError::internal("a row without columns"));

@@ -148,6 +148,7 @@ impl Test<'_> {
     /// The comparison with one row.
     fn holds(&self, right: &[Datum], context: &mut EvalContext) -> Result<Option<bool>, SqlError> {
         let mut equal = Some(true);
+        context.step(1)?;
         let columns = self.left.iter().zip(self.comparisons).zip(self.columns).zip(right);
         for ((((a, a_type), comparison), column), b) in columns {
             if self.op == BinaryOp::NullSafeEqual && (a.is_null() || b.is_null()) {

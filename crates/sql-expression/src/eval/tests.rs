@@ -1,12 +1,16 @@
 //! Evaluation with subqueries, outer rows, parameters and variables.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sqltype::Datum;
 
 use crate::binder::Binder;
 use crate::context::SessionFacts;
+use crate::error::SqlError;
 use crate::expression::{Expression, Node, SubqueryId};
+use crate::pauses::Pauses;
 use crate::row_set::RowSet;
 use crate::scope::{Clause, Scope};
 use crate::sql_mode::SqlMode;
@@ -194,4 +198,66 @@ fn rand_with_a_seed_goes_on() {
         [next(), next(), next()].map(|v| (v * 1e9).round() / 1e9),
         [0.905_769_756, 0.373_079_058, 0.148_086_053]
     );
+}
+
+/// Looks that some work makes, by pauses that count them.
+fn looks(world: &mut World, work: impl FnOnce(&mut World)) -> u64 {
+    let looks = Rc::new(Cell::new(0));
+    let counted = looks.clone();
+    world.settings.pauses = Pauses::new(Rc::new(move || {
+        counted.set(counted.get() + 1);
+        Ok(())
+    }));
+    work(world);
+    looks.get()
+}
+
+#[test]
+fn a_constant_list_is_searched_and_not_looked_through() {
+    let scope = scope();
+    let values = |count: i64| (0..count).map(|n| (n * 2).to_string()).collect::<Vec<_>>().join(",");
+    let evaluated = |count: i64, more: &str| {
+        let mut world = World::new();
+        let bound = bind(&mut world, &scope, &format!("a IN ({}{more})", values(count)));
+        looks(&mut world, |world| {
+            let mut context = world.context();
+            context.pauses = world.settings.pauses.clone();
+            for n in 0..5_000 {
+                let truth = bound.truth(&row(n, None), &mut context).unwrap();
+                let is_in = n % 2 == 0 && n < count * 2;
+                let unknown = more.contains("NULL").then_some(()).map_or(Some(false), |()| None);
+                assert_eq!(truth, if is_in { Some(true) } else { unknown }, "{n} of {count}");
+            }
+        })
+    };
+    for more in ["", ",NULL"] {
+        let (short, long) = (evaluated(100, more), evaluated(2_000, more));
+        assert!(long <= short + 1, "{short} looks for 100 elements, {long} for 2000");
+    }
+    // Elements that compare in another way are looked at one by one.
+    assert!(evaluated(2_000, ",7.5") > 1_000);
+}
+
+#[test]
+fn long_expressions_look_at_the_time_while_they_are_bound_and_evaluated() {
+    let scope = scope();
+    let sql = vec!["a > 0"; 10_000].join(" AND ");
+    let mut world = World::new();
+    let mut bound = None;
+    let binding = looks(&mut world, |world| bound = Some(bind(world, &scope, &sql)));
+    let bound = bound.unwrap();
+    let evaluating = looks(&mut world, |world| {
+        let mut context = world.context();
+        context.pauses = world.settings.pauses.clone();
+        bound.truth(&row(1, None), &mut context).unwrap();
+    });
+    assert!(binding >= 500 && evaluating >= 15, "{binding} and {evaluating} looks");
+    // What a look says ends the work.
+    let killed = || SqlError::new(1317, "70100", "Query execution was interrupted");
+    world.settings.pauses = Pauses::new(Rc::new(move || Err(killed())));
+    let mut context = world.context();
+    context.pauses = world.settings.pauses.clone();
+    assert_eq!(bound.truth(&row(1, None), &mut context).unwrap_err().code(), 1317);
+    let error = Binder::new(&scope, &mut world).bind(&parse(&sql), Clause::Where).unwrap_err();
+    assert_eq!(error.code(), 1317);
 }

@@ -46,7 +46,7 @@ fn translated(sql: &str, target: Option<SqlType>) -> Option<KernelExpression> {
         .collect();
     match target {
         Some(target) => to_kernel_value(&bound, &target, &kernel),
-        None => to_kernel(&bound, &kernel),
+        None => to_kernel(&bound, &kernel, &mut 100),
     }
 }
 
@@ -138,4 +138,16 @@ fn sums_for_columns() {
     ] {
         assert_eq!(translated(sql, Some(target)).is_some(), expected, "{sql}");
     }
+}
+
+/// Each partition is sent a copy, and compares each row; the kernel goes no deeper than so far.
+#[test]
+fn what_is_long_or_high_is_not_translated() {
+    let list = |count: usize| vec!["7"; count].join(",");
+    assert!(translated(&format!("i IN ({})", list(99)), None).is_some());
+    assert!(translated(&format!("i IN ({})", list(100)), None).is_none());
+    let high =
+        |levels: usize| format!("{}i = 1{}", "NOT (i = 2 OR ".repeat(levels), ")".repeat(levels));
+    assert!(translated(&high(10), None).is_some());
+    assert!(translated(&high(40), None).is_none());
 }

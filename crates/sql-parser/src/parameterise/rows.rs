@@ -102,6 +102,7 @@ impl Scan<'_> {
         let mut width = None;
         loop {
             let before = self.literals.row_spans.len();
+            self.go_on()?;
             self.row()?;
             let found = self.literals.row_spans.len() - before;
             if *width.get_or_insert(found) != found
@@ -182,7 +183,7 @@ mod tests {
     /// The key and the rows, if the text has a key.
     fn taken(sql: &str) -> Option<(u128, Option<LiteralRows>)> {
         let mut literals = Literals::default();
-        let key = parameterise(sql.as_bytes(), SqlMode::default(), &mut literals)?;
+        let key = parameterise(sql.as_bytes(), SqlMode::default(), &mut literals, &|| true)?;
         Some((key, literals.take_rows(sql.as_bytes(), SqlMode::default())))
     }
 

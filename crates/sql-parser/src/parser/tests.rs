@@ -379,3 +379,27 @@ fn keywords_are_names_where_mysql_lets_them() {
         assert_eq!(parses(&as_column), !reserved || is_value, "{word}");
     }
 }
+
+#[test]
+fn long_texts_look_at_the_time_and_end_when_they_are_told_to() {
+    let looks = |sql: &str| {
+        let counted = std::cell::Cell::new(0_u64);
+        let look = || {
+            counted.set(counted.get() + 1);
+            true
+        };
+        parse_at_looking(sql.as_bytes(), 0, SqlMode::default(), &look).unwrap();
+        counted.get()
+    };
+    let many = |count| format!("SELECT 1 FROM t WHERE {}", vec!["a > 0"; count].join(" AND "));
+    let (short, long) = (looks(&many(1_000)), looks(&many(10_000)));
+    assert!(short >= 10 && (9 * short..=11 * short).contains(&long), "{short} and {long} looks");
+    // A long token is work too.
+    assert!(looks(&format!("SELECT '{}', 1", "x".repeat(1 << 20))) > 0);
+    let ended = parse_at_looking(many(1_000).as_bytes(), 0, SqlMode::default(), &|| false);
+    assert_eq!(ended.unwrap_err().code(), 1317);
+    let rows = format!("INSERT INTO t VALUES {}", vec!["(1,'abcdefgh')"; 10_000].join(","));
+    let mut literals = Literals::default();
+    let found = crate::parameterise(rows.as_bytes(), SqlMode::default(), &mut literals, &|| false);
+    assert_eq!(found, None);
+}

@@ -18,7 +18,7 @@ use sql_parser::ast::{
 use sqltype::{SqlType, TypeKind};
 
 use super::draft::Rules;
-use super::{ColumnDefault, ColumnDefinition, Generated, default, error, expression};
+use super::{ColumnDefault, ColumnDefinition, Generated, default, error, expression, option};
 
 /// Longest name of a table, column or key, in characters.
 pub(crate) const NAME_LENGTH_MAX: usize = 64;
@@ -58,6 +58,9 @@ pub(crate) fn define(
         invisible: attributes.visible == Some(false),
         comment: comment(attributes, name)?,
     };
+    if attributes.storage.as_deref() == Some("disk") {
+        rules.promised("STORAGE DISK", option::IN_MEMORY)?;
+    }
     if attributes.primary_key && attributes.nullable == Some(true) {
         return Err(error::primary_key_nullable());
     }

@@ -21,6 +21,7 @@ use super::{
     TableDefinition, TableOptions, column, error, expression, hidden, option, same_name,
 };
 use crate::session::Session;
+use crate::variables::promise;
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = model::schema::COLUMNS_MAX - 2;
@@ -36,6 +37,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) table: &'a str,
     /// The text was checked when it was stored: nothing is implied or noted any more.
     pub(crate) from_catalog: bool,
+    /// What promises something that nothing keeps is noted and not refused.
+    pub(crate) ignores_promises: bool,
     /// STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
     pub(crate) strict: bool,
     /// REAL_AS_FLOAT.
@@ -64,6 +67,7 @@ impl<'a> Rules<'a> {
             database,
             table,
             from_catalog: false,
+            ignores_promises: session.ignores_promises(),
             strict,
             real_as_float: mode.contains(SqlMode::REAL_AS_FLOAT),
             store,
@@ -78,6 +82,7 @@ impl<'a> Rules<'a> {
             database,
             table,
             from_catalog: true,
+            ignores_promises: true,
             strict: false,
             real_as_float: false,
             store: StoreMode {
@@ -88,6 +93,16 @@ impl<'a> Rules<'a> {
             context: EvalContext::new(Arc::new(SessionFacts::new()), 0, 0),
             notes: Vec::new(),
         }
+    }
+
+    /// Refuses what promises something that nothing keeps, or notes it.
+    pub(crate) fn promised(&mut self, what: &str, why: &str) -> Result<(), SqlError> {
+        let refusal = promise::refusal(what, why);
+        if !self.ignores_promises {
+            return Err(refusal);
+        }
+        self.note(refusal);
+        Ok(())
     }
 
     /// Adds a warning.
@@ -147,7 +162,7 @@ impl Draft {
             draft.add_constraint(constraint, rules)?;
         }
         if let Some(partitioning) = &body.partitioning {
-            draft.options.partitioning = Some(option::partitioning(partitioning)?);
+            draft.options.partitioning = Some(option::partitioning(partitioning, rules)?);
         }
         Ok(draft)
     }

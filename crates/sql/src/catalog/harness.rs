@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) changes: Vec<SchemaChange>,
     /// How often something was waited for until it was on disk.
     pub(crate) saved: u32,
+    /// Nobody knows whether something is on disk.
+    pub(crate) disks_are_silent: bool,
     /// The answer to what is committed at once is lost, and only that it is committed is found.
     pub(crate) loses_answers: bool,
     /// What is on disk, as far as one asks.
@@ -79,6 +81,7 @@ impl Harness {
             tls_offered: false,
             address: ServerAddress { port: 3306, ..ServerAddress::default() },
             clock: None,
+            stack: None,
         };
         let greeting = Greeting {
             number: 7,
@@ -96,6 +99,7 @@ impl Harness {
             rows: BTreeMap::new(),
             changes: Vec::new(),
             saved: 0,
+            disks_are_silent: false,
             loses_answers: false,
             durable: Epoch::default(),
             meanwhile: None,
@@ -254,6 +258,9 @@ impl World {
                 self.scans.insert(ticket, *spec);
                 let traffic = Default::default();
                 ClientResult::ScanRows { rows, blocks: Vec::new(), traffic, finished: true }
+            }
+            Ask::AwaitDurable { peek: false, .. } if self.disks_are_silent => {
+                ClientResult::Failed(ErrorCode::LockTimeout.into())
             }
             Ask::AwaitDurable { epoch, peek: false } => {
                 self.saved += 1;

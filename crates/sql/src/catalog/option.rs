@@ -36,6 +36,11 @@ pub(crate) const SHOWN: [&str; 11] = [
     "COMPRESSION",
 ];
 
+/// Why a place for the files of a table is refused.
+const NO_FILES: &str = "a table has no files of its own";
+/// Why another medium than memory is refused.
+pub(crate) const IN_MEMORY: &str = "rows are in memory";
+
 /// Engines whose tables may be created here without a word.
 const OWN_ENGINES: [&str; 4] = ["ndbcluster", "ndb", "innodb", "nines"];
 /// Engines that MySQL has.
@@ -94,17 +99,36 @@ pub(crate) fn apply(
             set_shown(options, name, value);
         }
         TableOption::Text { name, value } => {
+            promised(name, value, rules)?;
             let value = (!value.is_empty()).then(|| value.as_ref().to_owned());
             set_shown(options, name, value);
+        }
+        TableOption::Tablespace(name) => {
+            rules.promised(&format!("TABLESPACE {}", name.as_str()), NO_FILES)?;
+        }
+        TableOption::Storage(medium) if &**medium == "disk" => {
+            rules.promised("STORAGE DISK", IN_MEMORY)?;
         }
         TableOption::Charset(_)
         | TableOption::Collate(_)
         | TableOption::SecondaryEngine(_)
-        | TableOption::Tablespace(_)
         | TableOption::Storage(_) => {}
         TableOption::Union(_) => return Err(error::unsupported("UNION of tables")),
     }
     Ok(())
+}
+
+/// Refuses an option with a text that promises something which nothing keeps.
+fn promised(name: &str, value: &str, rules: &mut Rules<'_>) -> Result<(), SqlError> {
+    match name {
+        "data directory" | "index directory" => {
+            rules.promised(&name.to_ascii_uppercase(), NO_FILES)
+        }
+        "encryption" if !matches!(value, "" | "N" | "n") => {
+            rules.promised(&format!("ENCRYPTION='{value}'"), "tables are not encrypted")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn set_shown(options: &mut TableOptions, name: &str, value: Option<String>) {
@@ -176,7 +200,18 @@ pub(crate) fn named_charset(
 }
 
 /// PARTITION BY KEY; other ways to partition are refused by name.
-pub(crate) fn partitioning(declared: &ast::Partitioning) -> Result<PartitionByKey, SqlError> {
+pub(crate) fn partitioning(
+    declared: &ast::Partitioning,
+    rules: &mut Rules<'_>,
+) -> Result<PartitionByKey, SqlError> {
+    for option in declared.partitions.iter().flat_map(|partition| &partition.options) {
+        match option {
+            TableOption::Number { name, value: Some(_) } if &**name == "nodegroup" => {
+                rules.promised("NODEGROUP", "the cluster places partitions by itself")?;
+            }
+            placed => apply(&mut TableOptions::default(), placed, rules)?,
+        }
+    }
     let (linear, columns) = match &declared.method {
         PartitionMethod::Key { linear, columns, .. } => (*linear, columns),
         PartitionMethod::Hash { .. } => return Err(error::unsupported("PARTITION BY HASH")),

@@ -108,9 +108,7 @@ impl Connection {
             if let Some(next) = next
                 && !many
             {
-                let error = sql_parser::parse(&text[..], self.session.variables.parser_mode());
-                let error = error.err().map(|error| dispatch::of_parser(&error));
-                let error = error.unwrap_or_else(|| dispatch::unexpected(&text[next..]));
+                let error = dispatch::unexpected(&text[next..]);
                 return self.answer(Err(error), false);
             }
             self.answer(result, next.is_some());

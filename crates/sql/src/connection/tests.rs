@@ -46,6 +46,7 @@ fn world() -> Rc<Shared> {
         tls_offered: true,
         address: ServerAddress::default(),
         clock: None,
+        stack: None,
     };
     Rc::new(Shared::new(&options))
 }

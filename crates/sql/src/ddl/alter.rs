@@ -267,7 +267,9 @@ impl Alteration<'_> {
             AlterAction::OrderBy(_) | AlterAction::EnableKeys(_) => Ok(()),
             AlterAction::Partitioning(partitioning) => {
                 let partitioning = partitioning.as_ref();
-                let partitioning = partitioning.map(|p| option::partitioning(p)).transpose()?;
+                let rules = &mut self.rules;
+                let partitioning =
+                    partitioning.map(|p| option::partitioning(p, rules)).transpose()?;
                 self.must_rebuild |= self.draft.options.partitioning != partitioning;
                 self.draft.options.partitioning = partitioning;
                 Ok(())

@@ -4,7 +4,7 @@ use sql_expression::Obstacle;
 
 use crate::execute::pushdown;
 use crate::execute::run::Run;
-use crate::execute::scan::{in_kernel, kernel_columns, no_program};
+use crate::execute::scan::{COMPARISONS_MAX, in_kernel, kernel_columns, no_program};
 use crate::plan::operator::{AccessPath, Formula, TableScan};
 
 /// Who checks a condition of a scan.
@@ -22,17 +22,20 @@ pub(crate) enum CheckedBy {
 /// they are taken to be such that it does.
 pub(crate) fn checked_by(run: &Run<'_>, scan: &TableScan) -> Vec<CheckedBy> {
     let columns = kernel_columns(scan);
-    let all_pushed = scan.conditions.iter().all(|c| in_kernel(run, c, &columns).is_some());
+    let mut room = COMPARISONS_MAX;
+    let mut is_pushed = |condition| in_kernel(run, condition, &columns, &mut room).is_some();
+    let pushed: Vec<bool> = scan.conditions.iter().map(&mut is_pushed).collect();
+    let all_pushed = pushed.iter().all(|pushed| *pushed);
     let by_key = matches!(scan.path, AccessPath::Primary { .. } | AccessPath::Unique { .. });
     let none = match by_key {
         true => Some("rows are found by key"),
         false => no_program(run, scan, scan.limit.is_some() && all_pushed),
     };
-    let one = |condition: &Formula| {
+    let one = |(condition, pushed): (&Formula, &bool)| {
         if scan.covered {
             return CheckedBy::Range;
         }
-        if !by_key && in_kernel(run, condition, &columns).is_some() {
+        if !by_key && *pushed {
             return CheckedBy::DataNodes;
         }
         match none {
@@ -41,5 +44,5 @@ pub(crate) fn checked_by(run: &Run<'_>, scan: &TableScan) -> Vec<CheckedBy> {
                 .map_or(CheckedBy::DataNodes, CheckedBy::SqlNode),
         }
     };
-    scan.conditions.iter().map(one).collect()
+    scan.conditions.iter().zip(&pushed).map(one).collect()
 }

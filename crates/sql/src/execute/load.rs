@@ -11,7 +11,7 @@
 use client::{ClientOperation, OperationAnswer};
 use model::{ErrorCode, Value};
 use mysql_wire::answer;
-use sql_expression::{Binder, Clause, Level, Scope, ScopeTable, SqlError};
+use sql_expression::{Binder, Clause, Level, Pauses, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
 use sqltype::{Datum, SqlType};
 use wire::{LockMode, Projection, WaitPolicy};
@@ -24,6 +24,7 @@ use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};
 use crate::execute::row::RowMaker;
 use crate::execute::run::{Row, Run};
+use crate::memory::Held;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
 use crate::plan::operator::Formula;
@@ -31,6 +32,11 @@ use crate::result::{Outcome, ResultWriter};
 use crate::sequences::Spacing;
 use crate::session::Session;
 use crate::variables;
+
+/// Bytes of fields that are as much work as a row.
+const WORK_BYTES: usize = 1_024;
+/// Bytes of a line between two looks at the time.
+const LOOK_BYTES: usize = 16 << 10;
 
 /// Where a field goes.
 enum Target {
@@ -87,7 +93,7 @@ pub(crate) async fn load_data(
         batch: Vec::new(),
         counts: Counts::default(),
     };
-    let mut splitter = Splitter::new(&load.format, load.ignore_lines);
+    let mut splitter = Splitter::new(&load.format, load.ignore_lines, &run);
     let mut failed = None;
     loop {
         let packet = crate::connection::next_packet(&link, &channel).await?;
@@ -157,9 +163,11 @@ impl Loader {
         bytes: &[u8],
         last: bool,
     ) -> Result<(), SqlError> {
-        splitter.feed(bytes);
-        while let Some(fields) = splitter.next(last) {
+        splitter.feed(bytes)?;
+        while let Some(fields) = splitter.next(last)? {
             self.counts.records += 1;
+            let bytes: usize = fields.iter().flatten().map(Vec::len).sum();
+            run.worked(1 + bytes / WORK_BYTES).await?;
             run.context.row_number = self.counts.records;
             let row = self.row(run, fields).await?;
             self.batch.push(row);
@@ -342,10 +350,25 @@ struct Splitter {
     lines_start: Vec<u8>,
     lines_end: Vec<u8>,
     ignored: u64,
+    /// How long the rest must be before it is worth to look for the end of its first line: twice
+    /// as long as when there was none, so that a line of any length is read two times at most.
+    worth: usize,
+    /// What the buffer takes.
+    held: Held,
+    /// What is called now and then.
+    pauses: Pauses,
 }
 
+/// A line as far as it is there.
+type Line = Option<(Vec<Option<Vec<u8>>>, usize)>;
+
 impl Splitter {
-    fn new(format: &ast::FileFormat, ignored: u64) -> Self {
+    fn new(format: &ast::FileFormat, ignored: u64, run: &Run<'_>) -> Self {
+        let held = run.hold("a line of LOAD DATA");
+        Self::with(format, ignored, held, run.session.pauses.clone())
+    }
+
+    fn with(format: &ast::FileFormat, ignored: u64, held: Held, pauses: Pauses) -> Self {
         let bytes = |given: &Option<Box<[u8]>>, default: &[u8]| {
             given.as_ref().map_or_else(|| default.to_vec(), |given| given.to_vec())
         };
@@ -358,41 +381,63 @@ impl Splitter {
             lines_start: bytes(&format.lines_starting, b""),
             lines_end: bytes(&format.lines_terminated, b"\n"),
             ignored,
+            worth: 0,
+            held,
+            pauses,
         }
     }
 
-    fn feed(&mut self, bytes: &[u8]) {
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// 3170 if a line is too much for memory.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), SqlError> {
         self.buffer.drain(..self.at);
         self.at = 0;
+        self.held.set(self.buffer.len() + bytes.len())?;
         self.buffer.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// The fields of the next line, when all of it is here; NULL for `\N`.
-    fn next(&mut self, last: bool) -> Option<Vec<Option<Vec<u8>>>> {
+    fn next(&mut self, last: bool) -> Result<Option<Vec<Option<Vec<u8>>>>, SqlError> {
         loop {
-            let (fields, end) = self.line(last)?;
+            let rest = self.buffer.len() - self.at;
+            if rest < self.worth && !last {
+                return Ok(None);
+            }
+            let Some((fields, end)) = self.line(last)? else {
+                self.worth = 2 * rest;
+                return Ok(None);
+            };
+            self.worth = 0;
             self.at = end;
             if self.ignored > 0 {
                 self.ignored -= 1;
                 continue;
             }
-            return Some(fields);
+            return Ok(Some(fields));
         }
     }
 
-    fn line(&self, last: bool) -> Option<(Vec<Option<Vec<u8>>>, usize)> {
+    fn line(&self, last: bool) -> Result<Line, SqlError> {
         let bytes = &self.buffer;
         let mut at = self.at;
         if at >= bytes.len() {
-            return None;
+            return Ok(None);
         }
         if !self.lines_start.is_empty() {
-            let start = find(&bytes[at..], &self.lines_start)?;
+            let Some(start) = find(&bytes[at..], &self.lines_start) else { return Ok(None) };
             at += start + self.lines_start.len();
         }
         let mut fields = Vec::new();
+        let mut looked = at;
         loop {
-            let (field, next) = self.field(at, last)?;
+            if at - looked >= LOOK_BYTES {
+                looked = at;
+                self.pauses.look()?;
+            }
+            let Some((field, next)) = self.field(at, last)? else { return Ok(None) };
             fields.push(field);
             at = next;
             let rest = &bytes[at..];
@@ -400,11 +445,11 @@ impl Splitter {
             // The end of a line may begin like that of a field: `|` and `|\n`. Alike, there is one
             // line. An end that is cut in two needs no care: without the rest no line comes out.
             if ends(&self.lines_end) && self.lines_end != self.fields_end {
-                return Some((fields, at + self.lines_end.len()));
+                return Ok(Some((fields, at + self.lines_end.len())));
             } else if ends(&self.fields_end) {
                 at += self.fields_end.len();
             } else if rest.is_empty() {
-                return last.then_some((fields, at));
+                return Ok(last.then_some((fields, at)));
             } else {
                 // Bytes between a closing quote and the end of the field.
                 at += 1;
@@ -413,23 +458,32 @@ impl Splitter {
     }
 
     /// A field and where it ends; none when more bytes are needed.
-    fn field(&self, start: usize, last: bool) -> Option<(Option<Vec<u8>>, usize)> {
+    fn field(
+        &self,
+        start: usize,
+        last: bool,
+    ) -> Result<Option<(Option<Vec<u8>>, usize)>, SqlError> {
         let bytes = &self.buffer;
         let (mut value, mut at) = (Vec::new(), start);
         let quoted = self.enclosed.filter(|quote| bytes.get(at) == Some(quote));
         at += usize::from(quoted.is_some());
         let mut is_null = false;
+        let mut looked = at;
         loop {
+            if at - looked >= LOOK_BYTES {
+                looked = at;
+                self.pauses.look()?;
+            }
             let Some(byte) = bytes.get(at).copied() else {
                 // A field that is never closed was not enclosed: its first byte is part of it.
                 value.splice(0..0, quoted);
-                return last.then_some((Some(value), at));
+                return Ok(last.then_some((Some(value), at)));
             };
             if Some(byte) == self.escaped && self.escaped != self.enclosed {
                 let next = match bytes.get(at + 1) {
                     Some(next) => *next,
-                    None if last => return Some((Some(value), at + 1)),
-                    None => return None,
+                    None if last => return Ok(Some((Some(value), at + 1))),
+                    None => return Ok(None),
                 };
                 is_null |= next == b'N' && at == start;
                 value.push(match next {
@@ -452,8 +506,8 @@ impl Splitter {
                             at += 2;
                             continue;
                         }
-                        None if !last => return None,
-                        _ => return Some((Some(value), at + 1)),
+                        None if !last => return Ok(None),
+                        _ => return Ok(Some((Some(value), at + 1))),
                     }
                 }
             } else {
@@ -461,14 +515,14 @@ impl Splitter {
                 let ends = |end: &[u8]| !end.is_empty() && rest.starts_with(end);
                 if ends(&self.fields_end) || ends(&self.lines_end) {
                     let null = is_null && value == b"N";
-                    return Some((if null { None } else { Some(value) }, at));
+                    return Ok(Some((if null { None } else { Some(value) }, at)));
                 }
                 // An end may be cut in two by the packet.
                 let longest = self.fields_end.len().max(self.lines_end.len());
                 let cut = rest.len() < longest && !last;
                 let begins = |end: &[u8]| end.starts_with(rest) && end.len() > rest.len();
                 if cut && (begins(&self.fields_end) || begins(&self.lines_end)) {
-                    return None;
+                    return Ok(None);
                 }
             }
             value.push(byte);
@@ -484,21 +538,23 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{Account, QueryMemory};
 
     fn all(format: &ast::FileFormat, text: &[u8], chunk: usize) -> Vec<Vec<Option<String>>> {
-        let mut splitter = Splitter::new(format, 0);
+        let held = Account::new(&QueryMemory::default()).hold("a line");
+        let mut splitter = Splitter::with(format, 0, held, Pauses::default());
         let mut lines = Vec::new();
         let mut collect = |splitter: &mut Splitter, last| {
-            while let Some(fields) = splitter.next(last) {
+            while let Some(fields) = splitter.next(last).unwrap() {
                 let text = |field: Vec<u8>| String::from_utf8(field).unwrap();
                 lines.push(fields.into_iter().map(|field| field.map(text)).collect());
             }
         };
         for part in text.chunks(chunk) {
-            splitter.feed(part);
+            splitter.feed(part).unwrap();
             collect(&mut splitter, false);
         }
-        splitter.feed(b"");
+        splitter.feed(b"").unwrap();
         collect(&mut splitter, true);
         lines
     }
@@ -524,6 +580,34 @@ mod tests {
         assert_eq!(open, [[some("1"), some("\"a\r\n2,b\r\n")]], "an enclosed field without end");
         let plain = all(&ast::FileFormat::default(), b"a\tb\n\\N\tN\n", 3);
         assert_eq!(plain, [[some("a"), some("b")], [None, some("N")]]);
+    }
+
+    /// Bytes that the splitter looks at again and again would make a long line quadratic.
+    #[test]
+    fn a_line_of_any_length_is_read_a_few_times() {
+        use std::cell::Cell;
+        use std::rc::Rc;
+        let looks_for = |length: usize| {
+            let looks = Rc::new(Cell::new(0_u64));
+            let counted = looks.clone();
+            let pauses = Pauses::new(Rc::new(move || {
+                counted.set(counted.get() + 1);
+                Ok(())
+            }));
+            let held = Account::new(&QueryMemory::default()).hold("a line");
+            let format = ast::FileFormat::default();
+            let mut splitter = Splitter::with(&format, 0, held, pauses);
+            let line = vec![b'a'; length];
+            for part in line.chunks(16 << 10) {
+                splitter.feed(part).unwrap();
+                assert_eq!(splitter.next(false).unwrap(), None);
+            }
+            splitter.feed(b"").unwrap();
+            assert_eq!(splitter.next(true).unwrap(), Some(vec![Some(line)]));
+            looks.get()
+        };
+        let (short, long) = (looks_for(1 << 20), looks_for(4 << 20));
+        assert!(short > 0 && long <= 5 * short, "{short} looks for 1 MB, {long} for 4 MB");
     }
 
     /// How files of TPC-H are read: each field has a separator after it, the last one too.

@@ -569,11 +569,12 @@ impl<'s> Run<'s> {
         if !(0.0..=1e9).contains(&seconds) {
             return Err(SqlError::wrong_arguments("sleep"));
         }
+        // Only the call that is interrupted says so; those of later rows end the statement.
+        self.session.kernel.check_kill()?;
         let span = Duration::from_micros((seconds * 1e6) as u64);
         match self.session.kernel.sleep(span).await {
             Ok(()) => Ok(Datum::Int(0)),
             Err(crate::kernel::Failure::Interrupted(crate::kernel::Interrupt::Killed)) => {
-                self.session.kernel.clear_interrupt();
                 Ok(Datum::Int(1))
             }
             Err(failure) => Err(failure.into()),

@@ -640,9 +640,9 @@ fn merged_ranges(
 /// What of the conditions the data nodes can check, and whether that is all of them.
 fn pushed_filter(run: &Run<'_>, scan: &TableScan) -> (Option<model::Expression>, bool) {
     let columns: Vec<Option<KernelColumn>> = kernel_columns(scan);
-    let mut pushed = Vec::new();
+    let (mut pushed, mut room) = (Vec::new(), COMPARISONS_MAX);
     for condition in &scan.conditions {
-        pushed.extend(in_kernel(run, condition, &columns));
+        pushed.extend(in_kernel(run, condition, &columns, &mut room));
     }
     let all = pushed.len() == scan.conditions.len();
     let filter = match pushed.len() {
@@ -658,10 +658,17 @@ pub(crate) fn in_kernel(
     run: &Run<'_>,
     condition: &Formula,
     columns: &[Option<KernelColumn>],
+    room: &mut usize,
 ) -> Option<model::Expression> {
-    let ready = condition.is_ready().then(|| run.with_parameters(&condition.expression));
-    to_kernel(&ready?, columns)
+    if *room == 0 || !condition.is_ready() {
+        return None;
+    }
+    to_kernel(&run.with_parameters(&condition.expression), columns, room)
 }
+
+/// Most comparisons that data nodes make of a row, beside those of a program. What is beyond is
+/// checked here.
+pub(crate) const COMPARISONS_MAX: usize = 1_024;
 
 /// The kernel's columns by place in the row.
 pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {

@@ -231,7 +231,8 @@ fn find_with(
     leave_unread(&mut tables, &conditions, &keys, &bound);
     planner.add_searches(&conditions)?;
     let width = scope.width() as usize;
-    let mut root = JoinPlanner { tables: &tables, width }.plan(tree, conditions)?;
+    let pauses = &planner.session.pauses;
+    let mut root = JoinPlanner { tables: &tables, width, pauses }.plan(tree, conditions)?;
     if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {
         return Err(SqlError::of::<1175>(&[&""]));
     }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{
-    AggregateCall, Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError,
-    SqlMode,
+    AggregateCall, Binder, Clause, Expression, Node, OrderBy, Output, Pauses, ResultType, Scope,
+    SqlError, SqlMode,
 };
 use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
@@ -44,6 +44,8 @@ pub(super) struct Bound {
     pub(super) bounds: Option<Bounds>,
     pub(super) aggregates: Vec<AggregateCall>,
     pub(super) windows: Vec<sql_expression::WindowCall>,
+    /// What is called now and then while it is planned.
+    pub(super) pauses: Pauses,
 }
 
 /// What a SELECT makes of its rows.
@@ -88,12 +90,14 @@ pub(super) fn block(
     }
     from::lock(planner, &mut tables, &query.locking)?;
     let mode = planner.facts().sql_mode;
+    let pauses = planner.session.pauses.clone();
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
     bound.conditions.splice(0..0, of_views);
+    bound.pauses = pauses;
     if binder.bound_to_session {
         planner.once = true;
     }
@@ -166,8 +170,9 @@ fn merged_and_marked(
         (tree, width, of_merged) = block.merge();
         tree
     });
+    let pauses = &planner.session.pauses;
     let conditions = std::mem::take(&mut bound.conditions);
-    bound.conditions = condition::prepared(&JoinPlanner { tables, width }, conditions);
+    bound.conditions = condition::prepared(&JoinPlanner { tables, width, pauses }, conditions)?;
     // They were prepared in their own block.
     bound.conditions.append(&mut of_merged);
     if let Some(tree) = &mut tree {
@@ -372,6 +377,7 @@ fn bind(
         bounds,
         aggregates,
         windows: binder.windows.clone(),
+        pauses: Pauses::default(),
     })
 }
 
@@ -520,9 +526,10 @@ pub(super) fn operators(
         bounds,
         aggregates,
         mut windows,
+        pauses,
         ..
     } = bound;
-    let planner = JoinPlanner { tables, width };
+    let planner = JoinPlanner { tables, width, pauses: &pauses };
     let mut root = match tree {
         Some(tree) => planner.plan(tree, conditions)?,
         None => one_row(width, conditions),

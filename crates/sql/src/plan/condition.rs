@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType};
+use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType, SqlError};
 
 use crate::plan::from::split;
 use crate::plan::join::JoinPlanner;
@@ -13,18 +13,21 @@ use crate::plan::keyed::has_subquery;
 
 /// Takes what all branches of an OR have in common out of it, and adds what the branches say of
 /// each table alone: `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` implies `a.x = 1 OR a.x = 3`.
-pub(super) fn prepared(planner: &JoinPlanner<'_>, conditions: Vec<Expression>) -> Vec<Expression> {
+pub(super) fn prepared(
+    planner: &JoinPlanner<'_>,
+    conditions: Vec<Expression>,
+) -> Result<Vec<Expression>, SqlError> {
     let mut prepared = Vec::with_capacity(conditions.len());
     for condition in conditions {
         let steady = !condition.is_volatile() && !has_subquery(&condition);
         match condition.node {
             Node::Or(branches) if steady => {
-                factored(planner, branches.into_vec(), &mut prepared);
+                factored(planner, branches.into_vec(), &mut prepared)?;
             }
             _ => prepared.push(condition),
         }
     }
-    prepared
+    Ok(prepared)
 }
 
 /// That two values are equal, compared as is told.
@@ -34,7 +37,11 @@ pub(super) fn equality(left: Expression, right: Expression, comparison: Comparis
     Expression { node: Node::Compare(Box::new(compare)), result: ResultType::truth(nullable) }
 }
 
-fn factored(planner: &JoinPlanner<'_>, branches: Vec<Expression>, into: &mut Vec<Expression>) {
+fn factored(
+    planner: &JoinPlanner<'_>,
+    branches: Vec<Expression>,
+    into: &mut Vec<Expression>,
+) -> Result<(), SqlError> {
     let parts_of = |branch: Expression| {
         let mut parts = Vec::new();
         split(branch, &mut parts);
@@ -43,14 +50,21 @@ fn factored(planner: &JoinPlanner<'_>, branches: Vec<Expression>, into: &mut Vec
     let mut branches: Vec<Vec<Expression>> = branches.into_iter().map(parts_of).collect();
     let first = branches.first().cloned().unwrap_or_default();
     let in_all = |part: &Expression| branches.iter().all(|branch| branch.contains(part));
-    let common: Vec<Expression> = first.into_iter().filter(in_all).collect();
+    let mut common = Vec::new();
+    for part in first {
+        planner.pauses.look()?;
+        if in_all(&part) {
+            common.push(part);
+        }
+    }
     for branch in &mut branches {
+        planner.pauses.look()?;
         branch.retain(|part| !common.contains(part));
     }
     into.extend(common);
     // A branch that says nothing more is met by every row that is left.
     if branches.iter().any(Vec::is_empty) {
-        return;
+        return Ok(());
     }
     let tables: BTreeSet<usize> =
         branches.iter().flatten().flat_map(|part| planner.needs(part)).collect();
@@ -58,6 +72,7 @@ fn factored(planner: &JoinPlanner<'_>, branches: Vec<Expression>, into: &mut Vec
         into.extend(tables.iter().filter_map(|table| implied(planner, &branches, *table)));
     }
     into.push(any(branches.into_iter().map(all).collect()));
+    Ok(())
 }
 
 /// What the branches of an OR say of one table.

@@ -35,6 +35,9 @@ pub(crate) struct From<'q> {
     outer: u32,
 }
 
+/// Most tables of a join, as in MySQL.
+pub(super) const JOINED_MAX: usize = 61;
+
 /// Where FROM stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Within {
@@ -405,6 +408,9 @@ fn add<'q>(
     let same = |table: &ScopeTable| *table.name == *alias && table.schema.as_deref() == database;
     if scope.tables.iter().any(same) {
         return Err(SqlError::of::<1066>(&[&alias]));
+    }
+    if from.tables.len() >= JOINED_MAX {
+        return Err(SqlError::of::<1116>(&[&JOINED_MAX]));
     }
     let count = columns.len();
     let (schema, name) = (database.map(Arc::from), Arc::from(alias));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
+use sql_expression::{BinaryOp, Comparison, Expression, Node, Pauses, SqlError};
 use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
@@ -183,6 +183,8 @@ impl JoinTree {
 pub(crate) struct JoinPlanner<'a> {
     pub(crate) tables: &'a [FromTable],
     pub(crate) width: usize,
+    /// What is called now and then.
+    pub(crate) pauses: &'a Pauses,
 }
 
 impl JoinPlanner<'_> {
@@ -327,12 +329,12 @@ impl JoinPlanner<'_> {
         right.tables(&mut of_right);
         let (inside, above): (Vec<_>, Vec<_>) =
             conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_left));
-        let rows = self.known_rows(&left, &inside);
+        let rows = self.known_rows(&left, &inside)?;
         let input = self.plan(left, inside)?;
         let (mut right, mut method) = ((right, of_right), None);
         if let Some(rows) = rows {
             let chosen;
-            (right, chosen) = order::method(self, right, &on, (&of_left, rows));
+            (right, chosen) = order::method(self, right, &on, (&of_left, rows))?;
             method = Some(chosen);
         }
         let joined = self.attach(input, &of_left, right.0, right.1, on, (true, method))?;
@@ -340,11 +342,15 @@ impl JoinPlanner<'_> {
     }
 
     /// About how many rows come of a tree, if somebody has counted those of its tables.
-    fn known_rows(&self, tree: &JoinTree, conditions: &[Expression]) -> Option<f64> {
+    fn known_rows(
+        &self,
+        tree: &JoinTree,
+        conditions: &[Expression],
+    ) -> Result<Option<f64>, SqlError> {
         let mut tables = BTreeSet::new();
         tree.tables(&mut tables);
         if tables.iter().any(|at| self.tables[*at].rows.is_none()) {
-            return None;
+            return Ok(None);
         }
         // An outer join has a row at least for each on its left side.
         let mut first = tree;
@@ -354,7 +360,7 @@ impl JoinPlanner<'_> {
         let (mut parts, mut pending) = (Vec::new(), conditions.to_vec());
         flatten(first.clone(), &mut parts, &mut pending);
         let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
-        Some(order::order(self, &parts, &pending).rows)
+        Ok(Some(order::order(self, &parts, &pending)?.rows))
     }
 
     /// Joins a subtree to what there is already.
@@ -450,12 +456,13 @@ impl JoinPlanner<'_> {
         let (mut parts, mut pending) = (Vec::new(), conditions);
         flatten(tree, &mut parts, &mut pending);
         let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
-        let order = order::order(self, &parts, &pending);
+        let order = order::order(self, &parts, &pending)?;
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut operator: Option<Operator> = None;
         for (next, method) in order.steps {
             let Some((part, tables)) = parts[next].take() else { continue };
+            self.pauses.look()?;
             let reach: BTreeSet<usize> = done.union(&tables).copied().collect();
             let (now, later): (Vec<_>, Vec<_>) =
                 pending.into_iter().partition(|c| self.needs(c).is_subset(&reach));

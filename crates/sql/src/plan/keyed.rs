@@ -90,7 +90,8 @@ pub(super) fn plan(
     if keys.is_empty() || strange || tree_uses_outer(tree) || whole && !grouped {
         return Ok(None);
     }
-    let mut root = JoinPlanner { tables, width }.plan(tree.clone(), inner)?;
+    let mut root =
+        JoinPlanner { tables, width, pauses: &bound.pauses }.plan(tree.clone(), inner)?;
     let by: Vec<Expression> = keys.iter().map(|key| key.right.expression.clone()).collect();
     let mut outputs: Vec<Expression> = match exists {
         true => Vec::new(),

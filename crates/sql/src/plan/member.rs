@@ -248,7 +248,8 @@ fn plan_with(
     let root = match bound.is_of_rows() {
         true => {
             let conditions = bound.conditions.iter().chain(more).cloned().collect();
-            let input = JoinPlanner { tables, width: *width }.plan(tree.clone(), conditions)?;
+            let joins = JoinPlanner { tables, width: *width, pauses: &bound.pauses };
+            let input = joins.plan(tree.clone(), conditions)?;
             let outputs = bound.outputs.iter();
             let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
             Operator::Project { input: Box::new(input), expressions: expressions.collect() }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sql_expression::{BinaryOp, Expression, Node};
+use sql_expression::{BinaryOp, Expression, Node, SqlError};
 
 use crate::catalog::TableDefinition;
 use crate::plan::join::{JoinPlanner, JoinTree, Source};
@@ -60,16 +60,23 @@ pub(super) struct Order {
 }
 
 /// The order of the parts; of none if there are none.
-pub(super) fn order(planner: &JoinPlanner<'_>, parts: &[Part], conditions: &[Expression]) -> Order {
+///
+/// # Errors
+/// The statement is to end.
+pub(super) fn order(
+    planner: &JoinPlanner<'_>,
+    parts: &[Part],
+    conditions: &[Expression],
+) -> Result<Order, SqlError> {
     let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
     let asked = asked(planner, parts);
     let is_asked = asked.iter().any(|before| !before.is_empty());
     let search = Search { planner, parts, conditions, needs, asked };
-    let best = search.best();
+    let best = search.best()?;
     match best.steps.len() < parts.len() && is_asked {
         // What is asked for cannot be.
         true => Search { asked: vec![BTreeSet::new(); parts.len()], ..search }.best(),
-        false => best,
+        false => Ok(best),
     }
 }
 
@@ -89,14 +96,14 @@ pub(super) fn method(
     part: Part,
     conditions: &[Expression],
     (done, rows): (&BTreeSet<usize>, f64),
-) -> (Part, Method) {
+) -> Result<(Part, Method), SqlError> {
     let needs = conditions.iter().map(|c| planner.needs(c)).collect();
     let parts = [part];
     let asked = Vec::new();
     let search = Search { planner, parts: &parts, conditions, needs, asked };
-    let method = search.step(0, done, rows).method;
+    let method = search.step(0, done, rows)?.method;
     let [part] = parts;
-    (part, method)
+    Ok((part, method))
 }
 
 struct Search<'a> {
@@ -119,16 +126,16 @@ struct Step {
 
 impl Search<'_> {
     /// The cheapest order; of none if there are no parts.
-    fn best(&self) -> Order {
+    fn best(&self) -> Result<Order, SqlError> {
         let nothing = BTreeSet::new();
         let mut best: Option<Order> = None;
         for first in (0..self.parts.len()).filter(|at| self.may_come(*at, &nothing)) {
-            let order = self.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.cost));
+            let order = self.from(first, best.as_ref().map_or(f64::INFINITY, |b| b.cost))?;
             if best.as_ref().is_none_or(|least| order.cost < least.cost) {
                 best = Some(order);
             }
         }
-        best.unwrap_or(Order { steps: Vec::new(), cost: 0.0, rows: 1.0 })
+        Ok(best.unwrap_or(Order { steps: Vec::new(), cost: 0.0, rows: 1.0 }))
     }
 
     /// Whether a part may come next. LATERAL comes behind what it sees.
@@ -137,9 +144,9 @@ impl Search<'_> {
     }
 
     /// The order that begins with a part; given up when its cost exceeds a limit.
-    fn from(&self, first: usize, limit: f64) -> Order {
+    fn from(&self, first: usize, limit: f64) -> Result<Order, SqlError> {
         let mut done = BTreeSet::new();
-        let start = self.step(first, &done, 1.0);
+        let start = self.step(first, &done, 1.0)?;
         let (mut cost, mut rows) = (start.cost, start.rows);
         let mut order = vec![(first, Method::Whole)];
         done.extend(&self.parts[first].1);
@@ -151,10 +158,15 @@ impl Search<'_> {
             if left.iter().any(|at| self.is_tied(*at, &done)) {
                 left.retain(|at| self.is_tied(*at, &done));
             }
-            let steps = left.into_iter().map(|at| (at, self.step(at, &done, rows)));
             // What leaves few rows makes all later steps cheap.
             let price = |step: &Step| step.cost + step.rows * LATER;
-            let next = steps.min_by(|(_, a), (_, b)| price(a).total_cmp(&price(b)));
+            let mut next: Option<(usize, Step)> = None;
+            for at in left {
+                let step = self.step(at, &done, rows)?;
+                if next.as_ref().is_none_or(|(_, least)| price(&step) < price(least)) {
+                    next = Some((at, step));
+                }
+            }
             let Some((at, step)) = next else { break };
             cost += step.cost;
             rows = step.rows;
@@ -162,7 +174,7 @@ impl Search<'_> {
             done.extend(&self.parts[at].1);
         }
         let complete = order.len() == self.parts.len();
-        Order { steps: order, cost: if complete { cost } else { f64::INFINITY }, rows }
+        Ok(Order { steps: order, cost: if complete { cost } else { f64::INFINITY }, rows })
     }
 
     /// Whether an equality is about a part and what is done, and nothing else.
@@ -181,7 +193,8 @@ impl Search<'_> {
     }
 
     /// Joining a part to so many rows of those done.
-    fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Step {
+    fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Result<Step, SqlError> {
+        self.planner.pauses.look()?;
         let (tree, tables) = &self.parts[at];
         let reach: BTreeSet<usize> = done.union(tables).copied().collect();
         let mut usable = Vec::new();
@@ -225,7 +238,7 @@ impl Search<'_> {
         let pairs = if apart { before * passing } else { rows };
         let whole = whole + before * PROBE + pairs * JOIN;
         if done.is_empty() {
-            return Step { cost: whole, rows, method: Method::Whole };
+            return Ok(Step { cost: whole, rows, method: Method::Whole });
         }
         let lookup = match self.path(tree, &usable, done) {
             Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _)) => {
@@ -245,10 +258,10 @@ impl Search<'_> {
         };
         let unique =
             matches!(alone, Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _)));
-        match lookup < whole && !unique {
+        Ok(match lookup < whole && !unique {
             true => Step { cost: lookup, rows, method: Method::Lookup },
             false => Step { cost: whole, rows, method: Method::Whole },
-        }
+        })
     }
 
     /// The path of a table, and about how many rows it finds each time.

@@ -49,6 +49,24 @@ fn only_commits_for_the_disk_wait_for_it() {
     assert_eq!(harness.session.variables.durability, Durability::Memory);
 }
 
+/// Statements after it have nothing to do with a commit that may not be on disk.
+#[test]
+fn a_commit_that_may_not_be_on_disk_is_told_of_once() {
+    let mut harness = harness();
+    harness.ok("SET nines_durability = 'disk'");
+    harness.world.disks_are_silent = true;
+    let table = harness.table("d.t").id;
+    let operations = vec![ClientOperation::insert(table, vec![model::Value::Int(1)])];
+    let result = harness.wait(async |session| {
+        session.kernel.execute_and_commit(operations).await.unwrap();
+        session.secure().await
+    });
+    assert_eq!(result.unwrap_err().code(), 1180);
+    harness.ok("SET @a = 1");
+    assert!(harness.wait(async |session| session.secure().await).is_ok());
+    harness.ok("SET nines_durability = 'memory'");
+}
+
 #[test]
 fn what_is_done_beside_a_transaction_is_waited_for_too() {
     let mut harness = harness();

@@ -67,6 +67,10 @@ async fn check(
             let variable = find(target)?;
             let global = check_scope(variable, target)?;
             let text = text_of(session, variable, global, expr, parameters).await?;
+            session.check_promise(variable, text.as_deref())?;
+            if target.scope == Some(VariableScope::Persist) {
+                session.promised("SET PERSIST", "values are not kept when the process ends")?;
+            }
             assignment(session, variable, target, global, text)
         }
         SetItem::TriggerColumn(..) => Err(error::unsupported("TRIGGER")),

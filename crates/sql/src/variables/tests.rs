@@ -184,9 +184,55 @@ fn scopes_are_kept_apart() {
     assert_eq!(read(&harness, global, "timestamp"), Err(1238));
     assert_eq!(read(&harness, None, "port"), Ok(Datum::UInt(3306)));
     assert_eq!(read(&harness, None, "nosuch"), Err(1193));
-    harness.ok("SET PERSIST max_execution_time = 5");
+    harness.ok("SET GLOBAL max_execution_time = 5");
     let globals = harness.session.shared.directory.lock().globals.clone();
     assert_eq!(SessionVariables::new(&globals).max_execution_time, 5);
+}
+
+/// What would protect, place or keep something is not taken as if it did.
+#[test]
+fn what_promises_more_than_there_is_is_refused_unless_it_is_to_be_ignored() {
+    let mut harness = Harness::new();
+    let refused = [
+        "SET GLOBAL require_secure_transport = ON",
+        "SET GLOBAL read_only = 1",
+        "SET GLOBAL super_read_only = ON",
+        "SET GLOBAL offline_mode = ON",
+        "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
+        "SET GLOBAL max_user_connections = 5",
+        "SET GLOBAL tls_version = 'TLSv1.3'",
+        "SET GLOBAL tls_ciphersuites = 'TLS_AES_256_GCM_SHA384'",
+        "SET GLOBAL init_connect = 'SELECT 1'",
+        "SET default_table_encryption = ON",
+        "SET sql_generate_invisible_primary_key = ON",
+        "SET PERSIST wait_timeout = 5",
+        "CREATE TABLE a (i INT) TABLESPACE ts STORAGE DISK",
+        "CREATE TABLE b (i INT STORAGE DISK)",
+        "CREATE TABLE c (i INT) STORAGE DISK",
+        "CREATE TABLE e (i INT) ENCRYPTION = 'Y'",
+        "CREATE TABLE f (i INT) DATA DIRECTORY = '/fast'",
+        "CREATE TABLE g (i INT PRIMARY KEY) PARTITION BY KEY () (PARTITION p NODEGROUP = 1)",
+        "CREATE TABLE h (i INT PRIMARY KEY) PARTITION BY KEY () (PARTITION p TABLESPACE = ts)",
+        "ALTER TABLE there TABLESPACE ts",
+        "ALTER TABLE there STORAGE DISK",
+    ];
+    harness.ok("CREATE TABLE there (i INT) STORAGE MEMORY ENCRYPTION = 'N'");
+    for sql in refused {
+        let (code, message) = harness.error(sql);
+        assert_eq!(code, 1235, "{sql}: {message}");
+        assert!(message.contains("SET nines_ignore_unsupported = ON"), "{sql}: {message}");
+    }
+    assert_eq!(read(&harness, Some(VariableScope::Global), "read_only"), Ok(Datum::Int(0)));
+    for harmless in ["SET GLOBAL read_only = OFF", "SET GLOBAL require_secure_transport = 0"] {
+        harness.ok(harmless);
+        assert!(harness.warnings().is_empty(), "{harmless}");
+    }
+    harness.ok("SET nines_ignore_unsupported = ON");
+    for sql in refused {
+        harness.ok(sql);
+        let warnings = harness.warnings();
+        assert!(!warnings.is_empty() && warnings.iter().all(|code| *code == 1235), "{sql}");
+    }
 }
 
 #[test]

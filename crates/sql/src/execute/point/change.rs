@@ -92,7 +92,9 @@ fn row_by_key(
     let mut conditions = Vec::new();
     from::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
     let width = scope.width() as usize;
-    let root = JoinPlanner { tables: &tables, width }.plan(JoinTree::Table(0), conditions)?;
+    let pauses = &planner.session.pauses;
+    let joins = JoinPlanner { tables: &tables, width, pauses };
+    let root = joins.plan(JoinTree::Table(0), conditions)?;
     let Operator::Scan(scan) = root else { return Ok(None) };
     let AccessPath::Primary { keys } = &scan.path else { return Ok(None) };
     let exact = keys.len() == 1 && is_exact(&scan, &keys[0]);

@@ -1,0 +1,46 @@
+//! Pauses in the middle of a computation.
+//!
+//! # Owns
+//! [`Pauses`], what binding and evaluation call now and then; [`STEPS`], how often that is.
+//! # Not here
+//! Whether the time is over, and who runs meanwhile: whoever makes them.
+
+use std::fmt;
+use std::rc::Rc;
+
+use crate::error::SqlError;
+
+/// How much is done between two looks: so many small parts of expressions, or two hundred times as
+/// many bytes of text.
+pub(crate) const STEPS: u64 = 512;
+/// Bytes of text that take as long as a small part of an expression.
+pub(crate) const STEP_BYTES: u64 = 256;
+
+/// Lets others have the worker in the middle of a computation, when it has had that for long.
+#[derive(Clone, Default)]
+pub struct Pauses {
+    look: Option<Look>,
+}
+
+type Look = Rc<dyn Fn() -> Result<(), SqlError>>;
+
+impl Pauses {
+    /// Calls this now and then.
+    pub fn new(look: Rc<dyn Fn() -> Result<(), SqlError>>) -> Self {
+        Self { look: Some(look) }
+    }
+
+    /// To be called where nothing is borrowed that others need.
+    ///
+    /// # Errors
+    /// The computation is to end, with this error.
+    pub fn look(&self) -> Result<(), SqlError> {
+        self.look.as_ref().map_or(Ok(()), |look| look())
+    }
+}
+
+impl fmt::Debug for Pauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.look.is_some() { "Pauses" } else { "no pauses" })
+    }
+}

@@ -1,0 +1,112 @@
+//! What statements may ask for that would protect, place or keep something, and that nothing here
+//! does: such a request is refused, so that nobody relies on it.
+//!
+//! # Owns
+//! The variables of this kind with the only value that is true, the error, and
+//! `nines_ignore_unsupported`, with which a dump that names them is loaded all the same.
+//! # Not here
+//! Variables without effect that promise nothing (`registry`): they are kept and read again.
+
+use sql_expression::SqlError;
+
+use super::registry::Variable;
+use crate::session::{Level, Session};
+
+/// A variable, the value that says what is true here, and what another value would promise.
+const PROMISES: [(&str, Option<&str>, &str); 20] = [
+    ("binlog_encryption", Some("OFF"), "there is no binary log"),
+    ("default_password_lifetime", Some("0"), "passwords do not expire"),
+    ("default_table_encryption", Some("OFF"), "tables are not encrypted"),
+    ("group_replication_consistency", Some("EVENTUAL"), "there is no group replication"),
+    ("init_connect", Some(""), "nothing is run when a client connects"),
+    (
+        "innodb_flush_log_at_trx_commit",
+        Some("0"),
+        "set nines_durability to have commits wait for the disk",
+    ),
+    ("mandatory_roles", Some(""), "roles are not given to accounts"),
+    ("max_user_connections", Some("0"), "the connections of an account are not limited"),
+    ("offline_mode", Some("OFF"), "clients are not refused"),
+    ("partial_revokes", Some("OFF"), "privileges are not revoked in part"),
+    ("password_history", Some("0"), "passwords may be used again"),
+    ("password_require_current", Some("OFF"), "a new password does not need the current one"),
+    ("password_reuse_interval", Some("0"), "passwords may be used again"),
+    ("read_only", Some("OFF"), "writes are not refused"),
+    (
+        "require_secure_transport",
+        Some("OFF"),
+        "clients without encryption are not refused; let the node listen at addresses that only \
+         trusted clients reach",
+    ),
+    (
+        "sql_generate_invisible_primary_key",
+        Some("OFF"),
+        "no invisible column is added to tables without PRIMARY KEY",
+    ),
+    ("super_read_only", Some("OFF"), "writes are not refused"),
+    ("table_encryption_privilege_check", Some("OFF"), "tables are not encrypted"),
+    ("tls_ciphersuites", None, "the cipher suites cannot be chosen"),
+    ("tls_version", Some("TLSv1.2,TLSv1.3"), "the protocol versions cannot be chosen"),
+];
+
+/// The switch with which promises are taken that nothing keeps.
+pub(crate) const IGNORE: &str = "nines_ignore_unsupported";
+
+/// Error 1235, with what would be needed and how a dump is loaded that has it.
+pub(crate) fn refusal(what: &str, why: &str) -> SqlError {
+    let text = format!(
+        "This version of Nines doesn't yet support '{what}': {why}. To load a dump that has it, \
+         without its effect: SET {IGNORE} = ON"
+    );
+    SqlError::new(1235, "42000", text)
+}
+
+impl Session {
+    /// Whether promises are taken that nothing keeps.
+    pub(crate) fn ignores_promises(&self) -> bool {
+        let variable = super::registry::find(IGNORE);
+        variable.and_then(|variable| self.variables.text(variable)) == Some("ON")
+    }
+
+    /// Refuses to give a variable a value that promises what nothing keeps; with
+    /// `nines_ignore_unsupported` that is a warning.
+    pub(crate) fn check_promise(
+        &mut self,
+        variable: &Variable,
+        text: Option<&str>,
+    ) -> Result<(), SqlError> {
+        let known = PROMISES.iter().find(|(name, ..)| *name == variable.name);
+        let Some((name, truth, why)) = known else { return Ok(()) };
+        if *truth == text {
+            return Ok(());
+        }
+        self.promised(&format!("{name}={}", text.unwrap_or("NULL")), why)
+    }
+
+    /// Refuses what promises something that nothing keeps, or warns.
+    pub(crate) fn promised(&mut self, what: &str, why: &str) -> Result<(), SqlError> {
+        let refusal = refusal(what, why);
+        if !self.ignores_promises() {
+            return Err(refusal);
+        }
+        let kept_max = self.variables.max_error_count as usize;
+        self.diagnostics.push(Level::Warning, refusal, kept_max);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variables::registry;
+
+    #[test]
+    fn promises_are_of_variables_and_their_first_values_are_true() {
+        for (name, truth, _) in PROMISES {
+            let variable = registry::find(name).unwrap_or_else(|| panic!("no variable {name}"));
+            assert!(variable.is_dynamic, "{name}: nobody can set it");
+            assert_eq!(variable.initial, truth, "{name}");
+        }
+        assert!(PROMISES.is_sorted_by_key(|(name, ..)| *name));
+    }
+}
