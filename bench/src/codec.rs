@@ -105,8 +105,14 @@ fn changes() -> Vec<(&'static str, Message)> {
     };
     let done = PreparedOperation::done(number, OperationOutcome::Written { existed: true });
     let operations = Few::one(operation);
-    let prepare =
-        ParticipantMessage::Prepare { transaction, leg, chain, operations, lock_wait: None };
+    let prepare = ParticipantMessage::Prepare {
+        transaction,
+        leg,
+        chain,
+        operations,
+        lock_wait: None,
+        besides: wire::Besides::Nothing,
+    };
     let (writes, results) = (Few::one(write), Few::one(done));
     let replicate =
         ParticipantMessage::Replicate { transaction, leg, coordinator, chain, writes, results };

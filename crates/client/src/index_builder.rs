@@ -135,7 +135,8 @@ impl IndexBuilder {
         let mine = cluster.started && !cluster.stopped && cluster.driver() == Some(ctx.node());
         if let Some(job) = &self.job {
             let table = cluster.tables.get(&job.table);
-            let building = table.is_some_and(|table| builds(table).any(|(_, index)| index == job.index));
+            let building =
+                table.is_some_and(|table| builds(table).any(|(_, index)| index == job.index));
             if mine && building {
                 return;
             }

@@ -32,8 +32,8 @@ mod silent;
 mod versions;
 mod watermark;
 
-use std::collections::BTreeSet;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Halt, Shared, Timer, probe};

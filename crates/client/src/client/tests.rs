@@ -33,12 +33,10 @@ impl Sim {
         let mut client = Client::new(options);
         let session = client.open_session(&mut world.ctx()).expect("room");
         let follow = world.sent_one();
-        assert!(
-            matches!(
-                follow.1,
-                Message::Control(ref c) if matches!(**c, ControlMessage::Follow { .. })
-            )
-        );
+        assert!(matches!(
+            follow.1,
+            Message::Control(ref c) if matches!(**c, ControlMessage::Follow { .. })
+        ));
         let mut sim = Self { world, client, session };
         let state = sim.world.ctx().cluster().clone();
         sim.deliver(follow.0, Message::State(state));

@@ -145,6 +145,12 @@ impl Coordinator {
             if legs.is_empty() || search.length >= LENGTH_MAX {
                 continue;
             }
+            if search.path.contains(&blocker) {
+                // It has gone on since it was passed, and waits anew: what the search knows of the
+                // way between is of before. The new wait has begun a search of its own.
+                probe!(ctx, "deadlock: search met a transaction again that had gone on");
+                continue;
+            }
             let seen = &mut record.searched_mut().seen;
             if seen.len() >= SEEN_MAX {
                 seen.clear();

@@ -372,7 +372,7 @@ fn a_table_that_is_dropped_answers_those_who_wait() {
     world.noted_by_the_last(txn(2), vec![add(1, 5)]);
     world.ask(2, 1, 1);
     let chain = world.chain();
-    world.change(|state| state.tables.clear());
+    world.change(|state| state.tables = Default::default());
     world.run();
     world.order_complete(txn(2), &chain[1..]);
     world.run();
