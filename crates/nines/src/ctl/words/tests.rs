@@ -157,6 +157,7 @@ fn every_word_has_its_help() {
         let line = match word.name {
             "stop" => "stop 1".to_string(),
             "restart" => "restart 1".to_string(),
+            "accept-loss" => "accept-loss 1".to_string(),
             name => name.to_string(),
         };
         assert!(parse(&cut(&line)).is_ok(), "{line}");
