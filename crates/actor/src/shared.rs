@@ -128,8 +128,8 @@ pub enum Mutation {
     ReadsPassNotedCommits,
     /// A replica answers with the row as it was, though it has staged a change with its commit.
     ReadsPassStagedCommits,
-    /// The commit is acknowledged when primaries have applied, before backups have.
-    AcknowledgeBeforeComplete,
+    /// The commit is acknowledged when the first primary has applied, before the others have.
+    AcknowledgeAtFirstPrimary,
     /// Locks are released when the transaction is prepared.
     ReleaseLocksAtPrepare,
     /// A replica copy sends rows that a transaction of an older chain is changing.

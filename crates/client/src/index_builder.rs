@@ -20,8 +20,8 @@
 //! this one is. A replica that is made later has the index from its first row on.
 //! # Invariants
 //! 1. Entries are only added for rows that are share-locked by the same transaction.
-//! 2. `SetIndexOnline` of a unique index is proposed only after a scan that has seen every partition
-//!    to its end, and when the entries are as durable as the proposal.
+//! 2. `SetIndexOnline` of a unique index is proposed only after a scan that has seen every
+//!    partition to its end, and when the entries are as durable as the proposal.
 //! 3. That of an ordered index is proposed only when no worker of a member lacks it.
 //! # Failure
 //! A lost scan begins the build anew, a lost transaction is run again; entries that were added

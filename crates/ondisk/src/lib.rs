@@ -1,5 +1,5 @@
-//! What is in the files of a node: the redo log, checkpoints, watermarks, the node's identity. Bytes and values
-//! only; who writes and reads them when is not decided here.
+//! What is in the files of a node: the redo log, checkpoints, watermarks, the node's identity.
+//! Bytes and values only; who writes and reads them when is not decided here.
 //!
 //! # Owns
 //! The encodings, their versions and checksums, and the names of files.

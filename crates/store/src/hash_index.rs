@@ -107,8 +107,8 @@ impl HashIndex {
         index
     }
 
-    /// Gives the memory of so many segments back; how many are left of that number when there are no
-    /// more. The index is of no use any more.
+    /// Gives the memory of so many segments back; how many are left of that number when there are
+    /// no more. The index is of no use any more.
     pub(crate) fn shed(&mut self, mut count: u32) -> u32 {
         while count > 0 && self.segments.pop().is_some() {
             count -= 1;

@@ -52,8 +52,8 @@ impl Heap {
         Self { slots: Slots::new(), pages: Pages::new(), large: Arena::new(), large_bytes: 0 }
     }
 
-    /// Gives the memory of so many pages, long images and chunks of slots back; how many are left of
-    /// that number when there are no more. The heap is of no use any more.
+    /// Gives the memory of so many pages, long images and chunks of slots back; how many are left
+    /// of that number when there are no more. The heap is of no use any more.
     pub(crate) fn shed(&mut self, count: u32) -> u32 {
         match self.pages.shed(count) {
             0 => 0,

@@ -1,8 +1,8 @@
 //! `cargo xtask bench steady`: OLTP beside background work.
 //!
 //! # Owns
-//! What must be built and installed before `bench/steady/steady.py` can measure; the options are the
-//! script's.
+//! What must be built and installed before `bench/steady/steady.py` can measure; the options are
+//! the script's.
 
 use std::process::{Command, ExitCode};
 

@@ -2,7 +2,7 @@
 //!
 //! A repeated request is recognised by the session's count of changes, so it is safe to ask again
 //! anywhere. The new definition is in use here when the request ends. Creating an index ends when
-//! the index is online or gone again: because two rows have the same key, or as somebody dropped it.
+//! the index is online, or gone again: two rows had the same key, or somebody has dropped it.
 
 use std::sync::Arc;
 

@@ -468,6 +468,14 @@ impl Control {
         if own { BTreeSet::from([self.node]) } else { late }
     }
 
+    /// Whether this leader and a member hear each other late, whichever of the two it is.
+    pub(super) fn is_line_slow(&self, now: Instant, node: NodeId) -> bool {
+        self.leadership.is_some() && {
+            let late = self.late_members(now);
+            late.contains(&node) || late.contains(&self.node)
+        }
+    }
+
     /// Removes a member that holds up the others as soon as it has stopped serving.
     pub(super) fn condemn(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
         if let Some(leadership) = &mut self.leadership

@@ -32,6 +32,8 @@ pub(super) struct Loss {
     refusal: Option<(Instant, String)>,
     /// The rows of this life must come from others: its disk has lost what it had.
     repairing: bool,
+    /// Others have given this life rows.
+    pub(super) was_given_rows: bool,
     /// What is wrong with the control log that an earlier life has left.
     pub(super) log_damage: Option<String>,
 }
@@ -90,7 +92,7 @@ impl Control {
             }
         }
         sources.remove(&self.node);
-        if self.syncing_since.is_none() || sources.is_empty() {
+        if !self.loss.was_given_rows || sources.is_empty() {
             return; // It was restarted by order, without what is missing.
         }
         let text = format!(
@@ -131,8 +133,8 @@ impl Control {
         };
         probe!(ctx, "control: loss of durable epochs accepted");
         let text = format!(
-            "by order of an operator the cluster goes back to epoch {}: what was committed after it \
-             up to epoch {} is given up",
+            "by order of an operator the cluster goes back to epoch {}: what was committed after \
+             it up to epoch {} is given up",
             accepted.0, durable.0
         );
         self.announce_loss(ctx, NewsKind::LossAccepted, accepted, text);
@@ -191,10 +193,10 @@ impl Control {
         };
         let lost = if order == 0 { "; all rows would be lost" } else { "" };
         format!(
-            "the cluster does not restart: {what}; everything up to epoch {durable} was on disk, as \
-             node {witness} knows; {}{absent}; what is damaged these nodes say themselves; bring \
-             the files back, or give the rest up for the whole cluster with `nines ctl accept-loss \
-             {order}`{lost}",
+            "the cluster does not restart: {what}; everything up to epoch {durable} was on disk, \
+             as node {witness} knows; {}{absent}; what is damaged these nodes say themselves; \
+             bring the files back, or give the rest up for the whole cluster with `nines ctl \
+             accept-loss {order}`{lost}",
             holdings.join(", ")
         )
     }
@@ -213,9 +215,9 @@ impl Control {
     /// Says why no new cluster is founded: the disks have rows of one whose control log is lost.
     pub(super) fn refuse_founding(&mut self, ctx: &mut Ctx<'_>, nodes: BTreeSet<NodeId>) {
         let text = format!(
-            "no cluster is founded: no node has a control log, and {} rows of an earlier cluster on \
-             disk, which cannot be read without it; bring a file control/log-… back on one of the \
-             nodes that voted, or start all data nodes with --initial to give the rows up",
+            "no cluster is founded: no node has a control log, and {} rows of an earlier cluster \
+             on disk, which cannot be read without it; bring a file control/log-… back on one of \
+             the nodes that voted, or start all data nodes with --initial to give the rows up",
             have(nodes)
         );
         self.refuse_restart(ctx, Epoch(0), text);

@@ -1,4 +1,4 @@
-//! What operators are told: damage on this node's disk, repairs, restarts that would lose something.
+//! What operators are told: damage on this node's disk, repairs, restarts that would lose rows.
 //!
 //! # Guarantees
 //! The host of this node prints each of them, and each reaches every management node that lives

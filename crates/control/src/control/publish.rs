@@ -104,6 +104,7 @@ impl Control {
         }
         if is == Some(MemberStatus::Syncing) && was != is {
             self.syncing_since = Some(self.state.index);
+            self.loss.was_given_rows = true;
         } else if is != Some(MemberStatus::Syncing) {
             self.syncing_since = None;
         }

@@ -31,6 +31,11 @@ impl Control {
         if self.state.member(node, incarnation).is_none() || !told_by_driver {
             return;
         }
+        if self.consensus.is_ready() && self.is_line_slow(ctx.now(), node) {
+            // What the worker says may be on its way: who goes is judged by broken links.
+            probe!(ctx, "control: silent worker behind a slow line");
+            return;
+        }
         self.silent.retain(|(node, life, _)| self.state.member(*node, *life).is_some());
         let spare = self.can_spare(node);
         if self.silent.insert((node, incarnation, worker)) {

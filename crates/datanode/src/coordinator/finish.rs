@@ -182,13 +182,13 @@ impl Coordinator {
         let record = self.records.get_mut(&id).expect("a record that commits");
         let Phase::Committing(epoch) = record.phase else { return };
         if !record.legs.iter().all(|leg| leg.committed) {
+            if ctx.mutated(Mutation::AcknowledgeAtFirstPrimary) {
+                self.tell_end(ctx, id, TransactionState::Committed(epoch));
+            }
             return;
         }
         record.become_phase(Phase::Completing(epoch));
         fault_point!(ctx, "coordinator: all primaries have applied");
-        if ctx.mutated(Mutation::AcknowledgeBeforeComplete) {
-            self.tell_end(ctx, id, TransactionState::Committed(epoch));
-        }
         let record = self.records.get_mut(&id).expect("a record that commits");
         let keep = record.legs.iter().filter(|leg| leg.replicated).count() > 1;
         for (at, leg) in record.legs.iter_mut().enumerate() {

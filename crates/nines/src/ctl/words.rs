@@ -192,7 +192,7 @@ fn what(words: &[String]) -> Result<What, String> {
         "events" => events(rest),
         "accept-loss" => match rest {
             [epoch] => epoch.parse().map(What::AcceptLoss).map_err(|_| {
-                format!("`{epoch}` is no epoch; `events` shows the one that the cluster would go back to")
+                format!("`{epoch}` is no epoch; `events` shows which the cluster would go back to")
             }),
             _ => Err("accept-loss of what? `accept-loss EPOCH`, with the epoch that `show` or \
                       `events` names"

@@ -1,5 +1,5 @@
-//! Bit-rot beyond what a cluster survives: files of any nodes, of all of them too, are damaged while
-//! nothing runs.
+//! Bit-rot beyond what a cluster survives: files of any nodes, of all of them too, are damaged
+//! while nothing runs.
 //!
 //! # Guarantees
 //! What a client was told is durable is served, or the cluster refuses to restart and says what is
@@ -42,8 +42,8 @@ impl Chaos {
         Prng::new(seed ^ 0x0B17_2075).percent(40)
     }
 
-    /// Everything goes down, files are damaged, everything comes back. Tables were made in epochs up
-    /// to `floor`: losses beyond that are not accepted.
+    /// Everything goes down, files are damaged, everything comes back. Tables were made in epochs
+    /// up to `floor`: losses beyond that are not accepted.
     pub fn rot(&mut self, world: &mut World, floor: Epoch) -> Result<Rot, String> {
         if self.prng.percent(50) {
             let bound = Self::save_bound(world);
