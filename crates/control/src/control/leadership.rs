@@ -468,11 +468,12 @@ impl Control {
         if own { BTreeSet::from([self.node]) } else { late }
     }
 
-    /// Whether this leader and a member hear each other late, whichever of the two it is.
-    pub(super) fn is_line_slow(&self, now: Instant, node: NodeId) -> bool {
+    /// Whether this leader hears one of two members late, or all of them, so that it is itself
+    /// behind a slow line.
+    pub(super) fn is_line_slow(&self, now: Instant, between: [NodeId; 2]) -> bool {
         self.leadership.is_some() && {
             let late = self.late_members(now);
-            late.contains(&node) || late.contains(&self.node)
+            late.contains(&self.node) || between.iter().any(|node| late.contains(node))
         }
     }
 

@@ -31,7 +31,7 @@ impl Control {
         if self.state.member(node, incarnation).is_none() || !told_by_driver {
             return;
         }
-        if self.consensus.is_ready() && self.is_line_slow(ctx.now(), node) {
+        if self.consensus.is_ready() && self.is_line_slow(ctx.now(), [node, from.node]) {
             // What the worker says may be on its way: who goes is judged by broken links.
             probe!(ctx, "control: silent worker behind a slow line");
             return;
