@@ -39,7 +39,9 @@ fn middle(cluster: &Processes) -> [PathBuf; 2] {
             .map(|entry| entry.expect("it can be read"))
             .filter(|entry| entry.metadata().is_ok_and(|about| about.len() > 0))
             .map(|entry| entry.path())
-            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("redo-"))
+            .filter(|path| {
+                path.file_name().expect("a file has a name").to_string_lossy().starts_with("redo-")
+            })
             .collect();
         names.sort();
         names
@@ -103,7 +105,7 @@ fn damage_is_mended_from_the_other_replica_and_a_loss_needs_an_order() {
     cluster.wait_until_complete(SQL);
     let sum = "SELECT SUM(v) FROM d.t";
     assert_eq!(number(&mut cluster.session(SQL).expect("it serves"), sum), (ROWS * UPDATES) as i64);
-    let name = first.file_name().unwrap().to_string_lossy().into_owned();
+    let name = first.file_name().expect("a file has a name").to_string_lossy().into_owned();
     wait_for("the repair in the log", || cluster.log(1).contains("repaired: "));
     let told = format!("worker-1/{name}: bytes 0 to ");
     assert!(cluster.log(1).contains(&told), "{}", cluster.log(1));
@@ -125,7 +127,7 @@ fn damage_is_mended_from_the_other_replica_and_a_loss_needs_an_order() {
     wait_for("the refusal", || ctl(&cluster, &["show"]).1.contains("does not restart"));
     let events = ctl(&cluster, &["events"]).1;
     for path in [&first, &second] {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         assert!(events.contains(&format!("worker-1/{name}: ")), "{name}: {events}");
     }
     let (_, order) = events.rsplit_once("nines ctl accept-loss ").expect("the order is named");

@@ -32,8 +32,7 @@ mod silent;
 mod versions;
 mod watermark;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Halt, Shared, Timer, probe};
@@ -368,6 +367,7 @@ impl Control {
         admitted && self.state.member(node, incarnation).is_none()
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each message")]
     fn receive(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
         if !self.begun && !matches!(message, ControlMessage::WorkerStored { .. }) {
             return; // What it could answer is not known yet; whoever asks does so again.

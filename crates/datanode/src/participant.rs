@@ -213,6 +213,7 @@ impl Participant {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each message")]
     fn handle_now(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
         match message {
             ParticipantMessage::Read(request) => self.read(ctx, from, request),

@@ -251,6 +251,7 @@ impl fmt::Debug for Cluster {
 
 impl Cluster {
     /// Starts the threads. [`Event::Ready`] follows when clients are served.
+    #[expect(clippy::too_many_lines, reason = "one field after the other of what threads share")]
     pub fn start(setup: Setup) -> io::Result<Cluster> {
         let Setup { config, threads, application, listeners, tls, disk, nodes, links, .. } = setup;
         assert!(threads > 0, "a process has at least one thread");

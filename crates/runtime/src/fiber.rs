@@ -305,10 +305,10 @@ mod tests {
         let own: Rc<RefCell<Option<Suspender>>> = Rc::default();
         let given = own.clone();
         let fiber = Fiber::new(Box::new(move || {
-            let suspender = given.borrow().clone().unwrap();
+            let suspender = given.borrow().clone().expect("it was given");
             body(&suspender);
         }));
-        let fiber = fiber.unwrap();
+        let fiber = fiber.expect("a stack");
         *own.borrow_mut() = Some(fiber.suspender());
         fiber
     }

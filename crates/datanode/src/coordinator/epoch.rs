@@ -181,6 +181,7 @@ impl Coordinator {
     }
 
     /// Handles a message of the driver.
+    #[expect(clippy::too_many_lines, reason = "an arm for each message")]
     pub(super) fn handle_epoch(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
         match message {
             EpochMessage::Prepare { epoch, retained } => {

@@ -85,7 +85,7 @@ impl Participant {
     }
 
     fn lock_rows(&self) -> Rows {
-        let of_replica = |(partition, replica): (&PartitionId, &Box<Replica>)| {
+        let of_replica = |(partition, replica): (&PartitionId, &Replica)| {
             let row = |(key, owner, mode, granted): (_, LockOwner, _, bool)| {
                 let store::lock_table::LockKey(hash) = key;
                 vec![
@@ -99,7 +99,8 @@ impl Participant {
             };
             replica.locks.requests().take(ROWS_MAX).map(row).collect::<Rows>()
         };
-        self.replicas.iter().flat_map(of_replica).take(ROWS_MAX).collect()
+        let replicas = self.replicas.iter().map(|(partition, replica)| (partition, &**replica));
+        replicas.flat_map(of_replica).take(ROWS_MAX).collect()
     }
 
     fn owner_name(&self, owner: LockOwner) -> String {
@@ -111,7 +112,7 @@ impl Participant {
     }
 
     fn replica_rows(&self, ctx: &Ctx<'_>, of: RangeInclusive<PartitionId>) -> Rows {
-        let row = |(partition, replica): (&PartitionId, &Box<Replica>)| {
+        let row = |(partition, replica): (&PartitionId, &Replica)| {
             let primary = replica.chain.first() == Some(&ctx.me());
             vec![
                 Value::UInt(partition.table.0.into()),
@@ -123,7 +124,8 @@ impl Participant {
                 Value::UInt(replica.partition.memory_bytes()),
             ]
         };
-        self.replicas.range(of).map(row).collect()
+        let replicas = self.replicas.range(of);
+        replicas.map(|(partition, replica)| (partition, &**replica)).map(row).collect()
     }
 
     fn sent_rows(&self, now: Instant) -> Rows {

@@ -211,7 +211,7 @@ impl Leg {
         mut apply: impl FnMut(&mut TouchedRow),
     ) -> usize {
         let (mut at, mut spent) = (from, 0);
-        for row in self.rows.from_mut(from) {
+        for row in self.rows.rest_mut(from) {
             if spent >= budget {
                 break;
             }

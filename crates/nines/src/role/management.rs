@@ -76,6 +76,17 @@ struct Refusal {
     text: String,
 }
 
+/// What is printed when the node accepts work.
+fn ready_line(config: &ClusterConfig, own: &Node) -> String {
+    let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
+    format!(
+        "ready: management node {} of cluster {}, {} nodes configured; nines ctl -c {host}:{port}",
+        own.id.0,
+        config.name(),
+        config.nodes().len()
+    )
+}
+
 /// Runs a management node until it is told to stop.
 pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let (send, happenings) = channel();
@@ -89,8 +100,8 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let path = Path::new(&base).join(format!("node-{}", node.0));
     let directory = kernel.disk.then(|| DataDirectory::open(&path, node)).transpose();
     let directory = directory.map_err(|error| error.to_string())?;
-    kernel.disk = directory.is_some();
-    let on_disk = kernel.disk;
+    let on_disk = directory.is_some();
+    kernel.disk = on_disk;
     let disk = directory.map(|directory| disk_of(node, directory));
     let log = ClusterLog::start(LogSetup {
         own: node,
@@ -112,7 +123,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         books: Mutex::default(),
     });
     let watch = (log.clone(), Arc::new(config.clone()));
-    let cluster = Cluster::start(Setup {
+    let started = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
         scheduling: Scheduling::default(),
@@ -136,17 +147,11 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         watching: None,
         report: desk.clone().report(send),
     });
-    let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
+    let cluster = started.map_err(|error| format!("cannot start: {error}"))?;
     endpoint.attach(cluster.observer());
     serves_http.iter().for_each(|line| log.tell(Input::Note(line.clone())));
     desk.books().incarnation = cluster.incarnation(node);
-    let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
-    let ready = format!(
-        "ready: management node {} of cluster {}, {} nodes configured; nines ctl -c {host}:{port}",
-        node.0,
-        config.name(),
-        config.nodes().len()
-    );
+    let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
 }

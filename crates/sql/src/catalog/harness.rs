@@ -210,6 +210,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each question")]
     fn answer(&mut self, ticket: Ticket, ask: Ask) -> Option<ClientResult> {
         Some(match ask {
             Ask::Schema(change) => self.change(change),

@@ -458,11 +458,7 @@ impl Splitter {
     }
 
     /// A field and where it ends; none when more bytes are needed.
-    fn field(
-        &self,
-        start: usize,
-        last: bool,
-    ) -> Result<Option<(Option<Vec<u8>>, usize)>, SqlError> {
+    fn field(&self, start: usize, last: bool) -> Result<Option<Field>, SqlError> {
         let bytes = &self.buffer;
         let (mut value, mut at) = (Vec::new(), start);
         let quoted = self.enclosed.filter(|quote| bytes.get(at) == Some(quote));
@@ -534,6 +530,9 @@ impl Splitter {
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
+
+/// A field as it is, none for NULL, and where the next one begins.
+type Field = (Option<Vec<u8>>, usize);
 
 #[cfg(test)]
 mod tests {

@@ -70,6 +70,7 @@ impl Bound {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "the parts of a block in the order of the language")]
 pub(super) fn block(
     planner: &mut Planner<'_>,
     select: &ast::Select,

@@ -579,11 +579,8 @@ impl Participant {
 
     /// What the log says of all partitions.
     pub(super) fn base_records(&self, end: Position) -> Vec<Base> {
-        let of =
-            |(partition, replica): (&PartitionId, &Box<crate::participant::replica::Replica>)| {
-                replica.stored.base_record(*partition, end)
-            };
-        self.replicas.iter().map(of).collect()
+        let replicas = self.replicas.iter();
+        replicas.map(|(partition, replica)| replica.stored.base_record(*partition, end)).collect()
     }
 
     /// Begins the next segment when the present one is full, and writes what is to be written.

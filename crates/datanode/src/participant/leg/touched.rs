@@ -190,7 +190,7 @@ impl TouchedRows {
     }
 
     /// The rows from one on, in the order of first touch, to apply them.
-    pub(in crate::participant) fn from_mut(&mut self, at: usize) -> &mut [TouchedRow] {
+    pub(in crate::participant) fn rest_mut(&mut self, at: usize) -> &mut [TouchedRow] {
         self.rows.get_mut(at..).unwrap_or_default()
     }
 

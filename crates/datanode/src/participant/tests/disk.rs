@@ -888,7 +888,7 @@ fn the_watermark_knows_what_a_log_has_lost() {
         let names = disks.names("redo");
         let longest = names.iter().map(&mut len).max().expect("there is a log");
         let log = names.iter().rfind(|name| len(name) * 2 >= longest).expect("the longest is");
-        disks.disks.get_mut(&1).unwrap().change(&log, damage);
+        disks.disks.get_mut(&1).unwrap().change(log, damage);
         disks.crash(MemberStatus::Restoring);
         let found = disks.survey(1);
         assert!(found < Some(saved), "{log}: {found:?}, saved {saved}");
