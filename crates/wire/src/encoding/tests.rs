@@ -197,6 +197,7 @@ fn noise_is_read_without_harm() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_is_local_stays() {
     let link_down =
         Message::LinkDown { node: NodeId(1), incarnation: Incarnation(2), closed: true };
