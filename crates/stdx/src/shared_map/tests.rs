@@ -98,7 +98,7 @@ fn it_is_what_a_plain_map_is() {
 
 /// The nodes of `after` that `before` does not have.
 fn made(before: &Map, after: &Map) -> usize {
-    fn all<'a>(node: &'a Child<u32, u64>, into: &mut Vec<*const Node<u32, u64>>) {
+    fn all(node: &Child<u32, u64>, into: &mut Vec<*const Node<u32, u64>>) {
         into.push(Arc::as_ptr(node));
         if let Node::Branch(children) = &**node {
             children.iter().for_each(|(_, child)| all(child, into));
