@@ -10,8 +10,9 @@ mod steady;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use crate::previous;
 use crate::steps::environment_here;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, cargo};
 
 /// Runs the measurement that `args` names.
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
@@ -21,6 +22,35 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
         Some((name, rest)) if name == "steady" => steady::run(workspace, rest),
         _ => Err("bench takes a measurement: `compare`, `instructions` or `steady`".to_string()),
     }
+}
+
+/// Whether an option is among the arguments.
+fn is_given(args: &[String], name: &str) -> bool {
+    args.iter().any(|arg| arg.split('=').next() == Some(name))
+}
+
+/// The command of a script in Python with these arguments, and the programs that they do not name:
+/// each an option and the program's name. These are built of `packages`, for release.
+fn script_with(
+    workspace: &Workspace,
+    script: &str,
+    args: &[String],
+    programs: &[(&str, &str)],
+    packages: &[&str],
+) -> Result<Command, String> {
+    if !programs.iter().all(|(option, _)| is_given(args, option)) {
+        let mut build = Command::new(cargo());
+        build.args(["build", "--release"]);
+        build.args(packages.iter().flat_map(|package| ["-p", package]));
+        passed(&workspace.root, &mut build)?;
+    }
+    let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
+    let mut command = Command::new("python3");
+    command.arg(script).args(args);
+    for (option, program) in programs.iter().filter(|(option, _)| !is_given(args, option)) {
+        command.arg(option).arg(release.join("release").join(program));
+    }
+    Ok(command)
 }
 
 /// Runs a program at the root, its output untouched; an error when it fails.

@@ -4,19 +4,17 @@
 //! What must be built and installed before `bench/compare/compare.py` can measure; the options are
 //! the script's.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use super::passed;
-use crate::steps::environment_here;
-use crate::workspace::{Workspace, cargo};
-use crate::{clients, previous};
+use super::{is_given, passed, script_with};
+use crate::clients;
+use crate::workspace::Workspace;
 
 const SCRIPT: &str = "bench/compare/compare.py";
 
 /// Installs the peers, builds the server, measures.
 pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, String> {
     let ycsb = clients::install_peers(&workspace.root)?;
-    let given = |name: &str| args.iter().any(|arg| arg.split('=').next() == Some(name));
     // The option that names a program, and the program.
     let programs = [
         ("--nines", "nines"),
@@ -25,19 +23,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
         ("--native", "native"),
         ("--tpcc", "tpcc"),
     ];
-    if !programs.iter().all(|(option, _)| given(option)) {
-        let build = ["build", "--release", "-p", "nines", "-p", "bench", "-p", "tpcc"];
-        passed(&workspace.root, Command::new(cargo()).args(build))?;
-    }
-    let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
-    let mut script = Command::new("python3");
-    script.arg(SCRIPT).args(args);
-    for (option, program) in programs {
-        if !given(option) {
-            script.arg(option).arg(release.join("release").join(program));
-        }
-    }
-    if !given("--ycsb") {
+    let mut script = script_with(workspace, SCRIPT, args, &programs, &["nines", "bench", "tpcc"])?;
+    if !is_given(args, "--ycsb") {
         script.arg("--ycsb").arg(ycsb);
     }
     passed(&workspace.root, &mut script)?;
