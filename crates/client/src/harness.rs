@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actor::{Ctx, FlightRecorder, LeaseCell, Shared};
 use model::cluster::{PlacementSlot, Replica};
 use model::{
-    ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex,
+    ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex, Epoch,
     Incarnation, IndexId, IndexState, Member, MemberStatus, NodeId, NodeRole, OrderedIndexDef,
     PartitionId, PartitionIndex, RowLayout, Table, TableId, UniqueIndexDef, Value, WorkerId,
 };
@@ -75,6 +75,7 @@ pub(crate) fn cluster() -> ClusterState {
         columns: vec![ColumnId(1)],
         table: HIDDEN,
         state: IndexState::Online,
+        complete: Epoch(0),
     });
     base.ordered_indexes.push(OrderedIndexDef {
         id: ORDERED,

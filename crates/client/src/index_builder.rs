@@ -13,7 +13,8 @@
 //! again and adds its entry. An entry that exists already either is the row's own, or a second row
 //! has the same key: then the index cannot be unique and is dropped. Where nodes have disks, the
 //! index is set online when all entries are on them: a restart of the whole cluster must not find
-//! an index online whose entries were lost.
+//! an index online whose entries were lost. A restart that goes back further, by order of an
+//! operator, sets the index to `Building` again.
 //!
 //! The tree of an ordered index is built by each replica for itself. Every worker is asked which of
 //! its indexes are not ready, again and again, until all workers of all members have answered that
@@ -39,7 +40,7 @@ use std::sync::Arc;
 
 use actor::{Actor, Ctx, Shared, Timer, fault_point, probe};
 use model::{
-    ActorKind, Address, ClusterState, ColumnId, Command, IndexId, IndexState, NodeRole,
+    ActorKind, Address, ClusterState, ColumnId, Command, Epoch, IndexId, IndexState, NodeRole,
     SchemaChange, Table, TableId, UniqueIndexDef, Value, WorkerId,
 };
 use stdx::Duration;
@@ -84,7 +85,7 @@ enum Stage {
     /// them.
     Filled(Token),
     /// Waits for that snapshot to be on disk.
-    Saving(Token),
+    Saving(Token, Epoch),
     /// Has asked the workers whether their replicas have the ordered index, or is about to.
     Asking(Option<Token>),
     /// Waits for the state that shows the index online, or gone.
@@ -218,21 +219,24 @@ impl IndexBuilder {
                 ClientResult::SnapshotOpened(epoch) => {
                     self.client.close_snapshot(ctx, job.reader, epoch);
                     let saved = self.client.await_durable(ctx, job.reader, epoch, false);
-                    job.stage = Stage::Saving(saved);
+                    job.stage = Stage::Saving(saved, epoch);
                 }
                 _ => self.begin_later(ctx),
             },
-            Stage::Saving(waiting) if *waiting == token => match event.result {
-                ClientResult::Durable(_) => self.propose_online(ctx),
-                _ => self.begin_later(ctx),
-            },
+            Stage::Saving(waiting, complete) if *waiting == token => {
+                let complete = *complete;
+                match event.result {
+                    ClientResult::Durable(_) => self.propose_online(ctx, complete),
+                    _ => self.begin_later(ctx),
+                }
+            }
             Stage::Asking(Some(asked)) if *asked == token => {
                 let (table, index) = (job.table, job.index);
                 match event.result {
                     ClientResult::Inspected(answers)
                         if is_built(ctx.cluster(), &answers, table, index) =>
                     {
-                        self.propose_online(ctx);
+                        self.propose_online(ctx, Epoch(0));
                     }
                     _ => {
                         job.stage = Stage::Asking(None);
@@ -243,7 +247,7 @@ impl IndexBuilder {
             Stage::Waiting(_)
             | Stage::Filling(_)
             | Stage::Filled(_)
-            | Stage::Saving(_)
+            | Stage::Saving(..)
             | Stage::Asking(_)
             | Stage::Proposed(_) => {}
         }
@@ -281,15 +285,16 @@ impl IndexBuilder {
         if ctx.config().disk {
             job.stage = Stage::Filled(self.client.open_snapshot(ctx, job.reader));
         } else {
-            self.propose_online(ctx);
+            self.propose_online(ctx, Epoch(0));
         }
     }
 
-    fn propose_online(&mut self, ctx: &mut Ctx<'_>) {
+    /// All rows are in since an epoch.
+    fn propose_online(&mut self, ctx: &mut Ctx<'_>, complete: Epoch) {
         let job = self.job.as_ref().expect("a job that goes on");
         let (table, index) = (job.table, job.index);
         fault_point!(ctx, "builder: before an index is proposed online");
-        self.propose(ctx, SchemaChange::SetIndexOnline { table, index });
+        self.propose(ctx, SchemaChange::SetIndexOnline { table, index, complete });
     }
 
     /// Two rows have the same key.
@@ -327,7 +332,7 @@ impl IndexBuilder {
             Stage::Waiting(_)
             | Stage::Filling(_)
             | Stage::Filled(_)
-            | Stage::Saving(_)
+            | Stage::Saving(..)
             | Stage::Asking(Some(_)) => {}
         }
     }

@@ -180,6 +180,7 @@ fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Retu
         state.members.insert(one.node, member);
     }
     state.takeovers.clear();
+    catalog::rebuild_indexes(state, epoch);
     state.restarts.push(epoch);
     state.started = false;
     state.stopped = false;

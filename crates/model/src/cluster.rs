@@ -343,12 +343,15 @@ pub enum SchemaChange {
         /// Key columns.
         columns: Vec<u16>,
     },
-    /// Ends the build of a unique index: all rows have their entry.
+    /// Ends the build of an index: all rows are in.
     SetIndexOnline {
         /// The table.
         table: TableId,
         /// The index.
         index: IndexId,
+        /// The first epoch in which each row has its entry in a unique index; 0 where there are no
+        /// disks, and of an ordered index, which each replica makes from its rows.
+        complete: Epoch,
     },
     /// Removes an index of either kind; also how a failed build ends.
     DropIndex {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use collation::CollationId;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ColumnId, IndexId, PartitionIndex, TableId};
+use crate::ids::{ColumnId, Epoch, IndexId, PartitionIndex, TableId};
 use crate::key::{Key, KeyEncoder, strip_value};
 use crate::row::RowLayout;
 use crate::value::{Value, ValueRef};
@@ -191,6 +191,10 @@ pub struct UniqueIndexDef {
     pub table: TableId,
     /// Building or online.
     pub state: IndexState,
+    /// From this epoch on every row has its entry; 0 if that is so since the table was made. A
+    /// restart that goes back further builds the index anew.
+    #[serde(default)]
+    pub complete: Epoch,
 }
 
 /// Which values of a table's rows may lie outside of them, and where.

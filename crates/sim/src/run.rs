@@ -127,10 +127,6 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "all nodes are active again", 90, World::all_active)?;
     all_progress(world, lab)?;
     if world.has_disks() && Chaos::rots(world.setup().seed) {
-        // Going back behind the build of a unique index leaves the index without its entries
-        // (COMPAT.md): with a load that builds some no loss is accepted.
-        let builds = world.newest_state().tables.values().any(|table| table.version > 1);
-        let floor = if builds { world.newest_epoch() } else { floor };
         if chaos.rot(world, floor)? == Rot::Refused {
             return Ok(());
         }

@@ -289,6 +289,7 @@ mod tests {
             columns: vec![ColumnId(2), ColumnId(1)],
             table: TableId(6),
             state: IndexState::Online,
+            complete: Epoch(0),
         };
         let table = Table {
             id: TableId(1),

@@ -248,7 +248,11 @@ impl Node {
     }
 
     fn online() -> Vec<SchemaChange> {
-        vec![SchemaChange::SetIndexOnline { table: BASE, index: UNIQUE }]
+        Self::online_since(Epoch(0))
+    }
+
+    fn online_since(complete: Epoch) -> Vec<SchemaChange> {
+        vec![SchemaChange::SetIndexOnline { table: BASE, index: UNIQUE, complete }]
     }
 }
 
@@ -306,7 +310,7 @@ fn an_ordered_index_is_online_when_no_worker_lacks_it() {
     node.apply(|state| set_ordered(state, IndexState::Building));
     assert_eq!(node.builder.building(), Some((BASE, ORDERED)));
     node.run();
-    let online = SchemaChange::SetIndexOnline { table: BASE, index: ORDERED };
+    let online = SchemaChange::SetIndexOnline { table: BASE, index: ORDERED, complete: Epoch(0) };
     assert_eq!(node.proposed, [online]);
     assert_eq!((node.unbuilt.1, node.silent.1), (0, 0), "all have answered, and have it");
     assert!(node.questions >= 3 * 4, "two nodes of two workers, asked three times at least");
@@ -322,7 +326,7 @@ fn entries_are_on_disk_before_the_index_is_online() {
     node.add_entry(999, 1);
     node.apply(|state| set_state(state, Some(IndexState::Building)));
     node.run();
-    assert_eq!((node.proposed, node.awaited), (Node::online(), vec![Epoch(9)]));
+    assert_eq!((node.proposed, node.awaited), (Node::online_since(Epoch(9)), vec![Epoch(9)]));
     assert_eq!(node.snapshots, 0, "the snapshots are let go");
 }
 

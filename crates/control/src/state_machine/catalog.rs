@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use model::schema::{BUCKET_COUNT, COLUMNS_MAX, INDEXES_MAX, KEY_SIZE_MAX, ROW_SIZE_MAX};
 use model::{
-    ClusterState, Column, ColumnId, ColumnType, Description, ErrorCode, IndexId, IndexState,
+    ClusterState, Column, ColumnId, ColumnType, Description, Epoch, ErrorCode, IndexId, IndexState,
     KeyEncoder, LargeForm, OrderedIndexDef, RowLayout, SchemaChange, Table, TableId,
     UniqueIndexDef,
 };
@@ -70,7 +70,9 @@ pub(super) fn change(
         SchemaChange::CreateUniqueIndex { table, name, columns } => {
             create_unique_index(state, *table, name, columns)
         }
-        SchemaChange::SetIndexOnline { table, index } => set_index_online(state, *table, *index),
+        SchemaChange::SetIndexOnline { table, index, complete } => {
+            set_index_online(state, *table, *index, *complete)
+        }
         SchemaChange::DropIndex { table, index } => drop_index(state, *table, *index),
         SchemaChange::ColocateParts { change } => colocating(state, change),
         SchemaChange::Together { expected, changes } => together(state, expected, changes),
@@ -312,18 +314,37 @@ fn set_index_online(
     state: &mut ClusterState,
     id: TableId,
     index: IndexId,
+    complete: Epoch,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;
-    let unique = table.unique_indexes.iter_mut().map(|x| (x.id, &mut x.state));
-    let ordered = table.ordered_indexes.iter_mut().map(|x| (x.id, &mut x.state));
-    let found = unique.chain(ordered).find(|(known, _)| *known == index);
-    let (_, index_state) = found.ok_or(ErrorCode::UnknownIndex)?;
-    if *index_state == IndexState::Online {
-        return Ok(id);
-    }
+    let unique = table.unique_indexes.iter_mut().find(|x| x.id == index);
+    let ordered = table.ordered_indexes.iter_mut().find(|x| x.id == index);
+    let index_state = match (unique, ordered) {
+        (Some(unique), _) if unique.state == IndexState::Building => {
+            unique.complete = complete;
+            &mut unique.state
+        }
+        (None, Some(ordered)) if ordered.state == IndexState::Building => &mut ordered.state,
+        (None, None) => return Err(ErrorCode::UnknownIndex),
+        (Some(_), _) | (None, Some(_)) => return Ok(id),
+    };
     *index_state = IndexState::Online;
     table.next_version_alike();
     Ok(publish(state, table))
+}
+
+/// After a restart of the whole cluster that goes back to `epoch`: unique indexes that were complete
+/// only later are built anew.
+pub(super) fn rebuild_indexes(state: &mut ClusterState, epoch: Epoch) {
+    let lacks = |index: &UniqueIndexDef| index.complete > epoch;
+    let lacking = state.tables.values().filter(|table| table.unique_indexes.iter().any(lacks));
+    for mut table in lacking.map(|table| (**table).clone()).collect::<Vec<_>>() {
+        for index in table.unique_indexes.iter_mut().filter(|index| lacks(index)) {
+            (index.state, index.complete) = (IndexState::Building, Epoch(0));
+        }
+        table.next_version_alike();
+        publish(state, table);
+    }
 }
 
 fn drop_index(state: &mut ClusterState, id: TableId, index: IndexId) -> Result<TableId, ErrorCode> {
@@ -379,6 +400,7 @@ fn push_unique_index(
         columns,
         table: hidden.id,
         state: index_state,
+        complete: Epoch(0),
     });
     publish(state, hidden);
 }

@@ -84,6 +84,7 @@ fn cluster() -> ClusterState {
         columns: vec![model::ColumnId(1)],
         table: TableId(2),
         state: model::IndexState::Online,
+        complete: Epoch(0),
     };
     ClusterState {
         index: ControlIndex(10),

@@ -304,7 +304,7 @@ impl World {
             let index = definition.ordered_indexes.iter().find(|index| index.name == *name);
             let index = index.expect("it was made").id;
             self.numbers += 1;
-            let online = SchemaChange::SetIndexOnline { table, index };
+            let online = SchemaChange::SetIndexOnline { table, index, complete: Epoch(0) };
             self.apply(&Command::Schema { session, number: self.numbers, change: online });
         }
         if let (SchemaChange::CreateUniqueIndex { name, .. }, Ok(table)) = (&change, answer) {
@@ -323,7 +323,7 @@ impl World {
             keys.dedup();
             self.numbers += 1;
             let end = match keys.len() == count {
-                true => SchemaChange::SetIndexOnline { table, index: index.id },
+                true => SchemaChange::SetIndexOnline { table, index: index.id, complete: Epoch(0) },
                 false => SchemaChange::DropIndex { table, index: index.id },
             };
             self.apply(&Command::Schema { session, number: self.numbers, change: end });

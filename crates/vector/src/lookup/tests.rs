@@ -1,7 +1,9 @@
 //! Lookups for a handful of rows, played by hand; and plans that make no sense.
 
 use collation::CollationId;
-use model::{Column, ColumnId, Comparison, IndexState, OrderedIndexDef, Table, UniqueIndexDef};
+use model::{
+    Column, ColumnId, Comparison, Epoch, IndexState, OrderedIndexDef, Table, UniqueIndexDef,
+};
 
 use super::*;
 use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
@@ -27,6 +29,7 @@ fn table() -> Table {
         columns: vec![ColumnId(1), ColumnId(0)],
         table: TableId(2),
         state: IndexState::Online,
+        complete: Epoch(0),
     };
     let ordered = OrderedIndexDef {
         id: IndexId(8),

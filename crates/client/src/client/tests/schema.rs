@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Address, ClusterState, ColumnId, ErrorCode, IndexId, IndexState, OrderedIndexDef, SchemaChange,
-    SessionId, TableId, UniqueIndexDef,
+    Address, ClusterState, ColumnId, Epoch, ErrorCode, IndexId, IndexState, OrderedIndexDef,
+    SchemaChange, SessionId, TableId, UniqueIndexDef,
 };
 use wire::{ControlMessage, Message};
 
@@ -68,6 +68,7 @@ fn set_index(state: &mut ClusterState, to: Option<IndexState>) {
             columns: vec![ColumnId(2)],
             table: HIDDEN,
             state,
+            complete: Epoch(0),
         });
     }
     *table = Arc::new(changed);

@@ -227,7 +227,7 @@ fn indexes_come_online_and_go() {
     assert_eq!(catalog.run(create("u")), Err(ErrorCode::TableExists));
     let index = catalog.table(table).unique_indexes[0].clone();
     assert_eq!((index.state, catalog.table(table).version), (IndexState::Building, 2));
-    let online = SchemaChange::SetIndexOnline { table, index: index.id };
+    let online = SchemaChange::SetIndexOnline { table, index: index.id, complete: Epoch(7) };
     catalog.run(online.clone()).unwrap();
     assert_eq!(catalog.table(table).unique_indexes[0].state, IndexState::Online);
     assert_eq!(catalog.table(table).version, 3);
@@ -244,7 +244,7 @@ fn indexes_come_online_and_go() {
     assert!(catalog.table(table).ordered_indexes.is_empty());
     let again = SchemaChange::DropIndex { table, index: ordered };
     assert_eq!(catalog.run(again), Err(ErrorCode::UnknownIndex));
-    let online = SchemaChange::SetIndexOnline { table, index: ordered };
+    let online = SchemaChange::SetIndexOnline { table, index: ordered, complete: Epoch(0) };
     assert_eq!(catalog.run(online), Err(ErrorCode::UnknownIndex));
 }
 
@@ -262,7 +262,7 @@ fn requests_by_definitions_that_differ_in_indexes_alone_are_served() {
     let index = catalog.table(table).ordered_indexes[0].id;
     assert_eq!(catalog.table(table).ordered_indexes[0].state, IndexState::Building);
     assert_eq!(serves(&catalog), [1, 2]);
-    catalog.run(SchemaChange::SetIndexOnline { table, index }).unwrap();
+    catalog.run(SchemaChange::SetIndexOnline { table, index, complete: Epoch(0) }).unwrap();
     assert_eq!(catalog.table(table).ordered_indexes[0].state, IndexState::Online);
     assert_eq!(serves(&catalog), [1, 2, 3]);
     // Whoever writes has to know of the entries of a unique index.
@@ -270,7 +270,7 @@ fn requests_by_definitions_that_differ_in_indexes_alone_are_served() {
     catalog.run(SchemaChange::CreateUniqueIndex { table, name, columns }).unwrap();
     assert_eq!(serves(&catalog), [4]);
     let unique = catalog.table(table).unique_indexes[0].id;
-    catalog.run(SchemaChange::SetIndexOnline { table, index: unique }).unwrap();
+    catalog.run(SchemaChange::SetIndexOnline { table, index: unique, complete: Epoch(7) }).unwrap();
     assert_eq!(serves(&catalog), [4, 5]);
     catalog.run(SchemaChange::DropIndex { table, index }).unwrap();
     assert_eq!(serves(&catalog), [4, 5, 6]);
@@ -750,4 +750,32 @@ fn a_new_table_costs_the_same_beside_many() {
     }
     let (least, most) = (costs.iter().min().unwrap(), costs.iter().max().unwrap());
     assert!(*most < least + least / 20, "bytes that a client is told: {costs:?}");
+}
+
+#[test]
+fn a_restart_that_goes_back_behind_the_build_of_a_unique_index_builds_it_anew() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    for name in ["early", "late"] {
+        let (name, columns) = (name.to_owned(), vec![1]);
+        catalog.run(SchemaChange::CreateUniqueIndex { table, name, columns }).unwrap();
+    }
+    let [early, late] = [0, 1].map(|at| catalog.table(table).unique_indexes[at].id);
+    let epoch = |number: u64| Epoch(Epoch::start_of(1).0 + number);
+    for (index, complete) in [(early, epoch(5)), (late, epoch(9))] {
+        catalog.run(SchemaChange::SetIndexOnline { table, index, complete }).unwrap();
+    }
+    let states = |catalog: &Catalog| {
+        let indexes = &catalog.table(table).unique_indexes;
+        indexes.iter().map(|index| (index.state, index.complete)).collect::<Vec<_>>()
+    };
+    let version = catalog.table(table).version;
+    let mut state = catalog.log.state.clone();
+    rebuild_indexes(&mut state, epoch(9));
+    assert_eq!(state, catalog.log.state, "nothing is lost");
+    rebuild_indexes(&mut catalog.log.state, epoch(8));
+    let online = (IndexState::Online, epoch(5));
+    assert_eq!(states(&catalog), [online, (IndexState::Building, Epoch(0))]);
+    assert_eq!(catalog.table(table).version, version + 1);
+    assert!(catalog.table(table).serves_version(version), "writers keep the entries anyway");
 }
