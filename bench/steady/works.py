@@ -19,9 +19,9 @@ def statement(cluster, text, database="work"):
     return "" if cluster.sql(text, database) is not None else cluster.complaint[:200]
 
 
-def csv_of(directory, first, count):
+def csv_of(directory, first, count, name="rows.csv"):
     """A file of rows of sysbench's table."""
-    path = Path(directory) / "rows.csv"
+    path = Path(directory) / name
     with open(path, "w") as file:
         for key in range(first, first + count):
             mixed = key * 2_654_435_761 % (1 << 32)
@@ -29,11 +29,20 @@ def csv_of(directory, first, count):
     return path
 
 
+def parts(first, count):
+    """The first key and the number of rows of each file that is loaded."""
+    return [(at, min(FILE_ROWS, first + count - at)) for at in range(first, first + count, FILE_ROWS)]
+
+
+def load_file(cluster, table, path):
+    """Loads a file; what is wrong."""
+    return statement(cluster, f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE {table} FIELDS TERMINATED BY ','")
+
+
 def load(cluster, table, first, count):
     """Fills a table from files, a few hundred thousand rows at a time; what is wrong."""
-    for at in range(first, first + count, FILE_ROWS):
-        path = csv_of(cluster.directory, at, min(FILE_ROWS, first + count - at))
-        wrong = statement(cluster, f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE {table} FIELDS TERMINATED BY ','")
+    for at, rows in parts(first, count):
+        wrong = load_file(cluster, table, csv_of(cluster.directory, at, rows))
         if wrong:
             return wrong
     return ""
@@ -91,17 +100,25 @@ class Definitions(Work):
 
 
 class BulkLoad(Work):
-    """A file is loaded into a new table."""
+    """Files are loaded into a new table. They are written before: that is not the database's work."""
 
     def __init__(self, name, rows):
         super().__init__(name, "", "DROP TABLE loaded")
         self.rows = rows
+        self.files = []
 
     def prepare(self, cluster):
         insist(statement(cluster, f"CREATE TABLE loaded ({COLUMNS}, KEY k_1 (k))"))
+        self.files = self.files or [
+            csv_of(cluster.directory, at, rows, f"part-{at}.csv") for at, rows in parts(1, self.rows)
+        ]
 
     def run(self, cluster):
-        return load(cluster, "loaded", 1, self.rows)
+        for path in self.files:
+            wrong = load_file(cluster, "loaded", path)
+            if wrong:
+                return wrong
+        return ""
 
 
 class Delete(Work):
