@@ -13,6 +13,11 @@
 //! A step of long work is cut by work, not by time, as no actor sees a clock. The host measures
 //! steps, and tells. From the cost of earlier steps of its kind follows which part of the usual
 //! work a step is: as much as takes [`LONE`], or [`SHARED`] while operations come in.
+//! # Rests
+//! A worker that has a CPU for itself loses nothing by long work that fills its time. On a machine
+//! with more to do than CPUs, that time is taken from whoever serves the same clients: the SQL node
+//! and the other workers. The host tells how long its thread waits for a CPU; long work rests the
+//! more then, and keeps half of the time at least.
 //! # Not here
 //! The queues (`node`), the clock (`runtime`), what a step of each kind does.
 
@@ -36,6 +41,11 @@ const SHARED_UNKNOWN: u32 = WHOLE / 4;
 const LEAST: u32 = WHOLE / 32;
 /// Time of operations, queries and background work when all of them wait.
 const WEIGHTS: [u64; 3] = [4, 2, 1];
+/// The share of time, in percent, for which a thread may wait for a CPU before long work rests, and
+/// from which on it rests most.
+const CROWDED: [u64; 2] = [5, 25];
+/// The longest rest, in percent of the time worked before.
+const REST_MAX: u64 = 100;
 /// What operations may owe to long work before that goes first.
 const DEBT: Duration = Duration::from_micros(100);
 /// What operations owe at most.
@@ -104,6 +114,8 @@ pub struct Schedule {
     passes: [u64; 2],
     /// What operations owe to long work that waits.
     debt: Duration,
+    /// The share of time, in percent, for which the thread has waited for a CPU lately.
+    crowd: u64,
     slow: BTreeMap<&'static str, SlowSteps>,
 }
 
@@ -116,6 +128,18 @@ impl Schedule {
     /// Whether operations on single rows have come in the last moments.
     pub fn is_shared(&self, now: Instant) -> bool {
         self.operations.is_on(now)
+    }
+
+    /// Host: for how much of its time, in percent, the thread has waited for a CPU lately.
+    pub fn crowd(&mut self, share: u64) {
+        self.crowd = share;
+    }
+
+    /// How long work rests that has gone on for so long, beside others who ask for something.
+    pub fn rest(&self, worked: Duration) -> Duration {
+        let [from, to] = CROWDED;
+        let over = self.crowd.clamp(from, to) - from;
+        Duration::from_nanos(worked.as_nanos() * REST_MAX * over / (to - from) / 100)
     }
 
     /// How much of its usual work, as a part of [`WHOLE`], a step of this kind is to do now.
@@ -294,6 +318,17 @@ mod tests {
         assert!(schedule.is_due());
         schedule.took(StepKind::Short("Read"), micros(1), [false, false]);
         assert!(!schedule.is_due(), "nothing waits, so nothing is owed");
+    }
+
+    #[test]
+    fn long_work_rests_the_more_the_less_cpu_there_is() {
+        let mut schedule = Schedule::default();
+        let rest = |schedule: &Schedule| schedule.rest(micros(200));
+        assert_eq!(rest(&schedule), Duration::ZERO, "nothing is known");
+        for (share, rests) in [(4, 0), (5, 0), (15, 100), (25, 200), (100, 200)] {
+            schedule.crowd(share);
+            assert_eq!(rest(&schedule), micros(rests), "{share} %");
+        }
     }
 
     #[test]

@@ -320,6 +320,11 @@ impl<'a> Ctx<'a> {
         self.shared.schedule.is_shared(self.shared.now)
     }
 
+    /// How long work rests that has gone on for so long, beside others who ask for something.
+    pub fn rest(&self, worked: Duration) -> Duration {
+        self.shared.schedule.rest(worked)
+    }
+
     /// How many of `most` units of work, one at least, a step of long work of this kind does before
     /// it lets others run: as many as fit into its time, as far as earlier steps tell.
     pub fn step_units(&mut self, work: Continue, most: u32) -> u32 {

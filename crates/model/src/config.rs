@@ -63,8 +63,8 @@ pub struct Config {
     /// Rows a handler looks at before it lets others run; fewer while key operations come in
     /// between.
     pub scan_step_rows: u32,
-    /// Bytes of rows that a handler applies, or gives back, before it lets others run; a row counts
-    /// for at least 256.
+    /// Bytes of rows that a handler applies, or gives back, before it lets others run, at most; a row
+    /// counts for at least 256.
     pub apply_step_bytes: u32,
     /// Bytes of rows, indexes and open transactions per worker.
     #[doc(alias = "DataMemory")]
@@ -131,7 +131,7 @@ impl Config {
             scans_max: 4_096,
             scan_batch_rows: 256,
             scan_step_rows: 256,
-            apply_step_bytes: 128 << 10,
+            apply_step_bytes: 16 << 10,
             data_memory: 4 << 30,
             version_memory: 512 << 20,
             outcomes_max: 1 << 20,
@@ -164,7 +164,7 @@ impl Config {
         self.scans_max = *prng.pick(&[4, 32, 1_024]);
         self.scan_batch_rows = *prng.pick(&[1, 7, 64]);
         self.scan_step_rows = *prng.pick(&[1, 5, 256]);
-        self.apply_step_bytes = *prng.pick(&[1, 600, 128 << 10]);
+        self.apply_step_bytes = *prng.pick(&[1, 600, 16 << 10]);
         self.outcomes_max = *prng.pick(&[16, 256, 4_096]);
         self.copy_batch_rows = *prng.pick(&[1, 5, 64]);
         self.copy_window = *prng.pick(&[1, 3, 16]);

@@ -239,6 +239,11 @@ impl Worker {
         self.inbox.has_messages() || !self.disk_replies.is_empty()
     }
 
+    /// Whether something waits that is not long work.
+    pub fn has_urgent(&self) -> bool {
+        self.inbox.has_urgent() || !self.disk_replies.is_empty()
+    }
+
     /// Whether a step of long work waits.
     pub fn has_long_work(&self) -> bool {
         self.inbox.has_long()
@@ -248,6 +253,17 @@ impl Worker {
     /// lets a worker do fewer of them before it sees who else wants something.
     pub fn is_shared(&self, now: Instant) -> bool {
         self.shared.schedule.is_shared(now)
+    }
+
+    /// Host: for how much of its time, in percent, the thread has waited for a CPU lately.
+    pub fn crowd(&mut self, share: u64) {
+        self.shared.schedule.crowd(share);
+    }
+
+    /// How long the host lets long work rest that has gone on for so long: not at all while nobody
+    /// asks for single rows.
+    pub fn rest(&self, now: Instant, worked: Duration) -> Duration {
+        if self.is_shared(now) { self.shared.schedule.rest(worked) } else { Duration::ZERO }
     }
 
     /// Host: the last step has taken so long.

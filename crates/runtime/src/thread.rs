@@ -10,6 +10,7 @@
 //! # Failure
 //! A panic ends the whole process: see `crash`. What the system refuses to the loop ends it too.
 
+mod courtesy;
 mod figures;
 pub(crate) mod sharing;
 mod starvation;
@@ -40,6 +41,7 @@ use crate::listener::{Accepted, Acceptor, Listeners};
 use crate::poller::{Interest, Poller, Ready};
 use crate::spin::Spinner;
 use crate::spin::crowd::Crowd;
+use courtesy::Courtesy;
 use figures::Turns;
 use sharing::{Seat, Sharing};
 use starvation::Starvation;
@@ -55,6 +57,7 @@ pub(crate) struct Thread {
     /// When the last step ended, or the first of a turn began.
     stepped: Instant,
     starvation: Starvation,
+    courtesy: Courtesy,
     /// Nodes that have ended, as far as this thread's workers have been told.
     down: BTreeSet<NodeId>,
     poller: Poller,
@@ -149,6 +152,7 @@ impl Thread {
             next_long: 0,
             stepped: Instant::ZERO,
             starvation: Starvation::default(),
+            courtesy: Courtesy::new(),
             down: BTreeSet::new(),
             poller,
             gateway: Gateway::new(common.tls.clone()),
@@ -253,6 +257,7 @@ impl Thread {
         self.common.pulses[self.index].take();
         loop {
             self.common.pulses[self.index].beat();
+            self.mind_crowd();
             // The first turn has what workers have asked for when they were started, and may be the
             // last for long.
             self.turn()?;
@@ -273,6 +278,13 @@ impl Thread {
                 return Ok(Pause::Lend);
             }
         }
+    }
+
+    /// Tells workers, those of a guest too, how long this thread has to wait for a CPU.
+    fn mind_crowd(&mut self) {
+        let Some(share) = self.courtesy.look(self.now) else { return };
+        let guests = self.guest.iter_mut().flat_map(|guest| &mut guest.hosted);
+        self.hosted.iter_mut().chain(guests).for_each(|at| at.worker.crowd(share));
     }
 
     /// Does what there is to do, for a bounded time.
@@ -399,8 +411,13 @@ impl Thread {
     fn due(&mut self) -> Option<Instant> {
         let mut due = [self.stopping, self.saved].into_iter().flatten().min();
         for hosted in &mut self.hosted {
-            if hosted.worker.has_messages() || hosted.worker.connections().has_touched() {
-                return Some(Instant::ZERO);
+            let worker = &mut hosted.worker;
+            let has_work = worker.has_urgent() || worker.connections().has_touched();
+            let rests = self.courtesy.rests(self.now);
+            match rests.filter(|_| worker.has_long_work() && !has_work) {
+                Some(until) => due = [due, Some(until)].into_iter().flatten().min(),
+                None if has_work || worker.has_long_work() => return Some(Instant::ZERO),
+                None => {}
             }
             due = [due, hosted.worker.next_timer()].into_iter().flatten().min();
         }
@@ -562,7 +579,8 @@ impl Thread {
     /// Lets workers do steps of long work, one after the other, for a moment or until another
     /// thread sends something: who wants something small waits for no more than that.
     fn run_long_work(&mut self) {
-        if !self.hosted.iter().any(|hosted| hosted.worker.has_long_work()) {
+        let any = self.hosted.iter().any(|hosted| hosted.worker.has_long_work());
+        if !any || self.courtesy.rests(self.now).is_some() {
             return;
         }
         self.begin_steps();
@@ -582,6 +600,11 @@ impl Thread {
                 break;
             }
         }
+        let (ended, worked) = (self.stepped, self.stepped.since(began));
+        let (hosted, now) = (&self.hosted, self.now);
+        self.courtesy.worked(ended, worked, |worked| {
+            hosted.iter().map(|at| at.worker.rest(now, worked)).max().unwrap_or_default()
+        });
         self.stop_halted();
         self.post();
     }

@@ -194,7 +194,7 @@ fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Be
     let own = prepared.hints().and_then(|hints| hints.execution_time).filter(|time| *time > 0);
     let most = own.map_or(session.variables.max_execution_time, u64::from);
     let limited = most > 0 && is_query(statement);
-    session.kernel.limit_statement(limited.then(|| Duration::from_millis(most)));
+    session.kernel.begin_statement(limited.then(|| Duration::from_millis(most)));
     session
         .memory
         .begin(session.variables.connection_memory_limit, session.variables.operator_memory);
@@ -216,7 +216,7 @@ fn is_query(statement: &Statement) -> bool {
 }
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
-    session.kernel.limit_statement(None);
+    session.kernel.end_statement();
     // Whatever comes from now on is for the next statement.
     session.kernel.clear_interrupt();
     let took = session.kernel.now().since(session.statement_began);

@@ -41,6 +41,8 @@ pub(crate) struct Ticket(u64);
 impl Ticket {
     /// Of no ask: a task has paused in the middle of a call.
     pub(crate) const PAUSED: Self = Self(0);
+    /// Of no ask: a task has rested although what it waits for is there.
+    pub(crate) const RESTED: Self = Self(u64::MAX);
 }
 
 /// Which of a connection's client sessions an ask belongs to: what a user's transaction does, what
@@ -123,6 +125,8 @@ pub(crate) struct Exchange {
     interrupt: Option<Interrupt>,
     /// The client sends no more.
     pub(crate) client_gone: bool,
+    /// When the statement began that runs.
+    pub(crate) began: Option<Instant>,
     /// When the statement has taken too long.
     pub(crate) deadline: Option<Instant>,
     /// How long the user's transaction waits for each lock.
@@ -360,10 +364,17 @@ impl Kernel {
         self.exchange.borrow_mut().interrupt = None;
     }
 
-    /// Gives the statement that begins so much time; without limit, and when it is over, none.
-    pub fn limit_statement(&self, span: Option<Duration>) {
+    /// A statement begins, and has so much time; without limit if none is given.
+    pub fn begin_statement(&self, limit: Option<Duration>) {
         let mut exchange = self.exchange.borrow_mut();
-        exchange.deadline = span.map(|span| exchange.now + span);
+        exchange.began = Some(exchange.now);
+        exchange.deadline = limit.map(|span| exchange.now + span);
+    }
+
+    /// The statement is over.
+    pub fn end_statement(&self) {
+        let mut exchange = self.exchange.borrow_mut();
+        (exchange.began, exchange.deadline) = (None, None);
     }
 
     /// Has the user's transaction wait so long for each lock from now on.

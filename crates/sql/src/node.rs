@@ -74,6 +74,12 @@ pub struct ServerAddress {
 
 /// The timer of pauses and deadlines.
 const ALARM: Timer = Timer::Application(0);
+/// What a statement takes that rests beside others: shorter ones are what the others ask for.
+const LONG: Duration = Duration::from_millis(20);
+/// How long a task works before it rests.
+const WORKED_MIN: Duration = Duration::from_micros(500);
+/// What a task has done between two rests at most; it may have waited for something meanwhile.
+const WORKED_MAX: Duration = Duration::from_millis(5);
 
 /// A worker's share of the SQL connections.
 pub struct SqlNode {
@@ -102,6 +108,8 @@ struct Connection {
     alarm: Option<Instant>,
     /// Its task has paused since it was asked for something: it takes long.
     has_paused: bool,
+    /// When its last rest ended.
+    rested: Instant,
     /// Its peer has gone: it is forgotten as soon as its task is not in the middle of a call.
     is_leaving: bool,
 }
@@ -177,6 +185,7 @@ impl SqlNode {
             desk: Desk::default(),
             alarm: None,
             has_paused: false,
+            rested: Instant::ZERO,
             is_leaving: false,
         };
         self.connections.insert(id, connection);
@@ -236,7 +245,8 @@ impl SqlNode {
                 connection.state = TaskState::Paused(seat);
                 connection.has_paused = true;
                 pauses = true;
-                self.alarms.insert((ctx.now(), id, Some(Ticket::PAUSED)));
+                let rest = connection.rest(ctx, &self.askers, id);
+                self.alarms.insert((ctx.now() + rest, id, Some(Ticket::PAUSED)));
             }
         }
         let output_moved = connection.pass_output(ctx, id);
@@ -268,6 +278,7 @@ impl SqlNode {
                 }
                 Passed::Sleeps(span) => {
                     connection.has_paused = true;
+                    let span = span.max(connection.rest(ctx, &self.askers, id));
                     self.alarms.insert((ctx.now() + span, id, Some(ticket)));
                 }
                 Passed::Abandoned(session) => {
@@ -292,9 +303,26 @@ impl SqlNode {
                 connection.desk.ended(ticket);
             }
             connection.exchange.borrow_mut().answer(ticket, event.result);
-            self.run(ctx, id);
+            if !self.holds(ctx, id) {
+                self.run(ctx, id);
+            }
         }
         self.arm(ctx);
+    }
+
+    /// Whether a connection rests that could go on: it is run again when its rest is over.
+    fn holds(&mut self, ctx: &Ctx<'_>, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        if !matches!(connection.state, TaskState::Waits(_)) {
+            return false;
+        }
+        if connection.rested <= ctx.now() {
+            let rest = connection.rest(ctx, &self.askers, id);
+            if rest > Duration::ZERO {
+                self.alarms.insert((ctx.now() + rest, id, Some(Ticket::RESTED)));
+            }
+        }
+        connection.rested > ctx.now()
     }
 
     /// Forgets a connection; the kernel undoes what it left open.
@@ -385,6 +413,7 @@ impl SqlNode {
                     self.go_on(ctx, id);
                     continue;
                 }
+                Some(Ticket::RESTED) => {}
                 // Any answer will do: it was a pause.
                 Some(ticket) => {
                     connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
@@ -432,6 +461,21 @@ impl Connection {
     fn deadline(&self) -> Option<Instant> {
         let (peer, statement) = (self.link.borrow().deadline, self.exchange.borrow().deadline);
         peer.into_iter().chain(statement).min()
+    }
+
+    /// How long its task rests where it pauses, beside others who ask for something: not at all
+    /// unless its statement takes long, and CPUs are short.
+    fn rest(&mut self, ctx: &Ctx<'_>, askers: &Askers, id: ConnectionId) -> Duration {
+        let now = ctx.now();
+        let began = self.exchange.borrow().began.unwrap_or(now);
+        let worked = now.since(self.rested.max(began));
+        let rests = now.since(began) > LONG && askers.are_beside(id, now);
+        if rests && worked < WORKED_MIN {
+            return Duration::ZERO;
+        }
+        let rest = if rests { ctx.rest(worked.min(WORKED_MAX)) } else { Duration::ZERO };
+        self.rested = now + rest;
+        rest
     }
 
     /// Shows the task the world of this turn.
@@ -521,7 +565,8 @@ impl Actor for SqlNode {
                 ConnectionEvent::Opened(_) => unreachable!("matched above"),
                 ConnectionEvent::Received(bytes) => {
                     link.received.extend_from_slice(bytes);
-                    connection.has_paused = false;
+                    // More of the same statement, as of a file that is loaded, changes nothing.
+                    connection.has_paused &= connection.exchange.borrow().began.is_some();
                     self.askers.note(id, ctx.now());
                 }
                 ConnectionEvent::InputEnded => {

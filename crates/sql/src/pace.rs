@@ -94,6 +94,11 @@ impl Pace {
         if self.is_shared.get() { rows.div_ceil(SHARED_PARTS) } else { rows }
     }
 
+    /// How many of so many rows are written at once: each batch has costs of its own.
+    pub(crate) fn write_portion(&self, rows: usize) -> usize {
+        if self.is_shared.get() { rows.div_ceil(2) } else { rows }
+    }
+
     /// Whether so much work has been done since the last look at the clock that another is due.
     pub(crate) fn is_look_due(&self, work: u64) -> bool {
         work >= LOOK_SHARED && (work >= LOOK || self.is_shared.get())

@@ -150,7 +150,7 @@ impl Participant {
     pub(super) fn continue_endings(&mut self, ctx: &mut Ctx<'_>) {
         self.endings.continuing = false;
         let Some(handle) = self.endings.legs.pop_front() else { return };
-        let budget = u64::from(ctx.config().apply_step_bytes).max(1);
+        let budget = ctx.step_units(Continue::Applies, ctx.config().apply_step_bytes).into();
         if self.end_some(ctx, handle, budget) {
             self.end_of_ending(ctx, handle);
         } else {

@@ -119,8 +119,12 @@ impl Inbox {
         [!self.queries.is_empty(), !self.background.is_empty()]
     }
 
+    pub(super) fn has_urgent(&self) -> bool {
+        !self.control.is_empty() || !self.operations.is_empty()
+    }
+
     pub(super) fn has_messages(&self) -> bool {
-        !self.control.is_empty() || !self.operations.is_empty() || self.has_long()
+        self.has_urgent() || self.has_long()
     }
 
     pub(super) fn len(&self) -> usize {

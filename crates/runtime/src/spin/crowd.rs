@@ -1,4 +1,5 @@
-//! Whether threads of the machine wait for a CPU: then one that spins takes it from somebody.
+//! Whether threads of the machine wait for a CPU: then one that spins takes it from somebody, and so
+//! does one that has long work.
 //!
 //! # Owns
 //! The kernel's account of it: pressure stall information, or where there is none, the time for
@@ -35,6 +36,12 @@ impl Crowd {
             delay.and_then(usable)
         });
         Self { source, last: None }
+    }
+
+    /// The account of the calling thread alone: on a large machine others wait for other CPUs.
+    pub(crate) fn of_thread() -> Self {
+        let delay = File::open("/proc/thread-self/schedstat").ok().map(Source::Delay);
+        Self { source: delay.filter(|source| source.read().is_some()), last: None }
     }
 
     /// The share of time, in percent, in which threads waited since the last call; none if that is

@@ -380,7 +380,7 @@ impl Copy<'_> {
                 self.records += 1;
                 run.context.row_number = self.records;
                 batch.push(self.made(run, row).await?);
-                if batch.len() == BATCH || bytes >= BATCH_BYTES {
+                if batch.len() >= run.write_portion(BATCH) || bytes >= BATCH_BYTES {
                     self.insert(run, std::mem::take(&mut batch)).await?;
                     bytes = 0;
                 }

@@ -202,6 +202,12 @@ impl<'s> Run<'s> {
         self.session.shared.pace.portion(rows)
     }
 
+    /// How many of so many rows that could be written at once are: fewer beside others, whose
+    /// operations wait for these in the data nodes.
+    pub(crate) fn write_portion(&self, rows: usize) -> usize {
+        self.session.shared.pace.write_portion(rows)
+    }
+
     /// Counts work, and lets others have the worker when it was much.
     pub(crate) async fn worked(&mut self, rows: usize) -> Result<(), SqlError> {
         self.work += rows as u64;
