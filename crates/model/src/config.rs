@@ -63,8 +63,8 @@ pub struct Config {
     /// Rows a handler looks at before it lets others run; fewer while key operations come in
     /// between.
     pub scan_step_rows: u32,
-    /// Bytes of rows that a handler applies, or gives back, before it lets others run, at most; a row
-    /// counts for at least 256.
+    /// Bytes of rows that a handler applies, or gives back, before it lets others run, at most; a
+    /// row counts for at least 256.
     pub apply_step_bytes: u32,
     /// Bytes of rows, indexes and open transactions per worker.
     #[doc(alias = "DataMemory")]

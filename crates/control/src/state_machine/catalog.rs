@@ -333,8 +333,8 @@ fn set_index_online(
     Ok(publish(state, table))
 }
 
-/// After a restart of the whole cluster that goes back to `epoch`: unique indexes that were complete
-/// only later are built anew.
+/// After a restart of the whole cluster that goes back to `epoch`: unique indexes that were
+/// complete only later are built anew.
 pub(super) fn rebuild_indexes(state: &mut ClusterState, epoch: Epoch) {
     let lacks = |index: &UniqueIndexDef| index.complete > epoch;
     let lacking = state.tables.values().filter(|table| table.unique_indexes.iter().any(lacks));

@@ -1,5 +1,5 @@
-//! Whether threads of the machine wait for a CPU: then one that spins takes it from somebody, and so
-//! does one that has long work.
+//! Whether threads of the machine wait for a CPU: then one that spins takes it from somebody, and
+//! so does one that has long work.
 //!
 //! # Owns
 //! The kernel's account of it: pressure stall information, or where there is none, the time for
