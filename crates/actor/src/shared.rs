@@ -172,6 +172,8 @@ pub enum Mutation {
     DriverNamesNobody,
     /// Of a transaction that is applied in several steps, the locks of all rows go with the first.
     LargeCommitsUnlockEarly,
+    /// A row of a large transaction that a later one needs on a backup goes to that unapplied.
+    LargeCommitsGiveWayUnapplied,
     /// A link that goes on over new connections brings a message again that has arrived.
     RenewalRepeats,
     /// A link that goes on over new connections leaves out a message that was on its way.

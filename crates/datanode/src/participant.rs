@@ -395,7 +395,7 @@ impl Participant {
                     .iter()
                     .any(|t| t.node == node && t.incarnation == life.incarnation);
             assert!(settles, "{}: nobody settles it any more", leg.transaction);
-            for row in leg.rows.iter() {
+            for row in leg.held_rows() {
                 let (partition, row_id) = row.place;
                 let replica = &self.replicas[&partition];
                 assert_eq!(
@@ -499,7 +499,7 @@ impl Actor for Participant {
         self.check_waits();
         let in_doubt = self.legs.unordered().filter(|(_, leg)| leg.is_in_doubt());
         self.doubts.check(&in_doubt.map(|(handle, _)| handle).collect());
-        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.rows.len()).sum();
+        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.held_rows().count()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
         let member = shared.cluster.member(shared.node, shared.incarnation);

@@ -34,6 +34,17 @@ pub struct Temper {
     pub span: Duration,
 }
 
+/// What strikes more often than chance has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// Nothing.
+    Nothing,
+    /// What costs links time.
+    Links,
+    /// What hangs in a cluster that nothing else ails.
+    Hangs,
+}
+
 /// The fault scheduler of one run.
 pub struct Chaos {
     prng: Prng,
@@ -46,14 +57,17 @@ pub struct Chaos {
     withheld: BTreeMap<NodeId, Instant>,
     /// Decides what strikes links; none if nothing does beside the usual faults.
     of_links: Option<Prng>,
+    /// Decides when a part of a node hangs, in a cluster that nothing else ails; none if that is
+    /// left to chance.
+    of_hangs: Option<Prng>,
     /// What was done, for reports.
     log: Vec<String>,
     verbose: bool,
 }
 
 impl Chaos {
-    /// A scheduler decided by `seed`; with `links` links are struck whatever it says.
-    pub fn new(seed: u64, links: bool, verbose: bool) -> Self {
+    /// A scheduler decided by `seed`; what `more` names strikes whatever it says.
+    pub fn new(seed: u64, more: More, verbose: bool) -> Self {
         let mut prng = Prng::new(seed ^ 0xC4A0_5000);
         let temper = Temper {
             pause_max: Duration::from_millis(*prng.pick(&[100, 400, 1_500])),
@@ -63,8 +77,11 @@ impl Chaos {
         };
         let (at_risk, armed, withheld) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut draws = Prng::new(seed ^ 0x117C);
-        let of_links = (draws.percent(LINKS_PERCENT) || links).then_some(draws);
-        Self { prng, temper, at_risk, armed, withheld, of_links, log: Vec::new(), verbose }
+        let of_links = (draws.percent(LINKS_PERCENT) || more == More::Links).then_some(draws);
+        let mut draws = Prng::new(seed ^ 0x4A96);
+        let of_hangs = (draws.percent(HANGS_PERCENT) || more == More::Hangs).then_some(draws);
+        let log = Vec::new();
+        Self { prng, temper, at_risk, armed, withheld, of_links, of_hangs, log, verbose }
     }
 
     /// What was done, newest last.
@@ -193,6 +210,9 @@ impl Chaos {
     fn strike(&mut self, world: &mut World) {
         if self.of_links.as_mut().is_some_and(|draws| draws.percent(50)) {
             return self.strike_links(world);
+        }
+        if self.of_hangs.as_mut().is_some_and(|draws| draws.percent(20)) {
+            return self.hang_alone(world);
         }
         if world.has_disks() && self.prng.percent(45) {
             return self.strike_disks(world);
@@ -683,6 +703,8 @@ impl Chaos {
     }
 }
 
+/// Share of the runs in which parts of nodes hang while nothing else is wrong.
+const HANGS_PERCENT: u64 = 15;
 /// Share of the runs whose links are struck too.
 const LINKS_PERCENT: u64 = 35;
 /// A node slower than this may miss its lease.

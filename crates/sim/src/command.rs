@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 29] = [
+const MUTATIONS: [(Mutation, u64); 31] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 6),
@@ -75,6 +75,8 @@ const MUTATIONS: [(Mutation, u64); 29] = [
     (Mutation::LookupsReadNewest, 1),
     (Mutation::VictimBySearch, 1),
     (Mutation::LargeCommitsUnlockEarly, 2),
+    (Mutation::LargeCommitsGiveWayUnapplied, 2),
+    (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 1),
     (Mutation::RenewalLeavesOut, 5),
     (Mutation::StateChangesLost, 1),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use actor::Mutation;
 use stdx::Duration;
 
-use crate::chaos::{Chaos, Rot};
+use crate::chaos::{Chaos, More, Rot};
 use crate::lab::{Lab, Phase};
 use crate::setup::Setup;
 use crate::workload::{Load, applications};
@@ -54,7 +54,7 @@ pub fn run_seed(plan: Plan) -> Outcome {
     let load = Load::random(&setup);
     let lab = Lab::new();
     let mut world = World::new(setup, applications(lab.clone(), load));
-    let mut chaos = Chaos::new(plan.seed, is_of_links(plan.mutation), plan.verbose);
+    let mut chaos = Chaos::new(plan.seed, means_more(plan.mutation), plan.verbose);
     let course = AssertUnwindSafe(|| course(&mut world, &mut chaos, &lab));
     let failure = match catch_unwind(course) {
         Ok(Ok(())) => None,
@@ -80,9 +80,13 @@ pub fn run_seed(plan: Plan) -> Outcome {
     }
 }
 
-/// Whether the rule is one of links, which means nothing where none is made anew.
-fn is_of_links(mutation: Mutation) -> bool {
-    matches!(mutation, Mutation::RenewalRepeats | Mutation::RenewalLeavesOut)
+/// What has to strike for the rule to mean something.
+fn means_more(mutation: Mutation) -> More {
+    match mutation {
+        Mutation::RenewalRepeats | Mutation::RenewalLeavesOut => More::Links,
+        Mutation::DriverNamesNobody => More::Hangs,
+        _ => More::Nothing,
+    }
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

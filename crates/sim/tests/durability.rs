@@ -69,6 +69,31 @@ fn the_last_commits_are_saved_although_epochs_are_slow_after_them() {
     scenario.finish();
 }
 
+/// The host of a real node ends it after a while (`runtime::watchdog`).
+#[test]
+fn a_disk_that_never_answers_holds_up_only_what_waits_for_it() {
+    for number in 1..=2 {
+        let node = data(number);
+        let mut scenario = Scenario::start(setup(2, 1));
+        scenario.save();
+        let (began, before) = (scenario.world.now(), scenario.world.newest_epoch());
+        scenario.world.stick_disk(node, Duration::from_secs(600));
+        scenario.run(Duration::from_secs(3));
+        assert!(scenario.world.newest_epoch().0 > before.0 + 10, "epochs go on");
+        assert!(scenario.world.is_running(node), "nothing in the cluster ends it");
+        scenario.world.crash(node);
+        scenario.world.heal_disk(node);
+        scenario.until_removed(&[node]);
+        scenario.save();
+        let waited = scenario.world.now().since(began);
+        assert!(waited < Duration::from_secs(5), "saved again after {waited}");
+        scenario.progress();
+        scenario.bring_back(&[node]);
+        survive_power_loss(&mut scenario);
+        scenario.finish();
+    }
+}
+
 #[test]
 fn a_cluster_whose_processes_are_all_killed_comes_back() {
     let mut scenario = Scenario::start(setup(2, 1));

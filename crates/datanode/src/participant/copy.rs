@@ -25,9 +25,10 @@ use wire::{Continue, ControlMessage, Message, ParticipantMessage};
 
 use super::Participant;
 use super::leg::{FOREIGN_OWNERS, Leg, LegHandle};
+use super::outcomes::Told;
 
-/// Outcomes per message.
-const OUTCOMES_PER_MESSAGE: usize = 1_024;
+/// Outcomes in a message, as a multiple of the rows in one.
+const OUTCOMES_PER_ROW: usize = 8;
 
 /// Why a claimed slot is known to its leg.
 const CLAIMED: &str = "the claims of slots and of legs are the same";
@@ -101,6 +102,8 @@ struct Target {
 pub(super) struct Copies {
     sources: BTreeMap<(PartitionId, Address), Source>,
     targets: BTreeMap<PartitionId, Target>,
+    /// How far each life of a target has been told of outcomes.
+    told: BTreeMap<(Address, Incarnation), Told>,
     /// The last copy to each node that has come to its end.
     ended: BTreeMap<(PartitionId, NodeId), Sent>,
     copies: u64,
@@ -263,12 +266,20 @@ impl Participant {
                 }
                 continue;
             }
+            if end.is_some() && self.send_outcomes(ctx, key, copy) {
+                probe!(ctx, "copy: more outcomes than fit into a message");
+                end = None;
+                slots_left = slots_left.saturating_sub(1);
+                if rows.is_empty() {
+                    continue;
+                }
+            }
+            let source = self.copies.sources.get_mut(&key).expect("a copy under way");
             source.unacknowledged += 1;
             if end.is_some() {
                 let sent = Sent { ended: Some(ctx.now()), ..source.sent };
                 self.copies.sources.remove(&key);
                 self.copies.ended.insert((key.0, key.1.node), sent);
-                self.send_outcomes(ctx, key, copy);
             }
             let message =
                 ParticipantMessage::CopyRows { partition: key.0, copy, rows, finished: end };
@@ -349,19 +360,30 @@ impl Participant {
         Some(replica.partition.slot_count())
     }
 
-    /// Tells the new replica how the sessions' last transactions ended.
-    fn send_outcomes(&self, ctx: &mut Ctx<'_>, key: (PartitionId, Address), copy: u64) {
-        let forgotten = self.outcomes.forgotten();
-        let known: Vec<(TransactionId, Epoch)> = self.outcomes.iter().collect();
-        for outcomes in known.chunks(OUTCOMES_PER_MESSAGE) {
-            let message = ParticipantMessage::CopyOutcomes {
-                partition: key.0,
-                copy,
-                outcomes: outcomes.to_vec(),
-                forgotten,
-            };
-            ctx.send(key.1, Message::Participant(message));
+    /// Tells the new replica how the last transactions of some sessions ended, unless it has been
+    /// told of all; whether there may be more to tell.
+    fn send_outcomes(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (partition, target): (PartitionId, Address),
+        copy: u64,
+    ) -> bool {
+        let Some(member) = ctx.cluster().members.get(&target.node) else { return false };
+        let life = member.incarnation;
+        let told = self.copies.told.entry((target, life)).or_default();
+        let most = ctx.config().copy_batch_rows.max(1) as usize * OUTCOMES_PER_ROW;
+        let outcomes = self.outcomes.next_to_tell(told, most);
+        if outcomes.is_empty() {
+            return false;
         }
+        let (forgotten, more) = (self.outcomes.forgotten(), outcomes.len() == most);
+        if let Some(source) = self.copies.sources.get_mut(&(partition, target)) {
+            source.unacknowledged += 1;
+        }
+        let message = ParticipantMessage::CopyOutcomes { partition, copy, outcomes, forgotten };
+        ctx.send(target, Message::Participant(message));
+        fault_point!(ctx, "copy: outcomes sent");
+        more
     }
 
     /// A copy's wait for a transaction is over. The lock is given up at once: the slot is read
@@ -400,6 +422,7 @@ impl Participant {
             }
         }
         let cluster = ctx.cluster().clone();
+        self.copies.told.retain(|(target, life), _| cluster.member(target.node, *life).is_some());
         let me = cluster.member(ctx.node(), ctx.incarnation());
         if me.is_none_or(|member| member.status != MemberStatus::Syncing) {
             return; // It is in no chain as one that is being given rows.
@@ -505,23 +528,22 @@ impl Participant {
         (target.copy == copy && target.source == from && !target.done).then_some(target)
     }
 
-    /// Outcomes that belong to copied rows come in.
+    /// Outcomes that belong to copied rows come in. They are true whatever has become of the copy
+    /// they came with, and are told once.
     pub(super) fn copy_outcomes(
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        name: (PartitionId, u64),
+        (partition, copy): (PartitionId, u64),
         outcomes: &[(TransactionId, Epoch)],
         forgotten: bool,
     ) {
-        if self.expected(from, name.0, name.1).is_none() {
-            return;
-        }
         let limit = ctx.config().outcomes_max;
         for (transaction, epoch) in outcomes {
             self.outcomes.record(*transaction, *epoch, limit);
         }
         self.outcomes.inherit_forgotten(forgotten);
+        self.acknowledge_copy(ctx, from, partition, copy);
     }
 
     /// Whether everything this worker was to be given is here, in all indexes too: a replica that

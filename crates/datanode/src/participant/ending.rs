@@ -5,23 +5,27 @@
 //!
 //! # Guarantees
 //! 1. Rows become visible one after the other; all claims and locks stay until the last row is
-//!    applied. So whoever gets a row next finds all of the leg applied, as if it had been one turn.
+//!    applied. So whoever gets a row of a primary next finds all of the leg applied there, as if it
+//!    had been one turn.
 //! 2. Nobody is told that the leg has ended before it has, and all are told who asked meanwhile.
 //! 3. A decided leg that is not applied yet is `Committed`: a takeover commits it.
+//! 4. At a backup a row may go to a later leg before the others have ended, as the primary has
+//!    ended all of the leg. Until the last one is applied the leg stays in doubt (`doubt`), so
+//!    nobody is answered with the others as they were before.
 //! # Not here
 //! Why a leg ends (`finish`, `one_phase`).
 
 use std::collections::VecDeque;
 
 use actor::{Ctx, Mutation, fault_point, probe};
-use model::{ActorKind, Address, Epoch, ErrorCode, TransactionId};
+use model::{ActorKind, Address, Epoch, ErrorCode, PartitionId, TransactionId};
 use stdx::Few;
 use store::lock_table::{LockKey, LockOwner};
 use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 
 use super::Participant;
 use super::finish::{CommitOrder, apply_row};
-use super::leg::{LegHandle, Status};
+use super::leg::{LegHandle, Place, Status};
 use super::prepare::Answers;
 
 /// What is done when a leg has ended here.
@@ -92,14 +96,7 @@ impl Participant {
         }
         let large = leg.weight() > u64::from(ctx.config().apply_step_bytes);
         if large && !matches!(leg.status, Status::Applied(_)) {
-            probe!(ctx, "participant: large leg is applied in steps");
-            if leg.status == Status::Open {
-                leg.become_status(Status::Committed(epoch));
-            }
-            leg.answers = Answers::default();
-            // Some of its rows are shown before others.
-            self.doubts.begin(handle);
-            self.end_waits(handle, None);
+            self.prepare_ending(ctx, handle, Some(epoch));
             if ctx.mutated(Mutation::LargeCommitsUnlockEarly) {
                 self.release_locks(handle);
             }
@@ -123,12 +120,53 @@ impl Participant {
             return;
         }
         if leg.weight() > u64::from(ctx.config().apply_step_bytes) {
-            probe!(ctx, "participant: large leg is given back in steps");
-            self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
+            self.prepare_ending(ctx, handle, None);
             return self.begin_ending(ctx, handle, None, (false, after));
         }
         self.undo(ctx, handle);
         self.after(ctx, after);
+    }
+
+    /// Whether a leg is too large to end in one turn, or is on its way to end in several.
+    pub(super) fn ends_in_steps(&self, ctx: &Ctx<'_>, handle: LegHandle) -> bool {
+        let leg = self.legs.leg(handle);
+        leg.ending.is_some() || leg.weight() > u64::from(ctx.config().apply_step_bytes)
+    }
+
+    /// What a leg needs to end in steps: its waits are over, and whether it is in doubt is what
+    /// becomes of it.
+    fn prepare_ending(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, epoch: Option<Epoch>) {
+        let leg = self.legs.leg_mut(handle);
+        match epoch {
+            Some(epoch) => {
+                probe!(ctx, "participant: large leg is applied in steps");
+                if leg.status == Status::Open {
+                    leg.become_status(Status::Committed(epoch));
+                }
+                leg.answers = Answers::default();
+                // Some of its rows are shown before others.
+                self.doubts.begin(handle);
+                self.end_waits(handle, None);
+            }
+            None => {
+                probe!(ctx, "participant: large leg is given back in steps");
+                // Nobody may commit what is left of it.
+                leg.commits_in = None;
+                self.doubts.end(handle);
+                self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
+            }
+        }
+    }
+
+    fn file_ending(
+        &mut self,
+        handle: LegHandle,
+        epoch: Option<Epoch>,
+        (keep, after): (bool, Vec<After>),
+    ) {
+        let ending = Ending { epoch, next: 0, keep, after };
+        self.legs.leg_mut(handle).ending = Some(Box::new(ending));
+        self.endings.legs.push_back(handle);
     }
 
     fn begin_ending(
@@ -138,11 +176,79 @@ impl Participant {
         epoch: Option<Epoch>,
         (keep, after): (bool, After),
     ) {
-        let ending = Ending { epoch, next: 0, keep, after: vec![after] };
-        self.legs.leg_mut(handle).ending = Some(Box::new(ending));
-        self.endings.legs.push_back(handle);
+        self.file_ending(handle, epoch, (keep, vec![after]));
         if !self.endings.continuing {
             self.continue_endings(ctx);
+        }
+    }
+
+    /// Has the next step done soon.
+    fn keep_ending(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.endings.continuing && !self.endings.legs.is_empty() {
+            self.endings.continuing = true;
+            let me = Address { actor: ActorKind::Participant, ..ctx.me() };
+            ctx.send(me, Message::Continue(Continue::Applies));
+        }
+    }
+
+    /// Lets a later leg have a row of one that ends in steps, before all of that has ended.
+    pub(super) fn give_way(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        (partition, row_id): Place,
+        hash: u64,
+    ) {
+        probe!(ctx, "participant: row of a large leg ends early to make way");
+        let leg = self.legs.leg(handle);
+        if leg.ending.is_none() {
+            let epoch = match leg.status {
+                Status::Committed(epoch) => Some(epoch),
+                Status::Open => None,
+                Status::Applied(_) => panic!("{partition} {row_id}: an applied leg holds it"),
+            };
+            self.prepare_ending(ctx, handle, epoch);
+            self.file_ending(handle, epoch, (epoch.is_some(), Vec::new()));
+            self.keep_ending(ctx);
+        }
+        // The slot may have had another key.
+        let row = self.legs.leg(handle).rows.at((partition, row_id)).filter(|row| !row.given);
+        let other = row.map(|row| row.hash).filter(|other| *other != hash);
+        for hash in other.into_iter().chain([hash]) {
+            self.give(ctx, handle, partition, hash);
+        }
+    }
+
+    /// Ends the rows of a leg that share a lock, and releases that and their slots.
+    fn give(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, partition: PartitionId, hash: u64) {
+        let leg = self.legs.leg(handle);
+        let applies = !matches!(leg.status, Status::Applied(_))
+            && !ctx.mutated(Mutation::LargeCommitsGiveWayUnapplied);
+        let epoch = leg.ending.as_ref().and_then(|ending| ending.epoch).filter(|_| applies);
+        let retained = self.retained_now(ctx);
+        let Self { replicas, disk, memory, legs, versioned, .. } = self;
+        legs.change(handle, |leg| {
+            leg.give((partition, hash), |row| {
+                if let Some(epoch) = epoch.filter(|_| row.is_staged()) {
+                    if !retained.is_empty() {
+                        versioned.insert(partition);
+                    }
+                    apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+                }
+                let Some(replica) = replicas.get_mut(&partition) else { return };
+                replica.claims.remove(&row.place.1);
+                if row.reserved {
+                    replica.partition.release(row.place.1);
+                    row.reserved = false;
+                }
+            });
+        });
+        let Some(replica) = self.replicas.get_mut(&partition) else { return };
+        let mut grants = Vec::new();
+        replica.locks.release(LockKey(hash), LockOwner(handle.0), &mut grants);
+        self.note_grants(partition, grants);
+        if !retained.is_empty() {
+            self.versions_grew(ctx);
         }
     }
 
@@ -156,23 +262,7 @@ impl Participant {
         } else {
             self.endings.legs.push_back(handle);
         }
-        if !self.endings.legs.is_empty() {
-            self.endings.continuing = true;
-            let me = Address { actor: ActorKind::Participant, ..ctx.me() };
-            ctx.send(me, Message::Continue(Continue::Applies));
-        }
-    }
-
-    /// Ends a leg that ends in steps in this turn, as somebody needs what it holds; false if it is
-    /// none.
-    pub(super) fn end_at_once(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) -> bool {
-        if self.legs.get(handle).is_none_or(|leg| leg.ending.is_none()) {
-            return false;
-        }
-        while !self.end_some(ctx, handle, u64::MAX) {}
-        self.endings.legs.retain(|other| *other != handle);
-        self.end_of_ending(ctx, handle);
-        true
+        self.keep_ending(ctx);
     }
 
     /// Applies rows, or gives them back, for about so many bytes; whether that was the last.
@@ -234,10 +324,7 @@ impl Participant {
     /// Lets go of some rows with their slots and locks; whether none is left.
     fn give_back_some(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, budget: u64) -> bool {
         let leg = self.legs.leg(handle);
-        let most = match budget {
-            u64::MAX => leg.rows.len() as u64,
-            budget => budget.div_ceil(leg.weight() / (leg.rows.len() as u64).max(1) + 1),
-        };
+        let most = budget.div_ceil(leg.weight() / (leg.rows.len() as u64).max(1) + 1);
         let mut grants = Vec::new();
         for _ in 0..most {
             let Some((row, shares)) = self.legs.change(handle, |leg| leg.pop_row()) else {

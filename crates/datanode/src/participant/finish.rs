@@ -180,7 +180,7 @@ impl Participant {
 
     /// Lets go of slots; those reserved and still empty become free.
     pub(super) fn release_claims(&mut self, rows: TouchedRows) {
-        for row in rows.iter() {
+        for row in rows.iter().filter(|row| !row.given) {
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(&row_id);

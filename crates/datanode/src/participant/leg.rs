@@ -226,11 +226,37 @@ impl Leg {
         at
     }
 
-    /// Takes the last row out, and says whether one with the same lock is left.
+    /// Takes the last row out that the leg still has, and says whether one with the same lock is
+    /// left.
     pub(super) fn pop_row(&mut self) -> Option<(TouchedRow, bool)> {
-        let (row, shares) = self.rows.pop()?;
-        self.bytes -= row.bytes();
-        Some((row, shares))
+        loop {
+            let (row, shares) = self.rows.pop()?;
+            if !row.given {
+                self.bytes -= row.bytes();
+                return Some((row, shares));
+            }
+        }
+    }
+
+    /// Lets go of the rows that share a lock, each of which is ended by `end` first.
+    pub(super) fn give(
+        &mut self,
+        (partition, hash): (PartitionId, u64),
+        mut end: impl FnMut(&mut TouchedRow),
+    ) {
+        let bytes = &mut self.bytes;
+        self.rows.of_lock_mut(partition, hash, |row| {
+            if !row.given {
+                end(row);
+                *bytes -= row.settle();
+                row.given = true;
+            }
+        });
+    }
+
+    /// The rows that the leg still has.
+    pub(super) fn held_rows(&self) -> impl Iterator<Item = &TouchedRow> {
+        self.rows.iter().filter(|row| !row.given)
     }
 
     /// Takes all rows out, to be applied or dropped.

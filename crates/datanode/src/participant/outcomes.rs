@@ -14,6 +14,8 @@ struct Outcome {
     session: SessionId,
     number: u64,
     epoch: Epoch,
+    /// When it was written, as a count of writings.
+    written: u64,
     /// Neighbours in the list by age.
     older: u32,
     newer: u32,
@@ -28,6 +30,16 @@ pub(super) struct Outcomes {
     oldest: u32,
     newest: u32,
     forgotten: bool,
+    /// How often something was written.
+    written: u64,
+}
+
+/// How far somebody has been told of the outcomes, by the order in which they were written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    written: u64,
+    /// Where the last one was that was told.
+    at: u32,
 }
 
 /// No entry.
@@ -36,7 +48,8 @@ const NONE: u32 = u32::MAX;
 impl Default for Outcomes {
     fn default() -> Self {
         let (entries, by_session) = (Vec::new(), HashMap::default());
-        Self { entries, by_session, oldest: NONE, newest: NONE, forgotten: false }
+        let (oldest, newest) = (NONE, NONE);
+        Self { entries, by_session, oldest, newest, forgotten: false, written: 0 }
     }
 }
 
@@ -45,6 +58,8 @@ impl Outcomes {
     /// True when another session's entry had to go.
     pub(super) fn record(&mut self, transaction: TransactionId, epoch: Epoch, limit: u32) -> bool {
         let TransactionId { session, number } = transaction;
+        self.written += 1;
+        let written = self.written;
         if let Some(at) = self.by_session.get(&session).copied() {
             let known = &mut self.entries[at as usize];
             if known.number > number {
@@ -53,7 +68,7 @@ impl Outcomes {
             if known.number == number {
                 assert_eq!(known.epoch, epoch, "{transaction}: one commit epoch");
             }
-            (known.number, known.epoch) = (number, epoch);
+            (known.number, known.epoch, known.written) = (number, epoch, written);
             if at != self.newest {
                 self.unlink(at);
                 self.link_newest(at);
@@ -61,7 +76,7 @@ impl Outcomes {
             return false;
         }
         let full = self.entries.len() >= (limit as usize).max(1);
-        let entry = Outcome { session, number, epoch, older: NONE, newer: NONE };
+        let entry = Outcome { session, number, epoch, written, older: NONE, newer: NONE };
         let at = if full {
             let at = self.oldest;
             self.unlink(at);
@@ -92,12 +107,33 @@ impl Outcomes {
         }
     }
 
-    /// All entries, those written longest ago first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionId, Epoch)> {
+    /// The next entries to tell somebody, those written longest ago first, at most so many.
+    pub(super) fn next_to_tell(&self, told: &mut Told, most: usize) -> Vec<(TransactionId, Epoch)> {
         let entry = |at: u32| self.entries.get(at as usize);
-        std::iter::successors(entry(self.oldest), move |known| entry(known.newer)).map(|known| {
-            (TransactionId { session: known.session, number: known.number }, known.epoch)
-        })
+        let mut next = match entry(told.at).filter(|last| last.written == told.written) {
+            Some(last) => last.newer,
+            None if told.written == 0 => self.oldest,
+            None => self.first_after(told.written),
+        };
+        let mut outcomes = Vec::new();
+        while outcomes.len() < most
+            && let Some(known) = entry(next)
+        {
+            let transaction = TransactionId { session: known.session, number: known.number };
+            outcomes.push((transaction, known.epoch));
+            *told = Told { written: known.written, at: next };
+            next = known.newer;
+        }
+        outcomes
+    }
+
+    /// The first entry that was written later, where the one before it was written again.
+    fn first_after(&self, written: u64) -> u32 {
+        let (mut first, mut at) = (NONE, self.newest);
+        while let Some(known) = self.entries.get(at as usize).filter(|k| k.written > written) {
+            (first, at) = (at, known.older);
+        }
+        first
     }
 
     /// Whether entries were dropped for want of room.
@@ -118,6 +154,8 @@ impl Outcomes {
             let known = &self.entries[at as usize];
             assert_eq!(self.by_session.get(&known.session), Some(&at), "outcome by its session");
             assert_eq!(known.older, older, "list of outcomes by age");
+            let before = self.entries.get(older as usize).map_or(0, |older| older.written);
+            assert!(before < known.written, "outcomes in the order of writing");
             (count, older, at) = (count + 1, at, known.newer);
         }
         assert_eq!((count, older), (self.entries.len(), self.newest), "outcomes by age");
@@ -142,5 +180,41 @@ impl Outcomes {
             NONE => self.oldest = at,
             older => self.entries[older as usize].newer = at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Incarnation, NodeId};
+
+    fn write(outcomes: &mut Outcomes, session: u32, number: u64) {
+        let session = SessionId { node: NodeId(1), incarnation: Incarnation(1), number: session };
+        outcomes.record(TransactionId { session, number }, Epoch(number), 8);
+        outcomes.check();
+    }
+
+    fn tell(outcomes: &Outcomes, told: &mut Told, most: usize) -> Vec<(u32, u64)> {
+        let next = outcomes.next_to_tell(told, most).into_iter();
+        next.map(|(transaction, _)| (transaction.session.number, transaction.number)).collect()
+    }
+
+    #[test]
+    fn each_outcome_is_told_once_unless_it_is_written_again() {
+        let (mut outcomes, mut told) = (Outcomes::default(), Told::default());
+        assert_eq!(tell(&outcomes, &mut told, 9), []);
+        (1..=5).for_each(|session| write(&mut outcomes, session, 1));
+        assert_eq!(tell(&outcomes, &mut told, 2), [(1, 1), (2, 1)]);
+        // The last that was told, and one that is still to be.
+        write(&mut outcomes, 2, 2);
+        write(&mut outcomes, 4, 2);
+        assert_eq!(tell(&outcomes, &mut told, 2), [(3, 1), (5, 1)]);
+        assert_eq!(tell(&outcomes, &mut told, 2), [(2, 2), (4, 2)]);
+        assert_eq!(tell(&outcomes, &mut told, 2), []);
+        // Older ones go for want of room, among them the last that was told.
+        (6..=12).for_each(|session| write(&mut outcomes, session, 3));
+        let all: Vec<(u32, u64)> = (6..=12).map(|session| (session, 3)).collect();
+        assert_eq!(tell(&outcomes, &mut told, 9), all);
+        assert_eq!(tell(&outcomes, &mut told, 9), []);
     }
 }

@@ -183,7 +183,8 @@ impl Participant {
     /// The primary gave both to a later leg, so it has finished with the earlier one. If that was
     /// told to commit, every replica has heard of it, this one included: it is applied. Otherwise
     /// it was undone there, or was never prepared on a primary promoted since; either way it can
-    /// only abort, and its abort is on its way along another link.
+    /// only abort, and its abort is on its way along another link. Of a leg that ends in steps the
+    /// row ends now, and the others in their turn.
     fn make_way(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -201,8 +202,8 @@ impl Participant {
         others.sort_unstable();
         others.dedup();
         for other in others {
-            if self.end_at_once(ctx, other) {
-                probe!(ctx, "participant: large leg ends at once to make way");
+            if self.ends_in_steps(ctx, other) {
+                self.give_way(ctx, other, (partition, row_id), hash);
                 continue;
             }
             match self.legs.leg(other).status {

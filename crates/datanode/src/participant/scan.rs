@@ -11,6 +11,7 @@
 
 mod cursor;
 mod keys;
+mod own;
 mod within;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,7 @@ use super::prepare::store_mode;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
 use keys::Lookups;
+use own::OwnPlaces;
 use within::Within;
 
 /// Most bytes of rows in a batch, but for its last row.
@@ -81,6 +83,7 @@ struct Scan {
     locking: Option<(LegHandle, LockMode)>,
     /// The leg whose changes it sees, and up to which operation.
     own: Option<(TransactionId, LegId, OperationNumber)>,
+    own_places: OwnPlaces,
     /// Rows still wanted; none for all.
     remaining: Option<u64>,
     rows: ScanRows,
@@ -242,6 +245,7 @@ impl Participant {
             position: Position::default(),
             locking,
             own: own.map(|own| (own.transaction, own.leg, own.seen_to)),
+            own_places: OwnPlaces::default(),
             remaining: request.limit,
             rows: ScanRows::default(),
             blocks: Vec::new(),
@@ -594,6 +598,13 @@ impl Participant {
         if let Some(hash) = self.await_staged(ctx, scan) {
             return Step::Locked(hash);
         }
+        let mut places = std::mem::take(&mut scan.own_places);
+        let step = self.walk_over(ctx, scan, &mut places);
+        scan.own_places = places;
+        step
+    }
+
+    fn walk_over(&mut self, ctx: &mut Ctx<'_>, scan: &mut Scan, places: &mut OwnPlaces) -> Step {
         let partition = scan.request.partition;
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
         let own = scan.own.and_then(|(transaction, leg, seen_to)| {
@@ -602,7 +613,10 @@ impl Participant {
         });
         let view = match (scan.request.snapshot, own) {
             (Some(epoch), _) => View::Snapshot(epoch),
-            (None, Some((leg, seen_to))) => View::Own(leg, seen_to),
+            (None, Some((leg, seen_to))) => {
+                places.follow((leg, seen_to), &replica.partition, &scan.range);
+                View::Own(leg, seen_to, places)
+            }
             (None, None) => View::Committed,
         };
         let table = replica.partition.table();

@@ -4,6 +4,7 @@
 mod copies;
 mod disk;
 mod doubt;
+mod ending;
 mod keys;
 mod locks;
 mod mutations;

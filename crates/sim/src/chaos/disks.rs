@@ -28,7 +28,8 @@ impl Chaos {
             22..42 => self.split_save(world),
             42..47 => self.lose_group(world),
             47..51 => self.slow_disks(world),
-            51..57 => self.stick_disks(world),
+            51..55 => self.stick_disks(world),
+            55..57 => self.stick_for_ever(world),
             57..67 => self.arm(world, &AT_SAVING),
             67..73 => self.fill_disk(world),
             73..80 => self.fail_disk(world),
@@ -303,6 +304,32 @@ impl Chaos {
         }
     }
 
+    /// No sync of a node ever returns. Its host sees that and ends the process; until then what
+    /// waits for the disk waits, and nothing else does.
+    fn stick_for_ever(&mut self, world: &mut World) {
+        let with_disks = world.nodes_with_disks();
+        let Some(node) = self.victims(world).into_iter().find(|node| with_disks.contains(node))
+        else {
+            return;
+        };
+        let (life, before) = (world.incarnation(node), world.newest_epoch());
+        let quiet = self.is_quiet_but_for(world, node);
+        self.risk(world, node, HOST_WAITS);
+        world.stick_disk(node, HOST_WAITS.times(100));
+        self.note(world, format!("the disk of {node} does not answer any more"));
+        world.run_for(HOST_WAITS);
+        let passed = world.newest_epoch().0 - before.0;
+        let config = &world.setup().config;
+        let interval = config.epoch_interval.max(config.epoch_interval_idle).as_nanos().max(1);
+        let least = HOST_WAITS.as_nanos() / interval / 4;
+        assert!(passed >= least || !quiet, "{passed} epochs beside a disk that does not answer");
+        if world.is_running(node) && world.incarnation(node) == life {
+            world.crash(node);
+            self.note(world, format!("the host of {node} ends it"));
+        }
+        world.heal_disk(node);
+    }
+
     fn fill_disk(&mut self, world: &mut World) {
         let mut full = world.nodes(Kind::Data);
         let node = *self.prng.pick(&full);
@@ -453,6 +480,9 @@ pub(super) const AT_RESTORE: [&str; 4] = [
 ];
 /// The moment at which a node that had rows copied first saves them.
 pub(super) const FIRST_SAVE: &str = "disk: epoch of a copy marked, before it is synced";
+/// How long hosts wait for an answer of a disk before they end the process. Real ones wait for
+/// longer (`runtime`): what happens meanwhile is the same.
+const HOST_WAITS: Duration = Duration::from_secs(3);
 /// How often a moment is looked for in which disks are being written to.
 const LOOKS: u32 = 4_000;
 /// The probe of a checkpoint that replaces older ones.

@@ -42,6 +42,23 @@ impl Chaos {
         }
     }
 
+    /// A worker hangs in a cluster that nothing else ails, the driver's node or another.
+    pub(super) fn hang_alone(&mut self, world: &mut World) {
+        self.recover(world);
+        // Who has just come back is not counted on at once.
+        let span = self.aftermath(world);
+        let ready = |chaos: &Self, world: &World| {
+            let nodes = world.nodes(Kind::Data);
+            nodes.iter().any(|node| chaos.is_quiet_but_for(world, *node))
+        };
+        let until = world.now() + span;
+        while !ready(self, world) && world.now() < until {
+            world.run_for(Duration::from_millis(100));
+            self.disarm_due(world);
+        }
+        self.hang(world);
+    }
+
     /// A worker takes its turns late.
     pub(super) fn drag(&mut self, world: &mut World) {
         let Some((node, worker)) = self.worker_to_lose(world) else { return };
@@ -90,7 +107,7 @@ impl Chaos {
     }
 
     /// Whether nothing ails any other node, so that the cluster has no reason to be late.
-    fn is_quiet_but_for(&self, world: &World, node: NodeId) -> bool {
+    pub(super) fn is_quiet_but_for(&self, world: &World, node: NodeId) -> bool {
         let mut all = world.nodes(Kind::Data);
         all.extend(world.nodes(Kind::Management));
         let complete = all.iter().filter(|other| **other != node);

@@ -23,6 +23,10 @@ use crate::participant::Participant;
 
 /// Bytes that are written without being asked for.
 const WRITE_SIZE: usize = 256 << 10;
+/// Bytes that a request writes, as soon as it has so many: whatever else the worker does waits
+/// while they are handed over. It is a part of a segment, at least and at most so much.
+const WRITES_PER_SEGMENT: u64 = 64;
+const WRITE_MAX: (u64, u64) = (1 << 10, 1 << 20);
 
 /// The open log.
 #[derive(Debug)]
@@ -32,9 +36,11 @@ pub(super) struct Redo {
     first_record: u64,
     /// What the headers of this life have in common.
     header: SegmentHeader,
-    /// Ends of earlier segments, not written yet.
+    /// What goes before the bytes of the writer: ends of earlier segments, pieces of this one.
     ended: VecDeque<Piece>,
     in_flight: Option<InFlight>,
+    /// A request has no more bytes than it takes to reach so many.
+    write_max: usize,
     /// Bytes in `ended` and `in_flight`.
     waiting: u64,
     /// When what the disk had no space for is written again.
@@ -154,6 +160,8 @@ impl Redo {
             writer,
             ended: VecDeque::new(),
             in_flight: None,
+            write_max: (ctx.config().redo_segment / WRITES_PER_SEGMENT)
+                .clamp(WRITE_MAX.0, WRITE_MAX.1) as usize,
             waiting: 0,
             write_at: None,
             reserve_at: None,
@@ -182,7 +190,20 @@ impl Redo {
     #[inline]
     pub(super) fn append(&mut self, record: &Record<'_>, epoch: Epoch) -> Position {
         self.newest = self.newest.max(epoch);
-        Position { segment: self.writer.segment(), offset: self.writer.append(record) }
+        let position =
+            Position { segment: self.writer.segment(), offset: self.writer.append(record) };
+        if self.writer.pending() >= self.write_max {
+            self.end_piece(false);
+        }
+        position
+    }
+
+    /// Puts the bytes of the writer to those that are written before what comes.
+    fn end_piece(&mut self, last: bool) {
+        let segment = self.writer.segment();
+        let (offset, bytes) = self.writer.take(if last { 0 } else { WRITE_SIZE });
+        self.waiting += bytes.len() as u64;
+        self.ended.push_back(Piece { segment, offset, bytes, last });
     }
 
     /// Notes that a slot has changed in this epoch.
@@ -300,9 +321,7 @@ impl Redo {
         self.append(&Record::SegmentEnd, Epoch(0));
         let segment = self.writer.segment();
         self.logged_before += self.writer.offset();
-        let (offset, bytes) = self.writer.take(0);
-        self.waiting += bytes.len() as u64;
-        self.ended.push_back(Piece { segment, offset, bytes, last: true });
+        self.end_piece(true);
         (self.header.segment, self.header.first) = (segment + 1, first);
         self.header.bases = bases;
         self.header.fences.retain(|fence| fence.segment > first);
@@ -350,14 +369,31 @@ impl Redo {
     }
 
     fn write(&mut self, ctx: &mut Ctx<'_>, requests: &mut Requests) {
-        let mut pieces: Vec<Piece> = self.ended.drain(..).collect();
-        let end = self.end();
         if self.writer.pending() > 0 {
-            let (offset, bytes) = self.writer.take(WRITE_SIZE);
-            self.waiting += bytes.len() as u64;
-            pieces.push(Piece { segment: end.segment, offset, bytes, last: false });
+            self.end_piece(false);
         }
-        let sync = std::mem::take(&mut self.sync_wanted);
+        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        while bytes < self.write_max
+            && let Some(piece) = self.ended.pop_front()
+        {
+            bytes += piece.bytes.len();
+            pieces.push(piece);
+        }
+        let all = self.ended.is_empty();
+        let end = match pieces.last() {
+            Some(last) if !all => {
+                let offset = last.offset + last.bytes.len() as u64;
+                Position { segment: last.segment, offset }
+            }
+            _ => self.end(),
+        };
+        // Who waits for what is written now waits no longer, however much comes after that.
+        let awaited = self.saves.front().is_some_and(|save| save.at <= end);
+        let sync = self.sync_wanted && (all || awaited);
+        self.sync_wanted &= !all;
+        if !all {
+            probe!(ctx, "disk: more to be written than a request takes");
+        }
         let mut operations = Vec::new();
         for piece in &pieces {
             let path = requests.path(FileName::Redo(piece.segment));

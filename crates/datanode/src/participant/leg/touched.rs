@@ -4,7 +4,8 @@
 //! A record per row, in the order of first touch, with the images the leg has staged. A few rows
 //! are looked through; more are found by hash maps.
 //! # Invariants
-//! 1. A record lasts until the leg ends: when all its images are undone, the claim stays.
+//! 1. A record lasts until the leg ends: when all its images are undone, the claim stays, unless it
+//!    was given to a later leg.
 //! 2. A slot keeps its key.
 //! # Not here
 //! Locks, bytes, what is sent: the leg.
@@ -30,6 +31,8 @@ pub(in crate::participant) struct TouchedRow {
     pub(in crate::participant) reserved: bool,
     /// The row did not exist before the transaction.
     pub(in crate::participant) fresh: bool,
+    /// It has ended before the rest of its leg: slot and lock are a later leg's.
+    pub(in crate::participant) given: bool,
     images: Images,
     /// The row before this one with the same hash, if it is indexed.
     same_hash: Option<u32>,
@@ -49,6 +52,8 @@ pub(in crate::participant) struct TouchedRows {
     index: Option<Box<Index>>,
     /// An empty index of an earlier leg.
     spare: Option<Box<Index>>,
+    /// How often rows or images were taken away, so that others came to other places.
+    arrangement: u32,
 }
 
 /// Finds rows among many.
@@ -68,7 +73,8 @@ impl TouchedRow {
     /// A row without images.
     pub(in crate::participant) fn new(place: Place, key: Key, hash: u64, reserved: bool) -> Self {
         let images = Images::default();
-        Self { place, key, hash, reserved, fresh: false, images, same_hash: None }
+        let (fresh, given) = (false, false);
+        Self { place, key, hash, reserved, fresh, given, images, same_hash: None }
     }
 
     /// Whether a change of the row is staged.
@@ -144,9 +150,21 @@ impl TouchedRows {
         self.rows.iter()
     }
 
-    /// All rows touched, to change what is staged.
+    /// All rows touched, to take away of what is staged.
     pub(in crate::participant) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TouchedRow> {
+        self.arrangement = self.arrangement.wrapping_add(1);
         self.rows.iter_mut()
+    }
+
+    /// Another number after rows or images were taken away. As long as it is the same, rows that
+    /// are added come behind the others.
+    pub(in crate::participant) fn arrangement(&self) -> u32 {
+        self.arrangement
+    }
+
+    /// The rows from one on, in the order of first touch.
+    pub(in crate::participant) fn rest(&self, at: usize) -> &[TouchedRow] {
+        self.rows.get(at..).unwrap_or_default()
     }
 
     /// The row in a place.
@@ -173,6 +191,25 @@ impl TouchedRows {
         let of_hash = |at: u32| &self.rows[at as usize];
         let last = index.by_hash.get(&(partition, hash)).copied().map(of_hash);
         std::iter::successors(last, |row| row.same_hash.map(of_hash)).find(is_it)
+    }
+
+    /// The rows that share a lock, to change them.
+    pub(in crate::participant) fn of_lock_mut(
+        &mut self,
+        partition: PartitionId,
+        hash: u64,
+        mut change: impl FnMut(&mut TouchedRow),
+    ) {
+        let Some(index) = &self.index else {
+            let of_lock = |row: &&mut TouchedRow| (row.place.0, row.hash) == (partition, hash);
+            return self.rows.iter_mut().filter(of_lock).for_each(change);
+        };
+        let mut next = index.by_hash.get(&(partition, hash)).copied();
+        while let Some(at) = next {
+            let row = &mut self.rows[at as usize];
+            next = row.same_hash;
+            change(row);
+        }
     }
 
     /// Adds a row in a place that is not touched yet.
@@ -214,11 +251,13 @@ impl TouchedRows {
 
     /// Forgets the rows that are to go.
     pub(in crate::participant) fn retain(&mut self, stays: impl Fn(&TouchedRow) -> bool) {
+        let arrangement = self.arrangement.wrapping_add(1);
         for row in std::mem::take(self).rows {
             if stays(&row) {
                 self.add(row);
             }
         }
+        self.arrangement = arrangement;
     }
 
     /// Forgets all rows and keeps the memory for some.

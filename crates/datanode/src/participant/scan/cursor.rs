@@ -1,13 +1,12 @@
 //! The walk of a scan over one partition: committed rows merged with the transaction's own.
 //!
 //! A walk lives for one step of a scan and holds no state between steps but its position, so rows
-//! may come, go and move between steps: an index walk seeks again by key and row id.
+//! may come, go and move between steps: an index walk seeks again by key and row id. Where the
+//! transaction's own rows are is kept (`own`).
 
 use std::cmp::Ordering;
-use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use model::{Epoch, IndexId, OperationNumber, RowId, Table};
 use store::ordered_index::{Direction, KeyRange};
@@ -15,6 +14,7 @@ use store::partition::{IndexScan, Partition, SnapshotIndexScan};
 use wire::{ScanOrder, ScanSource};
 
 use super::keys::{KeyWalk, Lookups};
+use super::own::{OwnPlaces, OwnRows};
 use crate::participant::leg::{Leg, LegHandle, Legs};
 use crate::participant::replica::Replica;
 
@@ -75,7 +75,7 @@ pub(super) enum View<'a> {
     /// The newest committed rows.
     Committed,
     /// Those, with a leg's own changes up to an operation laid over them.
-    Own(&'a Leg, OperationNumber),
+    Own(&'a Leg, OperationNumber, &'a OwnPlaces),
     /// The rows as of a retained epoch.
     Snapshot(Epoch),
 }
@@ -86,12 +86,6 @@ enum Committed<'a> {
     SnapshotHeap { after: Option<RowId>, epoch: Epoch },
     SnapshotIndex(Box<SnapshotIndexScan<'a>>),
     Keys(Box<KeyWalk<'a>>),
-}
-
-struct OwnRow<'a> {
-    key: Vec<u8>,
-    row_id: RowId,
-    row: &'a [u8],
 }
 
 /// A walk in progress.
@@ -105,7 +99,7 @@ pub(super) struct Walk<'a> {
     ahead_key: Vec<u8>,
     looked_ahead: bool,
     /// The transaction's own rows, in scan order.
-    own: Peekable<IntoIter<OwnRow<'a>>>,
+    own: OwnRows<'a>,
     /// The row given last, and the one before it.
     at: Position,
     before: Position,
@@ -150,8 +144,10 @@ impl<'a> Walk<'a> {
         };
         let index = range.index();
         let own = match view {
-            View::Own(leg, seen_to) => own_rows(partition, range, leg, seen_to, position),
-            View::Committed | View::Snapshot(_) => Vec::new(),
+            View::Own(leg, seen_to, places) => {
+                OwnRows::after((leg, seen_to), partition.id(), places, position)
+            }
+            View::Committed | View::Snapshot(_) => OwnRows::none(),
         };
         Self {
             partition,
@@ -161,7 +157,7 @@ impl<'a> Walk<'a> {
             ahead: None,
             ahead_key: Vec::new(),
             looked_ahead: false,
-            own: own.into_iter().peekable(),
+            own,
             at: position.clone(),
             before: position.clone(),
             is_plain: false,
@@ -209,33 +205,44 @@ impl<'a> Walk<'a> {
 
     /// The next row with its key, or the next one that the transaction has made itself.
     fn next_of_own(&mut self) -> Option<(RowId, &'a [u8])> {
-        if !self.looked_ahead {
-            self.look_ahead();
-        }
-        let take_own = match (&self.ahead, self.own.peek()) {
-            (None, None) => return None,
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-            (Some((row_id, _)), Some(own)) => {
-                let order = (&own.key[..], own.row_id).cmp(&(&self.ahead_key[..], *row_id));
-                match self.direction {
-                    Direction::Ascending => order == Ordering::Less,
-                    Direction::Descending => order == Ordering::Greater,
-                }
+        loop {
+            if !self.looked_ahead {
+                self.looked_ahead = true;
+                self.ahead_key.clear();
+                self.ahead = self.next_committed();
             }
-        };
-        std::mem::swap(&mut self.at, &mut self.before);
-        if take_own {
-            let own = self.own.next().expect("peeked");
-            self.at.key = own.key;
-            self.at.row_id = Some(own.row_id);
-            return Some((own.row_id, own.row));
+            let take_own = match (&self.ahead, self.own.peek()) {
+                (None, None) => return None,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+                (Some((row_id, _)), Some(own)) => {
+                    let order = (own.key, own.row_id).cmp(&(&self.ahead_key[..], *row_id));
+                    match self.direction {
+                        Direction::Ascending => order == Ordering::Less,
+                        Direction::Descending => order == Ordering::Greater,
+                    }
+                }
+            };
+            if take_own {
+                let own = self.own.next().expect("peeked");
+                std::mem::swap(&mut self.at, &mut self.before);
+                self.at.key.clear();
+                self.at.key.extend_from_slice(own.key);
+                self.at.row_id = Some(own.row_id);
+                return Some((own.row_id, own.row));
+            }
+            let ahead = self.ahead.take().expect("there is a committed row");
+            self.looked_ahead = false;
+            // Passed over here and not ahead of the own rows before it: a step would look at all
+            // that the transaction has changed.
+            if self.changed_by_self(ahead.0) {
+                continue;
+            }
+            std::mem::swap(&mut self.at, &mut self.before);
+            std::mem::swap(&mut self.at.key, &mut self.ahead_key);
+            self.at.row_id = Some(ahead.0);
+            return Some(ahead);
         }
-        let ahead = self.ahead.take().expect("there is a committed row");
-        self.looked_ahead = false;
-        std::mem::swap(&mut self.at.key, &mut self.ahead_key);
-        self.at.row_id = Some(ahead.0);
-        Some(ahead)
     }
 
     /// Adds the next rows, so many at most. Whether there may be more.
@@ -295,19 +302,6 @@ impl<'a> Walk<'a> {
         self.before
     }
 
-    /// Finds the next committed row that the transaction has not changed itself.
-    fn look_ahead(&mut self) {
-        self.looked_ahead = true;
-        loop {
-            self.ahead_key.clear();
-            self.ahead = self.next_committed();
-            let Some((row_id, _)) = self.ahead else { return };
-            if !self.changed_by_self(row_id) {
-                return;
-            }
-        }
-    }
-
     fn next_committed(&mut self) -> Option<(RowId, &'a [u8])> {
         let partition = self.partition;
         let row_of = |row_id| partition.row(row_id).expect("a scanned row is there");
@@ -337,53 +331,14 @@ impl<'a> Walk<'a> {
     }
 
     fn changed_by_self(&self, row_id: RowId) -> bool {
-        let View::Own(leg, seen_to) = self.view else { return false };
+        let View::Own(leg, seen_to, _) = self.view else { return false };
         let touched = leg.rows.at((self.partition.id(), row_id));
         touched.is_some_and(|row| row.seen(seen_to).is_some())
     }
 }
 
-/// The rows a leg has staged and a scan is to see, after its position, in scan order.
-fn own_rows<'a>(
-    partition: &'a Partition,
-    range: &Range,
-    leg: &'a Leg,
-    seen_to: OperationNumber,
-    position: &Position,
-) -> Vec<OwnRow<'a>> {
-    let table = partition.table();
-    let mut own: Vec<OwnRow<'a>> = leg
-        .rows
-        .iter()
-        .filter(|touched| touched.place.0 == partition.id())
-        .filter_map(|touched| {
-            let row = &touched.seen(seen_to)??.0[..];
-            let key = index_key(table, range, row)?;
-            Some(OwnRow { key, row_id: touched.place.1, row })
-        })
-        .collect();
-    let direction = match range {
-        Range::Heap | Range::Keys(_) => Direction::Ascending,
-        Range::Index { direction, .. } => *direction,
-    };
-    own.sort_unstable_by(|a, b| {
-        let order = (&a.key, a.row_id).cmp(&(&b.key, b.row_id));
-        if direction == Direction::Ascending { order } else { order.reverse() }
-    });
-    if let Some(row_id) = position.row_id {
-        own.retain(|own| {
-            let order = (&own.key, own.row_id).cmp(&(&position.key, row_id));
-            match direction {
-                Direction::Ascending => order == Ordering::Greater,
-                Direction::Descending => order == Ordering::Less,
-            }
-        });
-    }
-    own
-}
-
 /// The row's key in the scanned index, if that lies in the range; empty for heap scans.
-fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<u8>> {
     let (index, range) = match range {
         Range::Heap => return Some(Vec::new()),
         Range::Index { index, range, .. } => (index, range),

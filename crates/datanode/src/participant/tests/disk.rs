@@ -517,6 +517,34 @@ fn commits_share_requests() {
 }
 
 #[test]
+fn a_large_commit_is_written_in_several_requests_and_saved_by_the_last() {
+    let mut disks = Disks::new(1, |config| config.redo_segment = 64 << 10);
+    disks.disks.get_mut(&1).unwrap().stuck = true;
+    disks.write((0..100).map(|n| insert(n, n)).collect());
+    let epoch = disks.end_epoch();
+    disks.order_save(epoch);
+    disks.settle();
+    disks.disks.get_mut(&1).unwrap().stuck = false;
+    let mut sizes = Vec::new();
+    while disks.serve() || disks.world.carry_any() {
+        let asked = disks.world.nodes[&1].shared.disk.iter().flatten();
+        for DiskRequest { operations, .. } in asked {
+            let bytes = |operation: &DiskOperation| match operation {
+                DiskOperation::Write { bytes, .. } => bytes.len(),
+                _ => 0,
+            };
+            sizes.push(operations.iter().map(bytes).sum::<usize>());
+        }
+    }
+    assert!(sizes.iter().all(|size| *size < 2 << 10), "{sizes:?}");
+    assert!(sizes.iter().filter(|size| **size >= 1 << 10).count() > 1, "{sizes:?}");
+    disks.note();
+    assert_eq!(disks.saved, [epoch]);
+    assert_eq!(disks.restart(), Some(epoch));
+    assert_eq!(disks.world.rows(1).len(), 100);
+}
+
+#[test]
 fn segments_go_when_checkpoints_replace_them() {
     let mut disks = Disks::new(1, |_| {});
     for round in 0..60 {

@@ -22,7 +22,7 @@ impl World {
         self.tell(self.coordinator(), chain[0], Message::Participant(prepare));
     }
 
-    fn ask_staged(&mut self, transaction: TransactionId) {
+    pub(super) fn ask_staged(&mut self, transaction: TransactionId) {
         let mut down = self.chain();
         let first = down.pop_first().unwrap();
         let coordinator = self.coordinator();
@@ -49,7 +49,7 @@ impl World {
         assert!(self.carry(link), "nothing from {from} to {to}");
     }
 
-    fn heard(&mut self) -> Vec<&'static str> {
+    pub(super) fn heard(&mut self) -> Vec<&'static str> {
         self.take_others().iter().map(Message::name).collect()
     }
 }

@@ -486,3 +486,73 @@ fn only_a_locking_scan_that_waits_can_be_settled() {
         assert_eq!(world.scan(request), Err(ErrorCode::BadRequest));
     }
 }
+
+/// Such a scan looked at all changes of its transaction in each step.
+#[test]
+fn a_scan_over_many_changes_of_its_transaction_sees_each_row_once_and_in_order() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..60).map(|id| insert(id, id % 7)).collect());
+    let mut expected: BTreeMap<i64, i64> = (0..60).map(|id| (id, id % 7)).collect();
+    let mut changes = Vec::new();
+    for id in 0..90 {
+        match (id < 60, id % 5) {
+            (true, 0) => {
+                changes.push(delete(id));
+                expected.remove(&id);
+            }
+            (true, 1 | 2) => {
+                changes.push(add(id, 3));
+                *expected.get_mut(&id).unwrap() += 3;
+            }
+            (false, 1..) => {
+                changes.push(insert(id, id % 4));
+                expected.insert(id, id % 4);
+            }
+            _ => {}
+        }
+    }
+    let seen_to = changes.len() as u32;
+    world.execute(txn(2), changes);
+    // What comes later is not to be seen.
+    let later = operation(seen_to + 1, upsert(3, 77));
+    world.prepare(txn(2), vec![later]);
+    world.run();
+    let all: Vec<(i64, i64)> = expected.into_iter().collect();
+    let mut found = world.scan(world.inside(txn(2), seen_to, heap(1))).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, all);
+    let mut ordered = all;
+    ordered.sort_by_key(|(id, v)| (*v, *id));
+    let of_values = |rows: &[(i64, i64)]| rows.iter().map(|(_, v)| *v).collect::<Vec<_>>();
+    let ascending = by_index(2, ScanOrder::Ascending);
+    let found = world.scan(world.inside(txn(2), seen_to, ascending)).unwrap();
+    assert_eq!(of_values(&found), of_values(&ordered));
+    let descending = by_index(3, ScanOrder::Descending);
+    let mut back = world.scan(world.inside(txn(2), seen_to, descending)).unwrap();
+    back.reverse();
+    assert_eq!(back, found, "the same rows the other way round");
+    world.abort(txn(2));
+    world.check_quiet();
+}
+
+#[test]
+fn a_scan_sees_no_change_that_its_transaction_has_undone_meanwhile() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..12).map(|id| insert(id, id)).collect());
+    world.execute(txn(2), (0..12).map(|id| add(id, 100)).collect());
+    let first = world.open(world.inside(txn(2), 12, heap(1))).unwrap();
+    let mut rows: Vec<(i64, i64)> = first.rows.rows().map(values_of).collect();
+    world.order_rollback(txn(2), RollbackScope::After(OperationNumber(6)));
+    world.run();
+    loop {
+        let batch = world.next(1).unwrap();
+        rows.extend(batch.rows.rows().map(values_of));
+        if batch.status == ScanStatus::Finished {
+            break;
+        }
+    }
+    let expected = |id| (id, if id < 6 { id + 100 } else { id });
+    assert_eq!(rows, (0..12).map(expected).collect::<Vec<_>>());
+    world.abort(txn(2));
+    world.check_quiet();
+}
