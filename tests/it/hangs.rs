@@ -21,14 +21,14 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Stops a thread by its name; why not, where the system does not let us.
+    /// Stops a thread by its name; why not, where there is none or the system does not let us.
     fn start(process: u32, name: &str) -> Result<Self, String> {
         let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process runs");
         let is_it = |task: &fs::DirEntry| {
             let of = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
             of.trim() == name
         };
-        let task = tasks.flatten().find(is_it).expect("the process has such a thread");
+        let task = tasks.flatten().find(is_it).ok_or(format!("there is no thread {name}"))?;
         let number = task.file_name().into_string().expect("a number");
         let mut tracer = Command::new("python3");
         tracer.args(["-c", TRACER, &number]).stdout(Stdio::piped());
@@ -83,27 +83,78 @@ fn goes_on(counter: &Counter) {
 }
 
 #[test]
-fn a_hung_worker_ends_its_process_and_costs_no_statement() {
-    for (node, worker) in [(2, "worker-1"), (1, "worker-0")] {
+fn a_hung_thread_ends_its_process_and_costs_no_statement() {
+    for (node, hung) in [(2, "worker-1"), (1, "worker-0"), (2, "links")] {
         let mut cluster = Processes::prepare(SMALL, &bound());
         cluster.start_all();
         let counter = Counter::start(&cluster, SQL);
         goes_on(&counter);
-        let stopped = match Stopped::start(cluster.process_id(node), worker) {
-            Ok(stopped) => stopped,
-            Err(why) => return println!("skipped: the system does not let us trace: {why}"),
-        };
-        // Nobody but the node itself knows that it hangs, and it ends although a thread cannot.
-        assert_eq!(cluster.wait_for_end(node), Some(70), "{}", cluster.log(node));
-        drop(stopped);
-        let log = cluster.log(node);
-        assert!(log.contains(&format!("{worker} has stood still for")), "{log}");
-        assert!(log.contains("stopped by a signal or a debugger"), "{log}");
+        if let Err(why) = hang(&mut cluster, node, hung) {
+            return println!("skipped: the thread is not stopped: {why}");
+        }
         goes_on(&counter);
         cluster.start_node(node);
         cluster.wait_until_complete(SQL);
         counter.check(&cluster, SQL);
     }
+}
+
+/// Stops a thread of a node until its process has ended; why not, where the system does not let us.
+fn hang(cluster: &mut Processes, node: u16, thread: &str) -> Result<(), String> {
+    let stopped = Stopped::start(cluster.process_id(node), thread)?;
+    // Nobody but the node itself knows that it hangs, and it ends although a thread cannot.
+    assert_eq!(cluster.wait_for_end(node), Some(70), "{}", cluster.log(node));
+    drop(stopped);
+    let log = cluster.log(node);
+    assert!(log.contains(&format!("the thread {thread} has stood still for")), "{log}");
+    assert!(log.contains("stopped by a signal or a debugger"), "{log}");
+    Ok(())
+}
+
+#[test]
+fn a_node_without_rows_ends_when_a_thread_of_it_hangs() {
+    let mut cluster = Processes::start(SMALL);
+    let counter = Counter::start(&cluster, SQL);
+    for node in [SQL + 1, MANAGEMENT] {
+        for hung in ["worker-0", "links"] {
+            goes_on(&counter);
+            let mut client = (node != MANAGEMENT).then(|| open(&cluster, node));
+            if let Err(why) = hang(&mut cluster, node, hung) {
+                return println!("skipped: the thread is not stopped: {why}");
+            }
+            if let Some(client) = &mut client {
+                assert!(client.query("SELECT 1").is_err(), "the client knows that it is gone");
+            }
+            goes_on(&counter);
+            cluster.start_node(node);
+            cluster.wait_until_ready(node);
+        }
+    }
+    number(&mut open(&cluster, SQL + 1), "SELECT COUNT(*) FROM d.counts");
+    counter.check(&cluster, SQL);
+}
+
+/// The thread that works the disk is stopped: then nothing that the disk is asked is answered.
+#[test]
+fn a_disk_that_never_answers_ends_its_node_and_holds_nobody_up_before() {
+    let mut cluster = Processes::start(SMALL);
+    let counter = Counter::start(&cluster, SQL);
+    goes_on(&counter);
+    let stopped = match Stopped::start(cluster.process_id(2), "disk-ring") {
+        Ok(stopped) => stopped,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    while cluster.runs(2) {
+        goes_on(&counter);
+    }
+    drop(stopped);
+    assert_eq!(cluster.wait_for_end(2), Some(70), "{}", cluster.log(2));
+    let log = cluster.log(2);
+    assert!(log.contains("the disk has not answered for"), "{log}");
+    goes_on(&counter);
+    cluster.start_node(2);
+    cluster.wait_until_complete(SQL);
+    counter.check(&cluster, SQL);
 }
 
 #[test]

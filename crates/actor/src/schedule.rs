@@ -196,11 +196,16 @@ impl Schedule {
             }
         }
         if time > SLOW {
-            let slow = self.slow.entry(step.name()).or_default();
-            slow.count += 1;
-            slow.total = slow.total + time;
-            slow.longest = slow.longest.max(time);
+            self.host_took(step.name(), time);
         }
+    }
+
+    /// Host: something that is no step has taken longer than [`SLOW`].
+    pub fn host_took(&mut self, what: &'static str, time: Duration) {
+        let slow = self.slow.entry(what).or_default();
+        slow.count += 1;
+        slow.total = slow.total + time;
+        slow.longest = slow.longest.max(time);
     }
 
     /// Notes what a part of a step's usual work has cost. One sample among many: a thread that had

@@ -276,6 +276,12 @@ impl Worker {
         }
     }
 
+    /// Host: work of its own beside all steps has taken so long, which is more than it should.
+    pub fn host_took(&mut self, what: &'static str, time: Duration) {
+        self.shared.schedule.host_took(what, time);
+        self.shared.recorder.record(self.shared.now, Recorded::Mark("a slow step"));
+    }
+
     /// Messages that wait to be handled, held ones included.
     pub fn message_count(&self) -> usize {
         self.inbox.len()

@@ -464,6 +464,7 @@ impl Thread {
                 TOKEN_LINKS.. => {
                     if let Some(links) = &mut self.links {
                         links.ready(&self.poller, ready, self.now, &mut self.arrivals);
+                        self.worked_now("what came over a link");
                     }
                 }
                 _ => self.client_ready(ready),
@@ -623,13 +624,15 @@ impl Thread {
         if self.common.lives.get(&node).is_none_or(Life::has_ended) {
             return false;
         }
-        let mut any = step(&mut hosted.worker, self.now);
-        if any {
-            self.stepped_now(at);
-        }
+        let stepped = step(&mut hosted.worker, self.now);
+        let mut any = stepped;
         while let Some(outgoing) = self.hosted[at].worker.pop_outgoing() {
             self.send(outgoing);
             any = true;
+        }
+        if stepped {
+            // What it says is a part of it: a message may have many rows.
+            self.stepped_now(at);
         }
         let Hosted { worker, .. } = &mut self.hosted[at];
         while let Some(request) = worker.pop_disk_request() {
@@ -641,14 +644,29 @@ impl Thread {
 
     /// Tells a worker what its step has taken.
     fn stepped_now(&mut self, at: usize) {
-        let ended = self.common.clock.now();
-        let mut time = ended.since(self.stepped);
-        self.stepped = ended;
-        if time > SLOW {
-            // Who had no CPU was not slow.
-            time = time - self.starvation.look_again(ended, self.turns.asleep());
-        }
+        let time = self.since_step();
         self.hosted[at].worker.took(time);
+    }
+
+    /// Tells the first worker what this thread has done for all of them, if it took long.
+    fn worked_now(&mut self, what: &'static str) {
+        let time = self.since_step();
+        if let Some(hosted) = self.hosted.first_mut().filter(|_| time > SLOW) {
+            hosted.worker.host_took(what, time);
+        }
+    }
+
+    /// How much of its CPU the thread has used since the last step or other piece of work.
+    fn since_step(&mut self) -> Duration {
+        let ended = self.common.clock.now();
+        let time = ended.since(self.stepped);
+        self.stepped = ended;
+        // Who had no CPU was not slow.
+        if time > SLOW {
+            time - self.starvation.look_again(ended, self.turns.asleep())
+        } else {
+            time
+        }
     }
 
     /// Hands an answer of the disk to the worker that asked, if it lives.
@@ -701,7 +719,10 @@ impl Thread {
             disk.submit(&mut self.asked);
         }
         let Some(links) = &mut self.links else { return };
-        links.flush(&self.poller, self.now);
+        if links.flush(&self.poller, self.now) {
+            self.worked_now("what goes over links");
+        }
+        let Some(links) = &mut self.links else { return };
         for Loss { node, incarnation, closed } in links.take_losses() {
             self.link_down(node, incarnation, closed);
         }

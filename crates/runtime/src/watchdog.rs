@@ -1,13 +1,14 @@
-//! Sees to it that the threads of workers move, and the disk answers.
+//! Sees to it that the threads of workers and of links move, and the disk answers.
 //!
-//! A worker that stands still holds up the whole cluster, and the rest of its process goes on
-//! answering for the node. So a thread of its own watches the others, and ends the process when one
-//! of them hangs: then the other nodes see at once that this one has gone, and go on without it.
+//! A worker that stands still holds up the whole cluster, or the clients of an SQL node, and the
+//! rest of its process goes on answering for the node. Without the thread of links no link comes
+//! back. So a thread of its own watches these, and ends the process when one of them hangs: then
+//! the others see at once that this one has gone, and go on without it.
 //!
 //! # Owns
 //! [`Pulse`], what a thread leaves at each turn; the thread `watchdog`; what is said at the end.
 //! # Guarantees
-//! 1. A thread hangs if it has been blocked for the limit, or has computed for three limits in a
+//! 1. A thread hangs if it has been blocked for the limit, or has computed for several limits in a
 //!    single turn. Waiting for a CPU does not count: a thread that starves does not hang.
 //! 2. The watchdog subtracts its own pauses: a process that was stopped, or starved as a whole,
 //!    goes on.
@@ -32,10 +33,13 @@ use crate::thread::sharing::Seat;
 /// How threads are watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
-    /// How long a worker may stand still: `TimeBetweenWatchDogCheck`.
+    /// How long a thread may stand still: `TimeBetweenWatchDogCheck`.
     pub limit: Duration,
     /// The same until the node serves: `TimeBetweenWatchDogCheckInitial`.
     pub limit_at_start: Duration,
+    /// For how many limits a single turn may compute: that is bad, and ends by itself more often
+    /// than not.
+    pub computing_limits: u64,
     /// Whether the flight recorders of the other workers are written before the process ends.
     pub traces: bool,
 }
@@ -65,19 +69,19 @@ impl Pulse {
 /// What hangs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hung {
-    /// A worker's thread is blocked outside of its loop.
+    /// A thread is blocked outside of its loop.
     Blocked {
-        /// The worker.
-        worker: usize,
+        /// Its name.
+        thread: String,
         /// For how long.
         time: Duration,
         /// What the system says of the thread.
         state: &'static str,
     },
-    /// A worker's thread has computed all the time without coming to the end of a turn.
+    /// A thread has computed all the time without coming to the end of a turn.
     Computing {
-        /// The worker.
-        worker: usize,
+        /// Its name.
+        thread: String,
         /// For how long.
         time: Duration,
     },
@@ -93,13 +97,13 @@ pub enum Hung {
 impl fmt::Display for Hung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hung::Blocked { worker, time, state } => {
+            Hung::Blocked { thread, time, state } => {
                 let millis = time.as_millis();
-                write!(f, "worker-{worker} has stood still for {millis} ms: its thread is {state}")
+                write!(f, "the thread {thread} has stood still for {millis} ms: it is {state}")
             }
-            Hung::Computing { worker, time } => {
+            Hung::Computing { thread, time } => {
                 let millis = time.as_millis();
-                write!(f, "worker-{worker} has computed for {millis} ms without end")
+                write!(f, "the thread {thread} has computed for {millis} ms without end")
             }
             Hung::Disk { request, time } => {
                 let millis = time.as_millis();
@@ -201,8 +205,8 @@ impl Watched {
     /// Takes a look, `step` after the last; what hangs.
     fn look(
         &mut self,
-        worker: usize,
-        (step, limit): (Duration, Duration),
+        name: &str,
+        (step, limit, computing_limit): (Duration, Duration, Duration),
         beats: u64,
         see: impl FnOnce() -> Option<Sight>,
     ) -> Option<Hung> {
@@ -223,12 +227,52 @@ impl Watched {
         } else {
             self.blocked = self.blocked + step;
         }
-        let time = self.blocked + self.computed;
+        let (thread, time) = (name.to_string(), self.blocked + self.computed);
         if self.blocked >= limit {
-            return Some(Hung::Blocked { worker, time, state: sight.state });
+            return Some(Hung::Blocked { thread, time, state: sight.state });
         }
-        let hangs = self.computed >= limit.times(COMPUTING_LIMITS);
-        hangs.then_some(Hung::Computing { worker, time })
+        let hangs = self.computed >= computing_limit;
+        hangs.then_some(Hung::Computing { thread, time })
+    }
+}
+
+/// A thread that is watched.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Worker(usize),
+    Links,
+}
+
+/// The threads of a process that are watched.
+fn subjects(common: &Common) -> Vec<(Subject, Watched)> {
+    let workers = (0..common.threads()).map(Subject::Worker);
+    let links = common.links.iter().map(|_| Subject::Links);
+    workers.chain(links).map(|subject| (subject, Watched::default())).collect()
+}
+
+impl Subject {
+    fn pulse(self, common: &Common) -> Option<&Pulse> {
+        match self {
+            Self::Worker(worker) => common.pulses.get(worker),
+            Self::Links => common.links.as_ref().map(|links| links.keeper.pulse()),
+        }
+    }
+
+    /// Lets the thread take a turn, if it only has nothing to do.
+    fn wake(self, common: &Common) {
+        match self {
+            Self::Worker(worker) => common.exchange.wake(worker),
+            Self::Links => common.links.iter().for_each(|links| links.keeper.wake()),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Worker(worker) => write!(f, "worker-{worker}"),
+            Self::Links => write!(f, "links"),
+        }
     }
 }
 
@@ -267,7 +311,7 @@ impl Drop for Watchdog {
 fn watch(common: &Common, watching: Watching, stop: &(Mutex<bool>, Condvar)) -> Option<Hung> {
     let step = watching.limit.divided_by(LOOKS).max(STEP_MIN).min(STEP_MAX);
     let clock = common.clock;
-    let mut threads = vec![Watched::default(); common.threads()];
+    let mut threads: Vec<(Subject, Watched)> = subjects(common);
     let mut lanes: BTreeMap<Lane, (u64, Duration)> = BTreeMap::new();
     loop {
         let began = clock.now();
@@ -287,13 +331,14 @@ fn watch(common: &Common, watching: Watching, stop: &(Mutex<bool>, Condvar)) -> 
         }
         let serves = common.ready.load(Ordering::SeqCst) == common.threads();
         let limit = if serves { watching.limit } else { watching.limit_at_start };
-        for (worker, watched) in threads.iter_mut().enumerate() {
-            let pulse = &common.pulses[worker];
+        let limits = (step, limit, limit.times(watching.computing_limits));
+        for (subject, watched) in &mut threads {
+            let Some(pulse) = subject.pulse(common) else { continue };
             let beats = pulse.beats.load(Ordering::Relaxed);
             let see = || sight(pulse.thread.load(Ordering::Relaxed));
-            let hung = watched.look(worker, (step, limit), beats, see);
+            let hung = watched.look(&subject.to_string(), limits, beats, see);
             if watched.missed == 1 {
-                common.exchange.wake(worker);
+                subject.wake(common);
             }
             if hung.is_some() {
                 return hung;
@@ -355,9 +400,6 @@ fn sight(thread: i32) -> Option<Sight> {
 const LOOKS: u64 = 8;
 const STEP_MIN: Duration = Duration::from_millis(10);
 const STEP_MAX: Duration = Duration::from_millis(250);
-/// A single turn may compute for so many limits: that is bad, and ends by itself more often than
-/// not.
-const COMPUTING_LIMITS: u64 = 3;
 /// A request to the disk may take so many limits, and this long at least: a slow disk is not a dead
 /// one, and all nodes may share it.
 const DISK_LIMITS: u64 = 20;
@@ -381,7 +423,8 @@ mod tests {
         for look in 1..100 {
             cpu = cpu + STEP.times(percent).divided_by(100);
             let sight = Sight { runs, state: "so", cpu };
-            if let Some(hung) = watched.look(3, (STEP, LIMIT), 0, || Some(sight)) {
+            let limits = (STEP, LIMIT, LIMIT.times(3));
+            if let Some(hung) = watched.look("w", limits, 0, || Some(sight)) {
                 return Some((look, hung));
             }
         }
@@ -393,14 +436,14 @@ mod tests {
         let (look, hung) = looks(false, 0).unwrap();
         assert_eq!(look, 10, "one look to wake it, nine of 60 ms");
         let time = Duration::from_millis(540);
-        assert_eq!(hung, Hung::Blocked { worker: 3, time, state: "so" });
+        assert_eq!(hung, Hung::Blocked { thread: "w".into(), time, state: "so" });
     }
 
     #[test]
     fn a_computing_thread_has_longer_and_a_starved_one_for_ever() {
         let (look, hung) = looks(true, 100).unwrap();
         assert_eq!(look, 26, "1500 ms of computing");
-        assert!(matches!(hung, Hung::Computing { worker: 3, .. }), "{hung:?}");
+        assert!(matches!(hung, Hung::Computing { .. }), "{hung:?}");
         let (later, _) = looks(true, 50).unwrap();
         assert_eq!(later, 51, "half as fast with half of a CPU");
         assert_eq!(looks(true, 0), None, "it only waits for a CPU");
@@ -412,7 +455,7 @@ mod tests {
         let see = || Some(Sight { runs: false, state: "", cpu: Duration::ZERO });
         for beat in 0..20 {
             for _ in 0..9 {
-                assert_eq!(watched.look(0, (STEP, LIMIT), beat, see), None);
+                assert_eq!(watched.look("w", (STEP, LIMIT, LIMIT), beat, see), None);
             }
         }
     }

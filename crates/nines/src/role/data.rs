@@ -64,6 +64,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         watching: Some(Watching {
             limit: own.worker_check(),
             limit_at_start: own.worker_check_at_start(),
+            computing_limits: COMPUTING_LIMITS,
             traces: own.settings().given("WatchDogImmediateKill") != Some(&Value::Flag(true)),
         }),
         report: report(send),
@@ -83,6 +84,9 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let log: &dyn Fn(&str) = &*log;
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log })?)
 }
+
+/// For how many checks a worker may compute in a single turn: others wait for its rows.
+const COMPUTING_LIMITS: u64 = 3;
 
 /// What a node answers itself: that it will go.
 pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actor::Halt;
-use runtime::{Cluster, Event, Hung, Report};
+use runtime::{Cluster, Event, Hung, Report, Watching};
 
 use crate::process::{Happening, crashed, failed};
 use crate::progress::StartProgress;
@@ -43,6 +43,17 @@ pub(super) fn report(send: Sender<Happening>) -> Report {
         // The main thread may have ended already.
         let _ = send.send(Happening::Cluster(event));
     })
+}
+
+/// How the threads of a node without rows are watched. Nobody waits for what one of them computes
+/// but who asked for that, so it may take long.
+pub(super) fn watching() -> Watching {
+    Watching {
+        limit: CHECK,
+        limit_at_start: CHECK_AT_START,
+        computing_limits: COMPUTING_LIMITS,
+        traces: true,
+    }
 }
 
 /// Waits for the end of a node, and says what comes after it.
@@ -156,7 +167,7 @@ fn end_hung(hung: &Hung, traces: Option<std::io::Result<Vec<PathBuf>>>) -> ! {
         Some(Err(error)) => format!("; no trace was written: {error}"),
         None => String::new(),
     };
-    let line = format!("{hung}; the process ends, so that the other nodes go on{traces}");
+    let line = format!("{hung}; the process ends, so that nobody waits for it{traces}");
     tell(&format!("{} {line}", crate::machine::timestamp()));
     complain(&line);
     std::process::exit(HUNG)
@@ -185,6 +196,12 @@ pub(super) fn log_of(node: model::NodeId) -> Arc<dyn Fn(&str) + Send + Sync> {
 
 /// The exit code of a process in which something hangs.
 const HUNG: i32 = 70;
+/// How long a thread of a node without rows may stand still, once it serves and before. Data nodes
+/// have parameters for that, with these defaults.
+const CHECK: stdx::Duration = stdx::Duration::from_millis(500);
+const CHECK_AT_START: stdx::Duration = stdx::Duration::from_secs(6);
+/// For how many checks it may compute in a single turn.
+const COMPUTING_LIMITS: u64 = 20;
 /// How often it is looked whether there is something to tell.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits to be let go.

@@ -8,7 +8,7 @@ use runtime::{Cluster, LinkListeners, Role, Setup};
 
 use super::client::{Connect, Given};
 use super::links;
-use super::process::{Life, after, live, log_of, report};
+use super::process::{Life, after, live, log_of, report, watching};
 use crate::application;
 use crate::http::Endpoint;
 use crate::layout::Layout;
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         tls: place.tls,
         disk: None,
         trace_directory: place.directory,
-        watching: None,
+        watching: Some(watching()),
         report: report(send),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;

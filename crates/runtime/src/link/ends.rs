@@ -368,9 +368,11 @@ impl LinkEnds {
         }
     }
 
-    /// Sends what is to be sent, as far as the system takes it.
-    pub(crate) fn flush(&mut self, poller: &Poller, now: Instant) {
-        for at in std::mem::take(&mut self.dirty) {
+    /// Sends what is to be sent, as far as the system takes it; whether there was anything.
+    pub(crate) fn flush(&mut self, poller: &Poller, now: Instant) -> bool {
+        let dirty = std::mem::take(&mut self.dirty);
+        let any = !dirty.is_empty();
+        for at in dirty {
             let Some(socket) = &mut self.sockets[at] else { continue };
             if socket.broken {
                 continue;
@@ -390,6 +392,7 @@ impl LinkEnds {
                 self.watch_waiting(at, limit);
             }
         }
+        any
     }
 
     /// A connection is of no use any more: the link may go on over another one, unless what came

@@ -41,6 +41,7 @@ use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
 use crate::poller::{Interest, Poller, Ready};
 use crate::scheduling::ThreadPlace;
+use crate::watchdog::Pulse;
 use peer::{Doubt, Making, PeerState, RETRY_FIRST, Renewing, Standing, State};
 
 /// How threads reach the keeper.
@@ -49,6 +50,8 @@ pub(crate) struct KeeperHandle {
     notices: Mutex<Vec<Word>>,
     wake: OwnedFd,
     stop: AtomicBool,
+    /// What the thread leaves at each turn, for the watchdog.
+    pulse: Pulse,
 }
 
 /// What the keeper is told.
@@ -67,7 +70,13 @@ impl KeeperHandle {
             notices: Mutex::default(),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             stop: AtomicBool::new(false),
+            pulse: Pulse::default(),
         })
+    }
+
+    /// What the thread leaves at each turn.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// What threads have told.
@@ -91,7 +100,8 @@ impl KeeperHandle {
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Lets the thread look for something to do.
+    pub(crate) fn wake(&self) {
         // It fails only if the counter would overflow, and then the keeper is awake.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -197,7 +207,9 @@ impl Keeper {
     }
 
     fn run(&mut self) -> io::Result<()> {
+        self.handle.pulse.take();
         while !self.handle.stop.load(Ordering::SeqCst) {
+            self.handle.pulse.beat();
             let now = self.clock.now();
             let due = self.due();
             self.poller.wait(due.map(|due| due.since(now)))?;
