@@ -311,6 +311,42 @@ fn a_short_cut_costs_its_time_and_nothing_else() {
     story.end();
 }
 
+/// What a management node says, in the words of `nines ctl`.
+fn ask(cluster: &mut Processes, order: &str) -> String {
+    let (address, port) = (cluster.address(MANAGEMENT), cluster.port(MANAGEMENT));
+    let network = cluster.network().expect("it was started on hosts");
+    let mut program = network.command(TIE_BREAKER, tests::binary());
+    program.args(["ctl", "-c", &std::net::SocketAddr::from((address, port)).to_string(), order]);
+    let output = tests::run(program);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_lost_link_between_two_that_live_is_told() {
+    let mut cluster = match Processes::start_on_hosts(SMALL, |_| Family::V4) {
+        Ok(cluster) => cluster,
+        Err(why) => return say(&format!("skipped: a lost link: {why}")),
+    };
+    let lost = format!("the link between data node 2 and sql node {} is down", SQL + 1);
+    let back = format!("the link between data node 2 and sql node {} is there again", SQL + 1);
+    assert!(!ask(&mut cluster, "show").contains("is down"));
+    let until_told = |cluster: &mut Processes, order: &str, what: &str| {
+        let began = Instant::now();
+        while !ask(cluster, order).contains(what) {
+            assert!(began.elapsed() < PATIENCE, "{order}: {}", ask(cluster, order));
+            thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let network = cluster.network().expect("it was started on hosts");
+    network.cut(&[2], &[SECOND_SQL]);
+    until_told(&mut cluster, "show", &lost);
+    until_told(&mut cluster, "events", &lost);
+    cluster.network().expect("it was started on hosts").heal();
+    until_told(&mut cluster, "events", &back);
+    assert!(!ask(&mut cluster, "show").contains("is down"));
+    assert_eq!(cluster.complete(SQL), Some(vec![1, 2]), "no node has gone");
+}
+
 #[test]
 fn two_groups_on_four_hosts_go_on_where_the_rules_say() {
     let layout = Layout { data: 4, ..SMALL };

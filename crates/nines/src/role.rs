@@ -11,6 +11,7 @@ mod client;
 mod data;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod lost_links;
 mod management;
 pub(crate) mod news;
 mod operator;

@@ -19,8 +19,9 @@ use runtime::{
 
 use wire::{News, NewsKind};
 
+use super::lost_links::LostLinks;
 use super::operator::{Board, Operator};
-use super::process::{Life, after, live};
+use super::process::{Life, after, live, watching};
 use super::request::{
     AskError, Configuration, NodeVersion, Request, Sight, Subject, WorkerSight, answer, ask, value,
 };
@@ -50,6 +51,7 @@ struct Desk {
     log: ClusterLog,
     send: Mutex<Sender<Happening>>,
     books: Mutex<Books>,
+    lost_links: Mutex<LostLinks>,
 }
 
 /// What the node knows of the others by itself.
@@ -57,6 +59,8 @@ struct Desk {
 struct Books {
     incarnation: Incarnation,
     connected: BTreeMap<NodeId, Incarnation>,
+    /// Those that were lost, and whose process may have gone on.
+    unheard: BTreeSet<NodeId>,
     /// Why the cluster does not restart.
     refusal: Option<Refusal>,
     /// Ids that were given to processes which have not connected yet, and until when they are kept.
@@ -121,6 +125,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         log: log.clone(),
         send: Mutex::new(send.clone()),
         books: Mutex::default(),
+        lost_links: Mutex::default(),
     });
     let watch = (log.clone(), Arc::new(config.clone()));
     let started = Cluster::start(Setup {
@@ -144,13 +149,14 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         tls: None,
         disk,
         trace_directory: if on_disk { path } else { std::env::temp_dir() },
-        watching: None,
+        watching: Some(watching()),
         report: desk.clone().report(send),
     });
     let cluster = started.map_err(|error| format!("cannot start: {error}"))?;
     endpoint.attach(cluster.observer());
     serves_http.iter().for_each(|line| log.tell(Input::Note(line.clone())));
     desk.books().incarnation = cluster.incarnation(node);
+    desk.clone().watch_links()?;
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
@@ -249,9 +255,13 @@ impl Desk {
                     LinkEvent::Up { node, incarnation, .. } => {
                         books.connected.insert(*node, *incarnation);
                         books.claims.remove(node);
+                        books.unheard.remove(node);
                     }
-                    LinkEvent::Down { node, .. } => {
+                    LinkEvent::Down { node, closed, .. } => {
                         books.connected.remove(node);
+                        if !closed {
+                            books.unheard.insert(*node);
+                        }
                     }
                     LinkEvent::Renewed { .. } | LinkEvent::Refused { .. } => {}
                 }
@@ -280,6 +290,37 @@ impl Desk {
             | NewsKind::WorkerSilent => {}
         }
         self.log.tell(Input::News(vec![news::of_node(about, news)]));
+    }
+
+    fn lost_links(&self) -> MutexGuard<'_, LostLinks> {
+        self.lost_links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all nodes now and then which links they have, on a thread of its own.
+    fn watch_links(self: Arc<Self>) -> Result<(), String> {
+        let watch = move || {
+            loop {
+                std::thread::sleep(LINKS_LOOK);
+                // What cannot be asked now is asked the next time.
+                if let Ok(sight) = self.board.glance(self.connected_without_rows()) {
+                    let news = self.lost_links().look(&self.config, &sight);
+                    if !news.is_empty() {
+                        self.log.tell(Input::News(news));
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("links-watch".into()).spawn(watch);
+        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    }
+
+    /// The nodes without rows that are connected.
+    fn connected_without_rows(&self) -> Vec<NodeId> {
+        let connected: Vec<NodeId> = self.books().connected.keys().copied().collect();
+        let is_data = |node: &NodeId| {
+            self.config.node(*node).is_some_and(|node| node.role == ConfiguredRole::Data)
+        };
+        connected.into_iter().filter(|node| !is_data(node)).collect()
     }
 
     /// Why the cluster does not restart, if it does not.
@@ -324,7 +365,9 @@ impl Desk {
                 let state = self.board.state();
                 let mut status = ClusterStatus::of(&self.config, own, &state, &books.connected);
                 status.compare(&others);
+                status.unheard(&books.unheard);
                 drop(books);
+                status.warnings.extend(self.lost_links().warnings(&self.config));
                 if let Some(refusal) = self.refusal() {
                     status.refused(refusal.text);
                 }
@@ -439,12 +482,7 @@ impl Desk {
 
     /// The figures of all nodes that can be asked, this one's among them.
     fn figures(&self) -> Result<Sight, String> {
-        let connected: Vec<NodeId> = self.books().connected.keys().copied().collect();
-        let is_data = |node: &NodeId| {
-            self.config.node(*node).is_some_and(|node| node.role == ConfiguredRole::Data)
-        };
-        let others = connected.into_iter().filter(|node| !is_data(node)).collect();
-        let mut sight = self.board.look(Subject::Figures, others)?;
+        let mut sight = self.board.look(Subject::Figures, self.connected_without_rows())?;
         let Some(own) = self.endpoint.figures() else { return Ok(sight) };
         let row = |(name, labels, number): (String, String, u64)| {
             vec![name.into(), labels.into(), number.into()]
@@ -501,6 +539,8 @@ impl Books {
 /// How long the fingerprint of another management node's configuration is taken for the present
 /// one, which changes with a restart only.
 const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
+/// How often nodes are asked for their links.
+const LINKS_LOOK: Duration = Duration::from_secs(2);
 /// How long an id is kept for a process that is starting.
 const CLAIM_TIME: Duration = Duration::from_secs(5);
 

@@ -43,6 +43,8 @@ struct NewQuestion {
     at: Subject,
     /// Nodes to be asked beside the data nodes.
     others: Vec<NodeId>,
+    /// Only the first worker of each node is asked, and nobody waits for the answer.
+    by_the_way: bool,
     answer: Sender<Sight>,
 }
 
@@ -65,12 +67,21 @@ impl Board {
 
     /// Asks the workers of all data nodes and of some others, and waits for the answers.
     pub(super) fn look(&self, at: Subject, others: Vec<NodeId>) -> Result<Sight, String> {
+        self.ask(at, others, false)
+    }
+
+    /// Asks the first worker of each node for figures, for which no operator waits.
+    pub(super) fn glance(&self, others: Vec<NodeId>) -> Result<Sight, String> {
+        self.ask(Subject::Figures, others, true)
+    }
+
+    fn ask(&self, at: Subject, others: Vec<NodeId>, by_the_way: bool) -> Result<Sight, String> {
         let (send, answer): (_, Receiver<Sight>) = channel();
         let mut notes = self.notes();
         if notes.questions.len() >= QUESTIONS_MAX {
             return Err(format!("{QUESTIONS_MAX} questions wait for an answer already; try again"));
         }
-        notes.questions.push(NewQuestion { at, others, answer: send });
+        notes.questions.push(NewQuestion { at, others, by_the_way, answer: send });
         drop(notes);
         let answer = answer.recv_timeout(PATIENCE);
         answer.map_err(|_| "this management node is busy, or ending".to_string())
@@ -117,10 +128,15 @@ impl Operator {
 
     fn ask(&mut self, ctx: &mut Ctx<'_>, new: NewQuestion) {
         self.asked += 1;
-        let NewQuestion { at, others, answer } = new;
+        let NewQuestion { at, mut others, by_the_way, answer } = new;
         let what = inspection(at);
         let mut awaited = addressees(ctx.cluster(), what);
         awaited.extend(others.iter().map(|node| client(*node, 0)));
+        if by_the_way {
+            awaited.retain(|to| to.worker == WorkerId(0));
+            // Nor are their other workers asked when they answer.
+            others.clear();
+        }
         for to in &awaited {
             send(ctx, *to, self.asked, what);
         }
@@ -177,7 +193,7 @@ impl Actor for Operator {
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, _: Timer) {
         let questions = std::mem::take(&mut self.board.notes().questions);
-        if !questions.is_empty() {
+        if questions.iter().any(|question| !question.by_the_way) {
             self.asked_at = ctx.now();
         }
         for question in questions {

@@ -174,6 +174,22 @@ impl ClusterStatus {
         }
     }
 
+    /// These nodes were lost without a sign that their processes have ended: who starts another one
+    /// may find the first in its place.
+    pub(crate) fn unheard(&mut self, nodes: &BTreeSet<NodeId>) {
+        for warning in self.warnings.iter_mut().filter(|warning| warning.topic == "missing") {
+            let unheard = |id: &&u16| nodes.contains(&NodeId(**id));
+            let Some(id) = warning.nodes.iter().find(unheard) else { continue };
+            let Some(node) = self.nodes.iter().find(|node| node.node == *id) else { continue };
+            let host = node.host.as_deref().unwrap_or("localhost");
+            warning.text = format!(
+                "{} node {id} is missing: nothing is heard of it, and its process may still be \
+                 there; look on host {host} whether it is stopped or cut off, before you start it",
+                node.role
+            );
+        }
+    }
+
     /// The cluster does not restart, because that would lose durable epochs.
     pub(crate) fn refused(&mut self, why: String) {
         let warning = Warning { topic: "would-lose".into(), nodes: Vec::new(), text: why };

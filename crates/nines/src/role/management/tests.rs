@@ -67,3 +67,19 @@ fn other_node_groups_and_configurations_are_warned_of() {
     let status = ClusterStatus::of(&single, own, &state, &connected);
     assert!(topics(&status).contains(&"other-groups".into()), "{:?}", status.warnings);
 }
+
+#[test]
+fn who_may_still_live_is_not_to_be_started_without_a_look() {
+    let config = config(2, &["a", "b"], &["c"]);
+    let state = state(&config);
+    let connected = [(NodeId(1), Incarnation(1))].into_iter().collect();
+    let mut status = ClusterStatus::of(&config, (NodeId(49), Incarnation(3)), &state, &connected);
+    let missing = |status: &ClusterStatus| {
+        let missing = status.warnings.iter().find(|warning| warning.topic == "missing");
+        missing.map(|warning| warning.text.clone()).expect("node 2 is missing")
+    };
+    assert_eq!(missing(&status), "data node 2 is missing: start it on host b");
+    status.unheard(&[NodeId(1), NodeId(2)].into());
+    let text = missing(&status);
+    assert!(text.contains("look on host b whether it is stopped or cut off"), "{text}");
+}
