@@ -127,7 +127,6 @@ fn a_node_without_rows_ends_when_a_thread_of_it_hangs() {
             }
             goes_on(&counter);
             cluster.start_node(node);
-            cluster.wait_until_ready(node);
         }
     }
     number(&mut open(&cluster, SQL + 1), "SELECT COUNT(*) FROM d.counts");
