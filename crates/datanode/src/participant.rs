@@ -355,7 +355,7 @@ impl Participant {
     /// What every turn ends with: goes on with granted waits, sends what was found out.
     fn end_turn(&mut self, ctx: &mut Ctx<'_>) {
         self.end_staging(ctx);
-        if self.copies.source_count() > 0 {
+        if self.copies.any_drains() {
             self.end_drained_copies(ctx);
         }
         if self.disk.is_some() {
@@ -504,6 +504,7 @@ impl Actor for Participant {
         assert_eq!(claims, claimed, "claims of legs and of slots");
         let member = shared.cluster.member(shared.node, shared.incarnation);
         let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
+        self.check_copies();
         let syncing = self.replicas.values().any(|replica| replica.syncing);
         assert!(!(complete && syncing), "a complete member has complete replicas");
         // A whole partition is looked at now and then only, as that takes long.

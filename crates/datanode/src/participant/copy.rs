@@ -9,10 +9,14 @@
 //! A copy ends when every transaction that began before the new replica was in its chain has ended
 //! here. Until then it may be decided one way here and the other way by those who take over: rows
 //! and outcomes of it must not outlive this replica in the new one, which has no record of it.
+//! # Costs
+//! A message of a copy, and the end of one, cost the same however many partitions are being copied:
+//! what is unfinished, has a turn to come, or waits for older transactions is listed apart.
 //! # Not here
 //! Who is to be copied (`placement`), when a node is complete (`control`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use actor::{Ctx, Mutation, Tally, fault_point, probe};
 use model::{
@@ -29,6 +33,10 @@ use super::outcomes::Told;
 
 /// Outcomes in a message, as a multiple of the rows in one.
 const OUTCOMES_PER_ROW: usize = 8;
+
+/// Before all addresses.
+const FIRST_ADDRESS: Address =
+    Address { node: NodeId(0), worker: WorkerId(0), actor: ActorKind::Control };
 
 /// Why a claimed slot is known to its leg.
 const CLAIMED: &str = "the claims of slots and of legs are the same";
@@ -48,10 +56,6 @@ struct Source {
     owner: LockOwner,
     /// In a lock queue.
     waiting: bool,
-    /// In need of another turn.
-    pending: bool,
-    /// All slots are read; transactions of older chains have not ended.
-    drains: bool,
     sent: Sent,
 }
 
@@ -101,9 +105,17 @@ struct Target {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     sources: BTreeMap<(PartitionId, Address), Source>,
+    /// Those of `sources` that are in need of another turn.
+    pending: BTreeSet<(PartitionId, Address)>,
+    /// Those whose slots are all read, while transactions of older chains have not ended.
+    draining: BTreeSet<(PartitionId, Address)>,
     targets: BTreeMap<PartitionId, Target>,
     /// How far each life of a target has been told of outcomes.
     told: BTreeMap<(Address, Incarnation), Told>,
+    /// Syncing replicas that have not been given all rows.
+    unfinished: BTreeSet<PartitionId>,
+    /// Those of them that nobody was asked for.
+    unasked: BTreeSet<PartitionId>,
     /// The last copy to each node that has come to its end.
     ended: BTreeMap<(PartitionId, NodeId), Sent>,
     copies: u64,
@@ -121,16 +133,37 @@ impl Copies {
         *self = Self { copies, ..Self::default() };
     }
 
+    /// A replica of the partition is to be given all rows.
+    pub(super) fn expect_target(&mut self, partition: PartitionId) {
+        self.unfinished.insert(partition);
+        self.unasked.insert(partition);
+    }
+
     /// The partition is complete, or not ours any more.
     pub(super) fn forget_target(&mut self, partition: PartitionId) {
         self.targets.remove(&partition);
+        self.unfinished.remove(&partition);
+        self.unasked.remove(&partition);
     }
 
     /// The partition is gone.
     pub(super) fn forget_partition(&mut self, partition: PartitionId) {
-        self.targets.remove(&partition);
-        self.sources.retain(|key, _| key.0 != partition);
-        self.ended.retain(|key, _| key.0 != partition);
+        self.forget_target(partition);
+        let sources = self.sources.range((partition, FIRST_ADDRESS)..);
+        let sources = sources.map(|(key, _)| *key).take_while(|key| key.0 == partition);
+        for key in sources.collect::<Vec<_>>() {
+            self.remove_source(key);
+        }
+        let ended = self.ended.range((partition, NodeId(0))..=(partition, NodeId(u16::MAX)));
+        for key in ended.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.ended.remove(&key);
+        }
+    }
+
+    fn remove_source(&mut self, key: (PartitionId, Address)) -> Option<Source> {
+        self.pending.remove(&key);
+        self.draining.remove(&key);
+        self.sources.remove(&key)
     }
 
     /// Copies to other nodes, under way and ended.
@@ -142,6 +175,11 @@ impl Copies {
     /// Copies under way to other nodes.
     pub(super) fn source_count(&self) -> usize {
         self.sources.len()
+    }
+
+    /// Whether some of them wait for transactions of older chains.
+    pub(super) fn any_drains(&self) -> bool {
+        !self.draining.is_empty()
     }
 }
 
@@ -172,8 +210,6 @@ impl Participant {
             unacknowledged: 0,
             owner,
             waiting: false,
-            pending: false,
-            drains: false,
             sent: Sent::begun(ctx.now()),
         };
         self.copies.ended.remove(&(partition, target.node));
@@ -202,7 +238,7 @@ impl Participant {
         let Some(source) = self.copies.sources.get_mut(&key) else { return };
         if source.copy == copy {
             source.unacknowledged = source.unacknowledged.saturating_sub(1);
-            if !source.waiting && !source.pending {
+            if !source.waiting && !self.copies.pending.contains(&key) {
                 self.step_copy(ctx, key);
             }
         }
@@ -211,19 +247,15 @@ impl Participant {
     /// Goes on with the next one of the copies that have had their turn cut.
     pub(super) fn continue_copies(&mut self, ctx: &mut Ctx<'_>) {
         self.copies.continuing = false;
-        let last = self.copies.last.take();
-        let mut pending = self.copies.sources.iter().filter(|(_, source)| source.pending);
+        let pending = &self.copies.pending;
         // The next one behind the last that had a turn, or else the first.
-        let mut first = None;
-        let next = pending.find(|(key, _)| {
-            first = first.or(Some(**key));
-            last.is_none_or(|last| **key > last)
-        });
-        let Some(key) = next.map(|(key, _)| *key).or(first) else { return };
+        let behind = |last| (Bound::Excluded(last), Bound::Unbounded);
+        let next = self.copies.last.and_then(|last| pending.range(behind(last)).next());
+        let Some(key) = next.or(pending.first()).copied() else { return };
         self.copies.last = Some(key);
-        self.copies.sources.get_mut(&key).expect("found above").pending = false;
+        self.copies.pending.remove(&key);
         self.step_copy(ctx, key);
-        if self.copies.sources.values().any(|source| source.pending) {
+        if !self.copies.pending.is_empty() {
             self.keep_copying(ctx);
         }
     }
@@ -246,7 +278,7 @@ impl Participant {
                 return;
             }
             if slots_left == 0 {
-                source.pending = true;
+                self.copies.pending.insert(key);
                 self.keep_copying(ctx);
                 return;
             }
@@ -259,7 +291,10 @@ impl Participant {
             }
             let source = self.copies.sources.get_mut(&key).expect("a copy under way");
             let copy = source.copy;
-            source.drains = drains;
+            match drains {
+                true => self.copies.draining.insert(key),
+                false => self.copies.draining.remove(&key),
+            };
             if rows.is_empty() && end.is_none() {
                 if drains {
                     return;
@@ -278,7 +313,7 @@ impl Participant {
             source.unacknowledged += 1;
             if end.is_some() {
                 let sent = Sent { ended: Some(ctx.now()), ..source.sent };
-                self.copies.sources.remove(&key);
+                self.copies.remove_source(key);
                 self.copies.ended.insert((key.0, key.1.node), sent);
             }
             let message =
@@ -304,8 +339,7 @@ impl Participant {
 
     /// Ends the copies for which only older transactions had to be waited for, if they have ended.
     pub(super) fn end_drained_copies(&mut self, ctx: &mut Ctx<'_>) {
-        let drains = self.copies.sources.iter().filter(|(_, source)| source.drains);
-        let drains: Vec<(PartitionId, Address)> = drains.map(|(key, _)| *key).collect();
+        let drains: Vec<(PartitionId, Address)> = self.copies.draining.iter().copied().collect();
         for key in drains {
             if !self.has_older_legs(ctx, key.1) {
                 self.step_copy(ctx, key);
@@ -404,7 +438,7 @@ impl Participant {
 
     /// Stops sending a copy.
     fn end_source(&mut self, key: (PartitionId, Address)) {
-        let Some(source) = self.copies.sources.remove(&key) else { return };
+        let Some(source) = self.copies.remove_source(key) else { return };
         if let Some(replica) = self.replicas.get_mut(&key.0) {
             let mut grants = Vec::new();
             replica.locks.release_all(source.owner, &mut grants);
@@ -412,13 +446,16 @@ impl Participant {
         }
     }
 
-    /// Starts and stops copies as the cluster state demands.
-    pub(super) fn copies_changed(&mut self, ctx: &mut Ctx<'_>) {
-        let keys: Vec<(PartitionId, Address)> = self.copies.sources.keys().copied().collect();
-        for key in keys {
-            if !self.copies_to(ctx, key) {
-                probe!(ctx, "copy: target lost");
-                self.end_source(key);
+    /// Starts and stops copies as the cluster state demands; `places` says whether replicas may lie
+    /// elsewhere than before, or have other duties.
+    pub(super) fn copies_changed(&mut self, ctx: &mut Ctx<'_>, places: bool) {
+        if places {
+            let keys: Vec<(PartitionId, Address)> = self.copies.sources.keys().copied().collect();
+            for key in keys {
+                if !self.copies_to(ctx, key) {
+                    probe!(ctx, "copy: target lost");
+                    self.end_source(key);
+                }
             }
         }
         let cluster = ctx.cluster().clone();
@@ -427,9 +464,8 @@ impl Participant {
         if me.is_none_or(|member| member.status != MemberStatus::Syncing) {
             return; // It is in no chain as one that is being given rows.
         }
-        let syncing: Vec<PartitionId> =
-            self.replicas.iter().filter(|(_, r)| r.syncing).map(|(id, _)| *id).collect();
-        for partition in syncing {
+        let wanted = if places { &self.copies.unfinished } else { &self.copies.unasked };
+        for partition in wanted.iter().copied().collect::<Vec<_>>() {
             // Kept from an earlier life and not in the chain yet: nothing to ask for.
             if cluster.replica_syncing(partition, ctx.node()) != Some(true) {
                 continue;
@@ -451,6 +487,7 @@ impl Participant {
             let copy = self.copies.copies;
             let target = Target { source, incarnation, copy, done: false };
             self.copies.targets.insert(partition, target);
+            self.copies.unasked.remove(&partition);
             let from = self.replicas[&partition].complete_to(self.completed);
             let request = ParticipantMessage::CopyRequest { partition, from, copy };
             ctx.send(source, Message::Participant(request));
@@ -473,8 +510,11 @@ impl Participant {
             return;
         };
         target.done = finished.is_some();
-        self.memory.forget();
+        if target.done {
+            self.copies.unfinished.remove(&partition);
+        }
         let replica = self.replicas.get_mut(&partition).expect("copied partitions are here");
+        let before = replica.partition.memory_bytes();
         for (row_id, epoch, row) in rows {
             let staged = replica.claims.contains_key(&row_id);
             let row = row.as_ref().map(|row| &row.0[..]);
@@ -492,6 +532,7 @@ impl Participant {
                 leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
             }
         }
+        self.memory.changed(before, replica.partition.memory_bytes());
         fault_point!(ctx, "copy: rows taken, before they are acknowledged");
         match finished {
             Some(slots) => {
@@ -549,9 +590,25 @@ impl Participant {
     /// Whether everything this worker was to be given is here, in all indexes too: a replica that
     /// has kept rows may still be building one that was made meanwhile.
     pub(super) fn copies_are_done(&self) -> bool {
-        let done = |id: &PartitionId| self.copies.targets.get(id).is_some_and(|t| t.done);
-        let mut syncing = self.replicas.iter().filter(|(_, r)| r.syncing);
-        syncing.all(|(id, replica)| done(id) && !replica.partition.needs_indexes())
+        let syncing = |id: &PartitionId| self.replicas.get(id).is_some_and(|r| r.syncing);
+        self.copies.unfinished.is_empty() && !self.unbuilt.iter().any(syncing)
+    }
+
+    /// Panics when what is listed apart is not what it is said to be.
+    pub(super) fn check_copies(&self) {
+        let Copies { sources, pending, draining, targets, unfinished, unasked, .. } = &self.copies;
+        let listed = pending.iter().chain(draining).all(|key| sources.contains_key(key));
+        assert!(listed, "turns to come of copies that have ended");
+        assert!(unasked.is_subset(unfinished), "nobody is asked for what is here");
+        for (id, replica) in &self.replicas {
+            let done = targets.get(id).is_some_and(|target| target.done);
+            let missing = replica.syncing && !done;
+            assert_eq!(unfinished.contains(id), missing, "{id}: rows that are missing");
+            let reads = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());
+            let unbuilt = missing && !reads && replica.partition.needs_indexes();
+            assert!(!unbuilt || self.unbuilt.contains(id), "{id}: an index that nobody builds");
+        }
+        assert!(unfinished.iter().all(|id| self.replicas.contains_key(id)), "rows of nothing");
     }
 
     /// Tells the node's control actor when everything this worker was to be given is here, and no

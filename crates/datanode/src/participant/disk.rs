@@ -14,6 +14,7 @@
 
 mod checkpoint;
 mod held;
+mod needless;
 mod progress;
 mod reading;
 mod redo;
@@ -34,6 +35,7 @@ use wire::{ControlMessage, Message};
 use super::Participant;
 use checkpoint::Checkpoints;
 use held::Held;
+use needless::Needless;
 use redo::Redo;
 use restore::Restoring;
 use survey::{Survey, Surveying};
@@ -109,6 +111,7 @@ pub(super) struct Disk {
     /// From `Opening` on.
     log: Option<Redo>,
     checkpoints: Checkpoints,
+    needless: Needless,
     held: Held,
     noting: Noting,
     /// Files that the survey found damaged.
@@ -149,6 +152,7 @@ impl Disk {
             stage: Stage::Settling(3),
             log: None,
             checkpoints: Checkpoints::default(),
+            needless: Needless::default(),
             held: Held::default(),
             noting: Noting::default(),
             damaged_files: 0,
@@ -312,6 +316,7 @@ impl Participant {
     /// What every turn of a worker with a disk ends with.
     pub(super) fn end_disk_turn(&mut self, ctx: &mut Ctx<'_>) {
         self.save_late(ctx);
+        self.retire_needless(ctx);
         self.write_log(ctx);
         self.write_watermark(ctx);
         self.release_held(ctx);

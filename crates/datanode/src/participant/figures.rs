@@ -6,7 +6,6 @@
 use actor::{Figures, Metric, Shared};
 
 use super::Participant;
-use super::replica::Replica;
 
 impl Participant {
     /// Adds what is held and under way at this moment.
@@ -25,33 +24,29 @@ impl Participant {
     }
 
     fn tell_memory(&self, shared: &Shared, figures: &mut Figures) {
-        let sum = |of: &dyn Fn(&Replica) -> u64| {
-            self.replicas.values().map(|replica| of(replica)).sum::<u64>()
-        };
-        let staged = self.legs.staged_bytes();
-        let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
+        let pools = self.memory_pools();
+        let used = pools.limited();
         let limit = shared.config.data_memory;
         figures.add(Metric::DataMemoryUsed, &[], used);
         figures.add(Metric::DataMemoryLimit, &[], limit);
         let percent = used.saturating_mul(100) / limit.max(1);
         figures.add(Metric::DataMemoryFullest, &[], percent);
         for (kind, bytes) in [
-            ("rows", sum(&|replica| replica.partition.heap_bytes())),
-            ("hash_indexes", sum(&|replica| replica.partition.hash_index_bytes())),
-            ("ordered_indexes", sum(&|replica| replica.partition.ordered_index_bytes())),
-            ("old_images", sum(&|replica| replica.partition.version_bytes())),
-            ("staged_changes", staged),
-            ("locks", sum(&|replica| replica.locks.memory_bytes() as u64)),
+            ("rows", pools.rows),
+            ("hash_indexes", pools.hash_indexes),
+            ("ordered_indexes", pools.ordered_indexes),
+            ("old_images", pools.old_images),
+            ("staged_changes", pools.staged_changes),
+            ("locks", pools.locks),
         ] {
             figures.add(Metric::Memory, &[kind], bytes);
         }
     }
 
     fn tell_replicas(&self, shared: &Shared, figures: &mut Figures) {
-        let rows = self.replicas.values().map(|replica| replica.partition.row_count()).sum();
-        figures.add(Metric::Rows, &[], rows);
-        let (mut primaries, mut backups, mut copying) = (0, 0, 0);
+        let (mut rows, mut primaries, mut backups, mut copying) = (0, 0, 0, 0);
         for replica in self.replicas.values() {
+            rows += replica.partition.row_count();
             let first = replica.chain.first();
             let own =
                 |first: &model::Address| first.node == shared.node && first.worker == shared.worker;
@@ -61,6 +56,7 @@ impl Participant {
                 (false, false) => backups += 1,
             }
         }
+        figures.add(Metric::Rows, &[], rows);
         for (state, count) in [("primary", primaries), ("backup", backups), ("copying", copying)] {
             figures.add(Metric::Replicas, &[state], count);
         }

@@ -19,6 +19,24 @@ pub(super) struct Memory {
     fresh: bool,
 }
 
+/// What takes the memory of a worker, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pools {
+    pub(super) rows: u64,
+    pub(super) hash_indexes: u64,
+    pub(super) ordered_indexes: u64,
+    pub(super) old_images: u64,
+    pub(super) staged_changes: u64,
+    pub(super) locks: u64,
+}
+
+impl Pools {
+    /// What counts against the limit.
+    pub(super) fn limited(&self) -> u64 {
+        self.rows + self.hash_indexes + self.ordered_indexes + self.staged_changes
+    }
+}
+
 /// What a row takes in slots and indexes, roughly.
 const ROW_OVERHEAD: u64 = 64;
 
@@ -51,6 +69,20 @@ impl Memory {
 }
 
 impl Participant {
+    /// What takes how much memory now. Each replica is looked at once.
+    pub(super) fn memory_pools(&self) -> Pools {
+        let staged_changes = self.legs.staged_bytes();
+        let mut pools = Pools { staged_changes, ..Pools::default() };
+        for replica in self.replicas.values() {
+            pools.rows += replica.partition.heap_bytes();
+            pools.hash_indexes += replica.partition.hash_index_bytes();
+            pools.ordered_indexes += replica.partition.ordered_index_bytes();
+            pools.old_images += replica.partition.version_bytes();
+            pools.locks += replica.locks.memory_bytes() as u64;
+        }
+        pools
+    }
+
     /// Whether `bytes` more of rows and staged images stay within the limit.
     pub(super) fn has_room(&mut self, ctx: &Ctx<'_>, bytes: u64) -> bool {
         let limit = ctx.config().data_memory;

@@ -30,7 +30,8 @@ impl Participant {
                 self.member_gone(ctx, *node, member.incarnation);
             }
         }
-        if self.placed && !cluster.places_differ(before) {
+        let places = !self.placed || cluster.places_differ(before);
+        if !places {
             for change in cluster.table_changes(before) {
                 self.follow_table(ctx, &cluster, &change);
             }
@@ -40,7 +41,7 @@ impl Participant {
         } else {
             self.follow_all(ctx, &cluster);
         }
-        self.copies_changed(ctx);
+        self.copies_changed(ctx, places);
     }
 
     /// Follows a state in which replicas may lie elsewhere, or have other duties.
@@ -188,6 +189,9 @@ impl Participant {
                 disk.placed(&replica.stored, partition);
             }
             self.replicas.insert(partition, replica);
+            if syncing {
+                self.copies.expect_target(partition);
+            }
             return;
         };
         if !Arc::ptr_eq(replica.partition.table(), table) {
@@ -208,6 +212,9 @@ impl Participant {
             replica.partition.set_snapshot_floor(floor);
             self.copies.forget_target(partition);
             replica.active_since = self.completed;
+        }
+        if syncing && !replica.syncing {
+            self.copies.expect_target(partition);
         }
         replica.syncing = syncing;
     }
@@ -368,7 +375,8 @@ impl Participant {
         self.searches = Searches::default();
         self.placed = false;
         self.unbuilt.clear();
-        for replica in self.replicas.values_mut() {
+        for (partition, replica) in &mut self.replicas {
+            self.copies.expect_target(*partition);
             replica.complete_to = replica.complete_to(self.completed);
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();

@@ -105,9 +105,8 @@ impl Checkpoints {
         }
     }
 
-    /// The partition is gone.
+    /// The partition is gone. The round leaves it out when its turn comes.
     pub(super) fn forget(&mut self, partition: PartitionId) {
-        self.round.retain(|other| *other != partition);
         if let Some(scan) = self.scan.as_mut().filter(|scan| scan.header.partition == partition) {
             scan.abandoned = true;
         }
@@ -362,6 +361,7 @@ impl Participant {
             match self.replicas.get_mut(&partition).filter(|_| !gone) {
                 Some(replica) => {
                     replica.stored.end_draft(newest);
+                    disk.needless.checkpointed(partition);
                     ctx.count(Tally::Checkpoint);
                 }
                 None => disk.requests.remove(ctx, [FileName::Checkpoint { partition, sequence }]),

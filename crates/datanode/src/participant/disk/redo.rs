@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use actor::{
     Ctx, DiskAnswer, DiskError, DiskErrorKind, DiskOperation, Halt, Mutation, fault_point, probe,
 };
-use model::{Address, ClusterId, Epoch, PartitionId};
+use model::{Address, ClusterId, Epoch};
 use ondisk::FileName;
 use ondisk::redo::{Base, Fence, Mark, Position, Record, SegmentHeader, SegmentWriter};
 use stdx::Instant;
@@ -288,6 +288,30 @@ impl Redo {
         self.durable
     }
 
+    /// An epoch is known to be on all disks.
+    pub(super) fn set_durable(&mut self, epoch: Epoch) {
+        if epoch > self.durable {
+            self.durable = epoch;
+            // Those that came since then count from here.
+            self.exposed_since = None;
+        }
+    }
+
+    /// The oldest segment on the disk.
+    pub(super) fn first_segment(&self) -> u64 {
+        self.segments.first().copied().expect("the present segment is there")
+    }
+
+    /// The segment whose header says on the disk what its beginning knows of all partitions.
+    pub(super) fn based_segment(&self) -> u64 {
+        self.synced.segment.max(1)
+    }
+
+    /// Removes these files, and all segments below `floor`, once the log up to here is synced.
+    pub(super) fn retire(&mut self, files: Vec<FileName>, floor: u64) {
+        self.obsolete.push_back(Obsolete { at: self.end(), files, floor });
+    }
+
     /// Segments on the disk.
     pub(super) fn segment_count(&self) -> u64 {
         self.segments.len() as u64
@@ -531,88 +555,6 @@ impl Participant {
         fault_point!(ctx, "disk: epoch of a copy marked, before it is synced");
     }
 
-    /// No restart goes back behind this epoch any more: what only such a restart needs can go.
-    pub(in crate::participant) fn durable(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        epoch: Epoch,
-        waited: bool,
-    ) {
-        let Some(disk) = &mut self.disk else { return };
-        disk.noting.heard(epoch, waited);
-        if waited && !std::mem::replace(&mut disk.waited_for, true) {
-            self.report_synced(ctx);
-        }
-        let Some(disk) = &mut self.disk else { return };
-        let Some(log) = &mut disk.log else { return };
-        if epoch > log.durable {
-            log.durable = epoch;
-            // Those that came since then count from here.
-            log.exposed_since = None;
-        }
-        let trimmable = log.trimmable();
-        let mut files = Vec::new();
-        for (partition, replica) in &mut self.replicas {
-            let stored = &mut replica.stored;
-            if !stored.rebase(trimmable) {
-                continue;
-            }
-            let base = stored.base_record(*partition, log.end());
-            log.append(&Record::Base(base), Epoch(0));
-            let file = |sequence| FileName::Checkpoint { partition: *partition, sequence };
-            files.extend(stored.drop_obsolete().into_iter().map(file));
-            probe!(ctx, "checkpoint: counts from now on");
-        }
-        let needless = self.log_floor() > self.first_segment();
-        if needless || !files.is_empty() {
-            self.retire(files);
-        }
-    }
-
-    /// The files of a partition that is not here any more are not needed.
-    pub(in crate::participant) fn forget_stored(
-        &mut self,
-        partition: PartitionId,
-        stored: &super::Stored,
-    ) {
-        let Some(disk) = &mut self.disk else { return };
-        let Some(log) = &mut disk.log else { return };
-        log.append(&Record::Dropped { partition }, Epoch(0));
-        let mut files: Vec<FileName> = stored
-            .sequences()
-            .map(|sequence| FileName::Checkpoint { partition, sequence })
-            .collect();
-        let draft = stored.draft_sequence();
-        files.extend(draft.map(|sequence| FileName::Draft { partition, sequence }));
-        disk.checkpoints.forget(partition);
-        // Of a partition that never changed the log has nothing that anybody needs.
-        if !files.is_empty() || stored.needed().is_some() {
-            self.retire(files);
-        }
-    }
-
-    /// Removes files, and the segments that nothing needs, once the log up to here is synced.
-    fn retire(&mut self, files: Vec<FileName>) {
-        let floor = self.log_floor();
-        let disk = self.disk.as_mut().expect("a worker with a disk");
-        let log = disk.log.as_mut().expect("the log is open");
-        log.obsolete.push_back(Obsolete { at: log.end(), files, floor });
-    }
-
-    /// The oldest segment that a restart needs.
-    fn log_floor(&self) -> u64 {
-        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref()).expect("the log is open");
-        let needed = self.replicas.values().filter_map(|replica| replica.stored.needed());
-        // The header of the present segment says what its beginning knows of all partitions.
-        let own = log.synced.segment.max(1);
-        needed.map(|position| position.segment).min().map_or(own, |oldest| oldest.min(own))
-    }
-
-    fn first_segment(&self) -> u64 {
-        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref()).expect("the log is open");
-        log.segments.first().copied().expect("the present segment is there")
-    }
-
     /// What the log says of all partitions.
     pub(super) fn base_records(&self, end: Position) -> Vec<Base> {
         let replicas = self.replicas.iter();
@@ -626,7 +568,7 @@ impl Participant {
         let (end, is_open) = (log.end(), matches!(disk.stage, Stage::Open));
         if is_open && end.offset >= ctx.config().redo_segment && end.offset > log.first_record {
             let next = Position { segment: end.segment + 1, offset: 0 };
-            let (bases, first) = (self.base_records(next), self.first_segment());
+            let (bases, first) = (self.base_records(next), log.first_segment());
             let disk = self.disk.as_mut().expect("checked above");
             disk.log.as_mut().expect("checked above").begin_segment(bases, first);
         }

@@ -247,6 +247,9 @@ impl Participant {
             let table = &cluster.tables[&partition.table];
             let syncing = cluster.replica_syncing(*partition, ctx.node()).unwrap_or(true);
             let replica = self.replicas.entry(*partition).or_insert_with(|| {
+                if syncing {
+                    self.copies.expect_target(*partition);
+                }
                 Box::new(Replica::new(*partition, table.clone(), (syncing, Epoch(0))))
             });
             replica.partition.begin_restore();

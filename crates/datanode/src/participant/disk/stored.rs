@@ -127,6 +127,11 @@ impl Stored {
         moved
     }
 
+    /// Whether there is a checkpoint newer than the one that the log names.
+    pub(super) fn has_newer(&self) -> bool {
+        self.base + 1 < self.starts.len()
+    }
+
     /// Forgets the checkpoints that neither the base nor a later one needs; returns their numbers.
     pub(super) fn drop_obsolete(&mut self) -> Vec<u32> {
         let needed = match self.starts[self.base].header {

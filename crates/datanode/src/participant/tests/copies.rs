@@ -328,6 +328,54 @@ fn a_worker_without_partitions_is_synced_at_once() {
 }
 
 #[test]
+fn a_table_made_during_a_copy_is_asked_for_alone() {
+    for seed in 0..20 {
+        let mut world = World::with(2, slow_copies);
+        world.prng = Prng::new(seed);
+        let another = |more: u32| {
+            let id = TableId(P.table.0 + more);
+            (id, Arc::new(Table { id, name: format!("d.t{more}"), ..table() }))
+        };
+        world.change(|state| {
+            for (id, table) in (1..40).map(another) {
+                state.tables.insert(id, table);
+            }
+        });
+        world.write(txn(1), (0..25).map(|id| insert(id, id)).collect());
+        world.start(3, 1, (*world.nodes[&1].shared.config).clone());
+        world.sync(3);
+        let asked = |world: &World| {
+            let sent = world.links.get(&(participant(3), participant(1)));
+            let is_request = |message: &&Message| {
+                let Message::Participant(message) = message else { return false };
+                matches!(message, ParticipantMessage::CopyRequest { .. })
+            };
+            sent.map_or(0, |sent| sent.iter().filter(is_request).count())
+        };
+        assert_eq!(asked(&world), 40);
+        for _ in 0..world.prng.below(30) {
+            world.carry_any();
+        }
+        let before = asked(&world);
+        world.change(|state| {
+            let (id, table) = another(40);
+            state.tables.insert(id, table);
+        });
+        assert_eq!(asked(&world), before + 1, "seed {seed}: nobody is asked twice");
+        // One that is dropped is not waited for, whether its rows have come or not.
+        let gone = 1 + world.prng.below(40) as u32;
+        world.change(|state| drop(state.tables.remove(&another(gone).0)));
+        assert_eq!(asked(&world), before + 1);
+        world.take_others();
+        world.run();
+        assert!(world.synced(), "seed {seed}: the copies end");
+        world.activate(3);
+        world.write(txn(2), vec![delete(3), insert(40, 1)]);
+        world.check_quiet();
+    }
+}
+
+#[test]
 fn a_copy_ends_after_the_transactions_of_older_chains() {
     let mut world = World::new(3);
     world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);

@@ -1002,6 +1002,49 @@ fn dropped_tables_leave_nothing() {
     assert_eq!(disks.world.nodes[&1].participant.partitions().count(), 0);
 }
 
+#[test]
+fn dropping_many_tables_looks_for_the_oldest_segment_once() {
+    let mut disks = Disks::new(1, |_| {});
+    let tables = || (1..=30).map(|more| TableId(P.table.0 + more));
+    disks.world.change(|state| {
+        for id in tables() {
+            let more = Table { id, name: format!("d.t{}", id.0), ..table() };
+            state.tables.insert(id, Arc::new(more));
+        }
+    });
+    for id in tables() {
+        disks.next_transaction += 1;
+        let transaction = txn(disks.next_transaction);
+        let partition = PartitionId { table: id, ..P };
+        let insert = Operation { partition, ..operation(1, insert(1, 10)) };
+        disks.world.prepare(transaction, vec![insert]);
+        disks.world.run();
+        disks.world.answer(transaction, 1).expect("a row of each table");
+        disks.world.commit(transaction);
+    }
+    disks.save();
+    disks.pass(Duration::from_millis(100));
+    let saved = disks.save();
+    disks.order_durable(saved);
+    disks.settle();
+    let looked = "disk: the oldest segment that is needed was looked for";
+    let before = disks.probe(looked);
+    for _ in 0..10 {
+        disks.order_durable(saved);
+        disks.settle();
+    }
+    assert_eq!(disks.probe(looked), before, "nothing has changed");
+    disks.world.change(|state| tables().for_each(|id| drop(state.tables.remove(&id))));
+    assert_eq!(disks.probe(looked), before + 1, "each table costs the same");
+    disks.save();
+    disks.save();
+    let files: Vec<String> = disks.names("checkpoint");
+    let (checkpoints, log) = (files.len(), disks.names("redo").len());
+    assert!(checkpoints <= 1 && log <= 3, "{files:?}, {log} segments");
+    assert!(disks.restart().is_some());
+    assert_eq!(disks.world.nodes[&1].participant.partitions().count(), 1);
+}
+
 /// Rows by key at the end of each epoch.
 type History = BTreeMap<Epoch, BTreeMap<i64, i64>>;
 
