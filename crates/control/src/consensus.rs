@@ -63,6 +63,8 @@ pub(crate) enum Output {
 pub(crate) struct Journal {
     /// A new file is to begin with the applied state: the old one no longer fits the log.
     pub(crate) rebase: bool,
+    /// A new file may begin with the applied state, as the old one has become long.
+    pub(crate) compacted: bool,
     /// What is to be added to the file otherwise.
     pub(crate) records: Vec<Record>,
 }
@@ -123,7 +125,7 @@ impl Consensus {
 
     /// The same on a node with a disk, which has nothing of a log.
     pub(crate) fn new_on_disk(me: Voter, election_timeout: Duration) -> Self {
-        let journal = Some(Journal { rebase: true, records: Vec::new() });
+        let journal = Some(Journal { rebase: true, ..Journal::default() });
         Self { journal, kept: 0, ..Self::new(me, election_timeout) }
     }
 
@@ -155,15 +157,15 @@ impl Consensus {
     /// What the disk is to be told since the last call, if there is anything.
     pub(crate) fn take_journal(&mut self) -> Option<Journal> {
         let journal = self.journal.as_mut()?;
-        let any = journal.rebase || !journal.records.is_empty();
+        let any = journal.rebase || journal.compacted || !journal.records.is_empty();
         any.then(|| std::mem::take(journal))
     }
 
-    /// The records that a new file has after its base.
-    pub(crate) fn tail(&self) -> Vec<Record> {
+    /// The records that a new file has after its base, which ends with this entry.
+    pub(crate) fn tail(&self, base: u64) -> Vec<Record> {
         let entries = self.node.log().entries();
-        let after = LogIndex::new(self.applied);
-        let term = entries.get_term(after).expect("the log keeps the last applied position");
+        let after = LogIndex::new(base);
+        let term = entries.get_term(after).expect("the log keeps what follows the base");
         let tail = entries.iter_with_positions().filter(|(position, _)| position.index > after);
         let entries = tail.map(|(position, entry)| self.keep_entry(position, entry)).collect();
         let after = LogPosition { term, index: after }.into();
@@ -486,7 +488,9 @@ impl Consensus {
         let (position, config) = self.position();
         if self.node.handle_snapshot_installed(position, config) {
             self.commands = self.commands.split_off(&(self.applied + 1));
-            self.rebase();
+            if let Some(journal) = &mut self.journal {
+                journal.compacted = true;
+            }
         }
     }
 
@@ -620,7 +624,7 @@ impl Consensus {
 
     fn rebase(&mut self) {
         if let Some(journal) = &mut self.journal {
-            *journal = Journal { rebase: true, records: Vec::new() };
+            *journal = Journal { rebase: true, ..Journal::default() };
         }
     }
 

@@ -17,6 +17,7 @@
 //! # Not here
 //! The log (`consensus`), the effect of commands (`state_machine`).
 
+mod draft;
 mod durable;
 mod followers;
 mod forming;
@@ -36,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actor::{Actor, Ctx, DiskAnswer, DiskError, Halt, Shared, Timer, probe};
+use model::cluster::StateAssembly;
 use model::{
     ActorKind, Address, ClusterState, Command, Config, ControlIndex, Incarnation, Member, NodeId,
     NodeRole, SessionId, WorkerId,
@@ -102,6 +104,8 @@ pub struct Control {
     schema_waits: BTreeMap<SessionId, SchemaWait>,
     /// Clients that are told of each state.
     followers: Followers,
+    /// A state that the leader sends in pieces.
+    assembly: StateAssembly,
     /// Workers whose rows have been received, with the state they judged by.
     synced: BTreeMap<WorkerId, ControlIndex>,
     /// The state in which this node entered its write chains.
@@ -160,6 +164,7 @@ impl Control {
             proposals: Vec::new(),
             schema_waits: BTreeMap::new(),
             followers: Followers::default(),
+            assembly: StateAssembly::default(),
             synced: BTreeMap::new(),
             syncing_since: None,
             quieting: Quieting::default(),
@@ -396,6 +401,7 @@ impl Control {
             }
             ControlMessage::Raft { .. }
             | ControlMessage::Snapshot { .. }
+            | ControlMessage::SnapshotPiece { .. }
             | ControlMessage::SnapshotInstalled { .. }
             | ControlMessage::PreVote { .. }
             | ControlMessage::PreVoteReply { .. }
@@ -428,6 +434,13 @@ impl Control {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
             ControlMessage::Follow { known } => self.receive_follow(ctx, from, known),
+            ControlMessage::NextPiece { of, number } if from.actor == ActorKind::Client => {
+                self.followers.go_on(ctx, from, of, number);
+            }
+            ControlMessage::NextPiece { of, number } => {
+                self.continue_snapshot(ctx, from.node, (of, number));
+            }
+            ControlMessage::StatePiece(_) => {}
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
             }
@@ -476,7 +489,13 @@ impl Control {
             ControlMessage::Snapshot { term, last, config, state } => {
                 self.receive_snapshot(ctx, from, term, last, config, state);
             }
-            ControlMessage::SnapshotInstalled { .. } => self.consensus.heartbeat(),
+            ControlMessage::SnapshotPiece { term, last, config, piece } => {
+                self.receive_snapshot_piece(ctx, from, (term, last, config), *piece);
+            }
+            ControlMessage::SnapshotInstalled { .. } => {
+                self.end_snapshot(from.node);
+                self.consensus.heartbeat();
+            }
             ControlMessage::PreVote { term, last } => {
                 // Only voters ask, so the asker is in the configuration or behind by a life.
                 if let Some(voter) = self.voter_at(ctx, from.node) {

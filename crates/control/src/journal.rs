@@ -1,7 +1,7 @@
 //! The control log on disk: what a voter must not forget, as a file of records.
 //!
 //! A file begins with a `Base`: the state that the log has built so far, and the consensus at that
-//! point. Votes and entries are appended. Once the applied part is long, a new file with a new base
+//! point. The catalog of the state follows in pieces. Votes and entries are appended. Once the applied part is long, a new file with a new base
 //! replaces the old one. What is written at once is one frame: its length, its checksum, and
 //! records as a line of JSON, so that a file can be read without this program, and newer versions
 //! can add fields.
@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use model::cluster::CatalogPiece;
 use model::{ClusterId, ClusterState, Command, Incarnation};
 use raftbare::{ClusterConfig, LogEntries, LogEntry, LogIndex, LogPosition, NodeId as Voter, Term};
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub const DIRECTORY: &str = "control";
 /// What the name of a finished file begins with; its number follows.
 const PREFIX: &str = "log-";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes before the records of a frame: their length, their checksum.
 const HEAD: usize = 8;
 
@@ -66,7 +67,8 @@ pub enum Entry {
 /// One thing that is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// All that entries up to `last` have built; the first record of a file, and only that.
+    /// All that entries up to `last` have built, but for the catalog; the first record of a file,
+    /// and only that.
     Base {
         /// The version of the format.
         version: u32,
@@ -80,7 +82,12 @@ pub enum Record {
         members: Members,
         /// What the entries have built.
         state: Arc<ClusterState>,
+        /// How many entries the pieces of the catalog have together, which follow.
+        #[serde(default)]
+        catalog: usize,
     },
+    /// Some of the catalog of the base.
+    Piece(CatalogPiece),
     /// The term, and who got this voter's vote in it.
     Vote {
         /// The term.
@@ -155,15 +162,17 @@ pub fn number(name: &str) -> Option<u64> {
 }
 
 impl Record {
-    /// A base of this version.
+    /// A base of this version. The pieces of the state are to follow.
     pub(crate) fn base(
         cluster: ClusterId,
         voter: Incarnation,
         (last, config): (LogPosition, &ClusterConfig),
-        state: Arc<ClusterState>,
+        state: &ClusterState,
     ) -> Self {
         let (last, members) = (last.into(), config.into());
-        Record::Base { version: VERSION, cluster, voter, last, members, state }
+        let catalog = state.catalog_entries();
+        let state = Arc::new(state.without_pieces());
+        Record::Base { version: VERSION, cluster, voter, last, members, state, catalog }
     }
 }
 
@@ -208,11 +217,11 @@ fn frame_at(bytes: &[u8], at: usize) -> Option<(Vec<Record>, usize)> {
 /// # Errors
 /// When it cannot be trusted: see [`ReadError`].
 pub fn read(bytes: &[u8]) -> Result<Stored, ReadError> {
-    let mut stored: Option<Stored> = None;
+    let (mut stored, mut missing) = (None, 0);
     let mut end = 0;
     while let Some((records, length)) = frame_at(bytes, end) {
         for record in records {
-            take(&mut stored, record, end)?;
+            take((&mut stored, &mut missing), record, end)?;
         }
         end += length;
     }
@@ -220,18 +229,31 @@ pub fn read(bytes: &[u8]) -> Result<Stored, ReadError> {
     if (end + 1..bytes.len()).any(|at| frame_at(bytes, at).is_some()) {
         return Err(if end == 0 { ReadError::NoBase } else { ReadError::Damaged(end) });
     }
-    stored.ok_or(ReadError::NoBase)
+    stored.filter(|_| missing == 0).ok_or(ReadError::NoBase)
 }
 
-fn take(stored: &mut Option<Stored>, record: Record, at: usize) -> Result<(), ReadError> {
+/// Takes a record in; `missing` is how many entries of the catalog are to follow.
+fn take(
+    (stored, missing): (&mut Option<Stored>, &mut usize),
+    record: Record,
+    at: usize,
+) -> Result<(), ReadError> {
+    if *missing > 0 && !matches!(record, Record::Piece(_)) {
+        return Err(ReadError::Damaged(at));
+    }
     match (record, stored) {
         (Record::Base { version, .. }, None) if version > VERSION => {
             return Err(ReadError::Version(version));
         }
-        (Record::Base { cluster, voter, last, members, state, .. }, stored @ None) => {
+        (Record::Base { cluster, voter, last, members, state, catalog, .. }, stored @ None) => {
+            *missing = catalog;
             let (term, voted_for, entries) = (last.term, None, Vec::new());
             let base = Stored { cluster, voter, last, members, state, term, voted_for, entries };
             *stored = Some(base);
+        }
+        (Record::Piece(piece), Some(stored)) if piece.len() <= *missing => {
+            *missing -= piece.len();
+            Arc::make_mut(&mut stored.state).add_piece(piece);
         }
         (Record::Vote { term, voted_for }, Some(stored)) if term >= stored.term => {
             (stored.term, stored.voted_for) = (term, voted_for);

@@ -13,6 +13,7 @@
 //! 4. Every slot of a started cluster has an active replica, or the cluster is stopped.
 
 mod change;
+mod pieces;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::ids::{
 use crate::schema::{Column, Description, LargeForm, Table};
 
 pub use change::{StateChange, TableChange};
+pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
 
 /// What a node does in the cluster.
 #[derive(

@@ -492,7 +492,7 @@ impl Worker {
         match message {
             Message::State(state) => {
                 self.reach(state.clone());
-                if from.node != self.shared.node {
+                if from.node != self.shared.node || from.actor == ActorKind::Client {
                     // Who follows a node hears that it answers, also if that is nothing new.
                     let message = Message::State(state);
                     self.turn(ActorKind::Client, |actor, ctx| actor.handle(ctx, from, message));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use codec::Codec;
+use model::cluster::StatePiece;
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, NodeId,
     NodeRole, SchemaChange, SessionId, TableId,
@@ -298,8 +299,8 @@ pub enum ControlMessage {
         /// The state it judged by.
         reached: ControlIndex,
     },
-    /// A client wants to follow the cluster's state; answered with `Message::State` or
-    /// `Message::StateChange`, now and at each change.
+    /// A client wants to follow the cluster's state; answered with `Message::State`,
+    /// `Message::StateChange` or `StatePiece`, now and at each change.
     Follow {
         /// The state that the client has; none of a client that can only be told whole states.
         #[codec(since = 14)]
@@ -408,6 +409,34 @@ pub enum ControlMessage {
         /// The epoch to go back to.
         epoch: Epoch,
     },
+    /// A piece of the state of a `Snapshot` that is large; the next one is asked for with `NextPiece`.
+    #[codec(since = 14)]
+    SnapshotPiece {
+        /// Term of the leader that sends it.
+        #[codec(with = raft::term)]
+        term: raftbare::Term,
+        /// The last log entry that the state covers.
+        #[codec(with = raft::position)]
+        last: raftbare::LogPosition,
+        /// The consensus members at that point.
+        #[codec(with = raft::config)]
+        config: raftbare::ClusterConfig,
+        /// The piece.
+        #[codec(with = json::state_piece)]
+        piece: Box<StatePiece>,
+    },
+    /// A piece of the state that a client follows, when it lacks a large one; the next one is asked
+    /// for with `NextPiece`.
+    #[codec(since = 14)]
+    StatePiece(#[codec(with = json::state_piece)] Box<StatePiece>),
+    /// All pieces of a state before this one have come.
+    #[codec(since = 14)]
+    NextPiece {
+        /// The state.
+        of: KnownState,
+        /// The number of the piece; behind the last one when the state is whole.
+        number: u32,
+    },
 }
 
 /// What a worker has found on its disk.
@@ -436,6 +465,9 @@ impl ControlMessage {
                 raftbare::Message::AppendEntriesReply { .. } => "AppendEntriesReply",
             },
             ControlMessage::Snapshot { .. } => "ControlSnapshot",
+            ControlMessage::SnapshotPiece { .. } => "ControlSnapshotPiece",
+            ControlMessage::StatePiece(_) => "StatePiece",
+            ControlMessage::NextPiece { .. } => "NextPiece",
             ControlMessage::SnapshotInstalled { .. } => "ControlSnapshotInstalled",
             ControlMessage::PreVote { .. } => "PreVote",
             ControlMessage::PreVoteReply { .. } => "PreVoteReply",

@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! The file's number and length, the write under way, and the messages that may only be sent when
-//! it has ended.
+//! it has ended; when a new file (`draft`) replaces the one in use.
 //! # Guarantees
 //! 1. Nothing is said to other nodes that depends on a vote, a term or an entry which the disk may
 //!    not have.
@@ -20,6 +20,7 @@ use actor::{
 };
 use ondisk::WATERMARK_FILE;
 
+use super::draft::{self, Draft};
 use super::{Control, watermark};
 use crate::consensus::{Consensus, Journal, Output, voter_of};
 use crate::journal::{self, Record, Stored};
@@ -48,6 +49,10 @@ pub(super) struct Durable {
     begun: u64,
     /// What may be sent when a write has ended, by its number.
     held: VecDeque<(u64, Output)>,
+    /// The next file, which is being written.
+    pub(super) draft: Option<Draft>,
+    /// Such files that were begun in this life.
+    pub(super) drafts: u64,
 }
 
 /// What the next write has to bring to the disk.
@@ -78,6 +83,8 @@ impl Default for Durable {
             under_way: None,
             begun: READ,
             held: VecDeque::new(),
+            draft: None,
+            drafts: 0,
         }
     }
 }
@@ -119,9 +126,18 @@ impl Control {
         let Some(durable) = &mut self.durable else {
             return outputs.into_iter().for_each(|output| self.carry_out(ctx, output));
         };
+        let compacted = journal.as_ref().is_some_and(|journal| journal.compacted);
         if let Some(journal) = journal {
+            if journal.rebase {
+                // What was begun does not fit the log either.
+                durable.draft = None;
+            }
             durable.next.add(journal);
         }
+        if compacted && !durable.next.rebase {
+            self.begin_draft(ctx);
+        }
+        let Some(durable) = &mut self.durable else { return };
         let writes = u64::from(!durable.next.is_empty());
         let last_write = durable.begun + writes;
         let free = writes == 0 && durable.under_way.is_none();
@@ -137,24 +153,31 @@ impl Control {
         self.write_next(ctx);
     }
 
-    fn write_next(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn write_next(&mut self, ctx: &mut Ctx<'_>) {
         let Some(durable) = self.durable.as_mut() else { return };
-        if durable.under_way.is_some() || durable.next.is_empty() {
+        if durable.under_way.is_some() {
+            return;
+        }
+        if durable.next.rebase && durable.draft.is_none() {
+            self.begin_draft(ctx);
+        }
+        let Some(durable) = self.durable.as_mut() else { return };
+        let draft = durable.draft.take_if(|draft| draft.is_complete());
+        if draft.is_none() && (durable.next.rebase || durable.next.is_empty()) {
             return;
         }
         let next = std::mem::take(&mut durable.next);
         let mut bytes = Vec::new();
-        let mut operations = if next.rebase {
-            let (last, config) = self.consensus.position();
-            let (cluster, voter) = (self.consensus.cluster(), self.voter);
-            let base = Record::base(cluster, voter, (last, &config), self.state.clone());
-            let mut records = vec![base];
-            records.extend(self.consensus.tail());
-            journal::write(&records, &mut bytes);
-            durable.begin_file(bytes)
-        } else {
-            journal::write(&next.records, &mut bytes);
-            durable.append(bytes)
+        let mut operations = match draft {
+            // The new file holds all that is known now.
+            Some(draft) => {
+                journal::write(&self.consensus.tail(draft.last()), &mut bytes);
+                durable.begin_file(draft, &bytes)
+            }
+            None => {
+                journal::write(&next.records, &mut bytes);
+                durable.append(bytes)
+            }
         };
         fault_point!(ctx, "control: log written, not yet on disk");
         let last = self.consensus.last_index();
@@ -169,6 +192,7 @@ impl Control {
 
     /// Asks a disk again that was full.
     pub(super) fn write_again(&mut self, ctx: &mut Ctx<'_>) {
+        self.draft_again(ctx);
         let Some(durable) = self.durable.as_mut() else { return };
         if let Some(write) = durable.under_way.as_mut().filter(|write| write.refused) {
             write.refused = false;
@@ -187,6 +211,7 @@ impl Control {
             (watermark::READ | watermark::WRITE, result) => {
                 self.watermark_answered(ctx, token, result);
             }
+            (token, result) if token >= draft::REQUESTS => self.draft_answered(ctx, token, result),
             (LIST, Ok(answers)) => self.listed(ctx, &answers),
             (READ, Ok(answers)) => self.read_back(ctx, &answers),
             (LIST | READ, Err(error)) => {
@@ -291,26 +316,12 @@ impl Durable {
         self.file > 0
     }
 
-    /// A new file, which replaces the one before when all of it is on the disk.
-    fn begin_file(&mut self, bytes: Vec<u8>) -> Vec<DiskOperation> {
+    /// A new file replaces the one before when all of it is on the disk.
+    fn begin_file(&mut self, draft: Draft, frames: &[u8]) -> Vec<DiskOperation> {
         let before = journal::path(self.file);
         self.file += 1;
-        self.length = bytes.len() as u64;
-        let directory = || journal::DIRECTORY.to_string();
-        let unfinished = format!("{}/new", journal::DIRECTORY);
-        let mut operations = Vec::new();
-        if self.file == 1 {
-            operations.push(DiskOperation::CreateDirectory { path: directory() });
-            operations.push(DiskOperation::SyncDirectory { path: ".".to_string() });
-        }
-        operations.extend([
-            DiskOperation::Remove { path: unfinished.clone() },
-            DiskOperation::Write { path: unfinished.clone(), offset: 0, bytes },
-            DiskOperation::Sync { path: unfinished.clone() },
-            DiskOperation::Rename { from: unfinished, to: journal::path(self.file) },
-            DiskOperation::SyncDirectory { path: directory() },
-            DiskOperation::Remove { path: before },
-        ]);
+        let (operations, length) = draft.finish((journal::path(self.file), before), frames);
+        self.length = length;
         operations
     }
 

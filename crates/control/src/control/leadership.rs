@@ -12,15 +12,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{Ctx, Mutation, fault_point, probe};
+use model::cluster::StatePieces;
 use model::{
     Address, ClusterId, ClusterState, Command, Config, ControlIndex, Incarnation, Member,
     MemberStatus, NodeId, NodeRole,
 };
-use raftbare::{ClusterConfig, NodeId as Voter, Term};
+use raftbare::{ClusterConfig, LogPosition, NodeId as Voter, Term};
 use stdx::{Duration, Instant};
-use wire::{ControlMessage, LeaseRequest};
+use wire::{ControlMessage, KnownState, LeaseRequest};
 
 use super::Control;
+use super::followers::WHOLE_MAX;
 use super::quiesce::Quiescence;
 use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
@@ -82,9 +84,24 @@ pub(super) struct Leadership {
     pub(super) quiescence: Quiescence,
     /// Syncing members that have all their rows.
     complete: BTreeSet<NodeId>,
-    /// When a state was last sent to a voter.
-    snapshots: BTreeMap<Voter, Instant>,
+    /// States that were sent to voters, which have not said that they have them.
+    snapshots: BTreeMap<Voter, SentSnapshot>,
 }
+
+/// A state on its way to a voter.
+#[derive(Debug)]
+struct SentSnapshot {
+    /// When it, or a piece of it, was sent last.
+    at: Instant,
+    /// How long an answer is waited for before it is sent again.
+    patience: Duration,
+    /// What is left of a large one, and where it is in the log.
+    pieces: Option<(StatePieces, LogPosition, ClusterConfig)>,
+}
+
+/// A state is sent again after a heartbeat, then after twice the time before, up to so many
+/// heartbeats: a large one takes its time, and what is sent meanwhile makes it slower.
+const SNAPSHOT_PATIENCE_MAX: u64 = 64;
 
 impl Leadership {
     fn new(term: Term, now: Instant) -> Self {
@@ -753,22 +770,63 @@ impl Control {
         self.propose(command.clone());
     }
 
-    /// Sends the applied state to one who lacks the log's beginning, at most once per heartbeat.
+    /// Sends the applied state to one who lacks the log's beginning, unless one is under way.
     pub(super) fn send_snapshot(&mut self, ctx: &mut Ctx<'_>, to: Voter) {
         let now = ctx.now();
         let Some(leadership) = &mut self.leadership else {
             return;
         };
-        let last = leadership.snapshots.get(&to);
-        if last.is_some_and(|at| now.since(*at) < self.config.heartbeat_interval) {
-            return;
-        }
-        leadership.snapshots.insert(to, now);
+        let heartbeat = self.config.heartbeat_interval;
+        let patience = match leadership.snapshots.get(&to) {
+            Some(sent) if now.since(sent.at) < sent.patience => return,
+            Some(sent) => {
+                (sent.patience + sent.patience).min(heartbeat.times(SNAPSHOT_PATIENCE_MAX))
+            }
+            None => heartbeat,
+        };
         probe!(ctx, "control: snapshot sent");
         let (last, config) = self.consensus.position();
         let term = self.consensus.term();
         let state = self.state.clone();
-        let snapshot = ControlMessage::Snapshot { term, last, config, state };
+        let (snapshot, pieces) = if state.catalog_entries() > WHOLE_MAX {
+            let mut pieces = StatePieces::of(state);
+            let piece = Box::new(pieces.take().expect("a state has a first piece"));
+            let left = Some((pieces, last, config.clone()));
+            (ControlMessage::SnapshotPiece { term, last, config, piece }, left)
+        } else {
+            (ControlMessage::Snapshot { term, last, config, state }, None)
+        };
+        leadership.snapshots.insert(to, SentSnapshot { at: now, patience, pieces });
         self.tell(ctx, node_of(to), snapshot);
+    }
+
+    /// A node has all pieces of the state before this one.
+    pub(super) fn continue_snapshot(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        node: NodeId,
+        (of, number): (KnownState, u32),
+    ) {
+        let term = self.consensus.term();
+        let Some(leadership) = &mut self.leadership else { return };
+        let mut sent = leadership.snapshots.iter_mut();
+        let Some((_, sent)) = sent.find(|(voter, _)| node_of(**voter) == node) else { return };
+        let Some((pieces, last, config)) = &mut sent.pieces else { return };
+        let is_sent = (pieces.state().id, pieces.state().index) == (of.cluster, of.index);
+        if !is_sent || pieces.taken() != number {
+            return;
+        }
+        let Some(piece) = pieces.take() else { return };
+        sent.at = ctx.now();
+        let (last, config, piece) = (*last, config.clone(), Box::new(piece));
+        self.tell(ctx, node, ControlMessage::SnapshotPiece { term, last, config, piece });
+        fault_point!(ctx, "control: piece of a snapshot sent");
+    }
+
+    /// A node has the state that it was sent, or its link broke and it will not get it.
+    pub(super) fn end_snapshot(&mut self, node: NodeId) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.snapshots.retain(|voter, _| node_of(*voter) != node);
+        }
     }
 }

@@ -29,6 +29,7 @@ impl Control {
         closed: bool,
     ) {
         self.followers.forget(node);
+        self.end_snapshot(node);
         self.schema_waits.retain(|_, wait| wait.client.node != node);
         if self.answers.get(&node).is_some_and(|answer| answer.life.incarnation == incarnation) {
             self.answers.remove(&node);

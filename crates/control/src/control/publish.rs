@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use actor::{Ctx, Halt, fault_point, probe};
+use model::cluster::{Assembled, StatePiece};
 use model::{
     ActorKind, Address, ClusterState, Command, ControlIndex, ErrorCode, MemberStatus, NodeRole,
     SchemaChange, SessionId, WorkerId,
@@ -42,7 +43,7 @@ impl Control {
                 }
             }
         }
-        if any {
+        if any && !self.is_drafting() {
             // What a new file begins with is written once for as much that was appended.
             let definitions = self.state.tables.len() as u64;
             self.consensus.compact(definitions / 2);
@@ -266,6 +267,26 @@ impl Control {
     ) {
         let reply = ControlMessage::SchemaReply { session, number, result };
         ctx.send(client, Message::Control(Box::new(reply)));
+    }
+
+    /// The leader sends a piece of the state that replaces the log's beginning.
+    pub(super) fn receive_snapshot_piece(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        (term, last, config): (Term, LogPosition, ClusterConfig),
+        piece: StatePiece,
+    ) {
+        let of = KnownState { cluster: piece.id, index: piece.index };
+        let number = piece.number + 1;
+        match self.assembly.add(piece) {
+            Assembled::Nothing => {}
+            Assembled::Part => self.tell(ctx, from.node, ControlMessage::NextPiece { of, number }),
+            Assembled::Whole(state) => {
+                probe!(ctx, "control: snapshot put together of pieces");
+                self.receive_snapshot(ctx, from, term, last, config, state);
+            }
+        }
     }
 
     /// The leader sends the state that replaces the log's beginning.

@@ -1,6 +1,6 @@
 //! The file of the control log: what is read is what was written, and nothing else.
 
-use model::{Command, NodeId};
+use model::{Command, NodeId, TableId};
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn base(index: u64) -> Record {
     let mut config = ClusterConfig::new();
     config.voters = BTreeSet::from([Voter::new(1), Voter::new(2)]);
     config.non_voters = BTreeSet::from([Voter::new(9)]);
-    Record::base(ClusterId(7), Incarnation(4), (last, &config), Arc::default())
+    Record::base(ClusterId(7), Incarnation(4), (last, &config), &ClusterState::default())
 }
 
 fn append(after: u64, terms: &[u64]) -> Record {
@@ -80,8 +80,9 @@ fn damage_before_the_last_frame_is_told_from_an_end_that_was_not_written() {
 
 #[test]
 fn a_file_of_a_newer_version_is_refused_by_name() {
-    let Record::Base { cluster, voter, last, members, state, .. } = base(1) else { unreachable!() };
-    let newer = Record::Base { version: VERSION + 1, cluster, voter, last, members, state };
+    let mut newer = base(1);
+    let Record::Base { version, .. } = &mut newer else { unreachable!() };
+    *version += 1;
     let mut bytes = Vec::new();
     write(&[newer], &mut bytes);
     assert_eq!(read(&bytes).unwrap_err(), ReadError::Version(VERSION + 1));
@@ -93,4 +94,74 @@ fn names_of_files_are_their_numbers() {
     assert_eq!(number("log-000000000000001a"), Some(26));
     assert_eq!(number("new"), None);
     assert_eq!(number("log-1a"), None);
+}
+
+/// A state with this many tables, and the file that begins with it.
+fn with_tables(count: usize) -> (ClusterState, Vec<Vec<u8>>) {
+    let mut state = ClusterState::default();
+    for number in 1..=count as u32 {
+        let name: Arc<str> = format!("d{number}.t{number}").into();
+        let description: Arc<[u8]> = vec![7; if number % 50 == 0 { 40_000 } else { 30 }].into();
+        let table = model::Table {
+            id: TableId(number),
+            name: name.to_string(),
+            version: 1,
+            hidden_behind: None,
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            distribution_key: Vec::new(),
+            partition_count: 4,
+            layouts: Vec::new(),
+            ordered_indexes: Vec::new(),
+            unique_indexes: Vec::new(),
+            large: None,
+            writes_blocked: false,
+            journal: None,
+            alike: None,
+            description: description.clone(),
+        };
+        state.tables.insert(table.id, Arc::new(table));
+        state.table_names.insert(name, TableId(number));
+        state.databases.insert(format!("d{number}").into(), description);
+    }
+    let last = LogPosition { term: Term::new(3), index: LogIndex::new(10) };
+    let base = Record::base(ClusterId(7), Incarnation(4), (last, &ClusterConfig::new()), &state);
+    let pieces = model::cluster::Pieces::of(Arc::new(state.clone())).map(Record::Piece);
+    let frames = std::iter::once(base).chain(pieces).map(|record| {
+        let mut bytes = Vec::new();
+        write(&[record], &mut bytes);
+        bytes
+    });
+    (state, frames.collect())
+}
+
+#[test]
+fn a_large_catalog_is_written_in_pieces() {
+    for tables in [0, 1, 7, 24, 25, 120] {
+        let (state, frames) = with_tables(tables);
+        assert_eq!(state.tables.len(), tables);
+        let longest = frames.iter().map(Vec::len).max().unwrap();
+        assert!(longest < 500_000 && frames.len() > tables / 24, "{longest} in {}", frames.len());
+        let mut bytes = frames.concat();
+        write(&[append(10, &[4])], &mut bytes);
+        let stored = read(&bytes).unwrap();
+        assert_eq!((&*stored.state, stored.entries.len()), (&state, 2));
+    }
+}
+
+#[test]
+fn a_file_without_all_of_its_catalog_is_none() {
+    let (_, frames) = with_tables(60);
+    for missing in 1..frames.len() {
+        let cut = frames[..missing].concat();
+        assert_eq!(read(&cut).err(), Some(ReadError::NoBase), "{missing} of {}", frames.len());
+        let mut hole = frames.clone();
+        hole.remove(missing);
+        let mut hole = hole.concat();
+        write(&[append(10, &[4])], &mut hole);
+        assert!(read(&hole).is_err(), "without {missing} of {}", frames.len());
+        let mut twice = frames.clone();
+        twice.insert(missing, frames[missing].clone());
+        assert!(read(&twice.concat()).is_err(), "{missing} twice");
+    }
 }

@@ -181,7 +181,9 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Control(message) => matches!(
                 **message,
-                ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. }
+                ControlMessage::SchemaReply { .. }
+                    | ControlMessage::Speaks { .. }
+                    | ControlMessage::StatePiece(_)
             ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,

@@ -49,6 +49,7 @@ macro_rules! json {
 json! {
     cluster_state: std::sync::Arc<model::ClusterState>, "ClusterState", |_| 1;
     state_change: std::sync::Arc<model::StateChange>, "StateChange", |_| 14;
+    state_piece: Box<model::cluster::StatePiece>, "StatePiece", |_| 14;
     command: std::sync::Arc<model::Command>, "Command", |command| command.since();
     commands: Vec<std::sync::Arc<model::Command>>, "list of Command",
         |commands| commands.iter().map(|command| command.since()).max().unwrap_or(1);

@@ -338,3 +338,99 @@ fn random_failures_and_losses_of_power_end_in_recovery() {
         world.await_active();
     }
 }
+
+/// Makes a catalog of some hundred tables, a few changes before a new file of the log begins with
+/// it; the changes so far.
+fn with_many_tables(world: &mut World) -> u64 {
+    for number in 1..=7 {
+        let changes = (0..30).map(|at| create(&format!("t{number}_{at}"))).collect();
+        let together = SchemaChange::Together { expected: vec![], changes };
+        change(world, 1, number, &together).unwrap();
+    }
+    for number in 8..=80 {
+        change(world, 1, number, &database(number)).unwrap();
+    }
+    80
+}
+
+fn database(number: u64) -> SchemaChange {
+    let (name, description) = (format!("d{number}"), Default::default());
+    SchemaChange::CreateDatabase { name, description }
+}
+
+#[test]
+fn the_log_takes_entries_while_a_new_file_is_written() {
+    let mut world = durable(1, 2, 2, &[100, 100]);
+    let mut number = with_many_tables(&mut world);
+    for node in [1, 2, 90] {
+        world.disks.get_mut(&NodeId(node)).unwrap().longest = 0;
+    }
+    let files = |world: &World| {
+        let files = world.disks.values().map(|disk| disk.files.keys().next_back().cloned());
+        files.collect::<Vec<_>>()
+    };
+    let before = files(&world);
+    let (mut meanwhile, mut drafting) = (0, 0);
+    while files(&world) == before || meanwhile == 0 {
+        number += 1;
+        assert!(number < 300, "a new file is begun: {:?}", files(&world));
+        let message =
+            ControlMessage::Schema { session: client().1, number, change: database(number) };
+        world.send(client().0, NodeId(1), message);
+        for _ in 0..40 {
+            world.run(1);
+            let answered = world.inbox.drain(..).count();
+            drafting += usize::from(world.hosts.values().any(|host| host.control.is_drafting()));
+            meanwhile += answered * usize::from(world.hosts[&NodeId(1)].control.is_drafting());
+        }
+    }
+    assert!(drafting > 3, "the state is written in pieces");
+    for (node, disk) in &world.disks {
+        assert!(disk.longest < 40_000, "{node}: a write of {} bytes", disk.longest);
+    }
+    world.run(300);
+    let told = world.state();
+    power_loss(&mut world);
+    boot(&mut world, &[1, 2, 90]);
+    world.await_active();
+    let after = world.state();
+    assert_eq!((&after.tables, &after.databases), (&told.tables, &told.databases));
+    assert!(after.databases.contains_key(format!("d{number}").as_str()));
+}
+
+#[test]
+fn a_power_loss_while_a_new_file_is_written_loses_nothing() {
+    let mut drafting = 0;
+    for seed in 0..12 {
+        let mut world = durable(seed, 2, 2, &[100, 100]);
+        let mut number = with_many_tables(&mut world);
+        while !world.hosts.values().any(|host| host.control.is_drafting()) && number < 300 {
+            number += 1;
+            let change = database(number);
+            let message = ControlMessage::Schema { session: client().1, number, change };
+            world.send(client().0, NodeId(1), message);
+            for _ in 0..30 {
+                world.run(1);
+                if world.hosts.values().any(|host| host.control.is_drafting()) {
+                    break;
+                }
+            }
+        }
+        let pause = world.prng.below(30);
+        world.run(pause);
+        let is_drafting = |host: &world::Host| host.control.is_drafting();
+        drafting += world.hosts.values().filter(|host| is_drafting(host)).count();
+        // What one of them has applied was agreed by most, on their disks.
+        let before = world.state();
+        for node in world.nodes() {
+            world.vanish(node.0);
+        }
+        boot(&mut world, &[1, 2, 90]);
+        world.await_active();
+        let after = world.state();
+        assert_eq!(after.tables, before.tables, "seed {seed}");
+        let lost = before.databases.keys().find(|name| !after.databases.contains_key(*name));
+        assert_eq!(lost, None, "seed {seed}");
+    }
+    assert!(drafting > 4, "{drafting} files were being written");
+}

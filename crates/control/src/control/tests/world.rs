@@ -61,6 +61,8 @@ pub(super) struct Disk {
     under_way: VecDeque<DiskRequest>,
     /// Writes find no space.
     pub(super) full: bool,
+    /// Bytes of the longest write.
+    pub(super) longest: usize,
 }
 
 pub(super) struct World {
@@ -665,6 +667,7 @@ impl Disk {
     fn perform(&mut self, operation: DiskOperation) -> DiskAnswer {
         match operation {
             DiskOperation::Write { path, offset, bytes } => {
+                self.longest = self.longest.max(bytes.len());
                 let file = self.files.entry(path).or_default();
                 let (offset, end) = (offset as usize, offset as usize + bytes.len());
                 file.resize(file.len().max(end), 0);

@@ -137,6 +137,11 @@ impl<'a> Generator<'a> {
                 let after = ClusterState { databases, ..before.clone() };
                 serde_json::to_vec(&StateChange::between(&before, &after))
             }
+            "StatePiece" => {
+                let databases = [("d".into(), vec![1, 2, 255].into())].into_iter().collect();
+                let state = ClusterState { id: ClusterId(number), databases, ..Default::default() };
+                serde_json::to_vec(&model::cluster::StatePieces::of(state.into()).take())
+            }
             "Command" => serde_json::to_vec(&command(number)),
             "SchemaChange" => serde_json::to_vec(&change(number)),
             "list of Command" => {
