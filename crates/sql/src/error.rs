@@ -38,6 +38,12 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             (1412, "HY000", "Table definition has changed, please retry transaction")
         }
         ErrorCode::MemoryFull => (1114, "HY000", "The table is full: data memory is used up"),
+        ErrorCode::TableLimit => (
+            1296,
+            "HY000",
+            "The cluster has as many tables and unique indexes as it may have: 400,000; drop some \
+              that are not needed",
+        ),
         ErrorCode::DiskFull => {
             (1021, "HY000", "Disk full; waiting for someone to free some space on a node's disk")
         }

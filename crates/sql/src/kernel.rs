@@ -555,8 +555,12 @@ impl Kernel {
     }
 
     async fn ask_schema(&self, change: SchemaChange) -> Result<TableId, Failure> {
+        let made = made_by(&change).unwrap_or_default().to_owned();
         match Waiting::new(self, Ask::Schema(change)).next(false).await? {
             ClientResult::SchemaChanged(table) => Ok(table),
+            ClientResult::Failed(refusal) if refusal.code == ErrorCode::TableLimit => {
+                Err(Failure::Refused(Refusal::new(refusal.code, made)))
+            }
             other => Err(failure(other)),
         }
     }
@@ -596,6 +600,18 @@ impl Kernel {
         let exchange = self.exchange.borrow();
         let gone = exchange.client_gone.then_some(Interrupt::Killed);
         exchange.interrupt.or(gone).map_or(Ok(()), |why| Err(Failure::Interrupted(why)))
+    }
+}
+
+/// The name of the first table or index that a change of the catalog makes.
+fn made_by(change: &SchemaChange) -> Option<&str> {
+    match change {
+        SchemaChange::CreateTable { name, .. } | SchemaChange::CreateUniqueIndex { name, .. } => {
+            Some(name)
+        }
+        SchemaChange::ColocateParts { change } => made_by(change),
+        SchemaChange::Together { changes, .. } => changes.iter().find_map(made_by),
+        _ => None,
     }
 }
 

@@ -470,7 +470,7 @@ fn check_name(name: &str) -> Result<(), ErrorCode> {
 
 fn check_table_count(state: &ClusterState, added: usize) -> Result<(), ErrorCode> {
     let fits = state.tables.len() + added <= TABLES_MAX;
-    if fits { Ok(()) } else { Err(ErrorCode::BadDefinition) }
+    if fits { Ok(()) } else { Err(ErrorCode::TableLimit) }
 }
 
 fn check_index_count(count: usize) -> Result<(), ErrorCode> {

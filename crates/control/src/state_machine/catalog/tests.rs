@@ -779,3 +779,26 @@ fn a_restart_that_goes_back_behind_the_build_of_a_unique_index_builds_it_anew() 
     assert_eq!(catalog.table(table).version, version + 1);
     assert!(catalog.table(table).serves_version(version), "writers keep the entries anyway");
 }
+
+#[test]
+fn the_limit_of_tables_has_a_name() {
+    let mut catalog = Catalog::new();
+    let table = catalog.create(draft()).unwrap();
+    let of_all = catalog.log.state.tables[&table].clone();
+    let state = &mut catalog.log.state;
+    let more = (1..TABLES_MAX as u32 - 1).map(|n| TableId(table.0 + n));
+    more.for_each(|id| drop(state.tables.insert(id, of_all.clone())));
+    state.next_id += TABLES_MAX as u32;
+    let two = Draft { name: "v", unique: vec![("once", vec![1])], ..draft() };
+    assert_eq!(catalog.create(two), Err(ErrorCode::TableLimit), "a unique index is a table too");
+    catalog.create(Draft { name: "u", ..draft() }).unwrap();
+    assert_eq!(catalog.log.state.tables.len(), TABLES_MAX);
+    assert_eq!(catalog.create(Draft { name: "v", ..draft() }), Err(ErrorCode::TableLimit));
+    let unique =
+        SchemaChange::CreateUniqueIndex { table, name: "once".to_owned(), columns: vec![1] };
+    assert_eq!(catalog.run(unique), Err(ErrorCode::TableLimit));
+    let limit = format!("{},000", TABLES_MAX / 1_000);
+    assert!(ErrorCode::TableLimit.text().contains(&limit), "it says how many there may be");
+    catalog.run(SchemaChange::DropTable { table }).unwrap();
+    catalog.create(Draft { name: "v", ..draft() }).unwrap();
+}
