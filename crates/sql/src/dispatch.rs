@@ -299,7 +299,7 @@ async fn planned(
     let plan = match prepared.plan(session, parameters) {
         Some(plan) => plan,
         None => {
-            let (plan, kept) = execute::plan_query(session, query, parameters)?;
+            let (plan, kept) = execute::plan_by_sizes(session, query, parameters).await?;
             match kept {
                 Some(plan) => {
                     let plan = Rc::new(plan);

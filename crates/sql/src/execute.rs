@@ -34,6 +34,7 @@ pub(crate) mod window;
 
 use std::rc::Rc;
 
+use model::TableId;
 use sql_expression::{Binder, Clause, Scope, SqlError};
 use sql_parser::ast::{self, Expr};
 use sqltype::Datum;
@@ -50,6 +51,7 @@ use crate::plan::operator::{Formula, QueryPlan};
 use crate::plan::{Plan, PlanKind, Planner, explain, parameter};
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
+use crate::statistics;
 
 /// Runs a query and writes its rows.
 pub(crate) async fn query(
@@ -59,7 +61,7 @@ pub(crate) async fn query(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     session.refresh_statistics(query).await;
-    let (plan, _) = plan_query(session, query, parameters)?;
+    let (plan, _) = plan_by_sizes(session, query, parameters).await?;
     run_once(session, query, &plan, parameters, out).await
 }
 
@@ -80,14 +82,41 @@ pub(crate) async fn run_once(
     }
 }
 
-/// Plans a query; whether the plan may be used again.
+/// A plan; and the same to be kept, if it may be used again.
+type Planned = (Rc<QueryPlan>, Option<Plan>);
+
+/// Plans a query, by the sizes of its tables if it has several.
+pub(crate) async fn plan_by_sizes(
+    session: &Session,
+    query: &ast::Query,
+    parameters: &[Datum],
+) -> Result<Planned, SqlError> {
+    let (planned, tables) = plan_with_tables(session, query, parameters)?;
+    // Which tables a query reads is known when it is planned.
+    if statistics::joins(&query.body) && session.learn_sizes(tables).await {
+        return plan_query(session, query, parameters);
+    }
+    Ok(planned)
+}
+
+/// Plans a query by the sizes that are known.
 pub(crate) fn plan_query(
     session: &Session,
     query: &ast::Query,
     parameters: &[Datum],
-) -> Result<(Rc<QueryPlan>, Option<Plan>), SqlError> {
+) -> Result<Planned, SqlError> {
+    plan_with_tables(session, query, parameters).map(|(planned, _)| planned)
+}
+
+/// Plans a query; the stored tables that the plan depends on.
+fn plan_with_tables(
+    session: &Session,
+    query: &ast::Query,
+    parameters: &[Datum],
+) -> Result<(Planned, Vec<TableId>), SqlError> {
     let mut planner = Planner::new(session, parameters);
     let plan = Rc::new(planner.query(query)?);
+    let tables = planner.tables.iter().map(|(table, _)| *table).collect();
     let kept = match planner.once || query.into.is_some() {
         true => None,
         false => {
@@ -98,7 +127,7 @@ pub(crate) fn plan_query(
             Some(Plan::new(planner, kind, parameter::kinds(parameters)))
         }
     };
-    Ok((plan, kept))
+    Ok(((plan, kept), tables))
 }
 
 /// Runs a planned query and writes its rows.
@@ -268,6 +297,7 @@ pub(crate) async fn explain(
     };
     if let ast::Statement::Query(query) = &**target {
         session.refresh_statistics(query).await;
+        plan_by_sizes(session, query, parameters).await?;
     }
     let subject = explain::Subject::new(session, target, parameters)?;
     let observed = match (statement.analyze, &**target) {

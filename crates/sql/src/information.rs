@@ -25,7 +25,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use wire::Inspection;
 
 use crate::session::Session;
-use crate::statistics::Sizes;
+use crate::statistics::{self, Sizes};
 
 pub(crate) use sequence::Sequences;
 
@@ -89,6 +89,8 @@ enum Source {
     Empty,
     /// From the workers of the data nodes: node and worker, then what they tell.
     Workers(Inspection),
+    /// Likewise, of their replicas: about some tables after the other.
+    Replicas,
 }
 
 /// Rows of a computed table.
@@ -151,6 +153,14 @@ impl VirtualTable {
             Source::Empty => Vec::new(),
             Source::Workers(what) => {
                 let answers = session.kernel.inspect(what, None).await?;
+                answers.into_iter().flat_map(rows_of_worker).collect()
+            }
+            Source::Replicas => {
+                let mut answers = Vec::new();
+                for what in statistics::questions(session, None) {
+                    answers.extend(session.kernel.inspect(what, None).await?);
+                }
+                answers.sort_by_key(|answer| (answer.node, answer.worker));
                 answers.into_iter().flat_map(rows_of_worker).collect()
             }
         };

@@ -5,14 +5,15 @@
 //! last, by which queries are planned, kept by each worker of the SQL node.
 //! # Guarantees
 //! Nobody waits for statistics but a statement that joins tables or reads one whole, and that at
-//! most once in [`REFRESH_INTERVAL`]; sizes that are shown are asked each time. What is not known
-//! is not made up.
+//! most once in [`REFRESH_INTERVAL`], or for a table that was not asked about before; sizes that
+//! are shown are asked each time. What is asked depends on the tables that are used, not on how
+//! many there are, and a question is about few. What is not known is not made up.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{PartitionId, PartitionIndex, Table, TableId, Value};
+use model::{ClusterState, PartitionId, PartitionIndex, Table, TableId, Value};
 use sql_parser::ast::{Query, QueryBody, TableReference};
 use stdx::{Duration, HashMap, Instant};
 use wire::Inspection;
@@ -22,9 +23,10 @@ use crate::session::Session;
 /// How old a count may be when a query is planned by it.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Tables that are asked about one by one, at most.
-const ASKED_APART_MAX: usize = 4;
-/// The protocol version that knows questions about one table.
+/// Partitions that are asked about at once, at most, unless a table has more: telling of so many
+/// takes a worker of a data node some tens of microseconds.
+const PARTITIONS_ASKED: usize = 256;
+/// The protocol version that knows questions about some tables.
 const ASKED_APART_SINCE: u16 = 14;
 
 /// How large something stored is.
@@ -42,22 +44,12 @@ pub(crate) struct Size {
 pub(crate) struct Sizes(BTreeMap<PartitionId, Size>);
 
 impl Sizes {
-    /// Asks the data nodes; nothing is known without a cluster.
-    pub(crate) async fn read(session: &Session) -> Self {
-        let mut sizes = Self::default();
-        sizes.ask(session, Inspection::Replicas).await;
-        sizes
-    }
-
-    /// Asks the data nodes about these tables only, unless they are many; about all without any.
+    /// Asks the data nodes about these tables, or about all; nothing is known without a cluster.
+    /// One question follows the other, so that nobody waits long for others who ask a lot.
     pub(crate) async fn of(session: &Session, tables: Option<&[Arc<Table>]>) -> Self {
-        let few = tables.filter(|tables| tables.len() <= ASKED_APART_MAX);
-        let Some(tables) = few.filter(|_| session.kernel.protocol() >= ASKED_APART_SINCE) else {
-            return Self::read(session).await;
-        };
         let mut sizes = Self::default();
-        for table in tables {
-            sizes.ask(session, Inspection::ReplicasOf { table: table.id }).await;
+        for what in questions(session, tables) {
+            sizes.ask(session, what).await;
         }
         sizes
     }
@@ -108,60 +100,154 @@ impl Sizes {
         })
     }
 
-    /// The rows of each table, as far as they are known.
-    fn rows(&self) -> HashMap<TableId, u64> {
-        let mut rows = HashMap::default();
-        for (partition, size) in &self.0 {
-            *rows.entry(partition.table).or_default() += size.rows;
-        }
-        rows
+    /// The rows of a table, without partitions of which nothing is known; none if that is all.
+    fn rows(&self, table: TableId) -> Option<u64> {
+        let known = self.0.range(PartitionId::all_of(table));
+        known.map(|(_, size)| size.rows).reduce(|sum, rows| sum + rows)
     }
+}
+
+/// The questions by which the data nodes are asked about these tables, or about all.
+pub(crate) fn questions(session: &Session, tables: Option<&[Arc<Table>]>) -> Vec<Inspection> {
+    if session.kernel.protocol() < ASKED_APART_SINCE {
+        return vec![Inspection::Replicas];
+    }
+    let cluster = session.kernel.cluster();
+    let wanted: Vec<TableId> = match tables {
+        None => cluster.tables.keys().copied().collect(),
+        Some(tables) => {
+            let parts = tables.iter().filter_map(|table| Some(table.large.as_ref()?.parts));
+            let wanted = tables.iter().map(|table| table.id).chain(parts);
+            wanted.collect::<BTreeSet<_>>().into_iter().collect()
+        }
+    };
+    let ranges = ranges(&cluster, &wanted);
+    ranges.into_iter().map(|tables| Inspection::ReplicasOf { tables }).collect()
+}
+
+/// Ranges that have all these tables, which come in order. Others between them are asked about too
+/// if that saves a question.
+fn ranges(cluster: &ClusterState, wanted: &[TableId]) -> Vec<(TableId, TableId)> {
+    let mut ranges: Vec<(TableId, TableId)> = Vec::new();
+    let mut partitions = 0;
+    for table in wanted {
+        if let Some((_, last)) = ranges.last_mut() {
+            let mut with = partitions;
+            for (id, between) in cluster.tables.iter_from(last).skip_while(|(id, _)| *id == last) {
+                if id > table || with > PARTITIONS_ASKED {
+                    break;
+                }
+                with += usize::from(between.partition_count);
+            }
+            if with <= PARTITIONS_ASKED {
+                (*last, partitions) = (*table, with);
+                continue;
+            }
+        }
+        ranges.push((*table, *table));
+        let definition = cluster.tables.get(table);
+        partitions = definition.map_or(0, |table| usize::from(table.partition_count));
+    }
+    ranges
 }
 
 /// Rows of tables, as of some moment.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics {
-    rows: RefCell<HashMap<TableId, u64>>,
+    counts: RefCell<HashMap<TableId, Count>>,
     asked_at: Cell<Option<Instant>>,
+}
+
+/// What is known of the rows of a table that somebody wanted to know about lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    rows: Option<u64>,
+    /// The data nodes were asked.
+    asked: bool,
+    /// Somebody wanted to know since the counts were refreshed.
+    used: bool,
 }
 
 impl Statistics {
     /// About how many rows a table has, if that was asked.
     pub(crate) fn rows(&self, table: TableId) -> Option<u64> {
-        self.rows.borrow().get(&table).copied()
+        let mut counts = self.counts.borrow_mut();
+        let count = counts.entry(table).or_default();
+        count.used = true;
+        count.rows
     }
 
     /// Lets a test say how many rows a table has.
     #[cfg(test)]
     pub(crate) fn set_rows(&self, table: TableId, rows: u64) {
-        self.rows.borrow_mut().insert(table, rows);
+        let count = Count { rows: Some(rows), asked: true, used: true };
+        self.counts.borrow_mut().insert(table, count);
     }
 
     fn is_old(&self, now: Instant) -> bool {
         self.asked_at.get().is_none_or(|at| now.since(at) >= REFRESH_INTERVAL)
     }
+
+    /// The tables that somebody wanted to know about since the last time. The others are forgotten.
+    fn take_used(&self) -> Vec<TableId> {
+        let mut counts = self.counts.borrow_mut();
+        counts.retain(|_, count| std::mem::take(&mut count.used));
+        counts.keys().copied().collect()
+    }
+
+    /// Those of the tables that the data nodes were not asked about.
+    fn unasked(&self, tables: impl IntoIterator<Item = TableId>) -> Vec<TableId> {
+        let counts = self.counts.borrow();
+        let unasked = |table: &TableId| counts.get(table).is_none_or(|count| !count.asked);
+        tables.into_iter().filter(unasked).collect()
+    }
 }
 
 impl Session {
-    /// Asks for the sizes of tables if a query has several and the answers at hand are old. Without
-    /// an answer the query is planned by keys and conditions alone.
+    /// Has the sizes of tables counted anew if a query has several and the counts at hand are old.
+    /// Without an answer the query is planned by keys and conditions alone.
     pub(crate) async fn refresh_statistics(&self, query: &Query) {
         if joins(&query.body) {
             self.refresh_sizes().await;
         }
     }
 
-    /// Asks for the sizes of tables if the answers at hand are old.
-    pub(crate) async fn refresh_sizes(&self) {
+    /// Has the sizes of tables counted, if nobody has asked for them, or not for a while. True if
+    /// more is known than before.
+    pub(crate) async fn learn_sizes(&self, tables: impl IntoIterator<Item = TableId>) -> bool {
+        self.refresh_sizes().await;
+        let unasked = self.shared.statistics.unasked(tables);
+        !unasked.is_empty() && self.count_rows(unasked).await
+    }
+
+    /// Has those counted anew that somebody wanted to know about, if the counts at hand are old.
+    async fn refresh_sizes(&self) {
         let statistics = &self.shared.statistics;
-        if !statistics.is_old(self.kernel.now()) {
-            return;
+        if statistics.is_old(self.kernel.now()) {
+            statistics.asked_at.set(Some(self.kernel.now()));
+            self.count_rows(statistics.take_used()).await;
         }
-        statistics.asked_at.set(Some(self.kernel.now()));
-        let sizes = Sizes::read(self).await;
-        if !sizes.0.is_empty() {
-            *statistics.rows.borrow_mut() = sizes.rows();
+    }
+
+    async fn count_rows(&self, wanted: Vec<TableId>) -> bool {
+        let cluster = self.kernel.cluster();
+        let tables: Vec<Arc<Table>> =
+            wanted.iter().filter_map(|table| cluster.tables.get(table)).cloned().collect();
+        let statistics = &self.shared.statistics;
+        for table in &wanted {
+            let mut counts = statistics.counts.borrow_mut();
+            let count = counts.entry(*table).or_default();
+            (count.asked, count.used) = (true, true);
         }
+        let sizes = Sizes::of(self, Some(&tables)).await;
+        let mut counts = statistics.counts.borrow_mut();
+        for table in &wanted {
+            let rows = sizes.rows(*table);
+            if let Some(count) = counts.get_mut(table).filter(|_| rows.is_some()) {
+                count.rows = rows;
+            }
+        }
+        !sizes.0.is_empty()
     }
 }
 
@@ -173,7 +259,7 @@ pub(crate) fn alike(then: Option<u64>, now: Option<u64>) -> bool {
 }
 
 /// Whether a query has several tables in FROM somewhere.
-fn joins(body: &QueryBody) -> bool {
+pub(crate) fn joins(body: &QueryBody) -> bool {
     match body {
         QueryBody::Select(select) => {
             select.from.len() > 1
@@ -186,3 +272,6 @@ fn joins(body: &QueryBody) -> bool {
         QueryBody::Table(_) | QueryBody::Values(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,12 +61,11 @@ pub enum Inspection {
     /// did. Name, how many, microseconds that they took together, of the longest.
     #[codec(since = 14)]
     SlowSteps,
-    /// Of a participant: its replicas of one table and of the table of its large values. As
-    /// `Replicas`.
+    /// Of a participant: its replicas of some tables. As `Replicas`.
     #[codec(since = 14)]
     ReplicasOf {
-        /// The table.
-        table: TableId,
+        /// The first table, and the last one.
+        tables: (TableId, TableId),
     },
 }
 

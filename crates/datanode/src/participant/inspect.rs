@@ -37,11 +37,9 @@ impl Participant {
             Inspection::Memory => self.memory_rows(ctx),
             Inspection::Locks => self.lock_rows(),
             Inspection::Replicas => self.replica_rows(ctx, PartitionId::FIRST..=PartitionId::LAST),
-            Inspection::ReplicasOf { table } => {
-                let large = ctx.cluster().tables.get(&table).and_then(|table| table.large.as_ref());
-                let tables = [Some(table), large.map(|large| large.parts)];
-                let rows = |table| self.replica_rows(ctx, PartitionId::all_of(table));
-                tables.into_iter().flatten().flat_map(rows).collect()
+            Inspection::ReplicasOf { tables: (first, last) } => {
+                let (first, last) = (PartitionId::all_of(first), PartitionId::all_of(last));
+                self.replica_rows(ctx, *first.start()..=*last.end())
             }
             Inspection::Disk => self.disk.iter().map(|disk| disk_row(disk, ctx.now())).collect(),
             Inspection::Copies => self.sent_rows(ctx.now()),
@@ -61,18 +59,15 @@ impl Participant {
     }
 
     fn memory_rows(&self, ctx: &Ctx<'_>) -> Rows {
-        let sum = |of: &dyn Fn(&Replica) -> u64| {
-            self.replicas.values().map(|replica| of(replica)).sum::<u64>()
-        };
-        let staged = self.legs.staged_bytes();
-        let used = sum(&|replica| replica.partition.memory_bytes()) + staged;
+        let pools = self.memory_pools();
+        let used = pools.limited();
         let parts = [
-            ("rows", sum(&|replica| replica.partition.heap_bytes())),
-            ("hash indexes", sum(&|replica| replica.partition.hash_index_bytes())),
-            ("ordered indexes", sum(&|replica| replica.partition.ordered_index_bytes())),
-            ("old images", sum(&|replica| replica.partition.version_bytes())),
-            ("staged changes", staged),
-            ("locks", sum(&|replica| replica.locks.memory_bytes() as u64)),
+            ("rows", pools.rows),
+            ("hash indexes", pools.hash_indexes),
+            ("ordered indexes", pools.ordered_indexes),
+            ("old images", pools.old_images),
+            ("staged changes", pools.staged_changes),
+            ("locks", pools.locks),
         ];
         let total = vec![
             Value::text("data memory"),
@@ -124,7 +119,8 @@ impl Participant {
                 Value::UInt(replica.partition.memory_bytes()),
             ]
         };
-        let replicas = self.replicas.range(of);
+        let replicas = if of.is_empty() { None } else { Some(self.replicas.range(of)) };
+        let replicas = replicas.into_iter().flatten().take(ROWS_MAX);
         replicas.map(|(partition, replica)| (partition, &**replica)).map(row).collect()
     }
 

@@ -8,6 +8,10 @@
 //! # Not here
 //! Snapshots of transactions (`transaction`).
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use model::TableId;
 use sql_expression::SqlError;
 
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
@@ -18,7 +22,7 @@ use crate::session::Session;
 pub(crate) async fn hold(session: &mut Session, plan: &QueryPlan) -> Result<bool, SqlError> {
     if !plan.subqueries.is_empty() {
         // By the sizes of tables it is judged how subqueries are run.
-        session.refresh_sizes().await;
+        session.learn_sizes(tables_of(plan, &|_| true)).await;
     }
     let variables = &session.variables;
     if !variables.analytic_snapshot
@@ -28,7 +32,7 @@ pub(crate) async fn hold(session: &mut Session, plan: &QueryPlan) -> Result<bool
     {
         return Ok(false);
     }
-    session.refresh_sizes().await;
+    session.learn_sizes(tables_of(plan, &is_whole)).await;
     let is_large = |scan: &TableScan| {
         let table = scan.definition.table.id;
         let rows = session.shared.statistics.rows(table).unwrap_or(0);
@@ -59,6 +63,18 @@ fn any_scan(plan: &QueryPlan, is: &dyn Fn(&TableScan) -> bool) -> bool {
     let mut found = in_operator(&plan.root, is);
     plan.root.for_each_plan(&mut |plan, _| found = found || any_scan(plan, is));
     found || plan.subqueries.iter().any(|subplan| any_scan(&subplan.plan, is))
+}
+
+/// The tables of such scans.
+fn tables_of(plan: &QueryPlan, is: &dyn Fn(&TableScan) -> bool) -> BTreeSet<TableId> {
+    let tables = RefCell::new(BTreeSet::new());
+    any_scan(plan, &|scan| {
+        if is(scan) {
+            tables.borrow_mut().insert(scan.definition.table.id);
+        }
+        false
+    });
+    tables.into_inner()
 }
 
 fn in_operator(operator: &Operator, is: &dyn Fn(&TableScan) -> bool) -> bool {

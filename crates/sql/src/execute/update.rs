@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use client::ClientOperation;
-use model::{Expression as KernelExpression, Value};
+use model::{Expression as KernelExpression, TableId, Value};
 use sql_expression::{Binder, Clause, Expression, Level, OrderBy, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
@@ -65,7 +65,8 @@ pub(crate) async fn update(
             _ => None,
         });
     }
-    judge_subqueries(session, &found).await;
+    let tables = planner.tables;
+    judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     run.add_subplans(&found.subplans);
@@ -87,7 +88,8 @@ pub(crate) async fn delete(
 ) -> Result<Outcome, SqlError> {
     let mut planner = Planner::new(session, parameters);
     let found = plan_delete(&mut planner, delete)?;
-    judge_subqueries(session, &found).await;
+    let tables = planner.tables;
+    judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
     run.add_subplans(&found.subplans);
@@ -97,9 +99,9 @@ pub(crate) async fn delete(
 }
 
 /// Learns of the sizes of tables, by which it is judged how subqueries are run.
-async fn judge_subqueries(session: &Session, found: &Found) {
+async fn judge_subqueries(session: &Session, found: &Found, tables: &[(TableId, u32)]) {
     if !found.subplans.is_empty() {
-        session.refresh_sizes().await;
+        session.learn_sizes(tables.iter().map(|(table, _)| *table)).await;
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
             column("slots", Kind::UBigInt),
             column("bytes", Kind::UBigInt),
         ],
-        Source::Workers(Inspection::Replicas),
+        Source::Replicas,
     ),
     nines(
         "copies",

@@ -153,9 +153,12 @@ fn hints_leave_out_other_tables() {
 fn one_table_is_asked_about_alone() {
     let mut harness = filled();
     harness.ok("CREATE TABLE u (a INT)");
-    let of_u = Inspection::ReplicasOf { table: harness.table("d.u").id };
+    let (of_u, last) =
+        (harness.table("d.u").id, *harness.world.state.tables.keys().last().unwrap());
+    let first = *harness.world.state.tables.keys().next().unwrap();
     let found = table("information_schema", "TABLES").unwrap();
-    for (wanted, asked) in [(Some("U"), of_u), (None, Inspection::Replicas)] {
+    for (wanted, tables) in [(Some("U"), (of_u, of_u)), (None, (first, last))] {
+        let asked = Inspection::ReplicasOf { tables };
         harness.world.inspected.clear();
         let hints =
             Hints { database: Some("d".to_owned()), table: wanted.map(|name| name.to_owned()) };
