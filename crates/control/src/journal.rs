@@ -1,10 +1,10 @@
 //! The control log on disk: what a voter must not forget, as a file of records.
 //!
 //! A file begins with a `Base`: the state that the log has built so far, and the consensus at that
-//! point. The catalog of the state follows in pieces. Votes and entries are appended. Once the applied part is long, a new file with a new base
-//! replaces the old one. What is written at once is one frame: its length, its checksum, and
-//! records as a line of JSON, so that a file can be read without this program, and newer versions
-//! can add fields.
+//! point. The catalog of the state follows in pieces. Votes and entries are appended. Once the
+//! applied part is long, a new file with a new base replaces the old one. What is written at once
+//! is one frame: its length, its checksum, and records as a line of JSON, so that a file can be
+//! read without this program, and newer versions can add fields.
 //!
 //! # Owns
 //! The format: names of files, records to bytes and back.

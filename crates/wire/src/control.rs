@@ -409,7 +409,8 @@ pub enum ControlMessage {
         /// The epoch to go back to.
         epoch: Epoch,
     },
-    /// A piece of the state of a `Snapshot` that is large; the next one is asked for with `NextPiece`.
+    /// A piece of the state of a `Snapshot` that is large; the next one is asked for with
+    /// `NextPiece`.
     #[codec(since = 14)]
     SnapshotPiece {
         /// Term of the leader that sends it.

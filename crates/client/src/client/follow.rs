@@ -1,8 +1,8 @@
 //! Following the cluster's state: one data node is asked to report each change.
 //!
 //! Another one is asked when the followed node is lost, is no member any more, or when answers are
-//! late: a client whose followed node is cut off learns of nothing. A large state comes in pieces, and
-//! each piece is an answer.
+//! late: a client whose followed node is cut off learns of nothing. A large state comes in pieces,
+//! and each piece is an answer.
 
 use actor::{Ctx, Mutation, probe};
 use model::cluster::{Assembled, StateAssembly, StatePiece};

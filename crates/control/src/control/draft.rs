@@ -3,9 +3,9 @@
 //! # Owns
 //! The state that the file begins with, and how far it is written.
 //! # Guarantees
-//! A turn encodes one piece of the state and asks for one write, so that nobody waits longer the more
-//! tables there are. The file in use takes votes and entries meanwhile. A small state is written at
-//! once, when the new file replaces the old one.
+//! A turn encodes one piece of the state and asks for one write, so that nobody waits longer the
+//! more tables there are. The file in use takes votes and entries meanwhile. A small state is
+//! written at once, when the new file replaces the old one.
 //! # Not here
 //! When a new file begins (`consensus`), and what follows the state in it (`control::durable`).
 

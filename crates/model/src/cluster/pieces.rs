@@ -4,8 +4,8 @@
 //! [`CatalogPiece`]: some tables, names and databases; [`Pieces`], which takes a state apart.
 //! [`StatePiece`]: what a state is sent as, from [`StatePieces`] to [`StateAssembly`].
 //! # Guarantees
-//! A state without its catalog and all of its pieces, in any order, make the state. A piece is a few
-//! tens of kilobytes as text, unless a single description is longer.
+//! A state without its catalog and all of its pieces, in any order, make the state. A piece is a
+//! few tens of kilobytes as text, unless a single description is longer.
 
 use std::sync::Arc;
 

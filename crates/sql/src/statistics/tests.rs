@@ -1,3 +1,5 @@
+//! What the data nodes are asked about sizes: of the tables that are wanted, some at a time.
+
 use wire::Inspection;
 
 use super::*;

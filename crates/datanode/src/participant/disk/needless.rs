@@ -1,5 +1,5 @@
-//! What no restart needs any more: checkpoints that newer ones replace, files of dropped partitions,
-//! the beginning of the log.
+//! What no restart needs any more: checkpoints that newer ones replace, files of dropped
+//! partitions, the beginning of the log.
 //!
 //! # Guarantees
 //! A file goes when what replaces it is durable, and the log says so on the disk. A turn looks over
