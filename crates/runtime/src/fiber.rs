@@ -1,297 +1,213 @@
 //! A stack of its own for a computation, which can stop in the middle of a call and go on later.
 //!
 //! # Owns
-//! [`Fiber`]: the memory of a stack with a guard page below it, and the switch of the processor
-//! from one stack to another.
+//! [`Fiber`]: the memory of a stack with a guard below it, what is run there, and who may stop it.
+//! The switch from one stack to another is the crate `corosensei`'s.
 //! # Guarantees
 //! A fiber runs on the thread that calls [`Fiber::run`], and nowhere else meanwhile. A panic on the
 //! fiber's stack goes on in the caller of `run`. A stack that overflows ends the process and
 //! overwrites nothing.
 //! # Failure
 //! A fiber that is dropped in the middle of a call keeps its stack and all that lives there: its
-//! destructors are never run, and its memory is never used again.
+//! destructors are never run, and its memory is never used again. After a panic a fiber cannot be
+//! run again.
 //! # Not here
-//! When a computation stops (`sql::pace`). Processors other than x86-64: there is no fiber there,
-//! and who asks for one does without.
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "a stack is switched; decision 0043 has the argument")
-)]
+//! When a computation stops (`sql::pace`).
+#![expect(unsafe_code, reason = "a stack is given and left; decision 0043 has the argument")]
 
-#[cfg(target_arch = "x86_64")]
-pub use self::x86_64::{Fiber, Suspender};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ptr::{null, null_mut};
+use std::rc::Rc;
 
-#[cfg(not(target_arch = "x86_64"))]
-pub use self::none::{Fiber, Suspender};
+use corosensei::stack::{Stack, StackPointer};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-#[cfg(target_arch = "x86_64")]
-mod x86_64 {
-    use std::any::Any;
-    use std::cell::{Cell, RefCell};
-    use std::ffi::c_void;
-    use std::io;
-    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-    use std::ptr::null_mut;
-    use std::rc::Rc;
+use crate::thread::STACK_SIZE;
 
-    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+/// Bytes below a stack that nobody may touch.
+const GUARD: usize = 64 << 10;
+const SIZE: usize = GUARD + STACK_SIZE;
 
-    use crate::thread::STACK_SIZE;
+/// A computation with a stack of its own.
+pub struct Fiber {
+    /// Told whether to run the body once more, or to end.
+    coroutine: ManuallyDrop<Coroutine<Order, (), (), Memory>>,
+    state: Rc<State>,
+}
 
-    /// Bytes below a stack that nobody may touch.
-    const GUARD: usize = 64 << 10;
+/// Stops the fiber that it belongs to.
+#[derive(Clone)]
+pub struct Suspender {
+    state: Rc<State>,
+}
 
-    /// A computation with a stack of its own.
-    #[derive(Debug)]
-    pub struct Fiber {
-        state: Rc<State>,
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The body has ended, or has never begun.
+    Idle,
+    Running,
+    Suspended,
+    /// The body has panicked.
+    Broken,
+}
 
-    /// Stops the fiber that it belongs to.
-    #[derive(Clone, Debug)]
-    pub struct Suspender {
-        state: Rc<State>,
-    }
+/// What a fiber is told when it goes on.
+enum Order {
+    Run,
+    /// Between two runs: to leave the stack.
+    Leave,
+}
 
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Phase {
-        /// The body has ended, or has never begun.
-        Idle,
-        Running,
-        Suspended,
-    }
+struct State {
+    phase: Cell<Phase>,
+    /// What the stack is left by; null until the fiber runs for the first time.
+    yielder: Cell<*const Yielder<Order, ()>>,
+    /// The lowest address of the mapping.
+    lowest: usize,
+}
 
-    struct State {
-        phase: Cell<Phase>,
-        /// Where the stack ended when the fiber ran last.
-        own: Cell<*mut u8>,
-        /// Where the stack of its caller ended when the fiber began to run.
-        callers: Cell<*mut u8>,
-        body: RefCell<Option<Box<dyn FnMut()>>>,
-        /// What the body has panicked with.
-        panic: Cell<Option<Box<dyn Any + Send>>>,
-        /// The lowest address of the mapping.
-        base: *mut u8,
-    }
+/// The mapping of a stack, with the guard at its low end.
+struct Memory {
+    lowest: *mut u8,
+}
 
-    impl std::fmt::Debug for State {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "Fiber({:?})", self.phase.get())
-        }
-    }
-
-    impl Fiber {
-        /// A fiber that runs `body` from its beginning to its end, as often as it is told to.
-        ///
-        /// # Errors
-        /// When the system gives no memory for the stack.
-        pub fn new(body: Box<dyn FnMut()>) -> io::Result<Self> {
-            let size = GUARD + STACK_SIZE;
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            let flags = MapFlags::PRIVATE | MapFlags::STACK | MapFlags::NORESERVE;
-            // SAFETY: a new mapping at an address that the system chooses touches nobody's memory.
-            let base = unsafe { mmap_anonymous(null_mut(), size, protection, flags)? }.cast::<u8>();
-            let state = Rc::new(State {
-                phase: Cell::new(Phase::Idle),
-                own: Cell::new(null_mut()),
-                callers: Cell::new(null_mut()),
-                body: RefCell::new(Some(body)),
-                panic: Cell::new(None),
-                base,
-            });
-            let fiber = Self { state };
-            // SAFETY: the mapping was made here, and nothing is stored in it yet.
-            unsafe { mprotect(base.cast::<c_void>(), GUARD, MprotectFlags::empty())? };
-            // What `switch` takes from a stack, from below: the modes of floating-point numbers
-            // (rounding to nearest, no traps), r15, r14, r13, r12, rbx, rbp, where to go on; then
-            // two words that nobody reads, so that the stack is aligned there.
-            let start: unsafe extern "sysv64" fn() = start;
-            let enter: unsafe extern "sysv64" fn(*const State) -> ! = enter;
-            let state = Rc::as_ptr(&fiber.state);
-            let modes = 0x0000_037f_0000_1f80_u64;
-            let frame: [u64; 10] = [
-                modes,
-                0,
-                0,
-                enter as usize as u64,
-                state as u64,
-                0,
-                0,
-                start as usize as u64,
-                0,
-                0,
-            ];
-            // SAFETY: the frame lies at the top of the mapping, above the guard, and is aligned to
-            // 16 bytes as the mapping's end is.
-            unsafe {
-                let top = base.add(size - size_of_val(&frame));
-                top.cast::<[u64; 10]>().write(frame);
-                fiber.state.own.set(top);
-            }
-            Ok(fiber)
-        }
-
-        /// Runs the body from its beginning, or goes on where it was suspended. True when it has
-        /// come to its end.
-        ///
-        /// # Panics
-        /// With what the body panics with.
-        pub fn run(&mut self) -> bool {
-            let state = &self.state;
-            assert!(state.phase.get() != Phase::Running, "a fiber is run by one caller");
-            state.phase.set(Phase::Running);
-            // SAFETY: `own` is where the fiber's stack ended when it was left by `switch`, or the
-            // frame made for its first run; nobody else runs on it, as it was not `Running`. The
-            // stack stays mapped as long as `self`, which is borrowed here.
-            unsafe { switch(state.callers.as_ptr(), state.own.get()) };
-            if let Some(panic) = state.panic.take() {
-                resume_unwind(panic);
-            }
-            state.phase.get() == Phase::Idle
-        }
-
-        /// What its body suspends it with.
-        pub fn suspender(&self) -> Suspender {
-            Suspender { state: self.state.clone() }
-        }
-    }
-
-    impl Suspender {
-        /// Stops the fiber here; returns when it is run again.
-        ///
-        /// # Panics
-        /// Unless it is called by the body of the fiber, on its stack.
-        pub fn suspend(&self) {
-            let state = &self.state;
-            let here = 0_u8;
-            let offset = ((&raw const here) as usize).wrapping_sub(state.base as usize);
-            let is_own = (GUARD..GUARD + STACK_SIZE).contains(&offset);
-            assert!(is_own && state.phase.get() == Phase::Running, "a fiber suspends itself");
-            state.phase.set(Phase::Suspended);
-            // SAFETY: this runs on the fiber's stack, so the caller of `run` waits inside of it,
-            // where its stack ends as `callers` says.
-            unsafe { switch(state.own.as_ptr(), state.callers.get()) };
-        }
-    }
-
-    impl Drop for Fiber {
-        fn drop(&mut self) {
-            if self.state.phase.get() != Phase::Idle {
-                // What lives on the stack may be referred to from elsewhere, and was promised not
-                // to go without its destructor.
-                std::mem::forget(self.state.clone());
-                return;
-            }
-            // SAFETY: the mapping was made by `new` with this size. Nothing on it is alive: the
-            // body has ended, and what is left of `enter` has no destructor.
-            let unmapped = unsafe { munmap(self.state.base.cast::<c_void>(), GUARD + STACK_SIZE) };
-            unmapped.expect("a stack is a mapping of its own");
-        }
-    }
-
-    /// The first function on a fiber's stack.
-    ///
-    /// # Safety
-    /// The state is that of the fiber whose stack this is; it outlives all runs of the fiber.
-    unsafe extern "sysv64" fn enter(state: *const State) -> ! {
-        loop {
-            // SAFETY: see above.
-            let state = unsafe { &*state };
-            // The body may drop what holds this fiber's state no more than its caller may.
-            let mut body = state.body.take().expect("a fiber has its body back when it is idle");
-            let ended = catch_unwind(AssertUnwindSafe(&mut body));
-            state.body.replace(Some(body));
-            state.panic.set(ended.err());
-            state.phase.set(Phase::Idle);
-            // SAFETY: as in `suspend`.
-            unsafe { switch(state.own.as_ptr(), state.callers.get()) };
-        }
-    }
-
-    /// Where a stack begins: calls `enter` with its state. The frame pointer is zero and nothing
-    /// lies above, which is where those who walk along a stack end.
-    ///
-    /// # Safety
-    /// It is reached by the first `switch` to a stack, and called by nobody.
-    #[unsafe(naked)]
-    unsafe extern "sysv64" fn start() {
-        std::arch::naked_asm!("mov rdi, r12", "xor ebp, ebp", "call r13", "ud2")
-    }
-
-    /// Leaves this stack, notes in `left` where it ends, and goes on where the other one was left.
-    ///
-    /// # Safety
-    /// `to` is where another stack was left by this function, or a frame made for it, and nobody
-    /// runs on that stack.
-    #[unsafe(naked)]
-    unsafe extern "sysv64" fn switch(left: *mut *mut u8, to: *mut u8) {
-        // What a function keeps for its caller: six registers and the modes of floating-point
-        // numbers. All others the compiler takes as lost over the call.
-        std::arch::naked_asm!(
-            "push rbp",
-            "push rbx",
-            "push r12",
-            "push r13",
-            "push r14",
-            "push r15",
-            "sub rsp, 8",
-            "stmxcsr [rsp]",
-            "fnstcw [rsp + 4]",
-            "mov [rdi], rsp",
-            "mov rsp, rsi",
-            "ldmxcsr [rsp]",
-            "fldcw [rsp + 4]",
-            "add rsp, 8",
-            "pop r15",
-            "pop r14",
-            "pop r13",
-            "pop r12",
-            "pop rbx",
-            "pop rbp",
-            "ret",
-        )
+impl Memory {
+    fn new() -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::STACK | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address that the system chooses touches nobody's memory.
+        let lowest = unsafe { mmap_anonymous(null_mut(), SIZE, protection, flags)? }.cast::<u8>();
+        let memory = Self { lowest };
+        // SAFETY: the mapping was made here, and nothing is stored in it yet.
+        unsafe { mprotect(lowest.cast::<c_void>(), GUARD, MprotectFlags::empty())? };
+        Ok(memory)
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-mod none {
-    use std::io;
-
-    /// There is none for this processor.
-    #[derive(Debug)]
-    pub struct Fiber(Suspender);
-
-    /// Of no fiber.
-    #[derive(Clone, Debug)]
-    pub enum Suspender {}
-
-    impl Fiber {
-        /// # Errors
-        /// Always.
-        pub fn new(_body: Box<dyn FnMut()>) -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        /// Nobody has one.
-        pub fn run(&mut self) -> bool {
-            match self.0 {}
-        }
-
-        /// Nobody has one.
-        pub fn suspender(&self) -> Suspender {
-            match self.0 {}
-        }
-    }
-
-    impl Suspender {
-        /// Nobody has one.
-        pub fn suspend(&self) {
-            match *self {}
-        }
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this size, and its owner uses it no more.
+        let unmapped = unsafe { munmap(self.lowest.cast::<c_void>(), SIZE) };
+        unmapped.expect("a stack is a mapping of its own");
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+// SAFETY: the mapping has a guard at its low end, is larger than the least stack, stays where it is
+// until it is dropped, and ends at a boundary of pages.
+unsafe impl Stack for Memory {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.lowest as usize + SIZE).expect("a mapping ends above zero")
+    }
+
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.lowest as usize).expect("no mapping begins at zero")
+    }
+}
+
+impl std::fmt::Debug for Fiber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fiber({:?})", self.state.phase.get())
+    }
+}
+
+impl std::fmt::Debug for Suspender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Suspender({:?})", self.state.phase.get())
+    }
+}
+
+impl Fiber {
+    /// A fiber that runs `body` from its beginning to its end, as often as it is told to.
+    ///
+    /// # Errors
+    /// When the system gives no memory for the stack.
+    pub fn new(mut body: Box<dyn FnMut()>) -> io::Result<Self> {
+        let memory = Memory::new()?;
+        let lowest = memory.lowest as usize;
+        let state = State { phase: Cell::new(Phase::Idle), yielder: Cell::new(null()), lowest };
+        let state = Rc::new(state);
+        let own = state.clone();
+        let coroutine = Coroutine::with_stack(memory, move |yielder, mut order| {
+            own.yielder.set(yielder);
+            while let Order::Run = order {
+                body();
+                own.phase.set(Phase::Idle);
+                order = yielder.suspend(());
+            }
+        });
+        Ok(Self { coroutine: ManuallyDrop::new(coroutine), state })
+    }
+
+    /// Runs the body from its beginning, or goes on where it was suspended. True when it has come
+    /// to its end.
+    ///
+    /// # Panics
+    /// With what the body panics with, and if it has panicked before.
+    pub fn run(&mut self) -> bool {
+        let phase = &self.state.phase;
+        assert!(matches!(phase.get(), Phase::Idle | Phase::Suspended), "a fiber can go on");
+        phase.set(Phase::Running);
+        let broken = OnPanic(phase);
+        let result = self.coroutine.resume(Order::Run);
+        std::mem::forget(broken);
+        assert!(matches!(result, CoroutineResult::Yield(())), "it was not told to leave");
+        phase.get() == Phase::Idle
+    }
+
+    /// What its body suspends it with.
+    pub fn suspender(&self) -> Suspender {
+        Suspender { state: self.state.clone() }
+    }
+}
+
+/// The body panics: its stack has been left for good.
+struct OnPanic<'f>(&'f Cell<Phase>);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.set(Phase::Broken);
+    }
+}
+
+impl Suspender {
+    /// Stops the fiber here; returns when it is run again.
+    ///
+    /// # Panics
+    /// Unless it is called by the body of the fiber, on its stack.
+    pub fn suspend(&self) {
+        let state = &self.state;
+        let here = 0_u8;
+        let offset = ((&raw const here) as usize).wrapping_sub(state.lowest);
+        let is_own = (GUARD..SIZE).contains(&offset);
+        assert!(is_own && state.phase.get() == Phase::Running, "a fiber suspends itself");
+        state.phase.set(Phase::Suspended);
+        // SAFETY: the yielder lives on the stack that this runs on, at its base, below which all
+        // calls of the body lie; it is left when the body runs no more.
+        unsafe { &*state.yielder.get() }.suspend(());
+    }
+}
+
+impl Drop for Fiber {
+    fn drop(&mut self) {
+        match self.state.phase.get() {
+            // What lives on the stack may be referred to from elsewhere, and was promised not to go
+            // without its destructor.
+            Phase::Suspended | Phase::Running => return,
+            Phase::Idle if self.coroutine.started() => {
+                self.coroutine.resume(Order::Leave);
+            }
+            Phase::Idle | Phase::Broken => {}
+        }
+        // SAFETY: it is used no more.
+        unsafe { ManuallyDrop::drop(&mut self.coroutine) };
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -374,8 +290,9 @@ mod tests {
         assert!(!fiber.run() && Rc::strong_count(&dropped) == 3);
         let panic = catch_unwind(AssertUnwindSafe(|| fiber.run())).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"on its own stack"));
-        assert_eq!(Rc::strong_count(&dropped), 2, "locals were dropped on the way");
-        assert!(!fiber.run(), "it can be run again");
+        assert_eq!(Rc::strong_count(&dropped), 1, "all was dropped on the way");
+        let again = catch_unwind(AssertUnwindSafe(|| fiber.run()));
+        assert!(again.is_err(), "its stack has been left");
     }
 
     #[test]
@@ -389,6 +306,18 @@ mod tests {
         left.run();
         drop(left);
         assert_eq!(Rc::strong_count(&kept), 3);
+    }
+
+    #[test]
+    fn what_has_ended_is_given_back() {
+        let kept = Rc::new(());
+        for runs in 0..3 {
+            let of_body = kept.clone();
+            let mut ended = fiber(move |_| drop(of_body.clone()));
+            assert!((0..runs).all(|_| ended.run()));
+            drop(ended);
+            assert_eq!(Rc::strong_count(&kept), 1, "after {runs} runs");
+        }
     }
 
     #[test]

@@ -10,6 +10,11 @@ use stdx::Instant;
 use crate::poller::{Interest, Poller};
 use crate::tls::TlsFilter;
 
+/// Most bytes that are encrypted before some are sent.
+const PIECE: usize = 64 << 10;
+/// How many pieces a turn sends at most.
+const PIECES: usize = 8;
+
 /// A client connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -185,17 +190,9 @@ impl Connection {
             self.blocked = !outlet.output().is_empty();
             return Ok(());
         };
-        if encryption.wire.is_empty() || !self.blocked {
-            let output = outlet.output();
-            encryption.filter.encrypt(output, &mut encryption.wire).map_err(|_| Errno::PIPE)?;
-            let taken = output.len();
-            outlet.advance(taken);
-        }
-        let taken = write(&self.socket, &encryption.wire)?;
-        encryption.wire.drain(..taken);
-        if encryption.wire.is_empty() {
-            encryption.wire = Vec::new();
-        }
+        let socket = &self.socket;
+        let taken = encryption.send(outlet.output(), self.blocked, |wire| write(socket, wire))?;
+        outlet.advance(taken);
         outlet.set_held(encryption.wire.len());
         self.blocked = outlet.pending() > 0;
         Ok(())
@@ -213,6 +210,36 @@ impl Connection {
     }
 }
 
+impl Encryption {
+    /// Encrypts output and sends what `write` takes; how much of the output is not needed any more.
+    fn send(
+        &mut self,
+        output: &[u8],
+        blocked: bool,
+        mut write: impl FnMut(&[u8]) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let mut taken = 0;
+        for _ in 0..PIECES {
+            if self.wire.is_empty() || !blocked {
+                // A piece at a time: what the socket does not take is moved after each write.
+                let rest = &output[taken..];
+                let piece = &rest[..rest.len().min(PIECE)];
+                self.filter.encrypt(piece, &mut self.wire).map_err(|_| Errno::PIPE)?;
+                taken += piece.len();
+            }
+            let sent = write(&self.wire)?;
+            self.wire.drain(..sent);
+            if !self.wire.is_empty() || taken == output.len() {
+                break;
+            }
+        }
+        if self.wire.is_empty() {
+            self.wire = Vec::new();
+        }
+        Ok(taken)
+    }
+}
+
 /// Writes what the socket takes now.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     if bytes.is_empty() {
@@ -221,5 +248,32 @@ fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match rustix::io::write(socket, bytes) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::tls::TlsIdentity;
+
+    #[test]
+    fn a_large_output_is_encrypted_piece_by_piece() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls");
+        let certificate = directory.join("certificate.pem");
+        let identity = TlsIdentity::from_files(&certificate, &directory.join("key.pem"));
+        let filter = identity.expect("a certificate and its key").begin().expect("a server's end");
+        let mut encryption = Encryption { filter, wire: Vec::new() };
+        let output = vec![0; 10 * PIECES * PIECE];
+        // As long as the handshake lasts nothing comes out.
+        let taken = encryption.send(&output, false, |wire| Ok(wire.len()));
+        assert_eq!(taken, Ok(PIECES * PIECE));
+        // What has been encrypted waits before more is.
+        encryption.wire = vec![0; 100];
+        assert_eq!(encryption.send(&output, true, |_| Ok(40)), Ok(0));
+        assert_eq!(encryption.wire.len(), 60);
+        assert_eq!(encryption.send(&output[..10], true, |wire| Ok(wire.len())), Ok(10));
+        assert!(encryption.wire.is_empty());
     }
 }
