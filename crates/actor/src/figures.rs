@@ -127,6 +127,8 @@ metrics! {
          for a step that runs."),
     (SlowStepTime, Counter, Seconds, "nines_slow_step_seconds", ["node", "worker", "step"],
         "What those steps took together."),
+    (SlowStepLongest, Gauge, Seconds, "nines_slow_step_longest_seconds", ["node", "worker", "step"],
+        "What the longest of them took, since the process began."),
     (Operations, Counter, None, "nines_operations", ["node", "kind"],
         "Operations on rows that a data node has begun: read (committed rows by key), \
          locked_read, insert, update, upsert, delete, scan (of one partition)."),

@@ -24,6 +24,7 @@ impl Worker {
         for (step, slow) in shared.schedule.slow_steps() {
             figures.add(Metric::SlowSteps, &[&worker, step], slow.count);
             figures.add_time(Metric::SlowStepTime, &[&worker, step], slow.total);
+            figures.add_time(Metric::SlowStepLongest, &[&worker, step], slow.longest);
         }
         if self.actors.participant.is_some() {
             shared.tallies.tell(figures);
