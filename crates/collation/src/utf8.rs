@@ -43,6 +43,10 @@ pub fn char_count(text: &[u8]) -> usize {
     if text.is_ascii() {
         return text.len();
     }
+    if std::str::from_utf8(text).is_ok() {
+        // Each has one byte that is not 10xxxxxx.
+        return text.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+    }
     let (mut at, mut count) = (0, 0);
     while at < text.len() {
         at += char_size(&text[at..]);

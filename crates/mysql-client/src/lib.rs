@@ -205,20 +205,36 @@ impl Session {
     }
 
     fn send(&mut self, payload: &[u8]) -> io::Result<()> {
-        let mut packet = (payload.len() as u32).to_le_bytes()[..3].to_vec();
-        packet.push(self.sequence);
-        packet.extend(payload);
-        self.sequence = self.sequence.wrapping_add(1);
-        self.stream.get_mut().0.write_all(&packet)
+        let mut rest = payload;
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(PART_MAX));
+            let mut packet = (part.len() as u32).to_le_bytes()[..3].to_vec();
+            packet.push(self.sequence);
+            packet.extend(part);
+            self.sequence = self.sequence.wrapping_add(1);
+            self.stream.get_mut().0.write_all(&packet)?;
+            rest = after;
+            // A full part is followed by another, perhaps an empty one.
+            if part.len() < PART_MAX {
+                return Ok(());
+            }
+        }
     }
 
     fn packet(&mut self) -> io::Result<Vec<u8>> {
-        let mut head = [0; 4];
-        self.stream.read_exact(&mut head)?;
-        self.sequence = head[3].wrapping_add(1);
-        let mut payload = vec![0; u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize];
-        self.stream.read_exact(&mut payload)?;
-        Ok(payload)
+        let mut payload = Vec::new();
+        loop {
+            let mut head = [0; 4];
+            self.stream.read_exact(&mut head)?;
+            self.sequence = head[3].wrapping_add(1);
+            let length = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+            let start = payload.len();
+            payload.resize(start + length, 0);
+            self.stream.read_exact(&mut payload[start..])?;
+            if length < PART_MAX {
+                return Ok(payload);
+            }
+        }
     }
 }
 
@@ -295,6 +311,8 @@ fn cut() -> io::Error {
 
 /// Long passwords' flags aside: protocol 4.1, transactions, secure connection, plugins by name.
 const CAPABILITIES: u32 = 0x0000_0001 | 0x0000_0200 | 0x0000_2000 | 0x0000_8000 | 0x0008_0000;
+/// Most bytes of a packet; what is longer is several.
+const PART_MAX: usize = 0xFF_FFFF;
 const UTF8MB4: u8 = 45;
 const COM_QUERY: u8 = 3;
 const COM_STMT_PREPARE: u8 = 22;

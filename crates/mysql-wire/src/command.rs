@@ -81,13 +81,19 @@ pub enum Command {
 
 impl Command {
     /// Parses a payload. `query_attributes`: the client has that capability.
-    pub fn parse(payload: &[u8], query_attributes: bool) -> Result<Self, Malformed> {
-        let mut reader = Reader(payload);
+    pub fn parse(mut payload: Vec<u8>, query_attributes: bool) -> Result<Self, Malformed> {
+        let mut reader = Reader(&payload);
         let code = reader.u8()?;
         Ok(match code {
+            3 => {
+                let attributes = attributes(&mut reader, query_attributes)?;
+                // Texts may be long: their bytes stay where they are, but for what is before them.
+                let before = payload.len() - reader.0.len();
+                payload.drain(..before);
+                Self::Query(QueryText { text: payload, attributes })
+            }
             1 => Self::Quit,
             2 => Self::InitDb(reader.0.to_vec()),
-            3 => Self::Query(query(&mut reader, query_attributes)?),
             4 => {
                 let table = reader.until_zero().to_vec();
                 Self::FieldList { table, pattern: reader.0.to_vec() }
@@ -143,18 +149,20 @@ impl Command {
     }
 }
 
-fn query(reader: &mut Reader<'_>, attributes: bool) -> Result<QueryText, Malformed> {
-    let mut query = QueryText { text: Vec::new(), attributes: Vec::new() };
-    if attributes {
-        let count = usize::try_from(reader.lenenc()?).map_err(|_| Malformed)?;
-        let _sets = reader.lenenc()?;
-        if count > 0 {
-            let mut types: Vec<ParameterType> = Vec::new();
-            let parsed = parse_parameters(reader, count, &mut types, true, &[])?;
-            let names = types.into_iter().map(|kind| kind.name);
-            query.attributes = names.zip(parsed).collect();
-        }
+/// What the client attached to the text of a query.
+fn attributes(
+    reader: &mut Reader<'_>,
+    has_attributes: bool,
+) -> Result<Vec<(Vec<u8>, Parameter)>, Malformed> {
+    if !has_attributes {
+        return Ok(Vec::new());
     }
-    query.text = reader.0.to_vec();
-    Ok(query)
+    let count = usize::try_from(reader.lenenc()?).map_err(|_| Malformed)?;
+    let _sets = reader.lenenc()?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut types: Vec<ParameterType> = Vec::new();
+    let parsed = parse_parameters(reader, count, &mut types, true, &[])?;
+    Ok(types.into_iter().map(|kind| kind.name).zip(parsed).collect())
 }

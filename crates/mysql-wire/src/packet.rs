@@ -30,15 +30,41 @@ impl From<Malformed> for PacketError {
 pub struct Channel {
     input: Vec<u8>,
     consumed: usize,
+    /// What has come in of the next payload.
+    payload: Vec<u8>,
+    part: Option<Part>,
+    /// The number of the packet before, when that was a part of the same payload.
+    before: Option<u8>,
+    /// A command was to begin in the middle of a payload: nothing can be read any more.
+    cut: bool,
     sequence: u8,
     /// `max_allowed_packet`: as in MySQL, payloads are shorter than that.
     pub payload_max: usize,
 }
 
+/// A packet of which not all has come in.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Bytes that are still to come.
+    left: usize,
+    /// No further packet belongs to the payload.
+    is_last: bool,
+    sequence: u8,
+}
+
 impl Channel {
     /// A connection without any packet yet.
     pub fn new(payload_max: usize) -> Self {
-        Self { input: Vec::new(), consumed: 0, sequence: 0, payload_max }
+        Self {
+            input: Vec::new(),
+            consumed: 0,
+            payload: Vec::new(),
+            part: None,
+            before: None,
+            cut: false,
+            sequence: 0,
+            payload_max,
+        }
     }
 
     /// Takes in bytes.
@@ -57,43 +83,61 @@ impl Channel {
     /// The next packet is a command: numbers begin with zero again.
     pub fn begin_command(&mut self) {
         self.sequence = 0;
+        self.cut |= self.part.is_some() || self.before.is_some();
     }
 
-    /// The next payload, when all of it has come in.
+    /// The next payload, when all of it has come in. What has come of it is taken from the input
+    /// at once: a payload of many megabytes is copied piece by piece.
     pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>, PacketError> {
-        let (mut at, mut size, mut sequence, mut parts) = (self.consumed, 0, self.sequence, 0);
+        if self.cut {
+            return Err(PacketError::OutOfOrder);
+        }
         loop {
-            let Some(header) = self.input.get(at..at + HEADER) else { return Ok(None) };
-            let length = u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize;
-            if header[3] != sequence {
-                return Err(PacketError::OutOfOrder);
-            }
-            size += length;
-            parts += 1;
-            sequence = sequence.wrapping_add(1);
-            if size >= self.payload_max {
-                // The refusal answers this packet, so it has the next number.
-                self.sequence = sequence;
-                return Err(PacketError::TooLarge);
-            }
-            at += HEADER + length;
-            if self.input.len() < at {
-                return Ok(None);
-            }
-            if length < PAYLOAD_MAX {
+            let Some(part) = self.part()? else { break };
+            let there = &self.input[self.consumed..];
+            let taken = there.len().min(part.left);
+            self.payload.extend_from_slice(&there[..taken]);
+            self.consumed += taken;
+            if taken < part.left {
+                self.part = Some(Part { left: part.left - taken, ..part });
                 break;
             }
+            self.part = None;
+            if part.is_last {
+                self.sequence = part.sequence.wrapping_add(1);
+                self.free_input();
+                return Ok(Some(std::mem::take(&mut self.payload)));
+            }
+            self.before = Some(part.sequence);
         }
-        let mut payload = Vec::with_capacity(size);
-        let mut from = self.consumed;
-        for _ in 0..parts {
-            let left = size - payload.len();
-            let length = left.min(PAYLOAD_MAX);
-            payload.extend_from_slice(&self.input[from + HEADER..from + HEADER + length]);
-            from += HEADER + length;
+        self.free_input();
+        Ok(None)
+    }
+
+    /// The packet that is being taken in; none before its header has come.
+    fn part(&mut self) -> Result<Option<Part>, PacketError> {
+        if let Some(part) = self.part {
+            return Ok(Some(part));
         }
-        self.consumed = at;
-        self.sequence = sequence;
+        let header = self.input.get(self.consumed..self.consumed + HEADER);
+        let Some(&[a, b, c, sequence]) = header else { return Ok(None) };
+        let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+        let expected = self.before.map_or(self.sequence, |before| before.wrapping_add(1));
+        if sequence != expected {
+            return Err(PacketError::OutOfOrder);
+        }
+        if self.payload.len() + length >= self.payload_max {
+            // The refusal answers this packet, so it has the next number.
+            self.sequence = sequence.wrapping_add(1);
+            return Err(PacketError::TooLarge);
+        }
+        self.consumed += HEADER;
+        self.before = None;
+        Ok(Some(Part { left: length, is_last: length < PAYLOAD_MAX, sequence }))
+    }
+
+    /// Moves consumed input out of the way.
+    fn free_input(&mut self) {
         if self.consumed == self.input.len() {
             self.input.clear();
             self.consumed = 0;
@@ -101,7 +145,6 @@ impl Channel {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
-        Ok(Some(payload))
     }
 
     /// Appends a packet whose payload `body` writes.
@@ -137,19 +180,19 @@ impl Channel {
 
     /// Cuts a payload of 16 MB - 1 or more into packets; the last one is shorter, perhaps empty.
     fn split(&mut self, output: &mut Vec<u8>, start: usize) {
-        let payload = output.split_off(start + HEADER);
-        output.truncate(start);
-        let mut rest = payload.as_slice();
-        loop {
-            let (part, after) = rest.split_at(rest.len().min(PAYLOAD_MAX));
-            let mut header = [0; HEADER];
-            self.header(&mut header, part.len());
-            output.extend_from_slice(&header);
-            output.extend_from_slice(part);
-            rest = after;
-            if part.len() < PAYLOAD_MAX {
-                return;
-            }
+        let size = output.len() - start - HEADER;
+        let parts = size / PAYLOAD_MAX + 1;
+        output.resize(output.len() + (parts - 1) * HEADER, 0);
+        // From the last part on, so that each is moved once.
+        for part in (1..parts).rev() {
+            let from = start + HEADER + part * PAYLOAD_MAX;
+            let length = (size - part * PAYLOAD_MAX).min(PAYLOAD_MAX);
+            output.copy_within(from..from + length, from + part * HEADER);
+        }
+        for part in 0..parts {
+            let at = start + part * (HEADER + PAYLOAD_MAX);
+            let length = (size - part * PAYLOAD_MAX).min(PAYLOAD_MAX);
+            self.header(&mut output[at..at + HEADER], length);
         }
     }
 }

@@ -61,6 +61,37 @@ fn long_payloads_are_several_packets() {
     assert_eq!(client.next_packet(), Ok(None));
 }
 
+/// However it is cut, and never taken for the command behind it.
+#[test]
+fn a_long_payload_is_taken_in_piece_by_piece() {
+    let size = 2 * 0xFF_FFFF + 1;
+    let mut bytes = Vec::new();
+    Channel::new(0).write(&mut bytes, |out| out.extend((0..size).map(|at| at as u8)));
+    for piece in [64 << 10, 0xFF_FFFF + 2, 0xFF_FFFF + 6, 20 << 20] {
+        let mut client = Channel::new(64 << 20);
+        let mut pieces = bytes.chunks(piece).peekable();
+        while let Some(piece) = pieces.next() {
+            client.feed(piece);
+            let payload = client.next_packet().unwrap();
+            assert_eq!(payload.is_some(), pieces.peek().is_none());
+            let whole = payload.is_none_or(|payload| {
+                payload.len() == size && payload.iter().enumerate().all(|(at, b)| at as u8 == *b)
+            });
+            assert!(whole, "in pieces of {}", piece.len());
+        }
+    }
+    for cut in [3, 100, 0xFF_FFFF + 4, 0xFF_FFFF + 7] {
+        let mut client = Channel::new(64 << 20);
+        client.feed(&bytes[..cut]);
+        assert_eq!(client.next_packet(), Ok(None));
+        client.begin_command();
+        client.feed(&bytes[cut..]);
+        let expected = if cut == 3 { Ok(size) } else { Err(PacketError::OutOfOrder) };
+        let payload = client.next_packet().map(|payload| payload.map_or(0, |all| all.len()));
+        assert_eq!(payload, expected, "cut at {cut}");
+    }
+}
+
 #[test]
 fn a_payload_is_shorter_than_the_limit_and_its_refusal_has_the_next_number() {
     let mut bytes = Vec::new();
@@ -289,7 +320,7 @@ fn nonsense_is_refused_and_never_panics() {
         while let Ok(Some(_)) = channel.next_packet() {}
         let _ = Response::parse(&bytes);
         let _ = Response::parse_change_user(&bytes, capability::OFFERED);
-        let command = Command::parse(&bytes, prng.percent(50));
+        let command = Command::parse(bytes.clone(), prng.percent(50));
         if let Ok(Command::Execute { flags, payload, .. }) = command {
             let count = prng.below(20) as usize;
             let _ = parse_execute(&payload, count, flags, &mut Vec::new(), &[], true);

@@ -29,7 +29,7 @@ use crate::context::{EvalContext, SessionFacts};
 use crate::error::SqlError;
 use crate::expression::{Call, Constancy, Expression, Node, SubqueryId};
 use crate::function::{Function, Signature, signature};
-use crate::pauses::{Pauses, STEPS};
+use crate::pauses::{Pauses, STEP_BYTES, STEPS};
 use crate::result_type::{Collating, ResultType, merge_collations};
 use crate::scope::{Clause, Scope};
 use crate::window::WindowCall;
@@ -236,7 +236,16 @@ impl<'b, 's> Binder<'b, 's> {
 
     /// Counts a node as bound, and pauses now and then.
     fn step(&mut self) -> Result<(), SqlError> {
-        self.steps += NODE_STEPS;
+        self.steps(NODE_STEPS)
+    }
+
+    /// The same for bytes that were copied or looked at.
+    fn step_bytes(&mut self, bytes: usize) -> Result<(), SqlError> {
+        self.steps(bytes as u64 / STEP_BYTES)
+    }
+
+    fn steps(&mut self, steps: u64) -> Result<(), SqlError> {
+        self.steps += steps;
         if self.steps < STEPS {
             return Ok(());
         }

@@ -332,6 +332,19 @@ impl EvalContext {
         self.step(self.work.saturating_sub(before) / STEP_BYTES + 1)
     }
 
+    /// The same for so many bytes.
+    pub(crate) fn step_bytes(&mut self, bytes: usize) -> Result<(), SqlError> {
+        self.step(bytes as u64 / STEP_BYTES)
+    }
+
+    /// The same for a value that was copied.
+    pub(crate) fn copied(&mut self, value: &Datum) -> Result<(), SqlError> {
+        match value {
+            Datum::Bytes(bytes) | Datum::Json(bytes) => self.step_bytes(bytes.len()),
+            _ => Ok(()),
+        }
+    }
+
     /// Where the large values of an expression begin.
     pub(crate) fn large_bytes(&self) -> u64 {
         self.large_bytes

@@ -80,7 +80,9 @@ impl Expression {
             Node::Parameter(number) => parameter(context, *number)?,
             Node::UserVariable(name) => {
                 let variable = context.user_variables.get(&**name);
-                variable.map_or(Datum::Null, |variable| variable.value.clone())
+                let value = variable.map_or(Datum::Null, |variable| variable.value.clone());
+                context.copied(&value)?;
+                value
             }
             Node::Assign { name, value } => assign(name, value, row, context)?,
             Node::Inserted { index, .. } => column(&context.inserted, *index)?.clone(),
@@ -239,6 +241,7 @@ fn assign(
         }
         other => other,
     };
+    context.copied(&assigned)?;
     context.check_variable(name, &kept)?;
     let collation = value.result.collating(context.facts.collation).collation;
     let variable = UserVariable { value: kept, collation };
@@ -320,19 +323,17 @@ fn in_list(
     row: &[Datum],
     context: &mut EvalContext,
 ) -> Result<Option<bool>, SqlError> {
-    let doubles = list.list.iter().any(|(_, comparison)| *comparison == Comparison::Double);
-    let of_operand = if doubles { Comparison::Double } else { Comparison::Decimal };
+    let of_operand = list.set.of_operand(&list.list);
     let value = list.operand.compared(of_operand, row, context)?;
     if value.is_null() {
         return Ok(None);
     }
     if let [(_, comparison), ..] = &*list.list
         && list.list.len() >= INDEXED_MIN
-        && let Some(set) = list.set.of(&list.list)
+        && let Some(set) = list.set.of(&list.list, context)?
     {
-        // It is made once, and every element is looked at for that.
         context.step(1)?;
-        if let Some(found) = set.contains(&value, comparison) {
+        if let Some(found) = set.contains(&value, comparison, context)? {
             return Ok(found.map(|found| found != list.negated));
         }
     }

@@ -18,6 +18,8 @@ use sql_parser::ast::Truth;
 use sqltype::{Datum, SqlType};
 
 use crate::comparison::Comparison;
+use crate::context::EvalContext;
+use crate::error::SqlError;
 use crate::function::{Function, Volatility};
 use crate::result_type::ResultType;
 use crate::row_set::RowSet;
@@ -174,20 +176,49 @@ pub struct InList {
 
 /// An index over the elements of a list. It says nothing that the list does not: all are equal.
 #[derive(Debug, Default)]
-pub(crate) struct ListSet(OnceCell<Option<RowSet>>);
+pub(crate) struct ListSet {
+    rows: OnceCell<Option<RowSet>>,
+    of_operand: OnceCell<Comparison>,
+}
 
 impl ListSet {
     /// The index over these elements; none unless all are constants with one comparison.
-    pub(crate) fn of(&self, list: &[(Expression, Comparison)]) -> Option<&RowSet> {
-        let make = || {
-            let (_, first) = list.first()?;
-            let constant = |(element, comparison): &(Expression, Comparison)| {
-                let value = element.as_constant().filter(|_| comparison == first)?;
-                Some(vec![value.clone()])
-            };
-            list.iter().map(constant).collect::<Option<Vec<_>>>().map(RowSet::new)
-        };
-        self.0.get_or_init(make).as_ref()
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub(crate) fn of(
+        &self,
+        list: &[(Expression, Comparison)],
+        context: &mut EvalContext,
+    ) -> Result<Option<&RowSet>, SqlError> {
+        if self.rows.get().is_none() {
+            // Others may do the same meanwhile: what they make is equal.
+            let made = Self::make(list, context)?;
+            let _ = self.rows.set(made);
+        }
+        Ok(self.rows.get().and_then(Option::as_ref))
+    }
+
+    fn make(
+        list: &[(Expression, Comparison)],
+        context: &mut EvalContext,
+    ) -> Result<Option<RowSet>, SqlError> {
+        let Some((_, first)) = list.first() else { return Ok(None) };
+        let mut rows = Vec::with_capacity(list.len());
+        for (element, comparison) in list {
+            context.step(1)?;
+            let value = element.as_constant().filter(|_| comparison == first);
+            let Some(value) = value else { return Ok(None) };
+            rows.push(vec![value.clone()]);
+        }
+        Ok(Some(RowSet::new(rows)))
+    }
+
+    /// As what the operand is computed.
+    pub(crate) fn of_operand(&self, list: &[(Expression, Comparison)]) -> Comparison {
+        let doubles = || list.iter().any(|(_, comparison)| *comparison == Comparison::Double);
+        let of_list = || if doubles() { Comparison::Double } else { Comparison::Decimal };
+        *self.of_operand.get_or_init(of_list)
     }
 }
 
@@ -557,6 +588,15 @@ impl Expression {
         let mut found = false;
         self.for_each_part(&mut |part| found = found || part.any(is));
         found
+    }
+
+    /// Whether it has more parts than so many, itself included.
+    pub fn has_more_parts(&self, most: usize) -> bool {
+        let mut parts = 0;
+        self.any(&mut |_| {
+            parts += 1;
+            parts > most
+        })
     }
 
     /// What has to be done before each evaluation, or once.

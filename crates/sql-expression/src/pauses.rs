@@ -5,6 +5,7 @@
 //! # Not here
 //! Whether the time is over, and who runs meanwhile: whoever makes them.
 
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
@@ -16,10 +17,15 @@ pub(crate) const STEPS: u64 = 512;
 /// Bytes of text that take as long as a small part of an expression.
 pub(crate) const STEP_BYTES: u64 = 256;
 
+/// Parts of expressions that are gone over, without being computed, between two looks.
+const PARTS: u64 = 1_024;
+
 /// Lets others have the worker in the middle of a computation, when it has had that for long.
 #[derive(Clone, Default)]
 pub struct Pauses {
     look: Option<Look>,
+    /// Parts of expressions that have been gone over since the last look.
+    parts: Cell<u64>,
 }
 
 type Look = Rc<dyn Fn() -> Result<(), SqlError>>;
@@ -27,7 +33,19 @@ type Look = Rc<dyn Fn() -> Result<(), SqlError>>;
 impl Pauses {
     /// Calls this now and then.
     pub fn new(look: Rc<dyn Fn() -> Result<(), SqlError>>) -> Self {
-        Self { look: Some(look) }
+        Self { look: Some(look), parts: Cell::new(0) }
+    }
+
+    /// Counts so many parts of expressions as gone over, and looks now and then: to be called where
+    /// nothing is borrowed that others need.
+    ///
+    /// # Errors
+    /// The computation is to end, with this error; the next look has it again.
+    pub fn count(&self, parts: u64) -> Result<(), SqlError> {
+        let parts = self.parts.get() + parts;
+        let is_due = parts >= PARTS;
+        self.parts.set(if is_due { 0 } else { parts });
+        if is_due { self.look() } else { Ok(()) }
     }
 
     /// To be called where nothing is borrowed that others need.

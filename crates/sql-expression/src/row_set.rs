@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 use sqltype::Datum;
 
 use crate::comparison::Comparison;
+use crate::context::EvalContext;
+use crate::error::SqlError;
 
 /// The rows of a subquery.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,8 @@ struct Index {
 
 /// Fewer rows than this are looked through.
 const INDEX_MIN: usize = 8;
+/// Small parts of expressions that take as long as the key of a row.
+const ROW_STEPS: u64 = 8;
 
 impl RowSet {
     /// These rows.
@@ -43,40 +47,55 @@ impl RowSet {
 
     /// Whether `value IN (these rows)`, found by an index: `Some(None)` is unknown. `None` when
     /// there is no index: few rows, or a comparison without keys.
-    pub(crate) fn contains(&self, value: &Datum, comparison: &Comparison) -> Option<Option<bool>> {
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub(crate) fn contains(
+        &self,
+        value: &Datum,
+        comparison: &Comparison,
+        context: &mut EvalContext,
+    ) -> Result<Option<Option<bool>>, SqlError> {
         if self.rows.len() < INDEX_MIN {
-            return None;
+            return Ok(None);
         }
-        let index = self.index.get_or_init(|| self.build(comparison)).as_ref()?;
-        if index.comparison != *comparison {
-            return None;
+        if self.index.get().is_none() {
+            // Others may do the same meanwhile: what they make is equal.
+            let built = self.build(comparison, context)?;
+            let _ = self.index.set(built);
         }
+        let Some(index) = self.index.get().and_then(Option::as_ref) else { return Ok(None) };
         let mut key = Vec::new();
-        if !comparison.key(value, &mut key) {
-            return None;
+        if index.comparison != *comparison || !comparison.key(value, &mut key) {
+            return Ok(None);
         }
-        Some(match index.keys.contains(&key) {
+        Ok(Some(match index.keys.contains(&key) {
             true => Some(true),
             false if index.has_null => None,
             false => Some(false),
-        })
+        }))
     }
 
-    fn build(&self, comparison: &Comparison) -> Option<Index> {
+    fn build(
+        &self,
+        comparison: &Comparison,
+        context: &mut EvalContext,
+    ) -> Result<Option<Index>, SqlError> {
         let mut keys = BTreeSet::new();
         let mut has_null = false;
         for row in &self.rows {
-            let value = row.first()?;
+            context.step(ROW_STEPS)?;
+            let Some(value) = row.first() else { return Ok(None) };
             if value.is_null() {
                 has_null = true;
                 continue;
             }
             let mut key = Vec::new();
             if !comparison.key(value, &mut key) {
-                return None;
+                return Ok(None);
             }
             keys.insert(key);
         }
-        Some(Index { comparison: *comparison, keys, has_null })
+        Ok(Some(Index { comparison: *comparison, keys, has_null }))
     }
 }

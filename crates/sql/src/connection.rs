@@ -50,6 +50,8 @@ pub(crate) struct Greeting {
 
 /// How long a client may take to log in.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
+/// A payload that takes long to copy.
+const LARGE_PAYLOAD: usize = 1 << 20;
 /// Longest packet before a client has logged in.
 const LOGIN_PACKET_MAX: usize = 1 << 20;
 
@@ -219,14 +221,19 @@ impl Connection {
                 }
             };
             let query_attributes = self.wire.has(capability::QUERY_ATTRIBUTES);
-            let command = match Command::parse(&payload, query_attributes) {
+            if payload.len() > LARGE_PAYLOAD {
+                // What has come in last was copied. A KILL is for what the command does.
+                let _ = self.session.pauses.look();
+            }
+            let size = payload.len();
+            let command = match Command::parse(payload, query_attributes) {
                 Ok(command) => command,
                 Err(malformed) => return malformed.into(),
             };
             if matches!(command, Command::Quit) {
                 return End::Gone;
             }
-            let bytes = (payload.len(), self.wire.link.take_sent());
+            let bytes = (size, self.wire.link.take_sent());
             self.session.busy(command.name(), bytes, &greeting.clock_base);
             // What was to be interrupted has ended.
             self.session.kernel.clear_interrupt();

@@ -30,6 +30,8 @@ const RERUNS_MAX: u32 = 10;
 /// How long attempts may have taken before a statement is not run again: one that has failed so
 /// slowly finds nobody, as the statement of a node that is cut off.
 const RERUN_TIME: Duration = Duration::from_secs(10);
+/// Characters of a text that an error shows.
+const NEAR_CHARACTERS: usize = 80;
 /// The pause before a statement is run again; it doubles.
 const RERUN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -119,15 +121,15 @@ pub(crate) async fn run_text(
     }
     match session.parse_at(text, at) {
         Ok(parsed) => {
-            let own = String::from_utf8_lossy(&text[at..parsed.end]);
+            let own = &text[at..parsed.end];
             if parsed.parameter_count > 0 {
-                let marker = own.find('?').map_or(0, |place| at + place);
+                let marker = own.iter().position(|byte| *byte == b'?');
+                let marker = marker.map_or(0, |place| at + place);
                 return (Err(unexpected(&text[marker..])), None);
             }
             let next = parsed.next;
-            let prepared = Prepared::of_parsed(parsed, &own);
-            let shown = Some(own.trim().as_bytes());
-            (run(session, &prepared, &[], out, shown).await, next)
+            let prepared = Prepared::of_parsed(parsed);
+            (run(session, &prepared, &[], out, Some(own)).await, next)
         }
         Err(error) => {
             let error = of_parser(&error);
@@ -176,7 +178,8 @@ pub(crate) fn of_parser(error: &ParseError) -> SqlError {
 
 /// Error 1064 at this text.
 pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
-    let near: String = String::from_utf8_lossy(rest).chars().take(80).collect();
+    let rest = &rest[..rest.len().min(4 * NEAR_CHARACTERS)];
+    let near: String = String::from_utf8_lossy(rest).chars().take(NEAR_CHARACTERS).collect();
     SqlError::of::<1064>(&[
         &"You have an error in your SQL syntax; check the manual that corresponds \
         to your MySQL server version for the right syntax to use",

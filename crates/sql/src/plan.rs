@@ -288,6 +288,15 @@ impl Plan {
     }
 }
 
+/// Most levels of queries in each other: subqueries, tables of FROM and of WITH, views. Planning,
+/// running and freeing call themselves for each.
+const LEVELS_MAX: usize = 64;
+
+/// Error 1473: there are more.
+fn too_high() -> SqlError {
+    SqlError::of::<1473>(&[])
+}
+
 /// Plans the queries of one statement.
 pub(crate) struct Planner<'s> {
     pub(crate) session: &'s Session,
@@ -307,6 +316,8 @@ pub(crate) struct Planner<'s> {
     views: Views,
     /// How deep in queries we are.
     depth: usize,
+    /// Levels of the highest query in the one that is being planned.
+    below: usize,
     /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
     /// Whether statements commit, if locks were planned: they are for transactions alone.
@@ -333,6 +344,7 @@ impl<'s> Planner<'s> {
             common: CommonTables::default(),
             views: Views::default(),
             depth: 0,
+            below: 0,
             once: false,
             autocommits: None,
             hints: session.hints.clone(),
@@ -377,20 +389,34 @@ impl<'s> Planner<'s> {
         &mut self,
         plan: impl FnOnce(&mut Self) -> Result<QueryPlan, SqlError>,
     ) -> Result<QueryPlan, SqlError> {
+        if self.depth >= LEVELS_MAX {
+            return Err(too_high());
+        }
         let outer = std::mem::take(&mut self.subplans);
+        let beside = std::mem::take(&mut self.below);
         let commons = self.common.mark();
         self.depth += 1;
         let planned = plan(self);
         self.depth -= 1;
         self.common.forget(commons);
         let own = std::mem::replace(&mut self.subplans, outer);
-        planned.map(|mut plan| {
-            if let Some(keyed) = &mut plan.keyed {
-                keyed.plan.subqueries.clone_from(&own);
-            }
-            plan.subqueries = own;
-            plan
-        })
+        let levels = self.below + 1;
+        self.below = beside.max(levels);
+        let mut plan = planned?;
+        if levels > LEVELS_MAX {
+            return Err(too_high());
+        }
+        plan.levels = levels;
+        if let Some(keyed) = &mut plan.keyed {
+            keyed.plan.subqueries.clone_from(&own);
+        }
+        plan.subqueries = own;
+        Ok(plan)
+    }
+
+    /// Notes that what is being planned has this plan in it.
+    pub(crate) fn contains(&mut self, plan: &QueryPlan) {
+        self.below = self.below.max(plan.levels);
     }
 
     /// Plans something in sight of the common tables of WITH.

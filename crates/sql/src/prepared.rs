@@ -80,10 +80,10 @@ impl Prepared {
         Ok(Self::with_hints(parsed.statement, text, count, hints, Some((counted, held))))
     }
 
-    /// A statement that has been parsed out of a text, with its hints.
-    pub(crate) fn of_parsed(parsed: Parsed, text: &str) -> Self {
+    /// A statement that has been parsed out of a text, with its hints. Nobody is shown its text.
+    pub(crate) fn of_parsed(parsed: Parsed) -> Self {
         let hints = StatementHints::of(&parsed.hints, &parsed.statement);
-        Self::with_hints(parsed.statement, text, parsed.parameter_count as usize, hints, None)
+        Self::with_hints(parsed.statement, "", parsed.parameter_count as usize, hints, None)
     }
 
     /// A statement that has been parsed already, and has no hints.

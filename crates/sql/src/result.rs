@@ -16,6 +16,7 @@ use std::rc::Rc;
 use collation::{Charset, CollationId};
 use mysql_wire::constants::{capability, column, flag};
 use mysql_wire::{Channel, answer};
+use sql_expression::Pauses;
 use sqltype::{Datum, SqlType, TypeKind, format};
 
 use crate::link::Link;
@@ -105,6 +106,9 @@ const ROW_BYTES: usize = 8;
 /// Room that is made for rows at most: the client takes some of them before there are more.
 const ROOM_MAX: usize = 64 << 10;
 
+/// Bytes of a row that take long to write.
+const LARGE: usize = 1 << 20;
+
 /// The columns of a result that is sent again and again, and their packets as they were sent last.
 #[derive(Debug)]
 pub(crate) struct KeptColumns {
@@ -140,6 +144,8 @@ pub(crate) struct ResultWriter {
     scratch: String,
     /// `character_set_results`: what text columns are said to be in.
     collation: CollationId,
+    /// Others have a turn after a row that is large.
+    pauses: Pauses,
 }
 
 impl ResultWriter {
@@ -149,6 +155,7 @@ impl ResultWriter {
         capabilities: u32,
         encoding: Encoding,
         collation: CollationId,
+        pauses: Pauses,
     ) -> Self {
         Self {
             link,
@@ -159,6 +166,7 @@ impl ResultWriter {
             started: false,
             scratch: String::new(),
             collation,
+            pauses,
         }
     }
 
@@ -231,7 +239,8 @@ impl ResultWriter {
         let mut channel = self.channel.borrow_mut();
         let types = self.types.as_deref().unwrap_or_default();
         let (scratch, encoding) = (&mut self.scratch, self.encoding);
-        self.link.with_output(|out| {
+        let size = self.link.with_output(|out| {
+            let before = out.len();
             channel.write(out, |out| {
                 let bits = match encoding {
                     Encoding::Text => 0,
@@ -252,7 +261,13 @@ impl ResultWriter {
                     }
                 }
             });
+            out.len() - before
         });
+        drop(channel);
+        if size > LARGE {
+            // A statement that is to end hears it elsewhere.
+            let _ = self.pauses.look();
+        }
     }
 
     /// Whether the client should take some of the rows before there are more.

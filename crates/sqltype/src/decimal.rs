@@ -125,13 +125,14 @@ impl Decimal {
         let negative = text.get(at) == Some(&b'-');
         at += usize::from(matches!(text.get(at), Some(b'-' | b'+')));
         let (mut magnitude, mut scale, mut seen, mut point) = (Wide::ZERO, 0i64, false, false);
-        let (mut dropped, mut round) = (0i64, None);
+        let (mut dropped, mut round, mut is_full) = (0i64, None, false);
         while let Some(byte) = text.get(at) {
             match byte {
                 b'0'..=b'9' => {
                     seen = true;
                     // Beyond 72 digits only the size matters, and the first digit for rounding.
-                    if magnitude.digits() < 72 {
+                    is_full = is_full || magnitude.digits() >= 72;
+                    if !is_full {
                         magnitude = magnitude.times_small(10).plus(Wide::from(*byte - b'0'));
                         scale += i64::from(point);
                     } else {

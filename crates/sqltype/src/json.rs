@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 pub use modify::Change;
-pub use parse::JsonError;
+pub use parse::{JsonError, Look};
 pub use path::{JsonPath, Leg, Place};
 
 use crate::decimal::Decimal;
@@ -26,6 +26,10 @@ use crate::format::push_double;
 
 /// Most levels of arrays and objects.
 pub const DEPTH_MAX: usize = 100;
+
+/// Values, and bytes of their text, that are printed between two looks.
+const LOOK_PARTS: usize = 512;
+const LOOK_BYTES: usize = 64 << 10;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,12 +62,17 @@ pub fn key_order(a: &str, b: &str) -> Ordering {
 impl Json {
     /// Reads JSON text.
     pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
-        parse::parse(text)
+        parse::parse(text, &|| true)
+    }
+
+    /// The same; calls `look` now and then, and ends with some error when that is false.
+    pub fn parse_looking(text: &[u8], look: Look<'_>) -> Result<Json, JsonError> {
+        parse::parse(text, look)
     }
 
     /// Reads what [`Json::encode`] has written; `None` for other bytes.
     pub fn decode(stored: &[u8]) -> Option<Json> {
-        parse::parse(stored).ok()
+        parse::parse(stored, &|| true).ok()
     }
 
     /// The stored and printed form.
@@ -73,14 +82,7 @@ impl Json {
 
     /// An object of these members; of two with one name the last counts.
     pub fn object(members: impl IntoIterator<Item = (String, Json)>) -> Json {
-        let mut sorted: Vec<(String, Json)> = Vec::new();
-        for (key, value) in members {
-            match find_key(&sorted, &key) {
-                Ok(at) => sorted[at].1 = value,
-                Err(at) => sorted.insert(at, (key, value)),
-            }
-        }
-        Json::Object(sorted)
+        parse::sorted(members.into_iter().collect())
     }
 
     /// The member of an object.
@@ -100,12 +102,34 @@ impl Json {
 
     /// Appends the printed form.
     pub fn print(&self, out: &mut String) {
+        self.print_looking(out, &mut |_| true);
+    }
+
+    /// The stored and printed form; calls `look` now and then, and is none when that is false.
+    pub fn encode_looking(&self, look: Look<'_>) -> Option<Box<[u8]>> {
+        let (mut out, mut parts, mut looked) = (String::new(), 0, 0);
+        let printed = self.print_looking(&mut out, &mut |size| {
+            parts += 1;
+            if parts < LOOK_PARTS && size < looked + LOOK_BYTES {
+                return true;
+            }
+            (parts, looked) = (0, size);
+            look()
+        });
+        printed.then(|| out.into_bytes().into())
+    }
+
+    /// Appends the printed form; tells `see` after each scalar how long the text is by now, and
+    /// ends when that is false.
+    fn print_looking(&self, out: &mut String, see: &mut dyn FnMut(usize) -> bool) -> bool {
         match self {
             Json::Array(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at == 0 { "" } else { ", " });
-                    item.print(out);
+                    if !item.print_looking(out, see) {
+                        return false;
+                    }
                 }
                 out.push(']');
             }
@@ -115,12 +139,15 @@ impl Json {
                     out.push_str(if at == 0 { "" } else { ", " });
                     push_quoted(out, key);
                     out.push_str(": ");
-                    value.print(out);
+                    if !value.print_looking(out, see) {
+                        return false;
+                    }
                 }
                 out.push('}');
             }
             _ => self.print_scalar(out),
         }
+        see(out.len())
     }
 
     fn print_scalar(&self, out: &mut String) {

@@ -41,6 +41,11 @@ impl Computer {
         &self.program.inputs
     }
 
+    /// How many parts it has: each is computed for every row, at most.
+    pub fn parts(&self) -> usize {
+        self.program.nodes.len()
+    }
+
     /// The places of the rows that pass; nothing if all of so many do.
     ///
     /// # Errors

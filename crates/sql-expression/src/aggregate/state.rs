@@ -13,6 +13,7 @@ use crate::convert;
 use crate::error::SqlError;
 use crate::function::{checked_json, to_json};
 use crate::key::compare_values;
+use crate::pauses::STEP_BYTES;
 
 /// The state of an aggregate.
 #[derive(Clone, Debug)]
@@ -274,8 +275,8 @@ impl State {
             }
             Self::Concat(pieces) => concat(pieces.list, call, context)?,
             Self::Array(None) | Self::Object(None) => Datum::Null,
-            Self::Array(Some(items)) => checked_json(&Json::Array(items))?,
-            Self::Object(Some(members)) => checked_json(&Json::object(members))?,
+            Self::Array(Some(items)) => checked_json(&Json::Array(items), context)?,
+            Self::Object(Some(members)) => checked_json(&Json::object(members), context)?,
         })
     }
 }
@@ -418,16 +419,64 @@ impl Spread {
     }
 }
 
+/// Items that are sorted at one go, before they are merged with others.
+const RUN: usize = 256;
+/// Small parts of expressions that take as long as to compare two items, about.
+const SORT_STEPS: u64 = 4;
+
+/// Sorts, equal ones as they came; `step` is called for each comparison of a merge, and ends it.
+fn sorted_in_steps<T>(
+    items: Vec<T>,
+    compare: &impl Fn(&T, &T) -> Ordering,
+    step: &mut impl FnMut() -> Result<(), SqlError>,
+) -> Result<Vec<T>, SqlError> {
+    let mut runs = Vec::with_capacity(items.len().div_ceil(RUN));
+    let mut items = items.into_iter();
+    loop {
+        let mut run: Vec<T> = items.by_ref().take(RUN).collect();
+        if run.is_empty() {
+            break;
+        }
+        run.sort_by(compare);
+        for _ in &run {
+            step()?;
+        }
+        runs.push(run);
+    }
+    while runs.len() > 1 {
+        let mut wider = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut rest = runs.into_iter();
+        while let Some(first) = rest.next() {
+            let Some(second) = rest.next() else {
+                wider.push(first);
+                break;
+            };
+            let mut merged = Vec::with_capacity(first.len() + second.len());
+            let (mut first, mut second) =
+                (first.into_iter().peekable(), second.into_iter().peekable());
+            while let (Some(a), Some(b)) = (first.peek(), second.peek()) {
+                step()?;
+                merged.extend(if compare(a, b).is_le() { first.next() } else { second.next() });
+            }
+            merged.extend(first);
+            merged.extend(second);
+            wider.push(merged);
+        }
+        runs = wider;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
+
 /// Puts the pieces together in order, as far as `group_concat_max_len` goes.
 fn concat(
-    mut pieces: Vec<Piece>,
+    pieces: Vec<Piece>,
     call: &AggregateCall,
     context: &mut EvalContext,
 ) -> Result<Datum, SqlError> {
     if pieces.is_empty() {
         return Ok(Datum::Null);
     }
-    pieces.sort_by(|a, b| {
+    let compare = |a: &Piece, b: &Piece| {
         let keys = a.keys.iter().zip(&b.keys).zip(&call.order_by);
         for ((a, b), key) in keys {
             let order = compare_values(a, b, key.expression.sql_type());
@@ -437,7 +486,11 @@ fn concat(
             }
         }
         Ordering::Equal
-    });
+    };
+    let pieces = match call.order_by.is_empty() {
+        true => pieces,
+        false => sorted_in_steps(pieces, &compare, &mut || context.step(SORT_STEPS))?,
+    };
     let limit = usize::try_from(context.facts.group_concat_max_len).unwrap_or(usize::MAX);
     let mut text = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
@@ -445,6 +498,7 @@ fn concat(
             text.extend_from_slice(&call.separator);
         }
         text.extend_from_slice(&piece.text);
+        context.step(piece.text.len() as u64 / STEP_BYTES + 1)?;
         if text.len() > limit {
             let is_text = call.result.sql_type.collation != collation::CollationId::BINARY;
             let mut end = limit;
@@ -458,4 +512,30 @@ fn concat(
         }
     }
     Ok(Datum::Bytes(text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sort_in_steps_keeps_equal_ones_in_order_and_may_be_ended() {
+        for count in [0, 1, RUN, RUN + 1, 10 * RUN + 7] {
+            let items: Vec<(u64, usize)> =
+                (0..count).map(|at| (at as u64 * 7_919 % 53, at)).collect();
+            let mut expected = items.clone();
+            expected.sort_by_key(|item| item.0);
+            let by_first = |a: &(u64, usize), b: &(u64, usize)| a.0.cmp(&b.0);
+            let mut steps = 0;
+            let sorted = sorted_in_steps(items.clone(), &by_first, &mut || {
+                steps += 1;
+                Ok(())
+            });
+            assert_eq!(sorted, Ok(expected));
+            assert!(steps >= count, "{steps} steps for {count} items");
+            let ended = || Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
+            let sorted = sorted_in_steps(items, &by_first, &mut || ended());
+            assert_eq!(sorted.is_err(), count > 0);
+        }
+    }
 }

@@ -14,6 +14,20 @@ use crate::result_type::{Collating, ResultType};
 
 impl Binder<'_, '_> {
     pub(super) fn literal(&mut self, literal: &Literal) -> Result<Expression, SqlError> {
+        let bytes = match literal {
+            Literal::String(bytes)
+            | Literal::National(bytes)
+            | Literal::Hex(bytes)
+            | Literal::Bit(bytes) => bytes.len(),
+            Literal::Introduced(introduced) => introduced.value.len(),
+            _ => 0,
+        };
+        let bound = self.literal_value(literal)?;
+        self.step_bytes(bytes)?;
+        Ok(bound)
+    }
+
+    fn literal_value(&mut self, literal: &Literal) -> Result<Expression, SqlError> {
         Ok(match literal {
             Literal::Null => Expression::null(),
             Literal::Bool(value) => {

@@ -100,7 +100,7 @@ impl Test<'_> {
         if let ([(value, _)], [comparison], BinaryOp::Equal) =
             (self.left, self.comparisons, self.op)
             && !value.is_null()
-            && let Some(found) = rows.contains(value, comparison)
+            && let Some(found) = rows.contains(value, comparison, context)?
         {
             return Ok(found);
         }

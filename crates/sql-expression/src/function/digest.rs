@@ -18,8 +18,8 @@ use crate::error::SqlError;
 use crate::result_type::ResultType;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::pure("md5", 1, 1, |s| s.ascii(32), |f| lower_hex(&md5::digest(&f.bytes(0)?))),
-    Function::pure("sha1", 1, 1, |s| s.ascii(40), |f| lower_hex(&Sha1::digest(&*f.bytes(0)?))),
+    Function::pure("md5", 1, 1, |s| s.ascii(32), md5),
+    Function::pure("sha1", 1, 1, |s| s.ascii(40), sha1),
     Function::pure("sha2", 2, 2, |s| s.maybe_ascii(128), sha2),
     Function::volatile("random_bytes", 1, 1, random_type, random_bytes),
     // How a statement is read depends on the SQL mode.
@@ -50,13 +50,36 @@ fn lower_hex(bytes: &[u8]) -> Evaluated {
     string(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Bytes that are worked on between two looks.
+const PIECE: usize = 128 << 10;
+
+fn md5(f: &mut Frame<'_, '_>) -> Evaluated {
+    let bytes = f.bytes(0)?;
+    let digest = md5::digest(&bytes, PIECE, &mut |bytes| f.context.step_bytes(bytes))?;
+    lower_hex(&digest)
+}
+
+fn sha1(f: &mut Frame<'_, '_>) -> Evaluated {
+    let bytes = f.bytes(0)?;
+    hashed::<Sha1>(f, &bytes)
+}
+
+fn hashed<D: Digest>(f: &mut Frame<'_, '_>, bytes: &[u8]) -> Evaluated {
+    let mut hash = D::new();
+    for piece in bytes.chunks(PIECE) {
+        hash.update(piece);
+        f.context.step_bytes(piece.len())?;
+    }
+    lower_hex(&hash.finalize())
+}
+
 fn sha2(f: &mut Frame<'_, '_>) -> Evaluated {
     let bytes = f.bytes(0)?;
     match f.wide(1)? {
-        224 => lower_hex(&Sha224::digest(&*bytes)),
-        0 | 256 => lower_hex(&Sha256::digest(&*bytes)),
-        384 => lower_hex(&Sha384::digest(&*bytes)),
-        512 => lower_hex(&Sha512::digest(&*bytes)),
+        224 => hashed::<Sha224>(f, &bytes),
+        0 | 256 => hashed::<Sha256>(f, &bytes),
+        384 => hashed::<Sha384>(f, &bytes),
+        512 => hashed::<Sha512>(f, &bytes),
         _ => {
             f.context.warn(SqlError::of::<1583>(&[&"sha2"]))?;
             Err(Stop::Null)

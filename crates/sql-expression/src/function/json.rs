@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use collation::{Charset, CollationId};
-use sqltype::json::{DEPTH_MAX, Json, JsonError, JsonPath, push_quoted};
+use sqltype::json::{DEPTH_MAX, Json, JsonError, JsonPath, Look, push_quoted};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::frame::string;
@@ -132,10 +132,19 @@ pub(crate) fn json_text(json: &Json) -> Datum {
 }
 
 /// A JSON value that may be deeper than those it is made of.
-pub(crate) fn checked_json(json: &Json) -> Result<Datum, SqlError> {
-    match json.depth() > DEPTH_MAX {
-        true => Err(SqlError::of::<3157>(&[])),
-        false => Ok(json_text(json)),
+pub(crate) fn checked_json(json: &Json, context: &EvalContext) -> Result<Datum, SqlError> {
+    if json.depth() > DEPTH_MAX {
+        return Err(SqlError::of::<3157>(&[]));
+    }
+    printed(json, context)
+}
+
+/// A JSON value as a result; others have a turn while it is printed.
+fn printed(json: &Json, context: &EvalContext) -> Result<Datum, SqlError> {
+    match json.encode_looking(&|| context.pauses.look().is_ok()) {
+        Some(text) => Ok(Datum::Json(text)),
+        // The next look says why.
+        None => context.pauses.look().map(|()| json_text(json)),
     }
 }
 
@@ -211,13 +220,14 @@ fn invalid(error: &JsonError, argument: usize, function: &str) -> SqlError {
 pub(crate) fn cast_json(
     value: &Datum,
     from: &SqlType,
-    _: &mut EvalContext,
+    context: &mut EvalContext,
 ) -> Result<Datum, SqlError> {
     match value {
         Datum::Null | Datum::Json(_) => Ok(value.clone()),
         Datum::Bytes(text) if from.collation.charset() != Charset::Binary => {
-            let json = Json::parse(text).map_err(|error| invalid(&error, 1, "cast_as_json"))?;
-            Ok(json_text(&json))
+            let json = Json::parse_looking(text, &|| context.pauses.look().is_ok());
+            context.pauses.look()?;
+            printed(&json.map_err(|error| invalid(&error, 1, "cast_as_json"))?, context)
         }
         other => Ok(json_text(&to_json(other, &ResultType::of(from.clone(), true))?)),
     }
@@ -289,25 +299,33 @@ pub(crate) fn json_truth(value: &Datum) -> bool {
 fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
     let value = f.some(at)?;
     let name = f.call.function.name;
-    json_argument(&value, f.type_of(at), at + 1, name)?.ok_or(Stop::Null)
+    let look = || f.context.pauses.look().is_ok();
+    let read = json_argument(&value, f.type_of(at), (at + 1, name), &look);
+    if read.is_err() {
+        // It may have been ended, and is nonsense then as little as not.
+        f.context.pauses.look()?;
+    }
+    read?.ok_or(Stop::Null)
 }
 
 /// The JSON document in the argument of this number, from 1, of the function of this name: a JSON
-/// value, or JSON text. `None` for NULL.
+/// value, or JSON text. `None` for NULL. Calls `look` now and then, and ends with an error when that
+/// is false.
 pub fn json_argument(
     value: &Datum,
     sql_type: &SqlType,
-    number: usize,
-    function: &'static str,
+    (number, function): (usize, &'static str),
+    look: Look<'_>,
 ) -> Result<Option<Json>, SqlError> {
     match value {
         Datum::Null => Ok(None),
-        Datum::Json(text) => Ok(Some(decoded(text))),
+        Datum::Json(text) => Ok(Some(Json::parse_looking(text, look).unwrap_or(Json::Null))),
         Datum::Bytes(text) => {
             if sql_type.collation.charset() == Charset::Binary {
                 return Err(SqlError::of::<3144>(&[&"binary"]));
             }
-            Json::parse(text).map(Some).map_err(|error| invalid(&error, number, function))
+            let json = Json::parse_looking(text, look);
+            json.map(Some).map_err(|error| invalid(&error, number, function))
         }
         _ => Err(SqlError::of::<3146>(&[&number, &function])),
     }
@@ -359,7 +377,7 @@ fn only_first(f: &mut Frame<'_, '_>, at: usize) -> Result<bool, Stop> {
 
 fn array(f: &mut Frame<'_, '_>) -> Evaluated {
     let items: Result<Vec<Json>, Stop> = (0..f.len()).map(|at| element(f, at)).collect();
-    Ok(checked_json(&Json::Array(items?))?)
+    Ok(checked_json(&Json::Array(items?), f.context)?)
 }
 
 fn object(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -370,7 +388,7 @@ fn object(f: &mut Frame<'_, '_>) -> Evaluated {
         }
         members.push((f.string(at)?.into_owned(), element(f, at + 1)?));
     }
-    Ok(checked_json(&Json::object(members))?)
+    Ok(checked_json(&Json::object(members), f.context)?)
 }
 
 fn quote(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -402,7 +420,9 @@ fn valid(f: &mut Frame<'_, '_>) -> Evaluated {
     Ok(Datum::truth(match &*value {
         Datum::Json(_) => true,
         Datum::Bytes(text) if f.type_of(0).collation != CollationId::BINARY => {
-            Json::parse(text).is_ok()
+            let json = Json::parse_looking(text, &|| f.context.pauses.look().is_ok());
+            f.context.pauses.look()?;
+            json.is_ok()
         }
         _ => false,
     }))

@@ -42,6 +42,9 @@ fn replaced_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
     s.maybe_text_of(&[0, 1, 2], 65_535.max(s.length(0)))
 }
 
+/// Small parts of expressions that take as long as a match with its groups.
+const MATCH_STEPS: u64 = 16;
+
 /// Patterns that a statement has compiled already.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PatternCache {
@@ -219,6 +222,7 @@ fn replace(f: &mut Frame<'_, '_>) -> Evaluated {
         expand(&replacement, &captures, &mut out)?;
         at = from + all.end();
         f.check_size(out.len() as u64)?;
+        f.context.step(MATCH_STEPS)?;
     }
     out.push_str(&whole[at..]);
     text(out.into_bytes())

@@ -131,8 +131,33 @@ fn letter_case(
     let whole = f.text(0)?;
     match f.is_binary() {
         true => text(whole.into_owned()),
-        false => text(convert(f.result.sql_type.collation, &whole)),
+        false if whole.len() <= PIECE => text(convert(f.result.sql_type.collation, &whole)),
+        false => {
+            let mut converted = Vec::with_capacity(whole.len());
+            for piece in pieces(&whole) {
+                converted.extend(convert(f.result.sql_type.collation, piece));
+                f.context.step_bytes(piece.len())?;
+            }
+            text(converted)
+        }
     }
+}
+
+/// Bytes of a text that are worked on between two looks.
+const PIECE: usize = 256 << 10;
+
+/// A text in pieces, none of which ends within a character.
+fn pieces(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(PIECE);
+        while end < rest.len() && end > 1 && rest[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+        let piece;
+        (piece, rest) = rest.split_at(end);
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// A part of the first argument of at most as many characters as a constant says.

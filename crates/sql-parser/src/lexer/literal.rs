@@ -8,10 +8,23 @@ pub(crate) fn unquote(quoted: &[u8], backslash: bool, out: &mut Vec<u8>) {
     let quote = quoted[0];
     let inner = &quoted[1..quoted.len() - 1];
     out.reserve(inner.len());
-    let mut bytes = inner.iter().copied();
-    while let Some(byte) = bytes.next() {
+    let mut rest = inner;
+    loop {
+        // What means itself is taken at once: large values have little else.
+        let next = match backslash {
+            true => memchr::memchr2(quote, b'\\', rest),
+            false => memchr::memchr(quote, rest),
+        };
+        let (plain, special) = rest.split_at(next.unwrap_or(rest.len()));
+        out.extend_from_slice(plain);
+        let Some((byte, behind)) = special.split_first() else { return };
+        let (second, behind) = match behind.split_first() {
+            Some((second, behind)) => (Some(*second), behind),
+            None => (None, behind),
+        };
+        rest = behind;
         match byte {
-            b'\\' if backslash => match bytes.next() {
+            b'\\' if backslash => match second {
                 Some(b'0') => out.push(0),
                 Some(b'b') => out.push(0x08),
                 Some(b'n') => out.push(b'\n'),
@@ -23,11 +36,8 @@ pub(crate) fn unquote(quoted: &[u8], backslash: bool, out: &mut Vec<u8>) {
                 Some(other) => out.push(other),
                 None => {}
             },
-            _ if byte == quote => {
-                bytes.next();
-                out.push(quote);
-            }
-            _ => out.push(byte),
+            // Two of them are one.
+            _ => out.push(quote),
         }
     }
 }

@@ -93,6 +93,7 @@ impl Connection {
             wire.capabilities,
             encoding,
             collation,
+            self.session.pauses.clone(),
         )
     }
 

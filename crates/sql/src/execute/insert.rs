@@ -278,6 +278,7 @@ async fn execute(
             false => plan.maker.kernel_row(run, &row, hidden),
         };
         new.push(New { row, values, read });
+        run.worked(1).await?;
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);

@@ -19,12 +19,18 @@ use crate::plan::json_table::{
 
 /// What errors say that too much of is kept.
 const ROWS: &str = "the rows of JSON_TABLE";
+/// Parts of expressions that take as long as a row.
+const ROW_PARTS: u64 = 32;
 
 /// The rows of a call.
 pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Kept, SqlError> {
     let value = run.scalar(&table.document).await?;
     let of = &table.document.expression.result;
-    let Some(document) = json_argument(&value, &of.sql_type, 1, "json_table")? else {
+    let pauses = &run.session.pauses;
+    let look = || pauses.look().is_ok();
+    let document = json_argument(&value, &of.sql_type, (1, "json_table"), &look);
+    pauses.look()?;
+    let Some(document) = document? else {
         return Ok((Vec::new(), run.hold(ROWS)));
     };
     let held = run.hold(ROWS);
@@ -66,6 +72,7 @@ impl Maker<'_, '_> {
     }
 
     fn push(&mut self) -> Result<(), SqlError> {
+        self.run.session.pauses.count(ROW_PARTS)?;
         self.held.add(memory_of_row(&self.row))?;
         self.rows.push(self.row.clone());
         Ok(())

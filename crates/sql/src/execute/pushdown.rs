@@ -86,8 +86,16 @@ fn translates(
     condition: &Formula,
     builder: &mut ProgramBuilder<'_>,
 ) -> bool {
-    condition.is_ready() && builder.filter(&with_parameters(context, &condition.expression))
+    // What is too large for a program is not copied to find that out. A statement that is to end
+    // hears it elsewhere.
+    let _ = context.pauses.look();
+    condition.is_ready()
+        && !condition.expression.has_more_parts(PROGRAM_PARTS_MAX)
+        && builder.filter(&with_parameters(context, &condition.expression))
 }
+
+/// Parts of an expression of which a program may have a translation: elements of lists, and others.
+const PROGRAM_PARTS_MAX: usize = vector::PARTS_MAX + 2 * vector::NODES_MAX;
 
 /// Why a program for the rows of a scan would not check a condition; nothing if it would.
 pub(crate) fn obstacle(

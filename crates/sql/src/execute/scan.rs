@@ -663,12 +663,18 @@ pub(crate) fn in_kernel(
     if *room == 0 || !condition.is_ready() {
         return None;
     }
+    if condition.expression.has_more_parts(PARTS_OF_COMPARISON * *room) {
+        return None;
+    }
     to_kernel(&run.with_parameters(&condition.expression), columns, room)
 }
 
 /// Most comparisons that data nodes make of a row, beside those of a program. What is beyond is
 /// checked here.
 pub(crate) const COMPARISONS_MAX: usize = 1_024;
+/// Parts of an expression for each of them, at most: three of the comparison, and its place in AND,
+/// OR, NOT.
+const PARTS_OF_COMPARISON: usize = 8;
 
 /// The kernel's columns by place in the row.
 pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {

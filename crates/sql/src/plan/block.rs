@@ -98,7 +98,10 @@ pub(super) fn block(
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
     bound.conditions.splice(0..0, of_views);
-    bound.pauses = pauses;
+    // What follows goes over all expressions again and again: others have a turn between.
+    let look = || pauses.look();
+    look()?;
+    bound.pauses = pauses.clone();
     if binder.bound_to_session {
         planner.once = true;
     }
@@ -118,11 +121,13 @@ pub(super) fn block(
     let results: Vec<ResultType> =
         bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
     let columns = bound.columns.clone();
+    look()?;
     let width = scope.width() as usize;
     let counts = select.options.calc_found_rows;
     let shape = Shape { grouped, distinct: select.distinct, rollup: select.rollup, counts };
     let (mut tree, width) =
         merged_and_marked(planner, &mut tables, tree, &mut bound, (width, shape))?;
+    look()?;
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
@@ -131,7 +136,9 @@ pub(super) fn block(
         }
         _ => None,
     };
+    look()?;
     planner.add_searches(&bound.conditions)?;
+    look()?;
     // Of other queries than the statement's own other plans may be made.
     let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
     let ingredients =
@@ -140,7 +147,9 @@ pub(super) fn block(
         derived_condition::push_all(&mut tables, tree, &mut bound.conditions)?;
         forget_unused(&mut tables);
     }
+    look()?;
     let root = operators(&tables, tree, bound, width, shape)?;
+    look()?;
     if let Some(keyed) = &mut keyed {
         keyed.weigh(&root, &tables);
     }
@@ -172,6 +181,7 @@ fn merged_and_marked(
         tree
     });
     let pauses = &planner.session.pauses;
+    pauses.look()?;
     let conditions = std::mem::take(&mut bound.conditions);
     bound.conditions = condition::prepared(&JoinPlanner { tables, width, pauses }, conditions)?;
     // They were prepared in their own block.
@@ -187,6 +197,7 @@ fn merged_and_marked(
     if planner.depth == 1 {
         forget_ingredients(tables);
     }
+    pauses.look()?;
     mark_used(tables, bound, tree.as_ref());
     used_inside.into_iter().for_each(|place| use_column(tables, place));
     forget_unused(tables);
@@ -535,6 +546,7 @@ pub(super) fn operators(
         Some(tree) => planner.plan(tree, conditions)?,
         None => one_row(width, conditions),
     };
+    pauses.look()?;
     let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
     // Results of aggregates stand behind the columns of the row, those of windows behind them. With
     // ROLLUP what is grouped by stands between: in the rows of totals it is NULL, also what is
@@ -553,6 +565,7 @@ pub(super) fn operators(
     having.iter_mut().for_each(place);
     order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
     windows.iter_mut().for_each(|call| call.expressions_mut().for_each(place));
+    pauses.look()?;
     if grouped {
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
         let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));

@@ -132,7 +132,7 @@ pub(crate) fn find(
         return Ok(None);
     };
     let out = nesting(scope.parent).saturating_sub(table.nesting);
-    let plan = match &mut table.kind {
+    let plan: Rc<QueryPlan> = match &mut table.kind {
         Kind::Planned(plan) => plan.clone(),
         Kind::Working(working) => {
             working.references += 1;
@@ -144,6 +144,7 @@ pub(crate) fn find(
             }
         }
     };
+    planner.contains(&plan);
     Ok(Some(CommonUse { plan, out }))
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct QueryPlan {
     pub(crate) results: Vec<ResultType>,
     /// It uses columns of enclosing blocks.
     pub(crate) correlated: bool,
+    /// Queries in each other, this one included.
+    pub(crate) levels: usize,
     /// How to get its rows for all rows of the enclosing block at once.
     pub(crate) keyed: Option<Box<Keyed>>,
     /// What it was made of, until the enclosing block has been planned.
@@ -95,6 +97,7 @@ impl QueryPlan {
             counts_found_rows: false,
             results,
             correlated,
+            levels: 1,
             keyed: None,
             ingredients: None,
             kept: OnceCell::new(),

@@ -445,6 +445,10 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
 
 /// `a IN (…)`.
 fn list_fact(target: &Target<'_>, list: &InList) -> Option<(usize, Fact)> {
+    // No path has so many.
+    if list.list.len() > RANGES_MAX {
+        return None;
+    }
     let column =
         |comparison: &Comparison| column_of(target, &list.operand, collation_of(*comparison));
     let fits = |(value, comparison): &(Expression, Comparison)| {
@@ -457,6 +461,9 @@ fn list_fact(target: &Target<'_>, list: &InList) -> Option<(usize, Fact)> {
 
 /// `a BETWEEN … OR a = … OR …`: ranges of one column.
 fn disjunction(target: &Target<'_>, parts: &[Expression]) -> Option<(usize, Fact)> {
+    if parts.len() > RANGES_MAX {
+        return None;
+    }
     let mut column = None;
     let mut ranges = Vec::new();
     for part in parts {

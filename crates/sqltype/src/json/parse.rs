@@ -13,8 +13,14 @@ pub struct JsonError {
     pub is_too_deep: bool,
 }
 
-pub(super) fn parse(text: &[u8]) -> Result<Json, JsonError> {
-    let mut reader = Reader { text, at: 0 };
+/// What is called now and then while a text is read; false ends that.
+pub type Look<'l> = &'l dyn Fn() -> bool;
+
+/// Values and pieces of 64 bytes between two looks.
+const LOOK: usize = 512;
+
+pub(super) fn parse(text: &[u8], look: Look<'_>) -> Result<Json, JsonError> {
+    let mut reader = Reader { text, at: 0, look, left: LOOK };
     reader.skip_spaces();
     if reader.peek().is_none() {
         return reader.fail("The document is empty.");
@@ -30,6 +36,9 @@ pub(super) fn parse(text: &[u8]) -> Result<Json, JsonError> {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
+    look: Look<'a>,
+    /// What is read until the next look.
+    left: usize,
 }
 
 const INVALID_VALUE: &str = "Invalid value.";
@@ -50,7 +59,18 @@ impl Reader<'_> {
         Err(JsonError { message, position: self.at, is_too_deep: false })
     }
 
+    /// Counts a part of so many bytes as read.
+    fn count(&mut self, bytes: usize) -> Result<(), JsonError> {
+        if let Some(left) = self.left.checked_sub(1 + bytes / 64) {
+            self.left = left;
+            return Ok(());
+        }
+        self.left = LOOK;
+        if (self.look)() { Ok(()) } else { self.fail("The reading was ended.") }
+    }
+
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
+        self.count(0)?;
         match self.peek() {
             Some(b'{' | b'[') if depth == DEPTH_MAX => {
                 let message = "The JSON document exceeds the maximum depth.";
@@ -147,6 +167,7 @@ impl Reader<'_> {
                 }
             }
             self.at += run;
+            self.count(run)?;
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -282,7 +303,7 @@ impl Reader<'_> {
 }
 
 /// The members in their order; of several with one name the last.
-fn sorted(mut members: Vec<(String, Json)>) -> Json {
+pub(super) fn sorted(mut members: Vec<(String, Json)>) -> Json {
     members.reverse();
     members.sort_by(|(a, _), (b, _)| super::key_order(a, b));
     members.dedup_by(|(later, _), (kept, _)| later == kept);

@@ -265,3 +265,15 @@ fn searching() {
     );
     assert_eq!(search("ABC", false, &[]), None);
 }
+
+/// Members were inserted one by one, each moving all behind it.
+#[test]
+fn an_object_of_many_members_in_any_order_takes_no_long_time() {
+    let name = |at: u64| format!("{:08}", at * 7_919 % 100_003);
+    let all = Json::object((0..200_000).map(|at| (name(at), Json::UInt(at))));
+    let Json::Object(members) = &all else { panic!("an object") };
+    assert_eq!(members.len(), 100_003);
+    assert!(members.is_sorted_by(|(a, _), (b, _)| a < b));
+    // Of two with one name the last counts.
+    assert_eq!(all.member(&name(5)), Some(&Json::UInt(5 + 100_003)));
+}

@@ -8,7 +8,9 @@
 //! The compression itself (the crate `miniz_oxide`): other libraries find other streams for the
 //! same text, and all of them read any.
 
-use miniz_oxide::deflate::compress_to_vec_zlib;
+use miniz_oxide::deflate::core::{
+    CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output, create_comp_flags_from_zip_params,
+};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::{
     TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
@@ -27,6 +29,12 @@ const HEAD: usize = 4;
 const LENGTH_MASK: u32 = 0x3FFF_FFFF;
 /// How hard zlib tries unless it is told otherwise.
 const LEVEL: u8 = 6;
+/// Bytes that come out of a stream between two looks.
+const INFLATED: usize = 1 << 20;
+/// Bytes of a text between two looks.
+const PIECE: usize = 32 << 10;
+/// To compress takes so many times as long as to look at bytes.
+const COMPRESSION_COST: usize = 8;
 
 pub(super) fn compress_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
     let length = s.byte_length(0) * 120 / 100 + 12;
@@ -41,7 +49,29 @@ pub(super) fn compress(f: &mut Frame<'_, '_>) -> Evaluated {
     // Values are shorter than 4 GiB.
     let length = (bytes.len() as u32 & LENGTH_MASK).to_le_bytes();
     let mut compressed = length.to_vec();
-    compressed.append(&mut compress_to_vec_zlib(&bytes, LEVEL));
+    // As `compress_to_vec_zlib`, piece by piece.
+    let flags = create_comp_flags_from_zip_params(LEVEL.into(), 1, 0);
+    let mut compressor = Box::new(CompressorOxide::new(flags));
+    let mut pieces = bytes.chunks(PIECE).peekable();
+    while let Some(mut piece) = pieces.next() {
+        let size = piece.len();
+        let flush = if pieces.peek().is_some() { TDEFLFlush::None } else { TDEFLFlush::Finish };
+        loop {
+            let put = |output: &[u8]| {
+                compressed.extend_from_slice(output);
+                true
+            };
+            let (status, taken) = compress_to_output(&mut compressor, piece, flush, put);
+            piece = &piece[taken..];
+            match status {
+                TDEFLStatus::Done => break,
+                TDEFLStatus::Okay if piece.is_empty() && flush == TDEFLFlush::None => break,
+                TDEFLStatus::Okay => {}
+                _ => return Err(SqlError::internal("a text that cannot be compressed").into()),
+            }
+        }
+        f.context.step_bytes(size * COMPRESSION_COST)?;
+    }
     if compressed.last() == Some(&b' ') {
         compressed.push(b'.');
     }
@@ -63,7 +93,19 @@ pub(super) fn uncompress(f: &mut Frame<'_, '_>) -> Evaluated {
     let mut output = vec![0; length as usize];
     let mut inflator = Box::<DecompressorOxide>::default();
     let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-    let (status, _, size) = decompress(&mut inflator, stream, &mut output, 0, flags);
+    let (mut stream, mut size) = (stream, 0);
+    let status = loop {
+        // The text so far is what the stream refers to.
+        let end = output.len().min(size + INFLATED);
+        let (status, taken, made) =
+            decompress(&mut inflator, stream, &mut output[..end], size, flags);
+        stream = &stream[taken..];
+        size += made;
+        if status != TINFLStatus::HasMoreOutput || end == output.len() {
+            break status;
+        }
+        f.context.step_bytes(made)?;
+    };
     // What zlib says is too small: also a buffer that was full when the stream ended too early, but
     // never one of no bytes.
     let is_full = length > 0 && size == output.len();

@@ -20,10 +20,21 @@ const SINES: [u32; 64] = [
     0xF753_7E82, 0xBD3A_F235, 0x2AD7_D2BB, 0xEB86_D391,
 ];
 
-/// The digest of bytes.
-pub(super) fn digest(bytes: &[u8]) -> [u8; 16] {
+/// The digest of bytes; `step` is called with the size of each piece, and may end it.
+pub(super) fn digest<E>(
+    bytes: &[u8],
+    piece: usize,
+    step: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<[u8; 16], E> {
     let mut state = [0x6745_2301u32, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
-    let mut padded = bytes.to_vec();
+    let (blocks, rest) = bytes.split_at(bytes.len() / 64 * 64);
+    for piece in blocks.chunks(piece.next_multiple_of(64)) {
+        for block in piece.chunks_exact(64) {
+            mix(&mut state, block);
+        }
+        step(piece.len())?;
+    }
+    let mut padded = rest.to_vec();
     padded.push(0x80);
     while padded.len() % 64 != 56 {
         padded.push(0);
@@ -36,7 +47,7 @@ pub(super) fn digest(bytes: &[u8]) -> [u8; 16] {
     for (place, word) in out.chunks_exact_mut(4).zip(state) {
         place.copy_from_slice(&word.to_le_bytes());
     }
-    out
+    Ok(out)
 }
 
 fn mix(state: &mut [u32; 4], block: &[u8]) {

@@ -35,7 +35,7 @@ fn change(f: &mut Frame<'_, '_>, change: Change) -> Evaluated {
         let value = element(f, at + 1)?;
         document.change(&path, value, change);
     }
-    Ok(checked_json(&document)?)
+    Ok(checked_json(&document, f.context)?)
 }
 
 pub(super) fn remove(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -47,7 +47,7 @@ pub(super) fn remove(f: &mut Frame<'_, '_>) -> Evaluated {
         }
         document.remove(&path);
     }
-    Ok(checked_json(&document)?)
+    Ok(checked_json(&document, f.context)?)
 }
 
 pub(super) fn append(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -58,7 +58,7 @@ pub(super) fn append(f: &mut Frame<'_, '_>) -> Evaluated {
         let value = element(f, at + 1)?;
         document.append(&path, value);
     }
-    Ok(checked_json(&document)?)
+    Ok(checked_json(&document, f.context)?)
 }
 
 pub(super) fn array_insert(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -72,7 +72,7 @@ pub(super) fn array_insert(f: &mut Frame<'_, '_>) -> Evaluated {
         let value = element(f, at + 1)?;
         document.insert_cell(&path, value);
     }
-    Ok(checked_json(&document)?)
+    Ok(checked_json(&document, f.context)?)
 }
 
 pub(super) fn merge_preserve(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -80,7 +80,7 @@ pub(super) fn merge_preserve(f: &mut Frame<'_, '_>) -> Evaluated {
     for at in 1..f.len() {
         merged = merged.merge_preserve(document(f, at)?);
     }
-    Ok(checked_json(&merged)?)
+    Ok(checked_json(&merged, f.context)?)
 }
 
 /// An argument that is NULL makes the result NULL, unless a later one replaces everything.
@@ -100,7 +100,7 @@ pub(super) fn merge_patch(f: &mut Frame<'_, '_>) -> Evaluated {
         };
     }
     match merged {
-        Some(merged) => Ok(checked_json(&merged)?),
+        Some(merged) => Ok(checked_json(&merged, f.context)?),
         None => Ok(Datum::Null),
     }
 }

@@ -36,10 +36,12 @@ impl Conditions {
         let mut builder = ProgramBuilder::new(shape, &run.context);
         let others = untranslated(&run.context, conditions.clone(), &mut builder);
         let others: Vec<Formula> = others.into_iter().cloned().collect();
-        let all: Vec<Formula> = conditions.cloned().collect();
-        let program = match others.len() == all.len() {
-            true => None,
-            false => Some(Computer::new(builder.finish()?).ok()?),
+        let (program, all) = match others.len() == conditions.clone().count() {
+            true => (None, Vec::new()),
+            false => {
+                let program = Computer::new(builder.finish()?).ok()?;
+                (Some(program), conditions.cloned().collect())
+            }
         };
         Some(Self { program, all, others })
     }
@@ -53,7 +55,7 @@ impl Conditions {
     ) -> Result<Option<Vec<u32>>, SqlError> {
         let (mut places, mut left) = (None, &self.others);
         if let Some(program) = &self.program {
-            match program.select(batch.inputs(), batch.rows()) {
+            match passing(run, program, batch, shape).await? {
                 Ok(passing) => places = passing,
                 // What it cannot compute is computed as any other.
                 Err(vector::Inexact) => left = &self.all,
@@ -91,6 +93,41 @@ impl Conditions {
         })
     }
 }
+
+/// Parts of a program that is given all rows at once.
+const PARTS_FEW: usize = 32;
+/// Parts of any other times rows between two looks at the clock.
+const WORK_MAX: usize = 4 << 10;
+
+/// The places of the rows that pass a program; nothing if all do. A program of many parts is given
+/// few rows at a time.
+async fn passing(
+    run: &mut Run<'_>,
+    program: &Computer,
+    batch: &ColumnBatch,
+    shape: &Shape,
+) -> Result<Result<Option<Vec<u32>>, vector::Inexact>, SqlError> {
+    let (rows, parts) = (batch.rows(), program.parts());
+    let most = (WORK_MAX / parts.max(1)).max(1);
+    if parts <= PARTS_FEW || rows <= most {
+        return Ok(program.select(batch.inputs(), rows));
+    }
+    let places: Vec<u32> = (0..rows as u32).collect();
+    let mut all = Vec::new();
+    for some in places.chunks(most) {
+        let part = batch.gather(run, some, shape).await?;
+        match program.select(part.inputs(), part.rows()) {
+            Ok(None) => all.extend_from_slice(some),
+            Ok(Some(passing)) => all.extend(passing.iter().map(|at| some[*at as usize])),
+            Err(inexact) => return Ok(Err(inexact)),
+        }
+        run.worked(some.len() * parts / PARTS_OF_ROW + 1).await?;
+    }
+    Ok(Ok(Some(all)))
+}
+
+/// Parts of a program that take as long as a row elsewhere.
+const PARTS_OF_ROW: usize = 32;
 
 impl<'p> FilterCursor<'p> {
     pub(super) fn new(

@@ -107,14 +107,15 @@ async fn by_columns(
     let sort = |at: usize| Some((*places.get(at)?, keys.get(at)?));
     let Some(first) = sort(0) else { return Ok(rows) };
     held.add(rows.len() * size_of::<Prefixed>())?;
-    let firsts = prefixes(&rows, first);
+    let firsts = prefixes(run, &rows, first)?;
     // Where the first key has few values, mostly the second decides.
     let seconds = match sort(1) {
-        Some(second) => prefixes(&rows, second),
+        Some(second) => prefixes(run, &rows, second)?,
         None => vec![0; rows.len()],
     };
     let numbers = firsts.into_iter().zip(seconds);
     let keyed: Vec<Prefixed> = numbers.zip(rows).collect();
+    run.session.pauses.look()?;
     let compare = |(a_prefix, a): &Prefixed, (b_prefix, b): &Prefixed| {
         let by_values = |at: usize, end: usize| {
             let values = places[at..end].iter().map(|place| (&a[*place], &b[*place]));
@@ -129,15 +130,24 @@ async fn by_columns(
 }
 
 /// Numbers in the order of rows by one of their columns, or zeros where nobody knows them.
-fn prefixes(rows: &[Row], (place, key): (usize, &SortBy)) -> Vec<u64> {
+fn prefixes(
+    run: &Run<'_>,
+    rows: &[Row],
+    (place, key): (usize, &SortBy),
+) -> Result<Vec<u64>, SqlError> {
     let sql_type = key.formula.expression.sql_type();
-    let prefix = |row: &Row| {
-        let prefix = sort_prefix(&row[place], sql_type)?;
-        Some(if key.descending { !prefix } else { prefix })
-    };
-    // All of them, or none: a value without one may be less or greater than any other.
-    let prefixes: Option<Vec<u64>> = rows.iter().map(prefix).collect();
-    prefixes.unwrap_or_else(|| vec![0; rows.len()])
+    let mut prefixes = Vec::with_capacity(rows.len());
+    for some in rows.chunks(RUN_ROWS) {
+        run.session.pauses.look()?;
+        for row in some {
+            // All of them, or none: a value without one may be less or greater than any other.
+            let Some(prefix) = sort_prefix(&row[place], sql_type) else {
+                return Ok(vec![0; rows.len()]);
+            };
+            prefixes.push(if key.descending { !prefix } else { prefix });
+        }
+    }
+    Ok(prefixes)
 }
 
 /// The order of two rows by the values of their keys.
