@@ -25,6 +25,7 @@ mod reads;
 mod rot;
 mod scripts;
 mod server;
+mod slices;
 mod stalls;
 mod sysbench;
 mod threads;

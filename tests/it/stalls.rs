@@ -1,8 +1,9 @@
-//! One statement does not keep the worker from the others, whatever it computes: to parse, to bind,
-//! to plan and to evaluate it pauses in the middle of calls.
+//! One statement does not keep the worker from the others, whatever it computes: it is killed
+//! wherever it is, its client may go, and what has no end is refused. How long it keeps the worker
+//! is counted in `slices`.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tests::{Server, all, number};
 
@@ -19,45 +20,6 @@ fn server() -> Server {
 
 fn listed(count: usize, separator: &str, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(separator)
-}
-
-/// Statements that take long to parse, to bind, to plan or to evaluate, and end.
-fn heavy() -> Vec<(&'static str, String)> {
-    let rows = listed(30_000, ",", |at| format!("({},{at})", at + 10_000));
-    let ands = vec!["id > 0"; 100_000].join(" AND ");
-    let values = listed(100_000, ",", |at| (at + 10_000).to_string());
-    let likes = listed(300, " OR ", |at| format!("word LIKE '%{at}q%'"));
-    let nested = format!("{}word{}", "REPLACE(".repeat(60), ",'w','w')".repeat(60));
-    let ten = format!("(SELECT 0 x{}) ten", " UNION ALL SELECT 1".repeat(9));
-    let sums = vec!["1+1"; 200_000].join(",");
-    vec![
-        ("rows in IN", format!("SELECT COUNT(*) FROM d.t WHERE (id, n) IN ({rows}) AND id < 300")),
-        ("conditions", format!("SELECT COUNT(*) FROM d.t WHERE id < 100 AND {ands}")),
-        ("values in IN", format!("SELECT COUNT(*) FROM d.t WHERE n IN ({values}) AND id < 100")),
-        ("LIKE", format!("SELECT COUNT(*) FROM d.t, {ten} WHERE x > 5 OR {likes}")),
-        ("nested calls", format!("SELECT COUNT(*) FROM d.t, {ten} WHERE LENGTH({nested}) < x")),
-        ("expressions", format!("DO {sums}")),
-    ]
-}
-
-/// A stalled worker would answer a read or two while the statement runs.
-#[test]
-fn reads_are_answered_while_a_statement_is_prepared_and_run() {
-    let server = server();
-    let mut reader = server.session().expect("it is served");
-    for (name, statement) in heavy() {
-        let mut session = server.session().expect("it is served");
-        let began = Instant::now();
-        let running = thread::spawn(move || session.query(&statement).map(drop));
-        let mut reads = 0;
-        while !running.is_finished() {
-            assert_eq!(number(&mut reader, "SELECT n FROM d.t WHERE id = 3"), 3);
-            reads += 1;
-        }
-        let took = began.elapsed();
-        running.join().expect("it ends").unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(reads > 10, "{name}: {reads} reads in {took:?}");
-    }
 }
 
 #[test]
@@ -118,6 +80,71 @@ fn no_statement_makes_an_expression_too_high_for_the_stack() {
     assert_eq!(session.query(&less).expect_err("257 values").code(), Some(1241));
     let less = format!("SELECT COUNT(*) FROM d.t WHERE ({}) <= ({})", row("id"), row("n"));
     assert_eq!(number(&mut session, &less), 4_000);
+}
+
+/// What nests is refused before a stack ends, whatever it is: an error, and never the end of the
+/// server.
+#[test]
+fn nothing_nests_too_deep_for_the_stack() {
+    let server = server();
+    let mut session = server.session().expect("it is served");
+    let around = |count: usize, before: &str, inner: &str, after: &str| {
+        format!("{}{inner}{}", before.repeat(count), after.repeat(count))
+    };
+    let forms: [(&str, &str, &str); 14] = [
+        ("(", "1", ")"),
+        ("(SELECT ", "1", ")"),
+        ("(SELECT MAX(a) FROM (SELECT 1 a) x WHERE a = ", "1", ")"),
+        (
+            "(SELECT a FROM d.t x WHERE EXISTS (SELECT 1 FROM d.t WHERE id = x.id AND n = ",
+            "1",
+            "))",
+        ),
+        ("1 IN (SELECT ", "1", ")"),
+        ("NOT ", "1", ""),
+        ("-", "1", ""),
+        ("ABS(", "1", ")"),
+        ("CASE WHEN 1 THEN ", "1", " END"),
+        ("1 + (", "1", ")"),
+        ("CAST(", "1", " AS SIGNED)"),
+        ("(1, 2) = (1, ", "1", ")"),
+        ("IF(1, ", "1", ", 0)"),
+        ("JSON_ARRAY(", "1", ")"),
+    ];
+    for count in [10, 60, 70, 130, 190, 390, 2_000, 100_000] {
+        for (before, inner, after) in &forms {
+            // It is answered, or refused.
+            let statement = format!("SELECT {}", around(count, before, inner, after));
+            let _ = session.query(&statement);
+            let from = around(count, "SELECT * FROM (", "SELECT 1 a", ") x");
+            let _ = session.query(&from);
+        }
+        let common = listed(count.min(5_000), ",", |at| match at {
+            0 => "c0 AS (SELECT 1 a)".to_owned(),
+            _ => format!("c{at} AS (SELECT a + 1 a FROM c{} LIMIT 5)", at - 1),
+        });
+        let last = count.min(5_000) - 1;
+        let _ = session.query(&format!("WITH {common} SELECT a FROM c{last}"));
+        let json = around(count, "[", "1", "]");
+        let _ = session.query(&format!("SELECT JSON_DEPTH('{json}')"));
+        let text = format!("SELECT 'a' REGEXP '{}'", around(count, "(", "a", ")"));
+        let _ = session.query(&text);
+    }
+    assert_eq!(number(&mut session, "SELECT n FROM d.t WHERE id = 3"), 3);
+    // A view of a view.
+    all(&mut session, &["CREATE VIEW d.v0 AS SELECT COUNT(*) a FROM d.t"]);
+    let refused = (1..1_000).find_map(|at| {
+        let query = format!("SELECT COUNT(*) + MAX(a) a FROM d.v{}", at - 1);
+        session.query(&format!("CREATE VIEW d.v{at} AS {query}")).err().map(|error| (at, error))
+    });
+    let (at, error) = refused.expect("there is an end of it");
+    assert_eq!(error.code(), Some(1473), "{error}");
+    let sum = number(&mut session, &format!("SELECT a FROM d.v{}", at - 2));
+    assert_eq!(sum, 4_000 + at as i64 - 2);
+    // One that is made higher from below.
+    all(&mut session, &["CREATE OR REPLACE VIEW d.v0 AS SELECT MAX(b) a FROM (SELECT 1 b) x"]);
+    let error = session.query(&format!("SELECT a FROM d.v{}", at - 2)).expect_err("it is higher");
+    assert!(matches!(error.code(), Some(1356 | 1473)), "{error}");
 }
 
 /// A client that goes while its statement is in the middle of a call leaves nothing behind.
