@@ -141,11 +141,8 @@ pub(crate) fn checked_json(json: &Json, context: &EvalContext) -> Result<Datum, 
 
 /// A JSON value as a result; others have a turn while it is printed.
 fn printed(json: &Json, context: &EvalContext) -> Result<Datum, SqlError> {
-    match json.encode_looking(&|| context.pauses.look().is_ok()) {
-        Some(text) => Ok(Datum::Json(text)),
-        // The next look says why.
-        None => context.pauses.look().map(|()| json_text(json)),
-    }
+    let text = context.pauses.looking(|look| json.encode_looking(look))?;
+    Ok(text.map_or_else(|| json_text(json), Datum::Json))
 }
 
 /// The JSON value that a value of SQL becomes within another: text is a string, not JSON text.
@@ -225,8 +222,7 @@ pub(crate) fn cast_json(
     match value {
         Datum::Null | Datum::Json(_) => Ok(value.clone()),
         Datum::Bytes(text) if from.collation.charset() != Charset::Binary => {
-            let json = Json::parse_looking(text, &|| context.pauses.look().is_ok());
-            context.pauses.look()?;
+            let json = context.pauses.looking(|look| Json::parse_looking(text, look))?;
             printed(&json.map_err(|error| invalid(&error, 1, "cast_as_json"))?, context)
         }
         other => Ok(json_text(&to_json(other, &ResultType::of(from.clone(), true))?)),
@@ -299,13 +295,9 @@ pub(crate) fn json_truth(value: &Datum) -> bool {
 fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
     let value = f.some(at)?;
     let name = f.call.function.name;
-    let look = || f.context.pauses.look().is_ok();
-    let read = json_argument(&value, f.type_of(at), (at + 1, name), &look);
-    if read.is_err() {
-        // It may have been ended, and is nonsense then as little as not.
-        f.context.pauses.look()?;
-    }
-    read?.ok_or(Stop::Null)
+    let sql_type = f.type_of(at);
+    let read = |look: Look<'_>| json_argument(&value, sql_type, (at + 1, name), look);
+    f.context.pauses.looking(read)??.ok_or(Stop::Null)
 }
 
 /// The JSON document in the argument of this number, from 1, of the function of this name: a JSON
@@ -420,9 +412,7 @@ fn valid(f: &mut Frame<'_, '_>) -> Evaluated {
     Ok(Datum::truth(match &*value {
         Datum::Json(_) => true,
         Datum::Bytes(text) if f.type_of(0).collation != CollationId::BINARY => {
-            let json = Json::parse_looking(text, &|| f.context.pauses.look().is_ok());
-            f.context.pauses.look()?;
-            json.is_ok()
+            f.context.pauses.looking(|look| Json::parse_looking(text, look))?.is_ok()
         }
         _ => false,
     }))

@@ -27,10 +27,9 @@ pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Kept, S
     let value = run.scalar(&table.document).await?;
     let of = &table.document.expression.result;
     let pauses = &run.session.pauses;
-    let look = || pauses.look().is_ok();
-    let document = json_argument(&value, &of.sql_type, (1, "json_table"), &look);
-    pauses.look()?;
-    let Some(document) = document? else {
+    let read =
+        |look: &dyn Fn() -> bool| json_argument(&value, &of.sql_type, (1, "json_table"), look);
+    let Some(document) = pauses.looking(read)?? else {
         return Ok((Vec::new(), run.hold(ROWS)));
     };
     let held = run.hold(ROWS);
