@@ -256,30 +256,42 @@ fn texts() -> Vec<Case> {
 
 /// Many rows in the SQL node.
 fn rows() -> Vec<Case> {
-    let many = "(SELECT a.id * 4000 + b.id i, CONCAT(a.word, b.id) w FROM d.t a, d.t b WHERE a.id <= 100) m";
+    let many = "(SELECT a.id * 4000 + b.id i, CONCAT(a.word, b.id) w FROM d.t a, d.t b \
+                WHERE a.id <= 100) m";
     let over = |name, query: &str| case(name, query.replace("MANY", many));
     let wide = listed(4_000, ",", |at| format!("REPEAT('x', 2000) c{at}"));
+    let long = "SET group_concat_max_len = 60000000";
+    let stored = "CREATE TABLE d.w (i INT PRIMARY KEY, w VARCHAR(300))";
+    let some = format!("INSERT INTO d.w SELECT i, w FROM {many} LIMIT 100000");
+    let recursion = "WITH RECURSIVE c AS (SELECT 1 i UNION SELECT i + 1 FROM c WHERE i < 400000) \
+                     SELECT COUNT(*) FROM c";
+    let by_number = "SELECT MAX(i) FROM (SELECT i FROM MANY ORDER BY -i LIMIT 1000000) s";
+    let numbered = "SELECT ROW_NUMBER() OVER (ORDER BY w DESC) r FROM MANY";
+    let ordered = "SELECT LENGTH(GROUP_CONCAT(w ORDER BY w DESC)) FROM MANY";
+    let repeated = "SELECT LENGTH(GROUP_CONCAT(REPEAT(word, 100))) FROM d.t";
+    let temporary = "CREATE TEMPORARY TABLE d.q AS SELECT i, w FROM MANY LIMIT 100000";
     vec![
         over("sort", "SELECT MAX(i) FROM (SELECT i FROM MANY ORDER BY w DESC LIMIT 1000000) s"),
-        over("sort of numbers", "SELECT MAX(i) FROM (SELECT i FROM MANY ORDER BY -i LIMIT 1000000) s"),
+        over("sort of numbers", by_number),
         over("distinct", "SELECT COUNT(DISTINCT w) FROM MANY"),
         over("groups", "SELECT MAX(c) FROM (SELECT w, COUNT(*) c FROM MANY GROUP BY w) g"),
-        over("window", "SELECT MAX(r) FROM (SELECT ROW_NUMBER() OVER (ORDER BY w DESC) r FROM MANY) x"),
+        over("window", &format!("SELECT MAX(r) FROM ({numbered}) x")),
         over("union", "SELECT COUNT(*) FROM (SELECT w FROM MANY UNION SELECT w FROM MANY) u"),
         over("in query", "SELECT COUNT(*) FROM d.t WHERE word IN (SELECT w FROM MANY)"),
         over("hash join", "SELECT COUNT(*) FROM d.t LEFT JOIN MANY ON m.w = word"),
-        over("GROUP_CONCAT", "SELECT LENGTH(GROUP_CONCAT(w)) FROM MANY").after("SET group_concat_max_len = 60000000"),
-        over("GROUP_CONCAT ordered", "SELECT LENGTH(GROUP_CONCAT(w ORDER BY w DESC)) FROM MANY").after("SET group_concat_max_len = 60000000"),
-        over("GROUP_CONCAT distinct", "SELECT LENGTH(GROUP_CONCAT(DISTINCT w)) FROM MANY").after("SET group_concat_max_len = 60000000"),
+        over("GROUP_CONCAT", "SELECT LENGTH(GROUP_CONCAT(w)) FROM MANY").after(long),
+        over("GROUP_CONCAT ordered", ordered).after(long),
+        over("GROUP_CONCAT distinct", "SELECT LENGTH(GROUP_CONCAT(DISTINCT w)) FROM MANY")
+            .after(long),
         over("JSON_ARRAYAGG", "SELECT LENGTH(JSON_ARRAYAGG(w)) FROM MANY"),
         over("JSON_OBJECTAGG", "SELECT LENGTH(JSON_OBJECTAGG(i, w)) FROM MANY"),
-        over("GROUP_CONCAT long", "SELECT LENGTH(GROUP_CONCAT(REPEAT(word, 100))) FROM d.t").after("SET group_concat_max_len = 60000000"),
-        over("recursion", "WITH RECURSIVE c AS (SELECT 1 i UNION SELECT i + 1 FROM c WHERE i < 400000) SELECT COUNT(*) FROM c").after("SET cte_max_recursion_depth = 1000000"),
+        over("GROUP_CONCAT long", repeated).after(long),
+        over("recursion", recursion).after("SET cte_max_recursion_depth = 1000000"),
         over("rows", "SELECT * FROM MANY"),
         case("wide rows", format!("SELECT {wide} FROM d.t WHERE id < 5")),
-        over("insert of many", "INSERT INTO d.w SELECT i, w FROM MANY").after("CREATE TABLE d.w (i INT PRIMARY KEY, w VARCHAR(300))"),
-        over("rollback", "ROLLBACK").after("CREATE TABLE d.w (i INT PRIMARY KEY, w VARCHAR(300))").after("BEGIN").after(format!("INSERT INTO d.w SELECT i, w FROM {many} LIMIT 100000")),
-        over("temporary", "CREATE TEMPORARY TABLE d.q AS SELECT i, w FROM MANY LIMIT 100000"),
+        over("insert of many", "INSERT INTO d.w SELECT i, w FROM MANY").after(stored),
+        over("rollback", "ROLLBACK").after(stored).after("BEGIN").after(some),
+        over("temporary", temporary),
     ]
 }
 

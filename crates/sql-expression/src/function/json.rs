@@ -301,8 +301,8 @@ fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
 }
 
 /// The JSON document in the argument of this number, from 1, of the function of this name: a JSON
-/// value, or JSON text. `None` for NULL. Calls `look` now and then, and ends with an error when that
-/// is false.
+/// value, or JSON text. `None` for NULL. Calls `look` now and then, and ends with an error when
+/// that is false.
 pub fn json_argument(
     value: &Datum,
     sql_type: &SqlType,
