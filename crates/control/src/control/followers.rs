@@ -24,6 +24,10 @@ const STATES_KEPT: usize = 64;
 /// A state with more tables, names and databases than this is sent in pieces to one who lacks it.
 pub(super) const WHOLE_MAX: usize = 64;
 
+/// The same for clients. None has so many: an SQL node that starts with thousands of tables does not
+/// come up when it is sent its first state in pieces.
+const WHOLE_TO_CLIENTS_MAX: usize = usize::MAX;
+
 /// Clients that are told of each state.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
@@ -176,7 +180,7 @@ fn news(
     if known.is_some_and(|known| known.index > ControlIndex(0)) {
         probe!(ctx, "control: follower too far behind for a change");
     }
-    match known.is_some() && newest.catalog_entries() > WHOLE_MAX {
+    match known.is_some() && newest.catalog_entries() > WHOLE_TO_CLIENTS_MAX {
         true => News::Pieces,
         false => News::Message(Message::State(newest.clone())),
     }
