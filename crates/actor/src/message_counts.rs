@@ -5,15 +5,16 @@
 pub struct MessageCounts {
     counts: Vec<MessageCount>,
     /// Where in `counts` a name was found last, by where its text lies: a guess, to be checked.
-    places: [u8; PLACES],
+    places: Box<[u8; PLACES]>,
 }
 
-/// A power of two, several times as many as there are names.
-const PLACES: usize = 256;
+/// A power of two, more than the bytes of all names: their texts lie side by side, so that each has
+/// a place of its own. Two names with one place would be looked for again and again.
+const PLACES: usize = 4_096;
 
 impl Default for MessageCounts {
     fn default() -> Self {
-        Self { counts: Vec::new(), places: [0; PLACES] }
+        Self { counts: Vec::new(), places: Box::new([0; PLACES]) }
     }
 }
 

@@ -367,7 +367,9 @@ impl Participant {
     /// Goes on with granted waits, sends what was found out for legs.
     fn end_staging(&mut self, ctx: &mut Ctx<'_>) {
         while !self.grants.is_empty() || !self.answered.is_empty() || self.doubts.has_woken() {
-            self.resume_parked(ctx);
+            if self.doubts.has_woken() {
+                self.resume_parked(ctx);
+            }
             for (partition, grant) in std::mem::take(&mut self.grants) {
                 if grant.owner.0 >= FOREIGN_OWNERS {
                     self.copy_granted(ctx, partition, grant);

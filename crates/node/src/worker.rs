@@ -296,7 +296,7 @@ impl Worker {
     /// message. False when there was nothing to handle. What it sends is then in
     /// [`Worker::take_outgoing`].
     pub fn step(&mut self, now: Instant) -> bool {
-        self.step_urgent(now) || self.step_long(now)
+        self.step_urgent(now) || self.inbox.has_long() && self.step_long(now)
     }
 
     /// As [`Worker::step`], but nothing when only steps of long work wait, or have to go first now:

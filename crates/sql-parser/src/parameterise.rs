@@ -148,7 +148,7 @@ pub fn parameterise(
         mode,
         literals,
         look,
-        looked: 0,
+        look_at: LOOK_BYTES,
         at: 0,
         copied: 0,
         before: Before::Start,
@@ -209,8 +209,8 @@ struct Scan<'a> {
     mode: SqlMode,
     literals: &'a mut Literals,
     look: Look<'a>,
-    /// Where the text was when this was called last.
-    looked: usize,
+    /// Where in the text this is called next.
+    look_at: usize,
     at: usize,
     /// Up to here the text is in the key, or left out of it.
     copied: usize,
@@ -267,12 +267,13 @@ impl Scan<'_> {
     }
 
     /// Looks now and then whether the work is to end.
+    #[inline]
     fn go_on(&mut self) -> Option<()> {
         // Rows that are left to the parser are gone over twice.
-        if self.at.saturating_sub(self.looked) < LOOK_BYTES {
+        if self.at < self.look_at {
             return Some(());
         }
-        self.looked = self.at;
+        self.look_at = self.at + LOOK_BYTES;
         (self.look)().then_some(())
     }
 

@@ -83,18 +83,23 @@ const WORKED_MAX: Duration = Duration::from_millis(5);
 
 /// A worker's share of the SQL connections.
 pub struct SqlNode {
-    client: Client,
     options: SqlOptions,
-    shared: Rc<Shared>,
     connections: HashMap<ConnectionId, Connection>,
     by_number: BTreeMap<u32, ConnectionId>,
-    tokens: HashMap<Token, (ConnectionId, Ticket)>,
-    alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
+    runner: Runner,
     armed: Option<Instant>,
-    askers: Askers,
-    stacks: Stacks,
     opened: u32,
     shutting_down: bool,
+}
+
+/// What it takes to run a connection, beside the connection.
+struct Runner {
+    client: Client,
+    shared: Rc<Shared>,
+    tokens: HashMap<Token, (ConnectionId, Ticket)>,
+    alarms: BTreeSet<(Instant, ConnectionId, Option<Ticket>)>,
+    askers: Askers,
+    stacks: Stacks,
 }
 
 /// One connection.
@@ -132,17 +137,20 @@ impl SqlNode {
         let client_options = ClientOptions { sessions_max: 1 << 17, ..ClientOptions::default() };
         let shared = Shared::new(&options);
         let stack = options.stack;
-        Self {
+        let runner = Runner {
             client: Client::new(client_options),
-            options,
             shared: Rc::new(shared),
-            connections: HashMap::default(),
-            by_number: BTreeMap::new(),
             tokens: HashMap::default(),
             alarms: BTreeSet::new(),
-            armed: None,
             askers: Askers::default(),
             stacks: Stacks::new(stack),
+        };
+        Self {
+            options,
+            connections: HashMap::default(),
+            by_number: BTreeMap::new(),
+            runner,
+            armed: None,
             opened: 0,
             shutting_down: false,
         }
@@ -150,7 +158,7 @@ impl SqlNode {
 
     /// Whether the cluster can be used: the host says `ready` then.
     pub fn ready(&self, ctx: &Ctx<'_>) -> bool {
-        self.client.ready(ctx)
+        self.runner.client.ready(ctx)
     }
 
     fn open(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, peer: actor::ConnectionPeer) {
@@ -175,8 +183,12 @@ impl SqlNode {
             shutting_down: self.shutting_down,
         };
         let kernel = Kernel::new(exchange.clone());
-        let task =
-            connection::serve(Link::new(link.clone()), kernel, self.shared.clone(), greeting);
+        let task = connection::serve(
+            Link::new(link.clone()),
+            kernel,
+            self.runner.shared.clone(),
+            greeting,
+        );
         let connection = Connection {
             number,
             state: TaskState::Waits(Box::pin(task)),
@@ -192,43 +204,196 @@ impl SqlNode {
         self.by_number.insert(number, id);
     }
 
+    /// Runs a connection's task as far as it comes.
+    fn run(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if let Some(Ended(closing)) = self.runner.run(ctx, id, connection) {
+            self.end(ctx, id, closing);
+        }
+    }
+
+    /// Hands the client's events to those who asked, and runs them.
+    fn pass_events(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(event) = self.runner.client.next_event() {
+            let more = matches!(event.result, ClientResult::ScanRows { finished: false, .. });
+            let asker = match more {
+                true => self.runner.tokens.get(&event.token).copied(),
+                false => self.runner.tokens.remove(&event.token),
+            };
+            let Some((id, ticket)) = asker else { continue };
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if !more {
+                connection.desk.ended(ticket);
+            }
+            connection.exchange.borrow_mut().answer(ticket, event.result);
+            if self.runner.holds(ctx, id, connection) {
+                continue;
+            }
+            if let Some(Ended(closing)) = self.runner.run(ctx, id, connection) {
+                self.end(ctx, id, closing);
+            }
+        }
+        self.arm(ctx);
+    }
+
+    /// Forgets a connection; the kernel undoes what it left open.
+    fn end(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, closing: Option<Closing>) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && matches!(connection.state, TaskState::Paused(_))
+        {
+            // Its call ends soon: it is told that nobody waits for what it computes.
+            connection.is_leaving = true;
+            connection.exchange.borrow_mut().client_gone = true;
+            return;
+        }
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if let Some(closing) = closing {
+            ctx.close(id, closing);
+        }
+        self.by_number.remove(&connection.number);
+        let mut ledger = self.runner.shared.ledger.lock();
+        ledger.processes.remove(&connection.number);
+        ledger.counters.bytes_sent += connection.link.borrow().sent;
+        ledger.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
+        drop(ledger);
+        let mut registry = self.runner.shared.directory.lock();
+        registry.locks.retain(|_, (owner, _)| *owner != connection.number);
+        drop(registry);
+        if let Some(alarm) = connection.alarm {
+            self.runner.alarms.remove(&(alarm, id, None));
+        }
+        for session in connection.desk.sessions() {
+            self.runner.client.close_session(ctx, session);
+        }
+    }
+
+    /// KILL, from a connection of this worker or from another worker.
+    fn kill(&mut self, ctx: &mut Ctx<'_>, number: u32, query_only: bool) {
+        let Some(id) = self.by_number.get(&number).copied() else { return };
+        let connection = self.connections.get_mut(&id).expect("listed by number");
+        connection.exchange.borrow_mut().interrupt(Interrupt::Killed);
+        if !query_only {
+            connection.link.borrow_mut().killed = Some(Goodbye::Killed);
+        }
+        self.run(ctx, id);
+    }
+
+    /// Sends on the KILLs that tasks of this worker have asked for.
+    fn pass_kills(&mut self, ctx: &mut Ctx<'_>) {
+        let kills = std::mem::take(&mut *self.runner.shared.kills.borrow_mut());
+        let workers = u32::from(ctx.view().workers.max(1));
+        for (connection, query_only) in kills {
+            let worker = WorkerId((connection % workers) as u8);
+            let to = Address { worker, ..ctx.me() };
+            ctx.send(to, Message::Kill { connection, query_only });
+        }
+    }
+
+    /// Lets those go on whose time has come, up to one that had paused: what it does next may take
+    /// long, and others are to be looked after before the next one.
+    fn ring_alarms(&mut self, ctx: &mut Ctx<'_>) {
+        // Those due now and no others: a task that pauses again gets its next turn later.
+        let mut due = Vec::new();
+        while let Some(alarm) = self.runner.alarms.first().copied()
+            && alarm.0 <= ctx.now()
+        {
+            self.runner.alarms.remove(&alarm);
+            due.push(alarm);
+            if alarm.2.is_some() {
+                break;
+            }
+        }
+        for (_, id, ticket) in due {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let runner = &mut self.runner;
+            let ended = match ticket {
+                Some(Ticket::PAUSED) => runner.go_on(ctx, id, connection),
+                Some(Ticket::RESTED) => runner.run(ctx, id, connection),
+                // Any answer will do: it was a pause.
+                Some(ticket) => {
+                    connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
+                    runner.run(ctx, id, connection)
+                }
+                None => {
+                    connection.alarm = None;
+                    if connection.deadline().is_none_or(|deadline| deadline > ctx.now()) {
+                        runner.watch_deadline(id, connection);
+                        continue;
+                    }
+                    runner.run(ctx, id, connection)
+                }
+            };
+            if let Some(Ended(closing)) = ended {
+                self.end(ctx, id, closing);
+            }
+        }
+    }
+
+    /// Has the timer fire by the time of the earliest alarm.
+    fn arm(&mut self, ctx: &mut Ctx<'_>) {
+        self.pass_kills(ctx);
+        let next = self.runner.alarms.first().map(|(due, _, _)| *due);
+        if let Some(due) = next
+            && self.armed.is_none_or(|armed| due < armed)
+        {
+            self.armed = Some(due);
+            // In the next turn at the earliest, if it is due already.
+            ctx.set_timer(ALARM, due.since(ctx.now()).max(Duration::from_nanos(1)));
+        }
+    }
+}
+
+/// A connection is to be forgotten, and closed like that if it is open.
+struct Ended(Option<Closing>);
+
+impl Runner {
     /// Runs a connection's task as far as it comes; one in the middle of a call stays there until
     /// its alarm.
-    fn run(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+    fn run(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: ConnectionId,
+        connection: &mut Connection,
+    ) -> Option<Ended> {
         loop {
-            let Some(connection) = self.connections.get_mut(&id) else { return };
             connection.show(ctx, &self.client);
             if matches!(connection.state, TaskState::Paused(_)) {
                 break;
             }
             if connection.is_leaving {
-                return self.end(ctx, id, None);
+                return Some(Ended(None));
             }
-            match self.step(ctx, id) {
-                Step::Over => return self.end(ctx, id, Some(Closing::AfterFlush)),
-                Step::Pauses => break,
+            match self.step(ctx, id, connection) {
+                Step::Over => return Some(Ended(Some(Closing::AfterFlush))),
                 Step::GoesOn => {}
-                Step::Waits => break,
+                Step::Pauses | Step::Waits => break,
             }
         }
-        self.watch_deadline(id);
+        self.watch_deadline(id, connection);
+        None
     }
 
     /// Goes on with a task that has paused in the middle of a call.
-    fn go_on(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    fn go_on(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: ConnectionId,
+        connection: &mut Connection,
+    ) -> Option<Ended> {
         connection.show(ctx, &self.client);
-        match self.step(ctx, id) {
-            Step::Over => self.end(ctx, id, Some(Closing::AfterFlush)),
+        match self.step(ctx, id, connection) {
+            Step::Over => Some(Ended(Some(Closing::AfterFlush))),
             // Whoever came meanwhile found it busy.
-            Step::GoesOn | Step::Waits => self.run(ctx, id),
-            Step::Pauses => self.watch_deadline(id),
+            Step::GoesOn | Step::Waits => self.run(ctx, id, connection),
+            Step::Pauses => {
+                self.watch_deadline(id, connection);
+                None
+            }
         }
     }
 
     /// Polls a connection's task once, and passes on what it wants.
-    fn step(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> Step {
-        let Some(connection) = self.connections.get_mut(&id) else { return Step::Waits };
+    fn step(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, connection: &mut Connection) -> Step {
         let is_shared = connection.has_paused && self.askers.are_beside(id, ctx.now());
         let pace = &self.shared.pace;
         pace.begin(is_shared);
@@ -250,7 +415,7 @@ impl SqlNode {
             }
         }
         let output_moved = connection.pass_output(ctx, id);
-        let answered = self.pass_asks(ctx, id);
+        let answered = self.pass_asks(ctx, id, connection);
         match (over, pauses) {
             (true, _) => Step::Over,
             (_, true) => Step::Pauses,
@@ -259,11 +424,29 @@ impl SqlNode {
         }
     }
 
+    /// Whether a connection rests that could go on: it is run again when its rest is over.
+    fn holds(&mut self, ctx: &Ctx<'_>, id: ConnectionId, connection: &mut Connection) -> bool {
+        if !connection.has_paused || !matches!(connection.state, TaskState::Waits(_)) {
+            return false;
+        }
+        if connection.rested <= ctx.now() {
+            let rest = connection.rest(ctx, &self.askers, id);
+            if rest > Duration::ZERO {
+                self.alarms.insert((ctx.now() + rest, id, Some(Ticket::RESTED)));
+            }
+        }
+        connection.rested > ctx.now()
+    }
+
     /// Passes a task's asks to the client. True when one of them is answered already.
-    fn pass_asks(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) -> bool {
+    fn pass_asks(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: ConnectionId,
+        connection: &mut Connection,
+    ) -> bool {
         let mut answered = false;
         loop {
-            let Some(connection) = self.connections.get_mut(&id) else { return answered };
             let ask = connection.exchange.borrow_mut().next_ask();
             let Some((ask, lock_wait)) = ask else { return answered };
             let ticket = ask.0;
@@ -289,99 +472,9 @@ impl SqlNode {
         }
     }
 
-    /// Hands the client's events to those who asked, and runs them.
-    fn pass_events(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some(event) = self.client.next_event() {
-            let more = matches!(event.result, ClientResult::ScanRows { finished: false, .. });
-            let asker = match more {
-                true => self.tokens.get(&event.token).copied(),
-                false => self.tokens.remove(&event.token),
-            };
-            let Some((id, ticket)) = asker else { continue };
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if !more {
-                connection.desk.ended(ticket);
-            }
-            connection.exchange.borrow_mut().answer(ticket, event.result);
-            if !self.holds(ctx, id) {
-                self.run(ctx, id);
-            }
-        }
-        self.arm(ctx);
-    }
-
-    /// Whether a connection rests that could go on: it is run again when its rest is over.
-    fn holds(&mut self, ctx: &Ctx<'_>, id: ConnectionId) -> bool {
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
-        if !matches!(connection.state, TaskState::Waits(_)) {
-            return false;
-        }
-        if connection.rested <= ctx.now() {
-            let rest = connection.rest(ctx, &self.askers, id);
-            if rest > Duration::ZERO {
-                self.alarms.insert((ctx.now() + rest, id, Some(Ticket::RESTED)));
-            }
-        }
-        connection.rested > ctx.now()
-    }
-
-    /// Forgets a connection; the kernel undoes what it left open.
-    fn end(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, closing: Option<Closing>) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && matches!(connection.state, TaskState::Paused(_))
-        {
-            // Its call ends soon: it is told that nobody waits for what it computes.
-            connection.is_leaving = true;
-            connection.exchange.borrow_mut().client_gone = true;
-            return;
-        }
-        let Some(connection) = self.connections.remove(&id) else { return };
-        if let Some(closing) = closing {
-            ctx.close(id, closing);
-        }
-        self.by_number.remove(&connection.number);
-        let mut ledger = self.shared.ledger.lock();
-        ledger.processes.remove(&connection.number);
-        ledger.counters.bytes_sent += connection.link.borrow().sent;
-        ledger.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
-        drop(ledger);
-        let mut registry = self.shared.directory.lock();
-        registry.locks.retain(|_, (owner, _)| *owner != connection.number);
-        drop(registry);
-        if let Some(alarm) = connection.alarm {
-            self.alarms.remove(&(alarm, id, None));
-        }
-        for session in connection.desk.sessions() {
-            self.client.close_session(ctx, session);
-        }
-    }
-
-    /// KILL, from a connection of this worker or from another worker.
-    fn kill(&mut self, ctx: &mut Ctx<'_>, number: u32, query_only: bool) {
-        let Some(id) = self.by_number.get(&number).copied() else { return };
-        let connection = self.connections.get_mut(&id).expect("listed by number");
-        connection.exchange.borrow_mut().interrupt(Interrupt::Killed);
-        if !query_only {
-            connection.link.borrow_mut().killed = Some(Goodbye::Killed);
-        }
-        self.run(ctx, id);
-    }
-
-    /// Sends on the KILLs that tasks of this worker have asked for.
-    fn pass_kills(&mut self, ctx: &mut Ctx<'_>) {
-        let kills = std::mem::take(&mut *self.shared.kills.borrow_mut());
-        let workers = u32::from(ctx.view().workers.max(1));
-        for (connection, query_only) in kills {
-            let worker = WorkerId((connection % workers) as u8);
-            let to = Address { worker, ..ctx.me() };
-            ctx.send(to, Message::Kill { connection, query_only });
-        }
-    }
-
     /// Keeps an alarm for a connection's deadline. One that rings before it stays: deadlines come
     /// and go with every command, and few of them are ever reached.
-    fn watch_deadline(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    fn watch_deadline(&mut self, id: ConnectionId, connection: &mut Connection) {
         if let Some(deadline) = connection.deadline()
             && connection.alarm.is_none_or(|alarm| deadline < alarm)
         {
@@ -389,57 +482,6 @@ impl SqlNode {
                 self.alarms.remove(&(later, id, None));
             }
             self.alarms.insert((deadline, id, None));
-        }
-    }
-
-    /// Lets those go on whose time has come, up to one that had paused: what it does next may take
-    /// long, and others are to be looked after before the next one.
-    fn ring_alarms(&mut self, ctx: &mut Ctx<'_>) {
-        // Those due now and no others: a task that pauses again gets its next turn later.
-        let mut due = Vec::new();
-        while let Some(alarm) = self.alarms.first().copied()
-            && alarm.0 <= ctx.now()
-        {
-            self.alarms.remove(&alarm);
-            due.push(alarm);
-            if alarm.2.is_some() {
-                break;
-            }
-        }
-        for (_, id, ticket) in due {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            match ticket {
-                Some(Ticket::PAUSED) => {
-                    self.go_on(ctx, id);
-                    continue;
-                }
-                Some(Ticket::RESTED) => {}
-                // Any answer will do: it was a pause.
-                Some(ticket) => {
-                    connection.exchange.borrow_mut().answer(ticket, ClientResult::RolledBack);
-                }
-                None => {
-                    connection.alarm = None;
-                    if connection.deadline().is_none_or(|deadline| deadline > ctx.now()) {
-                        self.watch_deadline(id);
-                        continue;
-                    }
-                }
-            }
-            self.run(ctx, id);
-        }
-    }
-
-    /// Has the timer fire by the time of the earliest alarm.
-    fn arm(&mut self, ctx: &mut Ctx<'_>) {
-        self.pass_kills(ctx);
-        let next = self.alarms.first().map(|(due, _, _)| *due);
-        if let Some(due) = next
-            && self.armed.is_none_or(|armed| due < armed)
-        {
-            self.armed = Some(due);
-            // In the next turn at the earliest, if it is due already.
-            ctx.set_timer(ALARM, due.since(ctx.now()).max(Duration::from_nanos(1)));
         }
     }
 }
@@ -509,11 +551,14 @@ impl Connection {
             return false;
         }
         let was_full = link.is_full();
-        if !link.output.is_empty() {
+        let writes = !link.output.is_empty();
+        if writes {
             link.sent += link.output.len() as u64;
             ctx.write_from(id, &mut link.output);
         }
-        link.congested = ctx.is_congested(id);
+        if writes || link.congested {
+            link.congested = ctx.is_congested(id);
+        }
         if link.is_flooded() != link.paused {
             link.paused = link.is_flooded();
             match link.paused {
@@ -535,16 +580,16 @@ impl Actor for SqlNode {
             return self.pass_events(ctx);
         }
         // What is none for a client is none for anybody here.
-        let _ = self.client.handle(ctx, from, message);
+        let _ = self.runner.client.handle(ctx, from, message);
         self.pass_events(ctx);
     }
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
         match timer {
-            Timer::ClientTick => self.client.timeout(ctx),
+            Timer::ClientTick => self.runner.client.timeout(ctx),
             _ => {
                 self.armed = None;
-                self.client.start(ctx);
+                self.runner.client.start(ctx);
                 self.ring_alarms(ctx);
             }
         }
@@ -552,13 +597,14 @@ impl Actor for SqlNode {
     }
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
-        self.client.cluster_changed(ctx, before);
+        self.runner.client.cluster_changed(ctx, before);
         self.pass_events(ctx);
     }
 
     fn connection(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, event: ConnectionEvent<'_>) {
         if let ConnectionEvent::Opened(peer) = event {
             self.open(ctx, id, peer);
+            self.run(ctx, id);
         } else if let Some(connection) = self.connections.get_mut(&id) {
             let mut link = connection.link.borrow_mut();
             match event {
@@ -567,7 +613,7 @@ impl Actor for SqlNode {
                     link.received.extend_from_slice(bytes);
                     // More of the same statement, as of a file that is loaded, changes nothing.
                     connection.has_paused &= connection.exchange.borrow().began.is_some();
-                    self.askers.note(id, ctx.now());
+                    self.runner.askers.note(id, ctx.now());
                 }
                 ConnectionEvent::InputEnded => {
                     link.input_ended = true;
@@ -584,23 +630,29 @@ impl Actor for SqlNode {
                     return self.pass_events(ctx);
                 }
             }
+            drop(link);
+            if let Some(Ended(closing)) = self.runner.run(ctx, id, connection) {
+                self.end(ctx, id, closing);
+            }
         }
-        self.run(ctx, id);
         self.pass_events(ctx);
     }
 
     fn figures(&self, worker: &WorkerShared, figures: &mut Figures) {
-        self.shared.measures.borrow().tell(figures);
+        self.runner.shared.measures.borrow().tell(figures);
         if worker.worker == WorkerId(0) {
-            tell_registry(&self.shared.directory.lock(), figures);
-            tell_memory(self.shared.directory.memory(), figures);
+            tell_registry(&self.runner.shared.directory.lock(), figures);
+            tell_memory(self.runner.shared.directory.memory(), figures);
         }
     }
 
     fn check_invariants(&self, _shared: &WorkerShared) {
-        self.client.check_invariants();
-        self.tokens.iter().for_each(|(token, (id, _))| {
-            assert!(self.client.is_open(*token) || !self.connections.contains_key(id), "{token:?}");
+        self.runner.client.check_invariants();
+        self.runner.tokens.iter().for_each(|(token, (id, _))| {
+            assert!(
+                self.runner.client.is_open(*token) || !self.connections.contains_key(id),
+                "{token:?}"
+            );
         });
     }
 }

@@ -102,7 +102,8 @@ pub(crate) enum PlanKind {
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache {
     entries: RefCell<HashMap<u128, Prepared>>,
-    literals: RefCell<Literals>,
+    /// Taken out by whoever uses them.
+    literals: RefCell<Option<Box<Literals>>>,
     /// Bytes of the texts kept.
     size: Cell<usize>,
 }
@@ -127,9 +128,9 @@ impl PlanCache {
     pub(crate) fn find(session: &Session, text: &[u8]) -> Option<(Prepared, Vec<Datum>)> {
         let cache = &session.shared.plans;
         // Others may come while this is in the middle of a long text.
-        let mut literals = cache.literals.take();
+        let mut literals = cache.literals.take().unwrap_or_default();
         let found = cache.find_with(session, text, &mut literals);
-        cache.literals.replace(literals);
+        cache.literals.replace(Some(literals));
         found
     }
 

@@ -1,7 +1,7 @@
 //! A list that most often has one element: that one needs no allocation.
 
 use std::ops::{Deref, DerefMut};
-use std::{iter, option, slice, vec};
+use std::{slice, vec};
 
 /// A growable list; up to one element lies in place.
 #[derive(Clone, Debug)]
@@ -97,15 +97,48 @@ impl<T> FromIterator<T> for Few<T> {
 
 impl<T> IntoIterator for Few<T> {
     type Item = T;
-    type IntoIter = iter::Chain<option::IntoIter<T>, vec::IntoIter<T>>;
+    type IntoIter = IntoIter<T>;
 
     fn into_iter(self) -> Self::IntoIter {
-        match self.0 {
-            Content::Here(here) => here.into_iter().chain(Vec::new()),
-            Content::Away(all) => None.into_iter().chain(all),
-        }
+        IntoIter(match self.0 {
+            Content::Here(here) => Rest::Here(here),
+            Content::Away(all) => Rest::Away(all.into_iter()),
+        })
     }
 }
+
+/// The elements of a list that is taken apart.
+#[derive(Debug)]
+pub struct IntoIter<T>(Rest<T>);
+
+#[derive(Debug)]
+enum Rest<T> {
+    Here(Option<T>),
+    Away(vec::IntoIter<T>),
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match &mut self.0 {
+            Rest::Here(here) => here.take(),
+            Rest::Away(all) => all.next(),
+        }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Rest::Here(here) => here.iter().len(),
+            Rest::Away(all) => all.len(),
+        };
+        (left, Some(left))
+    }
+}
+
+impl<T> ExactSizeIterator for IntoIter<T> {}
 
 impl<'a, T> IntoIterator for &'a Few<T> {
     type Item = &'a T;
@@ -129,6 +162,7 @@ mod tests {
             assert_eq!(few.iter().count(), count);
             assert_eq!((&few).into_iter().count(), count);
             assert_eq!(few, Few::from(all.clone()), "wherever they lie");
+            assert_eq!(few.clone().into_iter().len(), count);
             assert_eq!(few.into_iter().collect::<Vec<_>>(), all);
         }
     }

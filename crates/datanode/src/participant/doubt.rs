@@ -51,7 +51,8 @@ pub(super) type ParkNumber = u64;
 /// Legs in doubt and who waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    legs: BTreeSet<LegHandle>,
+    /// Few at a time, in no order.
+    legs: Vec<LegHandle>,
     /// Who waits, and for how many legs.
     parked: BTreeMap<ParkNumber, (u32, Parked)>,
     /// Who waits for a leg.
@@ -69,15 +70,25 @@ impl Doubts {
     }
 
     /// Others may show the leg's changes from now on.
+    #[inline]
     pub(super) fn begin(&mut self, leg: LegHandle) {
-        self.legs.insert(leg);
+        if !self.legs.contains(&leg) {
+            self.legs.push(leg);
+        }
     }
 
     /// The leg's changes are shown here, or undone.
+    #[inline]
     pub(super) fn end(&mut self, leg: LegHandle) {
-        if self.legs.is_empty() || !self.legs.remove(&leg) || self.parked.is_empty() {
-            return;
+        let Some(at) = self.legs.iter().position(|other| *other == leg) else { return };
+        self.legs.swap_remove(at);
+        if !self.parked.is_empty() {
+            self.wake(leg);
         }
+    }
+
+    /// Has those go on who waited for no other leg.
+    fn wake(&mut self, leg: LegHandle) {
         for number in self.behind.remove(&leg).unwrap_or_default() {
             let (left, _) = self.parked.get_mut(&number).expect("it waits for the leg");
             *left -= 1;
@@ -115,7 +126,8 @@ impl Doubts {
 
     /// What holds between messages; `in_doubt` are the legs that are so by their state.
     pub(super) fn check(&self, in_doubt: &BTreeSet<LegHandle>) {
-        assert_eq!(self.legs, *in_doubt, "legs in doubt");
+        let legs: BTreeSet<LegHandle> = self.legs.iter().copied().collect();
+        assert_eq!((&legs, legs.len()), (in_doubt, self.legs.len()), "legs in doubt");
         assert!(self.woken.is_empty(), "who waits no more goes on in the same turn");
         let mut waits: BTreeMap<ParkNumber, u32> = BTreeMap::new();
         for (leg, numbers) in &self.behind {

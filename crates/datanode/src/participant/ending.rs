@@ -26,7 +26,6 @@ use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 use super::Participant;
 use super::finish::{CommitOrder, apply_row};
 use super::leg::{LegHandle, Place, Status};
-use super::prepare::Answers;
 
 /// What is done when a leg has ended here.
 #[derive(Debug)]
@@ -79,6 +78,7 @@ impl Endings {
 impl Participant {
     /// Applies a leg, if that has not been done, and does what comes after it. The record goes
     /// unless it is to be kept.
+    #[inline]
     pub(super) fn apply_and_then(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -143,7 +143,7 @@ impl Participant {
                 if leg.status == Status::Open {
                     leg.become_status(Status::Committed(epoch));
                 }
-                leg.answers = Answers::default();
+                leg.answers.forget();
                 // Some of its rows are shown before others.
                 self.doubts.begin(handle);
                 self.end_waits(handle, None);
@@ -359,6 +359,7 @@ impl Participant {
     }
 
     /// Does what comes after the end of a leg.
+    #[inline]
     pub(super) fn after(&mut self, ctx: &mut Ctx<'_>, after: After) {
         let (to, message) = match after {
             After::Committed(order, results) => {

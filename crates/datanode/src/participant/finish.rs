@@ -21,7 +21,6 @@ use super::disk::Disk;
 use super::ending::After;
 use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
 use super::memory::Memory;
-use super::prepare::Answers;
 use super::replica::Replica;
 use super::waits::Waiting;
 
@@ -149,7 +148,7 @@ impl Participant {
         let retained = self.retained_now(ctx);
         let mut rows = self.legs.change(handle, Leg::take_rows);
         let leg = self.legs.leg_mut(handle);
-        leg.answers = Answers::default();
+        leg.answers.forget();
         leg.become_status(Status::Applied(epoch));
         self.doubts.end(handle);
         let Self { replicas, disk, memory, versioned, .. } = self;

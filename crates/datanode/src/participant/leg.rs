@@ -365,12 +365,16 @@ impl Legs {
 
     /// Takes a leg out; its handle may be given to another one.
     pub(super) fn remove(&mut self, handle: LegHandle) {
-        let leg = self.records[handle.0 as usize].take().expect("the handle of a living leg");
-        self.free.push(handle);
+        let record = &mut self.records[handle.0 as usize];
+        let leg = record.as_mut().expect("the handle of a living leg");
+        let (transaction, name) = (leg.transaction, leg.leg);
+        let rows = std::mem::take(&mut leg.rows);
         self.staged_bytes -= leg.bytes;
-        let filed = self.by_name.remove(&(leg.transaction, leg.leg));
-        assert_eq!(filed, Some(handle), "{}: filed by name", leg.transaction);
-        self.reuse(leg.rows);
+        *record = None;
+        self.free.push(handle);
+        let filed = self.by_name.remove(&(transaction, name));
+        assert_eq!(filed, Some(handle), "{transaction}: filed by name");
+        self.reuse(rows);
     }
 
     /// Takes the memory of rows back that were applied or dropped.

@@ -122,6 +122,7 @@ impl Participant {
 
     /// A commit in one phase is applied here: the next replica up the chain is told, or the
     /// coordinator with the results.
+    #[inline]
     pub(super) fn pass_staged_on(
         &mut self,
         ctx: &mut Ctx<'_>,

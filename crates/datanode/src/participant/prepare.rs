@@ -47,8 +47,18 @@ impl Answers {
 
     /// Takes all results out; the changes stay to be sent.
     pub(super) fn take_results(&mut self) -> Few<PreparedOperation> {
-        let reads = std::mem::take(&mut self.at_once);
-        std::mem::take(&mut self.after_writes).into_iter().chain(reads).collect()
+        let writes = std::mem::take(&mut self.after_writes);
+        if self.at_once.is_empty() {
+            return writes;
+        }
+        writes.into_iter().chain(std::mem::take(&mut self.at_once)).collect()
+    }
+
+    /// Forgets what was not sent.
+    pub(super) fn forget(&mut self) {
+        if !self.is_empty() || !self.after_writes.is_empty() {
+            *self = Self::default();
+        }
     }
 
     /// Whether there is nothing to send.
@@ -179,7 +189,7 @@ impl Participant {
         run: Run,
     ) {
         let (number, partition) = (operation.number, operation.partition);
-        let replica = self.replicas.get(&partition).expect("admitted operations are here");
+        let mut replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
         let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
@@ -189,16 +199,15 @@ impl Participant {
             let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, terms);
             return self.waits.insert(handle, ticket, wait);
         }
-        if self.doubts.any()
-            && run != Run::AfterDoubt
-            && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
-        {
-            let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
-            return self.waits.insert(handle, ticket, wait);
+        if self.doubts.any() && run != Run::AfterDoubt {
+            if let Some(number) = self.park_operation(ctx, handle, &operation, hash) {
+                let (ticket, what) = parked(operation);
+                let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
+                return self.waits.insert(handle, ticket, wait);
+            }
+            replica = self.replicas.get_mut(&partition).expect("looked up above");
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
-            let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
             self.legs.leg_mut(handle).locks_in(partition);
             let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
             match wait {

@@ -50,7 +50,11 @@ impl Participant {
         request: &ReadRequest,
     ) -> Result<Vec<Option<Row>>, Refusal> {
         admit(ctx, request)?;
-        request.reads.iter().map(|read| self.read_row(ctx, read, request.snapshot)).collect()
+        let mut rows = Vec::with_capacity(request.reads.len());
+        for read in &request.reads {
+            rows.push(self.read_row(ctx, read, request.snapshot)?);
+        }
+        Ok(rows)
     }
 
     fn read_row(
@@ -102,6 +106,7 @@ impl Participant {
 }
 
 /// Whether the node may answer so many reads now.
+#[inline]
 fn admit(ctx: &mut Ctx<'_>, request: &ReadRequest) -> Result<(), Refusal> {
     if !ctx.may_serve() {
         probe!(ctx, "participant: read refused without a lease");

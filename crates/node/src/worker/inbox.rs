@@ -36,9 +36,15 @@ impl Inbox {
     /// Takes a message in. The class whose first message it is, if it is one of long work.
     pub(super) fn push(&mut self, envelope: Envelope) -> Option<Class> {
         self.arrivals += 1;
+        let class = envelope.message.class();
         let waiting = Waiting { arrival: self.arrivals, envelope };
-        let class = waiting.envelope.message.class();
-        let queue = self.queue(class);
+        let queue = match class {
+            Class::Operation => {
+                self.operations.push_back(waiting);
+                return None;
+            }
+            _ => self.queue(class),
+        };
         queue.push_back(waiting);
         (queue.len() == 1 && class >= Class::Query).then_some(class)
     }
