@@ -353,12 +353,10 @@ impl Session {
 
     /// What of the session's state the client is to be told.
     pub(crate) fn take_state_changes(&mut self) -> Vec<StateChange> {
-        let mut changes: Vec<StateChange> = self
-            .variables
-            .take_changes()
-            .into_iter()
-            .map(|(name, value)| StateChange::Variable(name.to_owned(), value))
-            .collect();
+        let mut changes = Vec::new();
+        for (name, value) in self.variables.take_changes() {
+            changes.push(StateChange::Variable(name.to_owned(), value));
+        }
         if self.database != self.told_database {
             self.told_database.clone_from(&self.database);
             if self.variables.session_track_schema {

@@ -260,6 +260,9 @@ impl SessionVariables {
 
     /// The variables the client is to be told of, with their values; each is told once.
     pub(crate) fn take_changes(&mut self) -> Vec<(&'static str, String)> {
+        if self.changes.is_empty() {
+            return Vec::new();
+        }
         std::mem::take(&mut self.changes).into_iter().collect()
     }
 

@@ -150,11 +150,18 @@ impl Waits {
         self.records.iter().map(|((handle, ticket), wait)| (*handle, *ticket, wait))
     }
 
+    /// The first ticket of a leg's waits.
+    fn first_of(&self, handle: LegHandle) -> Option<u64> {
+        self.of(handle).map(|(ticket, _)| ticket).next()
+    }
+
     /// Takes all waits of a leg out.
     pub(super) fn remove_all(&mut self, handle: LegHandle) -> Vec<(u64, Wait)> {
-        let tickets: Vec<u64> = self.of(handle).map(|(ticket, _)| ticket).collect();
-        let take = |ticket| (ticket, self.remove(handle, ticket).expect("listed above"));
-        tickets.into_iter().map(take).collect()
+        let mut waits = Vec::new();
+        while let Some(ticket) = self.first_of(handle) {
+            waits.push((ticket, self.remove(handle, ticket).expect("found above")));
+        }
+        waits
     }
 
     /// Whether an operation of the leg waits for the row.
