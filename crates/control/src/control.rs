@@ -434,13 +434,9 @@ impl Control {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
             ControlMessage::Follow { known } => self.receive_follow(ctx, from, known),
-            ControlMessage::NextPiece { of, number } if from.actor == ActorKind::Client => {
-                self.followers.go_on(ctx, from, of, number);
-            }
             ControlMessage::NextPiece { of, number } => {
                 self.continue_snapshot(ctx, from.node, (of, number));
             }
-            ControlMessage::StatePiece(_) => {}
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
             }

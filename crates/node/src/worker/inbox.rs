@@ -187,9 +187,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Control(message) => matches!(
                 **message,
-                ControlMessage::SchemaReply { .. }
-                    | ControlMessage::Speaks { .. }
-                    | ControlMessage::StatePiece(_)
+                ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. }
             ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
