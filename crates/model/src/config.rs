@@ -131,7 +131,7 @@ impl Config {
             scans_max: 4_096,
             scan_batch_rows: 256,
             scan_step_rows: 256,
-            apply_step_bytes: 16 << 10,
+            apply_step_bytes: 128 << 10,
             data_memory: 4 << 30,
             version_memory: 512 << 20,
             outcomes_max: 1 << 20,
