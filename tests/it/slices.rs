@@ -377,7 +377,8 @@ fn run(case: &Case, server: &Server, port: u16) -> Option<(Duration, String)> {
     }
     let step = longest_steps(port).into_iter().find(|step| !steps_before.contains(step));
     let of_step = step.as_ref().and_then(|(_, labels)| labels.split("step=").nth(1));
-    println!(
+    let _told = writeln!(
+        std::io::stdout(),
         "{:24} took {:7.3} s, {reads:6} reads, longest wait {:7.1} ms, longest step {:7.1} ms {}",
         case.name,
         took.as_secs_f64(),

@@ -92,8 +92,7 @@ impl Channel {
         if self.cut {
             return Err(PacketError::OutOfOrder);
         }
-        loop {
-            let Some(part) = self.part()? else { break };
+        while let Some(part) = self.part()? {
             let there = &self.input[self.consumed..];
             let taken = there.len().min(part.left);
             self.payload.extend_from_slice(&there[..taken]);
