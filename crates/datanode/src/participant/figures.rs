@@ -31,14 +31,7 @@ impl Participant {
         figures.add(Metric::DataMemoryLimit, &[], limit);
         let percent = used.saturating_mul(100) / limit.max(1);
         figures.add(Metric::DataMemoryFullest, &[], percent);
-        for (kind, bytes) in [
-            ("rows", pools.rows),
-            ("hash_indexes", pools.hash_indexes),
-            ("ordered_indexes", pools.ordered_indexes),
-            ("old_images", pools.old_images),
-            ("staged_changes", pools.staged_changes),
-            ("locks", pools.locks),
-        ] {
+        for (kind, bytes) in pools.by_name() {
             figures.add(Metric::Memory, &[kind], bytes);
         }
     }

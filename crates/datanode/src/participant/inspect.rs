@@ -61,22 +61,15 @@ impl Participant {
     fn memory_rows(&self, ctx: &Ctx<'_>) -> Rows {
         let pools = self.memory_pools();
         let used = pools.limited();
-        let parts = [
-            ("rows", pools.rows),
-            ("hash indexes", pools.hash_indexes),
-            ("ordered indexes", pools.ordered_indexes),
-            ("old images", pools.old_images),
-            ("staged changes", pools.staged_changes),
-            ("locks", pools.locks),
-        ];
         let total = vec![
             Value::text("data memory"),
             Value::UInt(used),
             Value::UInt(ctx.config().data_memory),
         ];
-        let part =
-            |(name, used): (&str, u64)| vec![Value::text(name), Value::UInt(used), Value::Null];
-        std::iter::once(total).chain(parts.into_iter().map(part)).collect()
+        let part = |(name, used): (&str, u64)| {
+            vec![Value::text(&name.replace('_', " ")), Value::UInt(used), Value::Null]
+        };
+        std::iter::once(total).chain(pools.by_name().into_iter().map(part)).collect()
     }
 
     fn lock_rows(&self) -> Rows {

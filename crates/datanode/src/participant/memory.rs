@@ -35,6 +35,18 @@ impl Pools {
     pub(super) fn limited(&self) -> u64 {
         self.rows + self.hash_indexes + self.ordered_indexes + self.staged_changes
     }
+
+    /// Each of them, by the name that figures know it by.
+    pub(super) fn by_name(&self) -> [(&'static str, u64); 6] {
+        [
+            ("rows", self.rows),
+            ("hash_indexes", self.hash_indexes),
+            ("ordered_indexes", self.ordered_indexes),
+            ("old_images", self.old_images),
+            ("staged_changes", self.staged_changes),
+            ("locks", self.locks),
+        ]
+    }
 }
 
 /// What a row takes in slots and indexes, roughly.
