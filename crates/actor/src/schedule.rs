@@ -17,7 +17,7 @@
 //! A worker that has a CPU for itself loses nothing by long work that fills its time. On a machine
 //! with more to do than CPUs, that time is taken from whoever serves the same clients: the SQL node
 //! and the other workers. The host tells how long its thread waits for a CPU; long work rests the
-//! more then, and keeps half of the time at least.
+//! more then, and keeps a fifth of the time at least.
 //! # Not here
 //! The queues (`node`), the clock (`runtime`), what a step of each kind does.
 
@@ -43,9 +43,9 @@ const LEAST: u32 = WHOLE / 32;
 const WEIGHTS: [u64; 3] = [4, 2, 1];
 /// The share of time, in percent, for which a thread may wait for a CPU before long work rests, and
 /// from which on it rests most.
-const CROWDED: [u64; 2] = [5, 25];
+const CROWDED: [u64; 2] = [5, 45];
 /// The longest rest, in percent of the time worked before.
-const REST_MAX: u64 = 100;
+const REST_MAX: u64 = 400;
 /// What operations may owe to long work before that goes first.
 const DEBT: Duration = Duration::from_micros(100);
 /// What operations owe at most.
@@ -330,7 +330,7 @@ mod tests {
         let mut schedule = Schedule::default();
         let rest = |schedule: &Schedule| schedule.rest(micros(200));
         assert_eq!(rest(&schedule), Duration::ZERO, "nothing is known");
-        for (share, rests) in [(4, 0), (5, 0), (15, 100), (25, 200), (100, 200)] {
+        for (share, rests) in [(4, 0), (5, 0), (15, 200), (25, 400), (45, 800), (100, 800)] {
             schedule.crowd(share);
             assert_eq!(rest(&schedule), micros(rests), "{share} %");
         }

@@ -96,7 +96,7 @@ impl Pace {
 
     /// How many of so many rows are written at once: each batch has costs of its own.
     pub(crate) fn write_portion(&self, rows: usize) -> usize {
-        if self.is_shared.get() { rows.div_ceil(2) } else { rows }
+        if self.is_shared.get() { rows.div_ceil(SHARED_PARTS) } else { rows }
     }
 
     /// Whether so much work has been done since the last look at the clock that another is due.

@@ -278,7 +278,7 @@ async fn execute(
             false => plan.maker.kernel_row(run, &row, hidden),
         };
         new.push(New { row, values, read });
-        run.worked(1).await?;
+        run.worked_to_write().await?;
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);

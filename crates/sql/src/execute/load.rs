@@ -241,6 +241,7 @@ impl Loader {
             self.maker.complete(run, &mut row, true).await?;
             let values = self.maker.kernel_row(run, &row, hidden + number as u64);
             complete.push((values, row));
+            run.worked_to_write().await?;
         }
         if !self.maker.links.is_empty() {
             return self.send_one_by_one(run, complete).await;

@@ -55,6 +55,8 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> 
 
 /// Bytes that a function works on in the time of a row.
 const WORK_BYTES: u64 = 1_024;
+/// Work of a row that is made to be written, in rows that are read.
+const WRITTEN_ROW: usize = 4;
 
 /// Rows by their key.
 type RowsByKey = BTreeMap<Vec<u8>, Vec<Row>>;
@@ -231,6 +233,11 @@ impl<'s> Run<'s> {
     /// Memory for something that errors name so; none yet.
     pub(crate) fn hold(&self, what: &'static str) -> Held {
         self.session.memory.hold(what)
+    }
+
+    /// Counts a row that was made to be written, which takes longer than to read one.
+    pub(crate) async fn worked_to_write(&mut self) -> Result<(), SqlError> {
+        self.worked(WRITTEN_ROW).await
     }
 
     /// Evaluates a formula over a row.

@@ -386,7 +386,7 @@ async fn change(
                 let value = maker.store(run, *column, value, formula.expression.sql_type())?;
                 whole[table.offset + column] = value;
             }
-            run.worked(1).await?;
+            run.worked_to_write().await?;
             let new = part(table, &whole).to_vec();
             let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
             if maker.ignore && !maker.links.is_empty() {

@@ -253,6 +253,7 @@ impl<'a> Online<'a> {
                 let Some(row) = completed.and_then(|row| row.values) else { continue };
                 run.context.row_number = self.copy.records + batch.len() as u64 + 1;
                 batch.push(self.copy.made(run, row).await?);
+                run.worked_to_write().await?;
                 if batch.len() >= run.write_portion(BATCH) || bytes >= BATCH_BYTES {
                     self.put(run, std::mem::take(&mut batch), is_first).await?;
                     bytes = 0;
