@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) changes: Vec<SchemaChange>,
     /// How often something was waited for until it was on disk.
     pub(crate) saved: u32,
+    /// How often a statement has let others have the worker.
+    pub(crate) paused: u32,
     /// Nobody knows whether something is on disk.
     pub(crate) disks_are_silent: bool,
     /// The answer to what is committed at once is lost, and only that it is committed is found.
@@ -99,6 +101,7 @@ impl Harness {
             rows: BTreeMap::new(),
             changes: Vec::new(),
             saved: 0,
+            paused: 0,
             disks_are_silent: false,
             loses_answers: false,
             durable: Epoch::default(),
@@ -278,7 +281,11 @@ impl World {
                 self.inspected.push(what);
                 ClientResult::Inspected(self.told.clone())
             }
-            Ask::RollbackTo(_) | Ask::Sleep(_) => ClientResult::RolledBack,
+            Ask::RollbackTo(_) => ClientResult::RolledBack,
+            Ask::Sleep(_) => {
+                self.paused += 1;
+                ClientResult::RolledBack
+            }
             Ask::ScanNext(_)
             | Ask::ScanClose(_)
             | Ask::CloseSnapshot(_)

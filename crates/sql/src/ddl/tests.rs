@@ -37,6 +37,27 @@ fn table_of(definition: &str, rows: &str) -> Harness {
     harness
 }
 
+/// A row that is made to be written takes longer than one that is read: a batch of them kept the
+/// worker from all others for two milliseconds.
+#[test]
+fn rows_that_are_written_let_others_in() {
+    let mut harness = Harness::new();
+    harness.ok("CREATE TABLE t (a INT PRIMARY KEY, b INT)");
+    harness.ok("CREATE TABLE u (a INT PRIMARY KEY, b INT)");
+    let rows: Vec<String> = (0..4_000).map(|a| format!("({a}, 1)")).collect();
+    for statement in [
+        &format!("INSERT INTO t VALUES {}", rows.join(", ")),
+        "ALTER TABLE t ALGORITHM = COPY, FORCE",
+        "INSERT INTO u SELECT * FROM t",
+        "UPDATE t SET b = 2",
+    ] {
+        harness.world.paused = 0;
+        harness.ok(statement);
+        let paused = harness.world.paused;
+        assert!(paused >= 7, "{paused} pauses: {}", &statement[..20]);
+    }
+}
+
 #[test]
 fn if_exists_and_if_not_exists_leave_notes() {
     let mut harness = Harness::new();
