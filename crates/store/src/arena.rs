@@ -100,6 +100,12 @@ impl<T, const CHUNK: usize> Arena<T, CHUNK> {
         self.elements.shed(count)
     }
 
+    /// Whether no element was ever added.
+    #[inline]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.elements.len == 0
+    }
+
     /// Elements added and not released.
     pub(crate) fn len(&self) -> usize {
         self.elements.len - self.free.len

@@ -21,6 +21,7 @@ mod build;
 mod check;
 mod layout;
 mod node;
+mod nodes;
 mod scan;
 
 pub use build::BulkBuild;
@@ -28,12 +29,13 @@ pub use scan::{Direction, KeyRange, Scan};
 
 use layout::{Layout, common_prefix};
 use node::{HEAD, INLINE_MAX, KeyBoxes, NONE, Node, PREFIX_MAX, Record, Tail, USABLE, record_cost};
+use nodes::Nodes;
 
 /// A B+ tree of (key, row id) entries; see the module's head.
 #[doc(alias = "DBTUX")]
 #[derive(Clone, Debug)]
 pub struct OrderedIndex {
-    nodes: Arena<Node, 64>,
+    nodes: Nodes,
     boxes: KeyBoxes,
     boxed_bytes: usize,
     root: u32,
@@ -58,12 +60,10 @@ impl Default for OrderedIndex {
 }
 
 impl OrderedIndex {
-    /// An empty index: one node of 1 KiB.
+    /// An empty index: allocates nothing.
     pub fn new() -> Self {
-        let mut nodes = Arena::new();
-        let root = nodes.add(Node::new(0));
-        let (boxes, layout) = (Arena::new(), Layout::default());
-        Self { nodes, boxes, boxed_bytes: 0, root, len: 0, layout }
+        let (nodes, boxes, layout) = (Nodes::new(), Arena::new(), Layout::default());
+        Self { nodes, boxes, boxed_bytes: 0, root: nodes::FIRST, len: 0, layout }
     }
 
     /// Gives the memory of so many nodes and long keys back; how many are left of that number when

@@ -64,8 +64,8 @@ struct Index {
 enum Building {
     /// Entry by entry, while rows change: the rows of all slots below have theirs.
     Entries(u32),
-    /// At once, of rows that are read back.
-    Bulk(Box<BulkBuild>),
+    /// At once, of rows that are read back; nothing is gathered before the first of them comes.
+    Bulk(Option<Box<BulkBuild>>),
 }
 
 /// Images that a put or a delete looks at when a sweep is under way.
@@ -160,7 +160,7 @@ impl Partition {
             if indexes.iter().all(|known| known.id != index.id) {
                 // Nothing to build in a partition that was never used.
                 let building = match self.restoring {
-                    Some(0) => Some(Building::Bulk(Box::default())),
+                    Some(0) => Some(Building::Bulk(None)),
                     _ => (self.heap.slot_count() > 0).then_some(Building::Entries(0)),
                 };
                 indexes.push(Index::new(index.id, &index.columns, building));
@@ -207,7 +207,7 @@ impl Partition {
         let left = self.indexes.iter().map(|index| match &index.building {
             None => 0,
             Some(Building::Entries(next)) => slots.saturating_sub(u64::from(*next)),
-            Some(Building::Bulk(bulk)) => bulk.left() as u64,
+            Some(Building::Bulk(bulk)) => bulk.as_ref().map_or(0, |bulk| bulk.left() as u64),
         });
         (total, left.sum())
     }

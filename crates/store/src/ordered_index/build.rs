@@ -15,7 +15,7 @@ use model::RowId;
 
 use super::layout::{Layout, common_prefix};
 use super::node::{HEAD, INLINE_MAX, NONE, Node, PREFIX_MAX, Record, USABLE, record_cost};
-use super::{Arena, KEY_SIZE_MAX, OrderedIndex, separator};
+use super::{Arena, KEY_SIZE_MAX, Nodes, OrderedIndex, separator};
 
 /// An ordered index that is being built; see the module's head.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Default for BulkBuild {
 impl BulkBuild {
     /// A build without entries.
     pub fn new() -> Self {
-        let (nodes, boxes, layout) = (Arena::new(), Arena::new(), Layout::default());
+        let (nodes, boxes, layout) = (Nodes::new(), Arena::new(), Layout::default());
         let index = OrderedIndex { nodes, boxes, boxed_bytes: 0, root: NONE, len: 0, layout };
         Self {
             open: Run::default(),

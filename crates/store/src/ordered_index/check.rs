@@ -25,7 +25,8 @@ impl OrderedIndex {
         assert!(root.is_leaf() || root.count() > 0, "an inner root has two children");
         self.check_node(self.root, root.level, &mut seen);
         assert_eq!(seen.entries, self.len, "entries");
-        assert_eq!(seen.nodes, self.nodes.len(), "nodes in use are reachable");
+        let reachable = if self.nodes.is_unused() { 0 } else { seen.nodes };
+        assert_eq!(reachable, self.nodes.len(), "nodes in use are reachable");
         assert_eq!(seen.boxes.len(), self.boxes.len(), "boxed keys in use are reachable");
         let boxed_bytes: usize = seen.boxes.iter().map(|id| self.boxes[*id].len()).sum();
         assert_eq!(boxed_bytes, self.boxed_bytes, "bytes of boxed keys");

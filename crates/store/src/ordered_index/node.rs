@@ -79,7 +79,7 @@ pub(super) struct Record<'a> {
 
 impl Node {
     /// A node without records at `level`.
-    pub(super) fn new(level: u16) -> Self {
+    pub(super) const fn new(level: u16) -> Self {
         Self {
             next: NONE,
             prev: NONE,

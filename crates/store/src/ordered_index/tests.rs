@@ -220,6 +220,27 @@ fn huge_keys_like_a_set() {
 }
 
 #[test]
+fn an_index_takes_no_node_before_its_first_entry() {
+    let mut index = OrderedIndex::new();
+    assert_eq!(index.memory_bytes(), size_of::<OrderedIndex>());
+    assert!(!index.remove(b"a", RowId(1)) && !index.contains(b"a", RowId(1)));
+    assert_eq!(index.entries_about(&KeyRange::ALL), 0);
+    for direction in [Direction::Ascending, Direction::Descending] {
+        assert!(index.scan(&KeyRange::ALL, direction, None).next().is_none());
+        let after = Some((&b"a"[..], RowId(1)));
+        assert!(index.scan(&KeyRange::prefix(b"a"), direction, after).next().is_none());
+    }
+    index.check();
+    assert_eq!(index.clone().shed(7), 7);
+    assert_eq!(index.memory_bytes(), size_of::<OrderedIndex>(), "looking makes no node");
+    assert!(index.insert(b"a", RowId(1)));
+    index.check();
+    assert_eq!((index.len(), index.nodes.len()), (1, 1));
+    assert!(index.remove(b"a", RowId(1)));
+    index.check();
+}
+
+#[test]
 fn ascending_keys_fill_their_nodes() {
     let mut index = OrderedIndex::new();
     for row in 0..20_000u32 {

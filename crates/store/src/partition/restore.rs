@@ -29,7 +29,7 @@ impl Partition {
         assert!(self.versions.is_empty(), "{}: old images are in the indexes", self.id);
         self.restoring = Some(0);
         for index in &mut self.indexes {
-            index.building = Some(Building::Bulk(Box::default()));
+            index.building = Some(Building::Bulk(None));
         }
     }
 
@@ -97,7 +97,7 @@ impl Partition {
             for index in &mut *indexes {
                 if let Some(Building::Bulk(bulk)) = &mut index.building {
                     encode(table, &index.columns, row, key);
-                    bulk.add(key.bytes(), row_id);
+                    bulk.get_or_insert_default().add(key.bytes(), row_id);
                 }
             }
         }
@@ -142,10 +142,12 @@ impl Partition {
         let index = &mut self.indexes[at];
         let Some(Building::Bulk(bulk)) = &mut index.building else { return true };
         assert!(self.versions.is_empty(), "{}: old images without a change", self.id);
-        if !bulk.merge(std::mem::take(left)) {
-            return false;
+        if let Some(bulk) = bulk {
+            if !bulk.merge(std::mem::take(left)) {
+                return false;
+            }
+            index.tree = std::mem::take(&mut **bulk).finish();
         }
-        index.tree = std::mem::take(&mut **bulk).finish();
         index.building = None;
         true
     }
