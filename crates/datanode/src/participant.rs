@@ -25,6 +25,7 @@
 //! # Not here
 //! Commit decisions (`coordinator`), row storage (`store`), who holds which slot (`control`).
 
+mod census;
 mod copy;
 mod deadlock;
 mod disk;
@@ -59,6 +60,7 @@ use wire::{Continue, InspectMessage, Message, ParticipantMessage};
 
 pub use disk::{RestoreProgress, StepProgress};
 
+use census::Census;
 use copy::Copies;
 use deadlock::Searches;
 use disk::Disk;
@@ -95,6 +97,7 @@ pub struct Participant {
     /// Legs that wait since this turn, from which deadlocks are searched at its end.
     searches: Searches,
     memory: Memory,
+    census: Census,
     /// For reads by key.
     projectors: Projectors,
     /// Epochs as last seen: current, complete, retained.
@@ -361,6 +364,9 @@ impl Participant {
         if self.disk.is_some() {
             self.end_disk_turn(ctx);
         }
+        if self.census_is_due(ctx.now()) {
+            self.need_upkeep(ctx);
+        }
         self.waits.arm(ctx);
     }
 
@@ -507,6 +513,7 @@ impl Actor for Participant {
         let member = shared.cluster.member(shared.node, shared.incarnation);
         let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
         self.check_copies();
+        self.check_needed();
         let syncing = self.replicas.values().any(|replica| replica.syncing);
         assert!(!(complete && syncing), "a complete member has complete replicas");
         // A whole partition is looked at now and then only, as that takes long.

@@ -196,7 +196,10 @@ impl Disk {
             None => Record::Delete { partition, row_id, epoch },
         };
         let log = self.log.as_mut().expect("rows change when the log is open");
-        stored.changed(log.append(&record, epoch));
+        let position = log.append(&record, epoch);
+        if stored.changed(position) {
+            self.needless.needs(partition, position);
+        }
         log.note_change(epoch);
     }
 
@@ -204,7 +207,10 @@ impl Disk {
     pub(super) fn copied(&mut self, stored: &mut Stored, partition: PartitionId, slots: u32) {
         let log = self.log.as_mut().expect("rows change when the log is open");
         let epoch = log.newest();
-        stored.changed(log.append(&Record::Truncate { partition, slots, epoch }, epoch));
+        let position = log.append(&Record::Truncate { partition, slots, epoch }, epoch);
+        if stored.changed(position) {
+            self.needless.needs(partition, position);
+        }
         log.copied();
     }
 

@@ -1,17 +1,21 @@
 //! What a participant tells of its replicas, locks, copies and disk when figures are asked for.
 //!
 //! # Guarantees
-//! Nothing changes. The cost is a few additions for each replica.
+//! Nothing changes. The cost does not depend on how many replicas there are (see `census`).
 
 use actor::{Figures, Metric, Shared};
 
+use model::{ActorKind, Address};
+
 use super::Participant;
+use super::census::Sums;
 
 impl Participant {
     /// Adds what is held and under way at this moment.
     pub(super) fn tell_figures(&self, shared: &Shared, figures: &mut Figures) {
         figures.add(Metric::ScansOpen, &[], self.scans.len() as u64);
-        figures.add(Metric::LockedRows, &[], self.locked_rows() as u64);
+        let sums = self.sums(address(shared));
+        figures.add(Metric::LockedRows, &[], sums.locked_rows);
         figures.add(Metric::LockWaitsOpen, &[], self.waits.iter().count() as u64);
         figures.add(Metric::ReadWaitsOpen, &[], self.doubts.waiting() as u64);
         figures.add(Metric::Copies, &[], self.copies.source_count() as u64);
@@ -24,7 +28,7 @@ impl Participant {
     }
 
     fn tell_memory(&self, shared: &Shared, figures: &mut Figures) {
-        let pools = self.memory_pools();
+        let pools = self.memory_pools(address(shared));
         let used = pools.limited();
         let limit = shared.config.data_memory;
         figures.add(Metric::DataMemoryUsed, &[], used);
@@ -37,18 +41,7 @@ impl Participant {
     }
 
     fn tell_replicas(&self, shared: &Shared, figures: &mut Figures) {
-        let (mut rows, mut primaries, mut backups, mut copying) = (0, 0, 0, 0);
-        for replica in self.replicas.values() {
-            rows += replica.partition.row_count();
-            let first = replica.chain.first();
-            let own =
-                |first: &model::Address| first.node == shared.node && first.worker == shared.worker;
-            match (replica.syncing, first.is_some_and(own)) {
-                (true, _) => copying += 1,
-                (false, true) => primaries += 1,
-                (false, false) => backups += 1,
-            }
-        }
+        let Sums { rows, primaries, backups, copying, .. } = self.sums(address(shared));
         figures.add(Metric::Rows, &[], rows);
         for (state, count) in [("primary", primaries), ("backup", backups), ("copying", copying)] {
             figures.add(Metric::Replicas, &[state], count);
@@ -71,4 +64,8 @@ impl Participant {
         let exposed = log.exposed_since.map(|since| shared.now.since(since));
         figures.add_time(Metric::Exposed, &[], exposed.unwrap_or_default());
     }
+}
+
+fn address(shared: &Shared) -> Address {
+    Address { node: shared.node, worker: shared.worker, actor: ActorKind::Participant }
 }

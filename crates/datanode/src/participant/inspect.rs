@@ -59,7 +59,7 @@ impl Participant {
     }
 
     fn memory_rows(&self, ctx: &Ctx<'_>) -> Rows {
-        let pools = self.memory_pools();
+        let pools = self.memory_pools(ctx.me());
         let used = pools.limited();
         let total = vec![
             Value::text("data memory"),

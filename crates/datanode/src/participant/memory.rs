@@ -5,6 +5,7 @@
 //! with the rows applied since then on top.
 
 use actor::Ctx;
+use model::Address;
 
 use super::Participant;
 
@@ -20,7 +21,7 @@ pub(super) struct Memory {
 }
 
 /// What takes the memory of a worker, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Pools {
     pub(super) rows: u64,
     pub(super) hash_indexes: u64,
@@ -81,18 +82,9 @@ impl Memory {
 }
 
 impl Participant {
-    /// What takes how much memory now. Each replica is looked at once.
-    pub(super) fn memory_pools(&self) -> Pools {
-        let staged_changes = self.legs.staged_bytes();
-        let mut pools = Pools { staged_changes, ..Pools::default() };
-        for replica in self.replicas.values() {
-            pools.rows += replica.partition.heap_bytes();
-            pools.hash_indexes += replica.partition.hash_index_bytes();
-            pools.ordered_indexes += replica.partition.ordered_index_bytes();
-            pools.old_images += replica.partition.version_bytes();
-            pools.locks += replica.locks.memory_bytes() as u64;
-        }
-        pools
+    /// What takes how much memory, of replicas as far as their sums are known.
+    pub(super) fn memory_pools(&self, me: Address) -> Pools {
+        Pools { staged_changes: self.legs.staged_bytes(), ..self.sums(me).pools }
     }
 
     /// Whether `bytes` more of rows and staged images stay within the limit.

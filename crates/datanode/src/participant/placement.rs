@@ -11,6 +11,7 @@ use model::{
 use wire::{Continue, Message};
 
 use super::Participant;
+use super::copy::Copies;
 use super::deadlock::Searches;
 use super::leg::{Leg, LegHandle};
 use super::replica::Replica;
@@ -31,17 +32,34 @@ impl Participant {
             }
         }
         let places = !self.placed || cluster.places_differ(before);
-        if !places {
+        if !self.placed || cluster.held_slots_differ(before, ctx.node()) {
+            self.follow_all(ctx, &cluster);
+        } else {
             for change in cluster.table_changes(before) {
                 self.follow_table(ctx, &cluster, &change);
+            }
+            if cluster.duties_differ(before) {
+                self.follow_duties(ctx, &cluster);
             }
             if !self.unbuilt.is_empty() {
                 self.need_upkeep(ctx);
             }
-        } else {
-            self.follow_all(ctx, &cluster);
         }
         self.copies_changed(ctx, places);
+    }
+
+    /// Follows a state in which the replicas that are here have other duties: one look at each.
+    fn follow_duties(&mut self, ctx: &Ctx<'_>, cluster: &ClusterState) {
+        let (me, current) = (ctx.me(), ctx.view().epochs.current);
+        let Self { replicas, copies, completed, .. } = self;
+        for (partition, replica) in replicas {
+            let placed = !cluster.slots.is_empty();
+            let syncing = placed.then(|| cluster.replica_syncing(*partition, me.node)).flatten();
+            if let Some(syncing) = syncing {
+                set_syncing(replica, copies, syncing, (current, *completed));
+            }
+            replica.follow(cluster, me);
+        }
     }
 
     /// Follows a state in which replicas may lie elsewhere, or have other duties.
@@ -205,18 +223,8 @@ impl Participant {
                 self.remains.push_back(remains);
             }
         }
-        if replica.syncing && !syncing {
-            // What was copied has no old images: snapshots are served from the next epoch on.
-            let current = ctx.view().epochs.current;
-            let floor = if current == Epoch(0) { NO_SNAPSHOTS } else { current.next() };
-            replica.partition.set_snapshot_floor(floor);
-            self.copies.forget_target(partition);
-            replica.active_since = self.completed;
-        }
-        if syncing && !replica.syncing {
-            self.copies.expect_target(partition);
-        }
-        replica.syncing = syncing;
+        let epochs = (ctx.view().epochs.current, self.completed);
+        set_syncing(replica, &mut self.copies, syncing, epochs);
     }
 
     /// Notes what the worker's coordinator has learnt about epochs.
@@ -261,6 +269,7 @@ impl Participant {
         self.upkeep_coming = false;
         self.free_remains();
         self.limit_versions(ctx);
+        self.continue_census(ctx);
         let retained = self.retained_now(ctx);
         for _ in 0..DROPS_PER_TURN {
             let Some(partition) = self.stale_versions.pop_first() else { break };
@@ -276,7 +285,8 @@ impl Participant {
         // The restore asks for upkeep when it has read all rows.
         let reading = self.disk.as_ref().is_some_and(|disk| disk.reads_rows());
         let missing = !reading && self.build_indexes(ctx);
-        if missing || !self.stale_versions.is_empty() || !self.remains.is_empty() {
+        let more = !self.stale_versions.is_empty() || !self.remains.is_empty();
+        if missing || more || self.census_is_due(ctx.now()) {
             self.need_upkeep(ctx);
         }
         if !missing {
@@ -403,6 +413,28 @@ impl Participant {
             self.close_scan(ctx, scan);
         }
     }
+}
+
+/// Makes a replica one that is being copied, or a complete one; with the present epoch and the newest
+/// one that is known to be complete.
+fn set_syncing(
+    replica: &mut Replica,
+    copies: &mut Copies,
+    syncing: bool,
+    (current, completed): (Epoch, Epoch),
+) {
+    let partition = replica.partition.id();
+    if replica.syncing && !syncing {
+        // What was copied has no old images: snapshots are served from the next epoch on.
+        let floor = if current == Epoch(0) { NO_SNAPSHOTS } else { current.next() };
+        replica.partition.set_snapshot_floor(floor);
+        copies.forget_target(partition);
+        replica.active_since = completed;
+    }
+    if syncing && !replica.syncing {
+        copies.expect_target(partition);
+    }
+    replica.syncing = syncing;
 }
 
 /// A floor above every snapshot.

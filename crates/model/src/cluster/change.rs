@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use stdx::{Change, SharedMap};
 
 use super::{ClusterState, SchemaAnswer};
-use crate::ids::{ClusterId, ControlIndex, SessionId, TableId};
+use crate::ids::{ClusterId, ControlIndex, NodeId, SessionId, TableId};
 use crate::schema::{Description, Table};
 
 /// A table that one of two states has, or both with different definitions.
@@ -48,6 +48,26 @@ impl ClusterState {
     /// Whether replicas lie elsewhere, or have other duties, than in the state `before`.
     pub fn places_differ(&self, before: &Self) -> bool {
         self.id != before.id || self.slots != before.slots || self.members != before.members
+    }
+
+    /// Whether the replicas of partitions that both states have lie elsewhere, or have other duties,
+    /// than in the state `before`. A member that is in no slot changes nothing of them.
+    pub fn duties_differ(&self, before: &Self) -> bool {
+        let workers = |state: &Self, node| state.members.get(&node).map(|member| member.workers);
+        let mut nodes = self.slots.iter().flat_map(|slot| &slot.replicas).map(|r| r.node);
+        self.id != before.id
+            || self.slots != before.slots
+            || nodes.any(|node| workers(self, node) != workers(before, node))
+    }
+
+    /// Whether the node holds other slots than in the state `before`, or with other workers, so that
+    /// partitions come and go.
+    pub fn held_slots_differ(&self, before: &Self, node: NodeId) -> bool {
+        let workers = |state: &Self| state.members.get(&node).map(|member| member.workers);
+        let held = |state: &Self| -> Vec<bool> {
+            state.slots.iter().map(|s| s.replicas.iter().any(|r| r.node == node)).collect()
+        };
+        self.id != before.id || workers(self) != workers(before) || held(self) != held(before)
     }
 
     /// The state without tables, databases and answers to schema changes.

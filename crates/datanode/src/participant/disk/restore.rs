@@ -336,6 +336,7 @@ impl Participant {
             replayed,
         };
         let log = Redo::open(ctx, opening);
+        self.list_needed();
         let disk = self.disk.as_mut().expect("checked above");
         disk.checkpoints.measured(reading.progress().total, ctx.now().since(reading.began()));
         disk.leftovers = survey.files.into_keys().collect();

@@ -61,18 +61,22 @@ impl Stored {
         Self { starts, base, draft: None, unchanged: true, changes: 0, next_sequence }
     }
 
-    /// A record of the partition lies at this place of the log.
+    /// A record of the partition lies at this place of the log. True if it is the oldest that a
+    /// restart needs.
     #[inline]
-    pub(super) fn changed(&mut self, position: Position) {
+    pub(super) fn changed(&mut self, position: Position) -> bool {
         self.changes += 1;
-        if self.unchanged {
-            self.unchanged = false;
-            let starts =
-                self.starts.iter_mut().chain(self.draft.iter_mut().map(|(draft, _)| draft));
-            for start in starts {
-                start.first_change.get_or_insert(position);
-            }
+        self.unchanged && self.first_changed(position)
+    }
+
+    fn first_changed(&mut self, position: Position) -> bool {
+        self.unchanged = false;
+        let needed_none = self.needed().is_none();
+        let starts = self.starts.iter_mut().chain(self.draft.iter_mut().map(|(draft, _)| draft));
+        for start in starts {
+            start.first_change.get_or_insert(position);
         }
+        needed_none
     }
 
     /// Whether anything has changed since the newest checkpoint, and where that began.
