@@ -328,6 +328,7 @@ impl Client {
                     self.schema_reply(ctx, from, session, number, result);
                 }
                 ControlMessage::Speaks { protocol } => self.all_speak(from.node, protocol),
+                ControlMessage::StatePiece(piece) => self.followed_sends(ctx, from.node, *piece),
                 other => return Some(Message::Control(Box::new(other))),
             },
             Message::Inspect(message) => {
@@ -339,6 +340,12 @@ impl Client {
                 let life = Life { node, incarnation };
                 self.avoided.link_down(life, closed, ctx.now());
                 self.life_lost(ctx, life);
+            }
+            // Put together here of what the followed node has sent.
+            Message::State(_) if from == ctx.me() => {
+                if let Some(node) = self.follower.followed() {
+                    self.followed_answers(ctx, node);
+                }
             }
             Message::State(_) => self.followed_answers(ctx, from.node),
             Message::StateChange(change) => self.followed_tells(ctx, from.node, &change),

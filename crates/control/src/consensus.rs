@@ -18,6 +18,8 @@
 //! What the commands mean (`state_machine`), when to propose them (`control`), timers; the disk,
 //! and that messages wait for it (`control::durable`).
 
+mod sent;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use stdx::{Duration, Instant};
 use wire::ControlMessage;
 
 use crate::journal::{Entry, Record, Stored};
+use sent::Sent;
 
 /// Entries after which the log's applied prefix is replaced by the state it has built.
 const COMPACT_AFTER: u64 = 96;
@@ -94,6 +97,10 @@ pub(crate) struct Consensus {
     backers: BTreeSet<Voter>,
     /// A leader heard within this time keeps its followers from voting for others.
     election_timeout: Duration,
+    /// What followers have been sent by this member as the leader.
+    sent: Sent,
+    /// The time of the present turn.
+    now: Instant,
     outputs: Vec<Output>,
     /// What has changed since the disk was last told; none on a node without a disk.
     journal: Option<Journal>,
@@ -117,6 +124,8 @@ impl Consensus {
             leader_lost: false,
             backers: BTreeSet::new(),
             election_timeout,
+            sent: Sent::new(election_timeout.divided_by(2)),
+            now: Instant::ZERO,
             outputs: Vec::new(),
             journal: None,
             kept: u64::MAX,
@@ -152,6 +161,11 @@ impl Consensus {
         };
         consensus.collect(&BTreeMap::new());
         consensus
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// What the disk is to be told since the last call, if there is anything.
@@ -234,7 +248,14 @@ impl Consensus {
                     self.hear(now, header.from);
                 }
             }
-            Message::RequestVoteReply { .. } | Message::AppendEntriesReply { .. } => {
+            Message::AppendEntriesReply { header, last_position } => {
+                if self.is_leader() && header.term == self.node.current_term() {
+                    self.sent.note_answer(now, header.term, header.from, *last_position);
+                }
+                self.node.handle_message(message);
+                self.collect(&BTreeMap::new());
+            }
+            Message::RequestVoteReply { .. } => {
                 self.node.handle_message(message);
                 self.collect(&BTreeMap::new());
             }
@@ -675,17 +696,35 @@ impl Consensus {
                 Action::AppendLogEntries(_) => {}
                 Action::BroadcastMessage(message) => {
                     let peers: Vec<Voter> = self.node.peers().collect();
+                    self.sent.retain(&peers);
                     for peer in peers {
+                        if let Message::AppendEntriesCall { header, entries, .. } = &message {
+                            self.sent.note_broadcast(self.now, header.term, peer, entries);
+                        }
                         let message = self.with_commands(message.clone());
                         self.outputs.push(Output::Send(peer, message));
                     }
                 }
                 Action::SendMessage(peer, message) => {
-                    let message = self.with_commands(message);
-                    self.outputs.push(Output::Send(peer, message));
+                    if let Some(message) = self.unless_under_way(peer, message) {
+                        let message = self.with_commands(message);
+                        self.outputs.push(Output::Send(peer, message));
+                    }
                 }
                 Action::InstallSnapshot(peer) => self.outputs.push(Output::Install(peer)),
             }
+        }
+    }
+
+    /// The library sends a follower all that it lacks whenever it answers anything; with many entries
+    /// under way each of them would go as often as there are answers.
+    fn unless_under_way(&mut self, follower: Voter, message: Message) -> Option<Message> {
+        match message {
+            Message::AppendEntriesCall { header, commit_index, entries } if !entries.is_empty() => {
+                let entries = self.sent.admit(self.now, header.term, follower, &entries)?;
+                Some(Message::AppendEntriesCall { header, commit_index, entries })
+            }
+            other => Some(other),
         }
     }
 

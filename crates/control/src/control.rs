@@ -434,9 +434,13 @@ impl Control {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
             ControlMessage::Follow { known } => self.receive_follow(ctx, from, known),
+            ControlMessage::NextPiece { of, number } if from.actor == ActorKind::Client => {
+                self.followers.go_on(ctx, from, of, number);
+            }
             ControlMessage::NextPiece { of, number } => {
                 self.continue_snapshot(ctx, from.node, (of, number));
             }
+            ControlMessage::StatePiece(_) => {}
             ControlMessage::Schema { session, number, change } => {
                 self.receive_schema(ctx, from, session, number, change);
             }
@@ -552,6 +556,7 @@ impl Actor for Control {
         if self.halted.is_some() {
             return;
         }
+        self.consensus.begin_turn(ctx.now());
         match message {
             Message::LinkDown { node, incarnation, closed } => {
                 self.link_down(ctx, node, incarnation, closed);
@@ -569,6 +574,7 @@ impl Actor for Control {
         if self.halted.is_some() {
             return;
         }
+        self.consensus.begin_turn(ctx.now());
         match timer {
             Timer::ControlTick => {
                 ctx.set_timer(Timer::ControlTick, self.config.heartbeat_interval);
@@ -588,6 +594,7 @@ impl Actor for Control {
         if self.halted.is_some() {
             return;
         }
+        self.consensus.begin_turn(ctx.now());
         self.disk_answered(ctx, token, result);
         if self.halted.is_none() && self.begun {
             self.settle(ctx);

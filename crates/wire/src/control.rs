@@ -299,8 +299,8 @@ pub enum ControlMessage {
         /// The state it judged by.
         reached: ControlIndex,
     },
-    /// A client wants to follow the cluster's state; answered with `Message::State` or
-    /// `Message::StateChange`, now and at each change.
+    /// A client wants to follow the cluster's state; answered with `Message::State`,
+    /// `Message::StateChange` or `StatePiece`, now and at each change.
     Follow {
         /// The state that the client has; none of a client that can only be told whole states.
         #[codec(since = 14)]
@@ -426,6 +426,10 @@ pub enum ControlMessage {
         #[codec(with = json::state_piece)]
         piece: Box<StatePiece>,
     },
+    /// A piece of the state that a client follows, when it lacks a large one; the next one is asked
+    /// for with `NextPiece`.
+    #[codec(since = 14)]
+    StatePiece(#[codec(with = json::state_piece)] Box<StatePiece>),
     /// All pieces of a state before this one have come.
     #[codec(since = 14)]
     NextPiece {
@@ -463,6 +467,7 @@ impl ControlMessage {
             },
             ControlMessage::Snapshot { .. } => "ControlSnapshot",
             ControlMessage::SnapshotPiece { .. } => "ControlSnapshotPiece",
+            ControlMessage::StatePiece(_) => "StatePiece",
             ControlMessage::NextPiece { .. } => "NextPiece",
             ControlMessage::SnapshotInstalled { .. } => "ControlSnapshotInstalled",
             ControlMessage::PreVote { .. } => "PreVote",

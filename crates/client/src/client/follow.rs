@@ -1,9 +1,11 @@
 //! Following the cluster's state: one data node is asked to report each change.
 //!
 //! Another one is asked when the followed node is lost, is no member any more, or when answers are
-//! late: a client whose followed node is cut off learns of nothing.
+//! late: a client whose followed node is cut off learns of nothing. A large state comes in pieces,
+//! and each piece is an answer.
 
-use actor::{Ctx, probe};
+use actor::{Ctx, Mutation, probe};
+use model::cluster::{Assembled, StateAssembly, StatePiece};
 use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, StateChange, WorkerId};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, KnownState, Message};
@@ -13,6 +15,8 @@ use super::route::{Life, life_of};
 
 /// How long to wait for a node's first answer before another one is asked.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// How long to wait for the next piece of a state: another node would begin with the first.
+const PIECE_PATIENCE: Duration = Duration::from_millis(1_000);
 
 /// Who is followed.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(super) struct Follower {
     protocol: u16,
     /// The followed node has told it.
     told: bool,
+    /// The state that it sends in pieces.
+    assembly: StateAssembly,
 }
 
 impl Default for Follower {
@@ -35,6 +41,7 @@ impl Default for Follower {
             due: Instant::FAR_FUTURE,
             protocol: 0,
             told: false,
+            assembly: StateAssembly::default(),
         }
     }
 }
@@ -132,6 +139,34 @@ impl Client {
         if self.follower.followed == Some(node) {
             probe!(ctx, "client: told of a change of a state that it does not have");
             ask(ctx, node);
+        }
+    }
+
+    /// A node sends a piece of its state. That of another node than the followed one is not asked
+    /// for its next one.
+    pub(super) fn followed_sends(&mut self, ctx: &mut Ctx<'_>, node: NodeId, piece: StatePiece) {
+        if self.follower.followed != Some(node) {
+            probe!(ctx, "client: piece of a state of a node that is not followed any more");
+            return;
+        }
+        let piece = match ctx.mutated(Mutation::StatePiecesLost) {
+            true => piece.without_tables(),
+            false => piece,
+        };
+        let of = KnownState { cluster: piece.id, index: piece.index };
+        let number = piece.number + 1;
+        let assembled = self.follower.assembly.add(piece);
+        if matches!(assembled, Assembled::Nothing) {
+            return;
+        }
+        if self.follower.due != Instant::FAR_FUTURE {
+            self.follower.due = ctx.now() + PIECE_PATIENCE;
+        }
+        let next = ControlMessage::NextPiece { of, number };
+        ctx.send(control_of(node), Message::Control(Box::new(next)));
+        if let Assembled::Whole(state) = assembled {
+            probe!(ctx, "client: state put together of pieces");
+            ctx.send(ctx.me(), Message::State(state));
         }
     }
 

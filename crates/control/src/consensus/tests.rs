@@ -3,6 +3,7 @@
 
 use stdx::Prng;
 
+use super::sent::ENTRIES_PER_MESSAGE;
 use super::*;
 
 const ELECTION: Duration = Duration::from_millis(100);
@@ -32,6 +33,12 @@ struct Net {
     /// What was committed at each index.
     committed: BTreeMap<u64, Option<Arc<Command>>>,
     proposed: u64,
+    /// By receiver, the entries in each message that has any.
+    sent: BTreeMap<u16, Vec<usize>>,
+    /// Entries that stay in the log at least when they are applied.
+    kept: u64,
+    /// How much longer messages to and from a node take.
+    slow: BTreeMap<u16, Duration>,
 }
 
 fn voter(node: u16) -> Voter {
@@ -59,6 +66,9 @@ impl Net {
             churn: false,
             committed: BTreeMap::new(),
             proposed: 0,
+            sent: BTreeMap::new(),
+            kept: 0,
+            slow: BTreeMap::new(),
         };
         net.peer(1).consensus.found(CLUSTER);
         net.settle(1);
@@ -66,7 +76,9 @@ impl Net {
     }
 
     fn peer(&mut self, node: u16) -> &mut Peer {
-        self.peers.get_mut(&node).unwrap()
+        let peer = self.peers.get_mut(&node).unwrap();
+        peer.consensus.begin_turn(self.now);
+        peer
     }
 
     /// Handles what a member has to say and what it has committed.
@@ -78,7 +90,7 @@ impl Net {
             let first = self.committed.entry(index).or_insert_with(|| command.clone());
             assert_eq!(*first, command, "entry {index} differs on {node}");
         }
-        peer.consensus.compact(0);
+        peer.consensus.compact(self.kept);
         peer.consensus.check();
         for output in peer.consensus.take_outputs() {
             match output {
@@ -101,13 +113,21 @@ impl Net {
     }
 
     fn post(&mut self, from: Voter, to: Voter, message: ControlMessage) {
+        if let ControlMessage::Raft { message, .. } = &message
+            && let Message::AppendEntriesCall { entries, .. } = message
+            && !entries.is_empty()
+        {
+            self.sent.entry(node_of(to).0).or_default().push(entries.len());
+        }
         let lost = self.lossy && self.prng.percent(10);
         if lost || self.is_cut(from) || self.is_cut(to) {
             return;
         }
         let delay = if self.lossy { self.prng.below(60_000_000) } else { 1_000_000 };
         self.sequence += 1;
-        let at = self.now + Duration::from_nanos(delay);
+        let slow = [from, to].into_iter().filter_map(|end| self.slow.get(&node_of(end).0));
+        let slow = slow.copied().max().unwrap_or(Duration::ZERO);
+        let at = self.now + Duration::from_nanos(delay) + slow;
         self.wire.insert((at, self.sequence), (from, to, message));
     }
 
@@ -123,6 +143,7 @@ impl Net {
         }
         let peer = self.peers.get_mut(&node).unwrap();
         let consensus = &mut peer.consensus;
+        consensus.begin_turn(now);
         match message {
             ControlMessage::Raft { cluster, message, commands } => {
                 consensus.receive(now, cluster, message, &commands);
@@ -164,6 +185,7 @@ impl Net {
     fn wake(&mut self, node: u16, busy: bool) {
         let now = self.now;
         let peer = self.peers.get_mut(&node).unwrap();
+        peer.consensus.begin_turn(now);
         if peer.timer <= now {
             peer.timer = Instant::FAR_FUTURE;
             peer.consensus.timeout();
@@ -260,6 +282,107 @@ fn random_networks_agree() {
             assert_eq!(peer.applied, committed, "seed {seed}: somebody is behind");
         }
     }
+}
+
+/// Three voters of which the first leads, that keep their logs.
+fn three_voters() -> Net {
+    let mut net = Net::new(1, 3);
+    net.kept = 10_000;
+    net.run(net.after(100), true);
+    assert!(net.change_voters(1, (1..=3).map(voter).collect()));
+    net.run(net.after(100), false);
+    net.sent.clear();
+    net
+}
+
+/// The leader proposes so many commands, one behind the other without a pause.
+fn propose(net: &mut Net, count: u64) {
+    for _ in 0..count {
+        net.proposed += 1;
+        let incarnation = Incarnation(9_000 + net.proposed);
+        let command = Command::Leave { node: NodeId(1), incarnation };
+        assert!(net.peer(1).consensus.propose(Arc::new(command)));
+        net.settle(1);
+    }
+}
+
+impl Net {
+    /// How many entries a node was sent in how many messages with any, and the most in one of them.
+    fn sent_to(&mut self, node: u16) -> (usize, usize, usize) {
+        let sent = self.sent.remove(&node).unwrap_or_default();
+        (sent.iter().sum(), sent.len(), sent.iter().copied().max().unwrap_or(0))
+    }
+
+    fn all_have_all(&self) -> bool {
+        let all = self.peers[&1].consensus.last_index();
+        self.peers.values().all(|peer| peer.applied == all)
+    }
+}
+
+#[test]
+fn entries_under_way_are_not_sent_again() {
+    let mut net = three_voters();
+    propose(&mut net, 200);
+    net.run(net.after(200), false);
+    assert!(net.all_have_all());
+    for node in [2, 3] {
+        // Each follower answers each of them, while it lacks those behind it.
+        let (entries, ..) = net.sent_to(node);
+        assert!((200..=400).contains(&entries), "{node} was sent {entries} entries");
+    }
+    // Later ones are sent once: it is known what was sent before.
+    propose(&mut net, 200);
+    net.run(net.after(200), false);
+    assert_eq!((net.sent_to(2), net.sent_to(3)), ((200, 200, 1), (200, 200, 1)));
+    assert!(net.all_have_all());
+}
+
+#[test]
+fn a_slow_follower_is_sent_each_entry_once() {
+    let mut net = three_voters();
+    // Messages take far longer than entries count as under way, both ways.
+    net.slow.insert(3, ELECTION.times(5));
+    for _ in 0..60 {
+        propose(&mut net, 10);
+        net.run(net.after(50), false);
+    }
+    net.run(net.after(3_000), false);
+    assert!(net.all_have_all());
+    let (entries, ..) = net.sent_to(3);
+    assert!((600..=1_200).contains(&entries), "{entries} entries were sent");
+    assert_eq!(net.sent_to(2).0, 600, "the others do not notice");
+}
+
+#[test]
+fn who_was_cut_off_is_brought_up_to_date_in_pieces() {
+    let mut net = three_voters();
+    net.cut.insert(3);
+    propose(&mut net, 500);
+    net.run(net.after(100), false);
+    net.cut.clear();
+    net.sent.clear();
+    net.run(net.after(1_000), false);
+    assert!(net.all_have_all());
+    assert_eq!(net.sent_to(3), (500, 500_usize.div_ceil(ENTRIES_PER_MESSAGE), ENTRIES_PER_MESSAGE));
+}
+
+#[test]
+fn entries_that_were_lost_are_sent_again() {
+    let mut net = three_voters();
+    propose(&mut net, 20);
+    net.run(net.after(50), false);
+    // What is on its way is lost, and nobody says so.
+    propose(&mut net, 20);
+    net.wire.retain(|_, (_, to, _)| node_of(*to) != NodeId(3));
+    net.run(net.after(ELECTION.as_millis() + 50), false);
+    assert!(net.all_have_all());
+    // A leader of a later term begins anew: what the one before has sent says nothing.
+    net.peer(1).consensus.resign();
+    net.settle(1);
+    net.run(net.after(1_000), true);
+    net.run(net.after(200), false);
+    let applied = net.peers.values().map(|peer| peer.applied).collect::<BTreeSet<_>>();
+    assert_eq!(applied.len(), 1, "{applied:?}");
 }
 
 #[test]

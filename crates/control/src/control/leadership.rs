@@ -22,12 +22,11 @@ use stdx::{Duration, Instant};
 use wire::{ControlMessage, KnownState, LeaseRequest};
 
 use super::Control;
+use super::followers::WHOLE_MAX;
 use super::quiesce::Quiescence;
 use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
 
-/// A state with more tables, names and databases than this is sent to a voter in pieces.
-const WHOLE_MAX: usize = 64;
 /// A member this close to the end of the log has caught up with it.
 const CAUGHT_UP_WITHIN: u64 = 16;
 

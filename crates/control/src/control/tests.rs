@@ -683,6 +683,95 @@ fn a_node_far_behind_gets_a_snapshot() {
     assert!(world.probes_hit().contains("control: snapshot put together of pieces"));
 }
 
+/// A cluster with so many tables.
+fn with_tables(count: usize) -> World {
+    let mut world = World::started(3, 2, 1, 2);
+    let changes = (0..count).map(|number| create(&format!("t{number}"))).collect();
+    let together = SchemaChange::Together { expected: vec![], changes };
+    change(&mut world, 1, 1, &together).unwrap();
+    world.inbox.clear();
+    world
+}
+
+/// What the client was told last: pieces of a state, and changes.
+fn told(world: &mut World) -> (Vec<model::cluster::StatePiece>, Vec<Arc<model::StateChange>>) {
+    let (mut pieces, mut changes) = (vec![], vec![]);
+    for message in world.inbox.drain(..) {
+        match message {
+            Message::StateChange(change) => changes.push(change),
+            Message::State(_) => panic!("a large state is sent in pieces"),
+            Message::Control(message) => {
+                if let ControlMessage::StatePiece(piece) = *message {
+                    pieces.push(*piece);
+                }
+            }
+            _ => {}
+        }
+    }
+    (pieces, changes)
+}
+
+#[test]
+fn a_client_without_a_state_is_sent_it_piece_by_piece() {
+    use model::cluster::{Assembled, StateAssembly};
+    let mut world = with_tables(100);
+    let first = world.state();
+    let (client, _) = client();
+    let follow = || {
+        let known = wire::KnownState { cluster: first.id, index: ControlIndex(0) };
+        ControlMessage::Follow { known: Some(known) }
+    };
+    world.send(client, NodeId(2), follow());
+    world.run(20);
+    let (mut pieces, _) = told(&mut world);
+    assert_eq!(pieces.len(), 1, "the next one is asked for");
+    // Asked again, it begins again.
+    world.send(client, NodeId(2), follow());
+    world.run(20);
+    pieces = told(&mut world).0;
+    let mut assembly = StateAssembly::default();
+    let (mut count, mut whole) = (0, None);
+    while let Some(piece) = pieces.pop() {
+        assert!(pieces.is_empty(), "one at a time");
+        assert!(serde_json::to_vec(&piece).unwrap().len() < 60_000);
+        count += 1;
+        let (of, number) =
+            (wire::KnownState { cluster: piece.id, index: piece.index }, piece.number + 1);
+        match assembly.add(piece.clone()) {
+            Assembled::Nothing => panic!("piece {count} does not follow"),
+            Assembled::Part => assert!(!piece.last),
+            Assembled::Whole(state) => assert_eq!(state, first),
+        }
+        if piece.number > 0 {
+            assert_eq!(assembly.clone().add(piece.clone()), Assembled::Nothing, "twice");
+        }
+        if count == 3 {
+            // More states than a node keeps of those it has told.
+            for number in 0..70 {
+                change(&mut world, 1, 2 + number, &create(&format!("later{number}"))).unwrap();
+            }
+            assert_eq!(told(&mut world).1.len(), 0, "changes wait for the whole state");
+        }
+        if piece.last {
+            whole = Some(of);
+        }
+        // An answer to an earlier piece changes nothing.
+        world.send(client, NodeId(2), ControlMessage::NextPiece { of, number: number - 1 });
+        world.send(client, NodeId(2), ControlMessage::NextPiece { of, number });
+        world.run(20);
+        let (next, changes) = told(&mut world);
+        if whole.is_some() {
+            assert!(next.is_empty() && changes.len() == 1, "then it is told what is new");
+            let after = changes[0].apply(&first).expect("made for the state that was sent");
+            assert_eq!(after, *world.state());
+        }
+        pieces = next;
+    }
+    assert!(count >= 5, "{count} pieces");
+    assert_eq!(whole.unwrap().index, first.index);
+    change(&mut world, 2, 100, &create("last")).unwrap();
+}
+
 #[test]
 fn a_snapshot_under_way_is_not_sent_again_and_again() {
     let mut world = World::started(8, 3, 1, 3);

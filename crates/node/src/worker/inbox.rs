@@ -146,7 +146,12 @@ pub(super) fn is_request(message: &Message) -> bool {
         Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
         Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
         Message::Control(message) => {
-            matches!(**message, ControlMessage::Follow { .. } | ControlMessage::Schema { .. })
+            matches!(
+                **message,
+                ControlMessage::Follow { .. }
+                    | ControlMessage::NextPiece { .. }
+                    | ControlMessage::Schema { .. }
+            )
         }
         _ => false,
     }
@@ -187,7 +192,9 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Control(message) => matches!(
                 **message,
-                ControlMessage::SchemaReply { .. } | ControlMessage::Speaks { .. }
+                ControlMessage::SchemaReply { .. }
+                    | ControlMessage::Speaks { .. }
+                    | ControlMessage::StatePiece(_)
             ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
@@ -233,6 +240,25 @@ mod tests {
         assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
         assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));
         assert!(!may_come_from_client(&answer(ActorKind::Participant, ActorKind::Client)));
+    }
+
+    #[test]
+    fn clients_ask_for_the_pieces_of_a_state() {
+        let of = |actor, node| Address { node: NodeId(node), worker: WorkerId(0), actor };
+        let of_state = wire::KnownState { cluster: model::ClusterId(1), index: ControlIndex(7) };
+        for message in [
+            ControlMessage::Follow { known: Some(of_state) },
+            ControlMessage::NextPiece { of: of_state, number: 1 },
+        ] {
+            let envelope = Envelope {
+                from: of(ActorKind::Client, 51),
+                incarnation: Incarnation(1),
+                to: of(ActorKind::Control, 1),
+                reached: ControlIndex(0),
+                message: Box::new(Message::Control(Box::new(message))),
+            };
+            assert!(may_come_from_client(&envelope), "{}", envelope.message.name());
+        }
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::hash::Hash;
 
 use actor::Mutation;
 use model::{Incarnation, NodeId, WorkerId};
-use node::Outgoing;
+use node::{Outgoing, may_come_from_client};
 use stdx::{Duration, Instant};
 use wire::{Envelope, Message};
 
 use super::network::{Network, Report};
-use super::process::Status;
+use super::process::{Kind, Status};
 use super::{Event, World};
 
 /// A message on the wire.
@@ -33,6 +33,11 @@ impl World {
             let at = self.network.arrival(from, to, departure);
             let flight = Flight { outgoing, generation: 0, incarnation };
             return self.plan(at, Event::Arrive(Box::new(flight)));
+        }
+        if self.process(from.node).kind == Kind::Client {
+            // The real host of the receiver drops anything else without a word.
+            let welcome = may_come_from_client(&outgoing.envelope);
+            assert!(welcome, "{from} sends {} to {to}", outgoing.envelope.message.name());
         }
         let (key, side) = Network::key(from.node, to.node);
         let target = self.process(to.node);
