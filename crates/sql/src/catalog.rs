@@ -31,6 +31,7 @@ pub(crate) mod large;
 pub(crate) mod names;
 pub(crate) mod option;
 pub(crate) mod referrers;
+mod spellings;
 pub(crate) mod text;
 pub(crate) mod view;
 
@@ -313,7 +314,7 @@ pub(crate) fn column_named<'a>(
     columns.iter().enumerate().find(|(_, column)| seen(column) && same_name(&column.name, name))
 }
 
-/// Most definitions kept; beyond it all are forgotten and read again as they are needed.
+/// Most definitions kept; beyond it the oldest table's is forgotten, and read again when it is needed.
 const DEFINITIONS_MAX: usize = 8_192;
 
 /// The definitions a worker has read, by table; one is good for the version it was read from.
@@ -321,6 +322,7 @@ const DEFINITIONS_MAX: usize = 8_192;
 pub(crate) struct Definitions {
     by_table: RefCell<BTreeMap<TableId, Rc<TableDefinition>>>,
     referrers: RefCell<referrers::Referrers>,
+    spellings: RefCell<spellings::Spellings>,
 }
 
 impl Definitions {
@@ -338,7 +340,7 @@ impl Definitions {
         let definition = Rc::new(kernel_form::read(table)?);
         let mut by_table = self.by_table.borrow_mut();
         if by_table.len() >= DEFINITIONS_MAX {
-            by_table.clear();
+            by_table.pop_first();
         }
         by_table.insert(table.id, definition.clone());
         Ok(definition)

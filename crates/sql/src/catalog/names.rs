@@ -172,8 +172,13 @@ pub(crate) fn tables_of<'a>(
     let tables = cluster.table_names.iter_from(prefix.as_str());
     tables
         .map_while(move |(full, id)| Some((full.strip_prefix(&prefix)?, id)))
-        .filter(|(name, _)| !name.starts_with(ALTER_PREFIX))
+        .filter(|(name, _)| !is_hidden(name))
         .filter_map(|(name, id)| Some((name, cluster.tables.get(id)?)))
+}
+
+/// Whether a table of this name is not shown: it is about to replace another one.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with(ALTER_PREFIX)
 }
 
 /// Refuses names that a new database cannot have.

@@ -230,30 +230,59 @@ fn each_table(
     mut visit: impl FnMut(&ClusterState, &Rc<TableDefinition>),
 ) -> Result<(), SqlError> {
     let cluster = session.kernel.cluster();
+    let mut look = |database: &str, name: &str, table: &Arc<Table>| {
+        let definition = if is_view(table) {
+            let name = TableName { database: database.to_owned(), name: name.to_owned() };
+            Rc::new(view::shape_or_none(session, &name, table))
+        } else {
+            session.shared.definitions.of(table)?
+        };
+        visit(&cluster, &definition);
+        Ok(())
+    };
+    if let Some(wanted) = &hints.table {
+        return tables_called(session, &cluster, hints, wanted)
+            .iter()
+            .try_for_each(|(database, name, table)| look(database, name, table));
+    }
     for database in cluster.databases.keys().filter(|name| hints.wants_database(name)) {
         for (name, table) in names::tables_of(&cluster, database) {
-            if !hints.wants_table(name) {
-                continue;
-            }
-            if is_view(table) {
-                let name = TableName { database: database.to_string(), name: name.to_owned() };
-                visit(&cluster, &Rc::new(view::shape_or_none(session, &name, table)));
-                continue;
-            }
-            visit(&cluster, &session.shared.definitions.of(table)?);
+            look(database, name, table)?;
         }
     }
     Ok(())
 }
 
+/// The users' tables of this name in the databases that are wanted: database, name, table, in the
+/// order of databases and names.
+fn tables_called(
+    session: &Session,
+    cluster: &Arc<ClusterState>,
+    hints: &Hints,
+    wanted: &str,
+) -> Vec<(String, String, Arc<Table>)> {
+    let mut found = Vec::new();
+    for full in session.shared.definitions.spelt(cluster, wanted) {
+        let Some((database, name)) = full.split_once('.') else { continue };
+        let is_user_s = cluster.databases.contains_key(database) && !names::is_hidden(name);
+        if is_user_s
+            && hints.wants_database(database)
+            && hints.wants_table(name)
+            && let Some(table) = cluster.table_named(&full)
+        {
+            found.push((database.to_owned(), name.to_owned(), table.clone()));
+        }
+    }
+    found.sort_unstable_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    found
+}
+
 /// The users' tables that are wanted, if the hints name one.
 pub(super) fn tables_wanted(session: &Session, hints: &Hints) -> Option<Vec<Arc<Table>>> {
-    hints.table.as_ref()?;
+    let wanted = hints.table.as_ref()?;
     let cluster = session.kernel.cluster();
-    let databases = cluster.databases.keys().filter(|name| hints.wants_database(name));
-    let tables = databases.flat_map(|database| names::tables_of(&cluster, database));
-    let wanted = tables.filter(|(name, table)| hints.wants_table(name) && !is_view(table));
-    Some(wanted.map(|(_, table)| table.clone()).collect())
+    let tables = tables_called(session, &cluster, hints, wanted).into_iter();
+    Some(tables.map(|(.., table)| table).filter(|table| !is_view(table)).collect())
 }
 
 /// The system's own tables that are wanted.
