@@ -174,6 +174,8 @@ pub enum Mutation {
     LargeCommitsUnlockEarly,
     /// A row of a large transaction that a later one needs on a backup goes to that unapplied.
     LargeCommitsGiveWayUnapplied,
+    /// A replica calls a rollback in several steps done after the first.
+    LargeRollbacksEndEarly,
     /// A link that goes on over new connections brings a message again that has arrived.
     RenewalRepeats,
     /// A link that goes on over new connections leaves out a message that was on its way.

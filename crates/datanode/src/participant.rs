@@ -44,6 +44,7 @@ mod prepare;
 mod read;
 mod replica;
 mod replicate;
+mod rollback;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,7 @@ use one_phase::{Decisions, StagedQuestion};
 use outcomes::Outcomes;
 use replica::Replica;
 use replicate::Then;
+use rollback::RollbackOrder;
 use scan::Scans;
 use waits::{Place, Wait, Waiting, Waits};
 
@@ -267,7 +269,7 @@ impl Participant {
                 self.abort(ctx, AbortOrder { transaction, leg, down, coordinator, attempt });
             }
             ParticipantMessage::Rollback { transaction, leg, scope, down, attempt } => {
-                self.rollback(ctx, from, (transaction, leg), scope, down, attempt);
+                self.rollback(ctx, from, RollbackOrder { transaction, leg, scope, down, attempt });
             }
             ParticipantMessage::DeadlockProbe { search, transaction, leg } => {
                 self.deadlock_probe(ctx, &search, (transaction, leg));
@@ -501,6 +503,7 @@ impl Actor for Participant {
         let sent = self.grants.is_empty() && self.answered.is_empty() && self.searches.is_empty();
         assert!(sent, "a turn ends with all sent");
         self.legs.check();
+        self.check_endings();
         self.waits.check();
         self.outcomes.check();
         self.check_legs(shared);

@@ -76,6 +76,7 @@ const MUTATIONS: [(Mutation, u64); 32] = [
     (Mutation::VictimBySearch, 1),
     (Mutation::LargeCommitsUnlockEarly, 2),
     (Mutation::LargeCommitsGiveWayUnapplied, 2),
+    (Mutation::LargeRollbacksEndEarly, 1),
     (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 1),
     (Mutation::RenewalLeavesOut, 1),

@@ -55,6 +55,7 @@ fn a_member_dies_between_two_steps_of_a_large_transaction() {
     let points = [
         "participant: between two steps of a large commit",
         "participant: between two steps of giving rows back",
+        "participant: between two steps of a rollback",
     ];
     for (at, point) in points.into_iter().enumerate() {
         for node in [1, 3] {

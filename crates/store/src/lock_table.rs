@@ -246,6 +246,38 @@ impl LockTable {
         self.touched = touched;
     }
 
+    /// Removes all waits of `owner` and some of its holds: one step of the end of a transaction
+    /// that has many. Appends the waits of others that end with this to `grants`. Returns how many
+    /// holds were removed: `most`, unless none is left.
+    pub fn release_some(
+        &mut self,
+        owner: LockOwner,
+        most: usize,
+        grants: &mut Vec<Grant>,
+    ) -> usize {
+        // None of them may be granted by the end of another.
+        let mut awaited = Vec::new();
+        while let Some(wait) = self.owners.get(&owner).and_then(|record| record.waits.first()) {
+            awaited.push(self.requests[wait].lock);
+            self.remove_wait(wait);
+        }
+        for lock in awaited {
+            self.promote(lock, grants);
+        }
+        for released in 0..most {
+            let hold = self.owners.get(&owner).and_then(|record| record.holds.first());
+            let Some(hold) = hold else {
+                self.forget_owner(owner);
+                return released;
+            };
+            let lock = self.requests[hold].lock;
+            self.remove_hold(hold);
+            self.promote(lock, grants);
+        }
+        self.forget_owner(owner);
+        most
+    }
+
     /// Withdraws the owner's wait with `ticket`; false when there is none. Appends the waits that
     /// end with this to `grants`.
     pub fn cancel(&mut self, owner: LockOwner, ticket: u64, grants: &mut Vec<Grant>) -> bool {

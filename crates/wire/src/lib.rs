@@ -73,7 +73,7 @@ pub enum Class {
     Control,
     /// Operations on rows, and everything else that is short.
     Operation,
-    /// Steps of scans and joins.
+    /// Steps of scans, joins and large transactions.
     Query,
     /// Steps of copies, checkpoints, index builds and cleaning.
     Background,
@@ -134,7 +134,7 @@ pub enum Message {
 pub enum Continue {
     /// Participant: advance the scans that have credit.
     Scans,
-    /// Participant: apply, or give back, the next rows of large transactions.
+    /// Participant: apply, give back or roll back the next rows of large transactions.
     Applies,
     /// Participant: send the next rows of replica copies.
     Copies,
@@ -150,9 +150,7 @@ impl Continue {
     /// The class of the work.
     pub fn class(self) -> Class {
         match self {
-            // Others wait for the rows.
-            Continue::Applies => Class::Operation,
-            Continue::Scans | Continue::Joins => Class::Query,
+            Continue::Scans | Continue::Joins | Continue::Applies => Class::Query,
             Continue::Copies | Continue::Upkeep | Continue::Checkpoint => Class::Background,
         }
     }

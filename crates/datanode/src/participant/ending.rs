@@ -25,7 +25,8 @@ use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 
 use super::Participant;
 use super::finish::{CommitOrder, apply_row};
-use super::leg::{LegHandle, Place, Status};
+use super::leg::{Leg, LegHandle, Place, Status};
+use super::rollback::RollBack;
 
 /// What is done when a leg has ended here.
 #[derive(Debug)]
@@ -68,10 +69,9 @@ pub(super) struct Endings {
 }
 
 impl Endings {
-    /// Forgets all.
+    /// Forgets all. A note that is on its way is lost with the messages of the life that ends.
     pub(super) fn clear(&mut self) {
-        // What is on its way comes.
-        self.legs.clear();
+        *self = Self::default();
     }
 }
 
@@ -95,6 +95,7 @@ impl Participant {
             return;
         }
         let large = leg.weight() > u64::from(ctx.config().apply_step_bytes);
+        assert!(leg.rolls_back.is_none(), "{}: commits while it is rolled back", leg.transaction);
         if large && !matches!(leg.status, Status::Applied(_)) {
             self.prepare_ending(ctx, handle, Some(epoch));
             if ctx.mutated(Mutation::LargeCommitsUnlockEarly) {
@@ -150,6 +151,8 @@ impl Participant {
             }
             None => {
                 probe!(ctx, "participant: large leg is given back in steps");
+                self.end_roll_back(handle);
+                let leg = self.legs.leg_mut(handle);
                 // Nobody may commit what is left of it.
                 leg.commits_in = None;
                 self.doubts.end(handle);
@@ -167,6 +170,20 @@ impl Participant {
         let ending = Ending { epoch, next: 0, keep, after };
         self.legs.leg_mut(handle).ending = Some(Box::new(ending));
         self.endings.legs.push_back(handle);
+    }
+
+    /// Takes a leg that has operations left to undo among those that go on in steps.
+    pub(super) fn file_roll_back(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, rest: RollBack) {
+        self.legs.leg_mut(handle).rolls_back = Some(Box::new(rest));
+        self.endings.legs.push_back(handle);
+        self.keep_ending(ctx);
+    }
+
+    /// A leg that is being rolled back ends as a whole: nobody waits for the rollback any more.
+    pub(super) fn end_roll_back(&mut self, handle: LegHandle) {
+        if self.legs.leg_mut(handle).rolls_back.take().is_some() {
+            self.endings.legs.retain(|other| *other != handle);
+        }
     }
 
     fn begin_ending(
@@ -257,12 +274,27 @@ impl Participant {
         self.endings.continuing = false;
         let Some(handle) = self.endings.legs.pop_front() else { return };
         let budget = ctx.step_units(Continue::Applies, ctx.config().apply_step_bytes).into();
-        if self.end_some(ctx, handle, budget) {
+        if let Some(rest) = self.legs.leg_mut(handle).rolls_back.take() {
+            self.roll_back_some(ctx, handle, *rest, budget);
+        } else if self.end_some(ctx, handle, budget) {
             self.end_of_ending(ctx, handle);
         } else {
             self.endings.legs.push_back(handle);
         }
         self.keep_ending(ctx);
+    }
+
+    /// What holds between messages.
+    pub(super) fn check_endings(&self) {
+        let goes_on = |leg: &Leg| usize::from(leg.ending.is_some() || leg.rolls_back.is_some());
+        let all: usize = self.legs.unordered().map(|(_, leg)| goes_on(leg)).sum();
+        assert_eq!(self.endings.legs.len(), all, "legs that go on in steps");
+        for handle in &self.endings.legs {
+            let leg = self.legs.get(*handle).expect("a leg that goes on in steps is there");
+            assert_eq!(goes_on(leg), 1, "{}: goes on in steps", leg.transaction);
+            assert!(leg.rolls_back.is_none() || leg.status == Status::Open, "it is undecided");
+        }
+        assert!(self.endings.continuing || self.endings.legs.is_empty(), "they do go on");
     }
 
     /// Applies rows, or gives them back, for about so many bytes; whether that was the last.
@@ -321,14 +353,20 @@ impl Participant {
         next
     }
 
-    /// Lets go of some rows with their slots and locks; whether none is left.
+    /// Lets go of some rows with their slots and locks, and then of other locks; whether nothing
+    /// is left.
     fn give_back_some(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, budget: u64) -> bool {
-        let leg = self.legs.leg(handle);
-        let most = budget.div_ceil(leg.weight() / (leg.rows.len() as u64).max(1) + 1);
+        let most = budget.div_ceil(self.legs.leg(handle).row_weight());
+        let is_over = self.give_back_rows(handle, most);
+        fault_point!(ctx, "participant: between two steps of giving rows back");
+        is_over
+    }
+
+    fn give_back_rows(&mut self, handle: LegHandle, most: u64) -> bool {
         let mut grants = Vec::new();
-        for _ in 0..most {
+        for at in 0..most {
             let Some((row, shares)) = self.legs.change(handle, |leg| leg.pop_row()) else {
-                break;
+                return self.release_some_locks(handle, (most - at) as usize);
             };
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
@@ -341,11 +379,23 @@ impl Participant {
                 self.note_grants(partition, std::mem::take(&mut grants));
             }
         }
-        fault_point!(ctx, "participant: between two steps of giving rows back");
-        self.legs.leg(handle).rows.is_empty()
+        false
     }
 
-    /// All rows are applied, or given back: what the leg holds beside them goes, and all are told.
+    /// Releases so many locks of a leg that has no rows any more; whether none is left.
+    fn release_some_locks(&mut self, handle: LegHandle, most: usize) -> bool {
+        let partitions: Few<PartitionId> = self.legs.leg(handle).locked().collect();
+        let mut left = most;
+        for partition in partitions {
+            let Some(replica) = self.replicas.get_mut(&partition) else { continue };
+            let mut grants = Vec::new();
+            left -= replica.locks.release_some(LockOwner(handle.0), left, &mut grants);
+            self.note_grants(partition, grants);
+        }
+        left > 0
+    }
+
+    /// All rows are applied, or given back, and all locks released: all are told.
     fn end_of_ending(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) {
         let Some(ending) = self.legs.leg_mut(handle).ending.take() else { return };
         self.doubts.end(handle);

@@ -1,19 +1,16 @@
-//! Commit, complete, abort, rollback, and what a takeover or a lost answer asks about them.
+//! Commit, complete, abort, and what a takeover or a lost answer asks about them.
 //!
 //! All of it is idempotent: a leg that is not known any more is answered as done, or passed on.
 
 use std::collections::BTreeMap;
 
 use actor::{Ctx, Mutation, fault_point, probe};
-use model::{
-    ActorKind, Address, Epoch, ErrorCode, Incarnation, NodeId, OperationNumber, PartitionId,
-    Refusal, TransactionId,
-};
+use model::{Address, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, TransactionId};
 use stdx::Few;
 use store::lock_table::LockOwner;
 use wire::{
     Chain, CoordinatorMessage, KnownOutcome, LegId, Message, ParticipantMessage, ReportedLeg,
-    ReportedTransaction, RollbackScope,
+    ReportedTransaction,
 };
 
 use super::Participant;
@@ -22,7 +19,6 @@ use super::ending::After;
 use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
 use super::memory::Memory;
 use super::replica::Replica;
-use super::waits::Waiting;
 
 /// A commit on its way up a chain.
 #[derive(Debug)]
@@ -169,6 +165,7 @@ impl Participant {
     pub(super) fn undo(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle) {
         let status = self.legs.leg(handle).status;
         assert_eq!(status, Status::Open, "{}: aborted", self.legs.leg(handle).transaction);
+        self.end_roll_back(handle);
         self.end_waits(handle, Some((ctx, ErrorCode::ScanAborted.into())));
         self.doubts.end(handle);
         let rows = self.legs.change(handle, Leg::take_rows);
@@ -236,83 +233,6 @@ impl Participant {
                 probe!(ctx, "participant: abort of an unknown leg");
                 self.after(ctx, after);
             }
-        }
-    }
-
-    /// Undoes some operations of a leg; its locks and slots stay until it ends.
-    pub(super) fn rollback(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        from: Address,
-        name: (TransactionId, LegId),
-        scope: RollbackScope,
-        mut down: Chain,
-        attempt: u32,
-    ) {
-        let (transaction, leg) = name;
-        let answer = |ctx: &mut Ctx<'_>, to: Address, refused: bool| {
-            let done = CoordinatorMessage::RolledBack { transaction, leg, refused, attempt };
-            ctx.send(to, Message::Coordinator(done));
-        };
-        let Some(handle) = self.legs.find(transaction, leg) else {
-            // All its operations were refused before they ran. A backup is only told about legs
-            // it knows, unless the transaction is being aborted.
-            if from.actor == ActorKind::Coordinator {
-                answer(ctx, from, false);
-            } else {
-                probe!(ctx, "participant: rollback of a leg that has ended");
-            }
-            return;
-        };
-        let coordinator = self.legs.leg(handle).coordinator.address;
-        if let RollbackScope::After(savepoint) = scope {
-            self.end_waits_after(ctx, handle, savepoint);
-        }
-        let undone = self.legs.change(handle, |leg| leg.roll_back(scope));
-        let state = self.legs.leg(handle);
-        assert_eq!(state.status, Status::Open, "{transaction}: rolled back when decided");
-        let primary = state.chain.first() == Some(&ctx.me());
-        assert!(undone || primary, "{transaction}: replicas disagree about a rollback");
-        if !undone {
-            probe!(ctx, "participant: single operation not undone");
-            return answer(ctx, coordinator, true);
-        }
-        // Backups that were sent no change do not know the leg.
-        if !state.replicated || ctx.mutated(Mutation::RollbackOnPrimaryOnly) {
-            down = Chain::EMPTY;
-        }
-        fault_point!(ctx, "participant: rolled back, before it passes it on");
-        let Some(next) = down.pop_first() else { return answer(ctx, coordinator, false) };
-        let rollback = ParticipantMessage::Rollback { transaction, leg, scope, down, attempt };
-        ctx.send(next, Message::Participant(rollback));
-    }
-
-    /// Takes operations out of their queues that are undone before they ran.
-    fn end_waits_after(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        handle: LegHandle,
-        savepoint: OperationNumber,
-    ) {
-        let tickets: Vec<(u64, OperationNumber)> = self
-            .waits
-            .of(handle)
-            .filter_map(|(ticket, wait)| match &wait.what {
-                Waiting::Operation(operation) => Some((ticket, operation.number)),
-                Waiting::Scan(_) => None,
-            })
-            .filter(|(_, number)| *number > savepoint)
-            .collect();
-        let mut rows = Vec::new();
-        for (ticket, number) in tickets {
-            let wait = self.waits.remove(handle, ticket).expect("listed above");
-            self.leave_queue(handle, ticket, &wait);
-            let refusal = Refusal::new(ErrorCode::Internal, "rolled back while it waited");
-            self.answers(handle).refuse(number, refusal);
-            rows.push((wait.partition, wait.hash));
-        }
-        for (partition, hash) in rows {
-            self.run_followers(ctx, handle, partition, hash);
         }
     }
 

@@ -15,10 +15,11 @@ use model::{
     ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, TransactionId,
 };
 use stdx::{Few, HashMap};
-use wire::{Chain, CoordinatorRef, LegId, PreparedOperation, ReportedLegStatus, RollbackScope};
+use wire::{Chain, CoordinatorRef, LegId, PreparedOperation, ReportedLegStatus};
 
 use super::ending::Ending;
 use super::prepare::Answers;
+use super::rollback::RollBack;
 
 pub(super) use touched::{Image, Place, TouchedRow, TouchedRows};
 
@@ -66,6 +67,8 @@ pub(super) struct Leg {
     pub(super) rows: TouchedRows,
     /// Partitions in whose lock tables the leg holds or awaits locks.
     locked: Few<PartitionId>,
+    /// How often it has asked for a lock: it has so many at most.
+    locks: u64,
     /// Found out in this turn, sent at its end.
     pub(super) answers: Answers,
     /// Bytes of staged images.
@@ -78,6 +81,8 @@ pub(super) struct Leg {
     pub(super) results: Few<PreparedOperation>,
     /// It is applied, or given back, in steps.
     pub(super) ending: Option<Box<Ending>>,
+    /// Some of its operations are undone in steps.
+    pub(super) rolls_back: Option<Box<RollBack>>,
 }
 
 impl Leg {
@@ -99,12 +104,14 @@ impl Leg {
             scanned: false,
             rows: TouchedRows::default(),
             locked: Few::new(),
+            locks: 0,
             answers: Answers::default(),
             bytes: 0,
             began,
             commits_in: None,
             results: Few::new(),
             ending: None,
+            rolls_back: None,
         }
     }
 
@@ -132,8 +139,9 @@ impl Leg {
         }
     }
 
-    /// Notes that the leg holds or awaits locks of a partition.
+    /// Notes that the leg holds or awaits one more lock of a partition.
     pub(super) fn locks_in(&mut self, partition: PartitionId) {
+        self.locks += 1;
         if self.locked.last() != Some(&partition) && !self.locked.contains(&partition) {
             self.locked.push(partition);
         }
@@ -147,6 +155,11 @@ impl Leg {
     /// The partitions in whose lock tables the leg holds or awaits locks.
     pub(super) fn locked(&self) -> impl Iterator<Item = PartitionId> + '_ {
         self.locked.iter().copied()
+    }
+
+    /// Notes that the leg holds or awaits so many more locks of partitions that are noted.
+    pub(super) fn locks_more(&mut self, locks: u64) {
+        self.locks += locks;
     }
 
     /// Takes the partitions out in which the leg holds or awaits locks.
@@ -166,41 +179,41 @@ impl Leg {
         image: Image,
     ) -> bool {
         self.bytes += touched::image_bytes(&image);
-        if let Some(row) = self.rows.at_mut(place) {
-            assert_eq!(row.hash, hash, "{} {}: a slot keeps its key", place.0, place.1);
-            if !row.is_staged() {
-                row.fresh = new;
+        let at = match self.rows.position(place) {
+            Some(at) => {
+                let known = self.rows.rest(at)[0].hash;
+                assert_eq!(known, hash, "{} {}: a slot keeps its key", place.0, place.1);
+                at
             }
-            row.stage(image);
-            return row.fresh;
-        }
-        let row = self.rows.add(TouchedRow::new(place, key.clone(), hash, reserved));
-        row.fresh = new;
-        row.stage(image);
-        new
-    }
-
-    /// Undoes operations, newest first. False, and nothing is undone, when a single operation is
-    /// to go and a later one changed the same row.
-    pub(super) fn roll_back(&mut self, scope: RollbackScope) -> bool {
-        if let RollbackScope::Only(number) = scope
-            && self.rows.iter().any(|row| row.changed_again(number))
-        {
-            return false;
-        }
-        let goes = |number: OperationNumber| match scope {
-            RollbackScope::After(savepoint) => number > savepoint,
-            RollbackScope::Only(only) => number == only,
+            None => self.rows.add(TouchedRow::new(place, key.clone(), hash, reserved)),
         };
-        for row in self.rows.iter_mut() {
-            self.bytes -= row.undo(goes);
-        }
-        true
+        self.rows.stage(at, new, image)
     }
 
-    /// What it takes to apply or give back all rows, in bytes.
+    /// Undoes a single operation. False, and nothing is undone, when a later one changed the same
+    /// row.
+    pub(super) fn undo_only(&mut self, number: OperationNumber) -> bool {
+        let bytes = self.rows.undo_only(number);
+        self.bytes -= bytes.unwrap_or(0);
+        bytes.is_some()
+    }
+
+    /// Undoes operations after a savepoint, newest first, as many as `budget` is for; whether none
+    /// is left.
+    pub(super) fn undo_after(&mut self, savepoint: OperationNumber, budget: u64) -> bool {
+        let (bytes, is_over) = self.rows.undo_after(savepoint, budget);
+        self.bytes -= bytes;
+        is_over
+    }
+
+    /// What it takes to apply or give back a row, in bytes.
+    pub(super) fn row_weight(&self) -> u64 {
+        self.bytes / (self.rows.len() as u64).max(1) + ROW_WEIGHT
+    }
+
+    /// What it takes to apply or give back all rows, and to release all locks, in bytes.
     pub(super) fn weight(&self) -> u64 {
-        self.bytes + self.rows.len() as u64 * ROW_WEIGHT
+        self.bytes + self.locks.max(self.rows.len() as u64) * ROW_WEIGHT
     }
 
     /// Applies rows from one on, of about so many bytes; the first that is left.
@@ -297,8 +310,8 @@ impl Leg {
     }
 }
 
-/// What a row counts for beside its bytes when it is applied or given back.
-const ROW_WEIGHT: u64 = 256;
+/// What a row counts for beside its bytes when it is applied or given back, and a lock.
+pub(super) const ROW_WEIGHT: u64 = 256;
 
 /// All leg records of a participant.
 #[derive(Debug, Default)]

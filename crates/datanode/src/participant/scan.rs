@@ -112,6 +112,8 @@ struct Scan {
     failed: Option<Refusal>,
     /// Names its lock waits.
     ticket: u64,
+    /// Locks asked for in this step.
+    locks: u64,
     /// Rows that others have staged in the range may be unseen yet.
     unsettled: bool,
 }
@@ -260,6 +262,7 @@ impl Participant {
             queued: false,
             failed: None,
             ticket: TICKETS_FROM + self.scans.tickets,
+            locks: 0,
             unsettled: request.settled,
             request,
         };
@@ -601,6 +604,9 @@ impl Participant {
         let mut places = std::mem::take(&mut scan.own_places);
         let step = self.walk_over(ctx, scan, &mut places);
         scan.own_places = places;
+        if let Some((handle, _)) = scan.locking {
+            self.legs.leg_mut(handle).locks_more(std::mem::take(&mut scan.locks));
+        }
         step
     }
 
@@ -650,6 +656,7 @@ impl Participant {
             }
             if let Some((handle, mode)) = scan.locking {
                 let hash = table.key_of_row(&table.primary_key, row).local_hash();
+                scan.locks += 1;
                 match scan.request.wait {
                     _ if scan.lock(locks, hash, (handle, mode)) => {}
                     WaitPolicy::Wait => {

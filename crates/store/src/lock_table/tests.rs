@@ -134,13 +134,30 @@ impl Run {
                 settled.extend(own.map(|wait| wait.key));
             }
             _ => {
-                self.table.release_all(lock_owner, &mut self.grants);
+                match prng.below(4) {
+                    0 => self.table.release_all(lock_owner, &mut self.grants),
+                    most => self.release_in_steps(lock_owner, most as usize),
+                }
                 self.model.waits.retain(|wait| wait.owner != owner);
                 self.model.holds.retain(|hold| hold.1 != owner);
                 settled = (0..self.keys).collect();
             }
         }
         self.compare(&settled);
+    }
+
+    fn release_in_steps(&mut self, owner: LockOwner, most: usize) {
+        let of_owner = |table: &LockTable| {
+            table.requests().filter(|request| request.1 == owner && request.3).count()
+        };
+        let (mut left, mut released) = (of_owner(&self.table), most);
+        while released == most {
+            released = self.table.release_some(owner, most, &mut self.grants);
+            assert!(released <= left.min(most), "{released} of {left}");
+            left -= released;
+            assert_eq!(of_owner(&self.table), left);
+        }
+        assert!(left == 0 && !self.table.is_waiting(owner));
     }
 
     fn compare(&mut self, settled: &[u64]) {

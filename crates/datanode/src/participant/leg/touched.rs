@@ -62,12 +62,19 @@ struct Index {
     by_place: HashMap<Place, u32>,
     /// The last row with this hash; each names the one before it.
     by_hash: HashMap<(PartitionId, u64), u32>,
+    /// The rows of all images, by operation: what is undone is found from the end. Images that are
+    /// applied stay here.
+    by_number: Vec<(OperationNumber, u32)>,
 }
 
-/// More rows than this are indexed.
+/// More rows than this are indexed, and rows of which one has more images than this.
 const LOOKED_THROUGH: usize = 8;
+const IMAGES_LOOKED_THROUGH: usize = 64;
 /// Memory for this many rows is kept for the next leg.
 const KEPT: usize = 64;
+/// What undoing an image counts for, and how many bytes of it count as one: less than applying it.
+const UNDO_WEIGHT: u64 = 32;
+const UNDO_BYTES: u64 = 8;
 
 impl TouchedRow {
     /// A row without images.
@@ -96,24 +103,31 @@ impl TouchedRow {
     }
 
     /// Adds the image of an operation.
-    pub(in crate::participant) fn stage(&mut self, image: Image) {
+    fn stage(&mut self, image: Image) {
         let before = self.images.newest.replace(image);
         self.images.earlier.extend(before);
     }
 
-    /// Drops the images of operations that go; returns their bytes.
-    pub(in crate::participant) fn undo(&mut self, goes: impl Fn(OperationNumber) -> bool) -> u64 {
-        let mut bytes = 0;
-        let mut stays = |image: &Image| {
-            let gone = goes(image.0);
-            bytes += if gone { image_bytes(image) } else { 0 };
-            !gone
-        };
-        self.images.earlier.retain(&mut stays);
-        if !self.images.newest.as_ref().is_some_and(stays) {
-            self.images.newest = self.images.earlier.pop();
+    /// Drops the image of an operation, if there is one; returns its bytes. Entries of indexes may
+    /// have been staged in another order than that of their numbers.
+    fn undo(&mut self, number: OperationNumber) -> u64 {
+        let Images { earlier, newest } = &mut self.images;
+        if let Some(image) = newest.take_if(|image| image.0 == number) {
+            *newest = earlier.pop();
+            return image_bytes(&image);
         }
-        bytes
+        let at = earlier.iter().rposition(|image| image.0 == number);
+        at.map_or(0, |at| image_bytes(&earlier.remove(at)))
+    }
+
+    /// Whether the image of an operation is the newest.
+    fn is_newest(&self, number: OperationNumber) -> bool {
+        self.images.newest.as_ref().is_some_and(|image| image.0 == number)
+    }
+
+    /// The operations of all images.
+    fn numbers(&self) -> impl Iterator<Item = OperationNumber> {
+        self.images.earlier.iter().chain(&self.images.newest).map(|image| image.0)
     }
 
     /// Drops all images, as the newest is applied; returns their bytes.
@@ -121,11 +135,6 @@ impl TouchedRow {
         let bytes = self.bytes();
         self.images = Images::default();
         bytes
-    }
-
-    /// Whether an operation changed the row and a later one did too.
-    pub(in crate::participant) fn changed_again(&self, number: OperationNumber) -> bool {
-        self.images.earlier.iter().any(|(earlier, _)| *earlier == number)
     }
 
     /// Bytes of all images.
@@ -150,9 +159,8 @@ impl TouchedRows {
         self.rows.iter()
     }
 
-    /// All rows touched, to take away of what is staged.
+    /// All rows touched, to apply them.
     pub(in crate::participant) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TouchedRow> {
-        self.arrangement = self.arrangement.wrapping_add(1);
         self.rows.iter_mut()
     }
 
@@ -172,9 +180,83 @@ impl TouchedRows {
         self.position(place).map(|at| &self.rows[at])
     }
 
-    /// The row in a place, to change it.
+    /// The row in a place, to change what the leg holds of it.
     pub(in crate::participant) fn at_mut(&mut self, place: Place) -> Option<&mut TouchedRow> {
         self.position(place).map(|at| &mut self.rows[at])
+    }
+
+    /// Adds the image of an operation to a row that is touched; `new` counts for the first image
+    /// of the row: it did not exist before. Returns whether the row is new.
+    pub(in crate::participant) fn stage(&mut self, at: usize, new: bool, image: Image) -> bool {
+        if let Some(index) = &mut self.index {
+            index.note(image.0, at as u32);
+        }
+        let row = &mut self.rows[at];
+        if !row.is_staged() {
+            row.fresh = new;
+        }
+        row.stage(image);
+        let (fresh, images) = (row.fresh, row.images.earlier.len());
+        if images > IMAGES_LOOKED_THROUGH && self.index.is_none() {
+            self.index_from(0);
+        }
+        fresh
+    }
+
+    /// Undoes a single operation; returns the bytes of its image. None, and nothing is undone,
+    /// when a later one changed the same row.
+    pub(in crate::participant) fn undo_only(&mut self, number: OperationNumber) -> Option<u64> {
+        let at = match &self.index {
+            None => self.rows.iter().position(|row| row.numbers().any(|other| other == number)),
+            Some(index) => index.place_of(number).map(|place| index.by_number[place].1 as usize),
+        };
+        // An operation that was refused has no image.
+        let Some(at) = at else { return Some(0) };
+        let row = &mut self.rows[at];
+        if !row.is_newest(number) {
+            return None;
+        }
+        self.arrangement = self.arrangement.wrapping_add(1);
+        let bytes = row.undo(number);
+        if let Some(index) = &mut self.index
+            && let Some(place) = index.place_of(number)
+        {
+            index.by_number.remove(place);
+        }
+        Some(bytes)
+    }
+
+    /// Undoes operations after a savepoint, the newest first, until what that takes is about
+    /// `budget`, one at least; returns the bytes of their images, and whether none is left.
+    pub(in crate::participant) fn undo_after(
+        &mut self,
+        savepoint: OperationNumber,
+        budget: u64,
+    ) -> (u64, bool) {
+        self.arrangement = self.arrangement.wrapping_add(1);
+        let (mut bytes, mut spent) = (0, 0);
+        while spent < budget.max(1) {
+            let Some((number, at)) = self.last_after(savepoint) else { return (bytes, true) };
+            let image = self.rows[at].undo(number);
+            bytes += image;
+            spent += UNDO_WEIGHT + image / UNDO_BYTES;
+            if let Some(index) = &mut self.index {
+                index.by_number.pop();
+            }
+        }
+        (bytes, self.last_after(savepoint).is_none())
+    }
+
+    /// The last operation that has an image, if it is after a savepoint, and the row.
+    fn last_after(&self, savepoint: OperationNumber) -> Option<(OperationNumber, usize)> {
+        let last = match &self.index {
+            Some(index) => index.by_number.last().map(|(number, at)| (*number, *at as usize)),
+            None => {
+                let rows = self.rows.iter().enumerate();
+                rows.flat_map(|(at, row)| row.numbers().map(move |number| (number, at))).max()
+            }
+        };
+        last.filter(|(number, _)| *number > savepoint)
     }
 
     /// The staged row with this key.
@@ -212,18 +294,24 @@ impl TouchedRows {
         }
     }
 
-    /// Adds a row in a place that is not touched yet.
-    pub(in crate::participant) fn add(&mut self, row: TouchedRow) -> &mut TouchedRow {
+    /// Adds a row in a place that is not touched yet; where it is.
+    pub(in crate::participant) fn add(&mut self, row: TouchedRow) -> usize {
         self.rows.push(row);
         let last = self.rows.len() - 1;
-        if self.rows.len() > LOOKED_THROUGH {
-            let from = if self.index.is_some() { last } else { 0 };
-            let index = self.index.get_or_insert_with(|| self.spare.take().unwrap_or_default());
-            for (at, row) in self.rows.iter_mut().enumerate().skip(from) {
-                index.add(at as u32, row);
-            }
+        if self.index.is_some() {
+            self.index_from(last);
+        } else if self.rows.len() > LOOKED_THROUGH {
+            self.index_from(0);
         }
-        &mut self.rows[last]
+        last
+    }
+
+    /// Indexes the rows from one on.
+    fn index_from(&mut self, from: usize) {
+        let index = self.index.get_or_insert_with(|| self.spare.take().unwrap_or_default());
+        for (at, row) in self.rows.iter_mut().enumerate().skip(from) {
+            index.add(at as u32, row);
+        }
     }
 
     /// The rows from one on, in the order of first touch, to apply them.
@@ -265,6 +353,7 @@ impl TouchedRows {
         if let Some(mut index) = self.index.take().filter(|_| self.rows.len() <= KEPT) {
             index.by_place.clear();
             index.by_hash.clear();
+            index.by_number.clear();
             self.spare = Some(index);
         }
         self.rows.clear();
@@ -276,7 +365,8 @@ impl TouchedRows {
         self.rows.capacity() > 0
     }
 
-    fn position(&self, place: Place) -> Option<usize> {
+    /// Where the row in a place is.
+    pub(in crate::participant) fn position(&self, place: Place) -> Option<usize> {
         match &self.index {
             None => self.rows.iter().position(|row| row.place == place),
             Some(index) => index.by_place.get(&place).map(|at| *at as usize),
@@ -289,6 +379,26 @@ impl Index {
         let earlier = self.by_place.insert(row.place, at);
         assert!(earlier.is_none(), "{} {}: touched twice", row.place.0, row.place.1);
         row.same_hash = self.by_hash.insert((row.place.0, row.hash), at);
+        for number in row.numbers() {
+            self.note(number, at);
+        }
+    }
+
+    /// Notes the row of an image. Most operations run in the order of their numbers, but for those
+    /// of one batch that have waited.
+    fn note(&mut self, number: OperationNumber, at: u32) {
+        match self.by_number.last() {
+            Some((last, _)) if *last > number => {
+                let place = self.by_number.partition_point(|(other, _)| *other < number);
+                self.by_number.insert(place, (number, at));
+            }
+            _ => self.by_number.push((number, at)),
+        }
+    }
+
+    /// Where an operation stands among those with images.
+    fn place_of(&self, number: OperationNumber) -> Option<usize> {
+        self.by_number.binary_search_by_key(&number, |(other, _)| *other).ok()
     }
 }
 
@@ -316,7 +426,8 @@ mod tests {
         let mut rows = TouchedRows::default();
         for n in 0..count {
             let row = TouchedRow::new(place(n), key(n), u64::from(n % 7), n % 2 == 0);
-            rows.add(row).stage((OperationNumber(n), Some(Row(vec![0; n as usize].into()))));
+            let at = rows.add(row);
+            rows.stage(at, false, (OperationNumber(n), Some(Row(vec![0; n as usize].into()))));
         }
         rows
     }
@@ -369,17 +480,79 @@ mod tests {
         row.stage((OperationNumber(2), None));
         row.stage(image(4, 30));
         assert_eq!((row.bytes(), row.newest().map(|r| r.0.len())), (40, Some(30)));
-        assert!(row.changed_again(OperationNumber(2)) && !row.changed_again(OperationNumber(4)));
         let seen = |row: &TouchedRow, n| row.seen(OperationNumber(n)).map(|r| r.map(|r| r.0.len()));
         assert_eq!(seen(&row, 0), None);
         assert_eq!(seen(&row, 1), Some(Some(10)));
         assert_eq!(seen(&row, 3), Some(None));
         assert_eq!(seen(&row, 9), Some(Some(30)));
-        assert_eq!(row.undo(|n| n == OperationNumber(4)), 30);
+        assert_eq!(row.undo(OperationNumber(4)), 30);
         assert_eq!((row.bytes(), row.newest()), (10, None), "deleted again");
-        assert_eq!(row.undo(|n| n == OperationNumber(1)), 10);
-        assert!(row.is_staged());
-        assert_eq!(row.undo(|_| true), 0);
+        assert_eq!(row.undo(OperationNumber(1)), 10, "below the newest");
+        assert_eq!((row.undo(OperationNumber(9)), row.is_staged()), (0, true));
+        assert_eq!(row.undo(OperationNumber(2)), 0);
         assert!(!row.is_staged());
+    }
+
+    /// Rows whose image number `n` is of row `row_of(n)`, with as many bytes as its number.
+    fn staged(numbers: &[u32], row_of: impl Fn(u32) -> u32) -> TouchedRows {
+        let mut rows = TouchedRows::default();
+        for n in numbers {
+            let row = row_of(*n);
+            let at = rows.position(place(row)).unwrap_or_else(|| {
+                rows.add(TouchedRow::new(place(row), key(row), u64::from(row), false))
+            });
+            rows.stage(at, false, (OperationNumber(*n), Some(Row(vec![0; *n as usize].into()))));
+        }
+        rows
+    }
+
+    fn numbers(rows: &TouchedRows) -> Vec<u32> {
+        let mut numbers: Vec<u32> =
+            rows.iter().flat_map(|row| row.numbers().map(|number| number.0)).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn what_came_after_a_savepoint_is_undone_in_pieces() {
+        let mut order: Vec<u32> = (1..=200).collect();
+        // Some have waited for a lock.
+        order.swap(20, 30);
+        order.swap(150, 190);
+        for divisor in [1, 3, 50, 1_000] {
+            for savepoint in [0, 15, 25, 170, 200] {
+                let mut rows = staged(&order, |n| n / divisor);
+                let (mut pieces, mut bytes) = (0, 0);
+                loop {
+                    let left = numbers(&rows).len();
+                    let (undone, is_over) = rows.undo_after(OperationNumber(savepoint), 100);
+                    (pieces, bytes) = (pieces + 1, bytes + undone);
+                    assert!(numbers(&rows).len() + 4 >= left, "a piece is short");
+                    if is_over {
+                        break;
+                    }
+                }
+                assert_eq!(numbers(&rows), (1..=savepoint).collect::<Vec<_>>());
+                assert_eq!(bytes, (savepoint + 1..=200).map(u64::from).sum::<u64>());
+                assert!(pieces >= (200 - savepoint).div_ceil(4));
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_operation_is_found_among_many() {
+        for count in [6, 60] {
+            let order: Vec<u32> = (1..=count).collect();
+            let mut rows = staged(&order, |n| if n < 4 { 1 } else { n });
+            assert_eq!(rows.undo_only(OperationNumber(2)), None, "3 has changed the row too");
+            assert_eq!(rows.undo_only(OperationNumber(5)), Some(5));
+            assert_eq!(rows.undo_only(OperationNumber(5)), Some(0), "it is gone");
+            assert_eq!(rows.undo_only(OperationNumber(3)), Some(3));
+            assert_eq!(rows.undo_only(OperationNumber(2)), Some(2));
+            let left: Vec<u32> = (1..=count).filter(|n| ![2, 3, 5].contains(n)).collect();
+            assert_eq!(numbers(&rows), left);
+            assert!(rows.undo_after(OperationNumber(1), u64::MAX).1);
+            assert_eq!(numbers(&rows), [1]);
+        }
     }
 }

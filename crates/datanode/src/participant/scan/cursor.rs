@@ -352,6 +352,10 @@ pub(super) fn index_key(table: &Table, range: &Range, row: &[u8]) -> Option<Vec<
 /// Whether a leg has staged a row that is in a range, or was before; of a leg with many rows it is
 /// taken for granted.
 pub(super) fn is_touched(leg: &Leg, partition: &Partition, range: &Range) -> bool {
+    // What a leg has staged in a partition it has locked there.
+    if !leg.locked().any(|locked| locked == partition.id()) {
+        return false;
+    }
     if leg.rows.len() > LOOKED_THROUGH {
         return true;
     }

@@ -384,3 +384,24 @@ fn a_table_that_is_dropped_answers_those_who_wait() {
     });
     assert!(refused);
 }
+
+#[test]
+fn a_scan_does_not_wait_for_many_rows_of_another_table() {
+    let mut world = World::new(2);
+    let other = PartitionId { table: TableId(2), index: PartitionIndex(0) };
+    world.change(|state| {
+        let table = Table { id: other.table, name: "d.other".into(), ..table() };
+        state.tables.insert(other.table, Arc::new(table));
+    });
+    world.noted_by_the_last(txn(1), (1..=100).map(|id| insert(id, id)).collect());
+    world.open_at(2, wire::ScanRequest { partition: other, ..heap(1) });
+    assert_eq!(world.scanned(), [(1, vec![])]);
+    world.open_at(2, range(2, 500, 600));
+    assert_eq!((world.scanned(), world.waiting(2)), (vec![], 1), "of many it is taken for granted");
+    world.run();
+    let chain = world.chain();
+    world.order_complete(txn(1), &chain[1..]);
+    world.run();
+    assert_eq!(world.scanned(), [(2, vec![])]);
+    world.check_quiet();
+}
