@@ -1,5 +1,6 @@
 //! Clusters of separate processes: what they survive, and what clients notice of it.
 
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
@@ -118,6 +119,56 @@ fn an_sql_node_without_a_cluster_refuses_clients() {
     assert_eq!(greeting[4], 10, "the version of the protocol");
 }
 
+/// A field of `/proc/…/status`; none if the process is not there.
+fn status_of(process: u32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// Kilobytes of memory in use by a process.
+fn resident(process: u32) -> u64 {
+    let size = status_of(process, "VmRSS").expect("it runs and has memory");
+    size.trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// The processes that keep the memory of another one until that has ended.
+fn holders(process: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("there is one").flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let of_process = |other: &u32| {
+        status_of(*other, "PPid") == Some(process.to_string())
+            && status_of(*other, "Name").as_deref() == Some("memory-holder")
+    };
+    numbers.filter(of_process).collect()
+}
+
+#[test]
+fn a_killed_process_closes_its_sockets_before_its_memory_goes() {
+    let mut cluster = Processes::start(SMALL);
+    for node in [1, SQL] {
+        let process = cluster.process_id(node);
+        let [holder] = holders(process)[..] else { panic!("one, not {:?}", holders(process)) };
+        // It has all of the memory, and nothing that a peer could see.
+        let (shared, own) = (resident(holder), resident(process));
+        assert!(shared * 10 > own * 9, "{shared} of {own} kB");
+        let files = fs::read_dir(format!("/proc/{holder}/fd")).expect("it runs");
+        assert_eq!(files.count(), 0);
+        // A process group that is asked to end leaves it to its parent.
+        let asked = Command::new("kill").args(["-TERM", &holder.to_string()]).status();
+        assert!(asked.expect("kill runs").success());
+        assert_eq!(holders(process), [holder]);
+        cluster.kill(&[node]);
+        let began = Instant::now();
+        let lives = || status_of(holder, "State").is_some_and(|state| !state.starts_with('Z'));
+        while lives() {
+            assert!(began.elapsed() < PATIENCE, "it has outlived its parent");
+            thread::sleep(Duration::from_millis(1));
+        }
+        cluster.start_node(node);
+    }
+}
+
 #[test]
 fn killed_and_frozen_data_nodes_cost_no_statement() {
     let mut cluster = Processes::start(SMALL);
@@ -134,6 +185,7 @@ fn killed_and_frozen_data_nodes_cost_no_statement() {
     cluster.signal(2, "-CONT");
     cluster.wait_until_complete(SQL);
     cluster.wait_until_ready(2);
+    assert_eq!(holders(cluster.process_id(2)).len(), 1, "that of its earlier life is gone");
     // So does one whose management node has gone.
     cluster.kill(&[MANAGEMENT]);
     thread::sleep(Duration::from_millis(500));

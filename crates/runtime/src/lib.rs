@@ -20,6 +20,7 @@ mod disk;
 mod exchange;
 mod fiber;
 mod gateway;
+mod holder;
 mod link;
 mod listener;
 mod memory;
@@ -38,6 +39,7 @@ pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use deadly::keep_traces_of_signals;
 pub use disk::DiskEngine;
 pub use fiber::{Fiber, Suspender};
+pub use holder::{close_sockets_first, let_memory_go};
 pub use link::{
     Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service, is_own,
     service_request,

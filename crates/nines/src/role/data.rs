@@ -10,7 +10,7 @@ use model::NodeId;
 use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setup, Watching};
 
 use super::client::{Connect, Given};
-use super::process::{Life, after, live, log_of, report};
+use super::process::{Life, after, be_missed_at_once, live, log_of, report};
 use super::request::{Request, answer, value};
 use super::{ask_to_leave, disk_of, links, listen};
 use crate::http::Endpoint;
@@ -30,6 +30,7 @@ pub(crate) struct DataOptions {
 /// Runs a data node until it is told to stop.
 pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let (send, happenings) = channel();
+    be_missed_at_once();
     watch_signals(send.clone())?;
     let given = options.connect.begin("data", options.node, &happenings)?;
     let Some(Given { config, node }) = given else { return Ok(()) };

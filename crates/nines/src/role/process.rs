@@ -35,6 +35,13 @@ pub(super) struct Life<'a> {
     pub(super) log: &'a dyn Fn(&str),
 }
 
+/// Has the other nodes see at once when this process is killed, whatever memory it has.
+pub(super) fn be_missed_at_once() {
+    if let Err(error) = runtime::close_sockets_first() {
+        complain(&format!("if this process is killed the others will notice late: {error}"));
+    }
+}
+
 /// Events of the cluster as happenings of the process.
 pub(super) fn report(send: Sender<Happening>) -> Report {
     let send = Mutex::new(send);
@@ -185,6 +192,7 @@ pub(super) fn after(after: After) -> Result<(), String> {
     let name = program.to_string_lossy();
     let program = name.strip_suffix(" (deleted)").map_or(program.clone(), PathBuf::from);
     tell("starts again");
+    runtime::let_memory_go();
     let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
     Err(format!("cannot start {} again: {error}", program.display()))
 }

@@ -8,7 +8,7 @@ use runtime::{Cluster, LinkListeners, Role, Setup};
 
 use super::client::{Connect, Given};
 use super::links;
-use super::process::{Life, after, live, log_of, report, watching};
+use super::process::{Life, after, be_missed_at_once, live, log_of, report, watching};
 use crate::application;
 use crate::http::Endpoint;
 use crate::layout::Layout;
@@ -30,6 +30,7 @@ pub(crate) struct SqlOptions {
 /// Runs an SQL node until it is told to stop.
 pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let (send, happenings) = channel();
+    be_missed_at_once();
     watch_signals(send.clone())?;
     let place = Place::take(&options.place)?;
     let given = options.connect.begin("sql", options.node, &happenings)?;
