@@ -270,10 +270,10 @@ fn a_changed_configuration_is_applied_by_restarts_in_turn() {
         text_of(&run(program), &format!("nines ctl {order:?}"))
     };
     let file = cluster.directory().join("config.ini");
-    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = fs::read_to_string(&file).expect("it is there");
     let changed = text.replace("DataMemory=128M", "DataMemory=160M");
     assert_ne!(text, changed);
-    std::fs::write(&file, changed).expect("it can be written");
+    fs::write(&file, changed).expect("it can be written");
     assert!(ctl(&["show"]).contains("127.0.0.1"));
     // Nodes take what their management node has read.
     ctl(&["restart", &MANAGEMENT.to_string()]);
@@ -304,13 +304,13 @@ fn a_management_node_is_not_restarted_with_a_file_that_it_cannot_use() {
         assert!(shown.contains("is serving"), "{shown}");
     };
     let file = cluster.directory().join("config.ini");
-    let text = std::fs::read_to_string(&file).expect("it is there");
-    let write = |text: &str| std::fs::write(&file, text).expect("it can be written");
+    let text = fs::read_to_string(&file).expect("it is there");
+    let write = |text: &str| fs::write(&file, text).expect("it can be written");
     write(&text.replace("DataMemory=128M", "DataMemry=128M"));
     refused("DataMemry");
     write(&text.replace("NoOfReplicas=2", "NoOfReplicas=1"));
     refused("the cluster was founded with NoOfReplicas=2");
-    std::fs::remove_file(&file).expect("it was there");
+    fs::remove_file(&file).expect("it was there");
     refused("cannot read");
     write(&text);
     let said = text_of(&ctl(&["restart", &MANAGEMENT.to_string()]), "nines ctl restart");
@@ -330,7 +330,7 @@ fn a_process_that_a_signal_ends_leaves_a_trace() {
             log.lines().find(|line| line.contains(&format!("SIG{signal} ends this process")));
         let said = said.unwrap_or_else(|| panic!("node {node} says nothing:\n{log}"));
         let file = said.rsplit(' ').next().expect("a line has words");
-        let trace = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let trace = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(trace.starts_with(&format!("SIG{signal}")), "{trace}");
         assert!(trace.contains(&format!("== n{node}i")) && trace.contains(" > "), "{trace}");
         cluster.start_node(node);
