@@ -166,7 +166,7 @@ impl Cluster {
     fn open(&mut self) {
         let sql = self.sql();
         self.workers[sql].connections().open(CONNECTION);
-        let peer = ConnectionPeer { transport: Transport::Unix, tls_offered: false };
+        let peer = ConnectionPeer { transport: Transport::Unix { user: None }, tls_offered: false };
         self.tell(ConnectionEvent::Opened(peer));
         self.settle();
     }
@@ -278,7 +278,7 @@ fn sql_options() -> SqlOptions {
         sequences: Sequences::default(),
         clock_base: CLOCK_BASE,
         host_offset: 0,
-        tls_offered: false,
+        admission: Default::default(),
         address: ServerAddress::default(),
         clock: None,
         stack: None,

@@ -6,7 +6,7 @@ use std::process::Command;
 use tests::{Server, succeed, workspace};
 
 /// Where `cargo xtask test` has put the drivers; `xtask/src/clients.rs` has the same rule.
-fn tools() -> PathBuf {
+pub(crate) fn tools() -> PathBuf {
     if let Some(folder) = std::env::var_os("NINES_CONNECTORS") {
         return PathBuf::from(folder);
     }

@@ -17,6 +17,7 @@ mod hosts;
 mod large;
 mod load;
 mod logic;
+mod logins;
 mod memory;
 mod online;
 mod processes;

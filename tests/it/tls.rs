@@ -51,7 +51,7 @@ impl Drop for Certificate {
 }
 
 /// The client's options for a connection that has to be encrypted, and for one that is not.
-fn modes() -> (&'static str, &'static str) {
+pub(crate) fn modes() -> (&'static str, &'static str) {
     let mut version = Command::new("mysql");
     version.arg("--version");
     // Only MariaDB's client has these two, only MySQL's the others.

@@ -180,7 +180,7 @@ fn drivers_of_python(sources: &Path, folder: &Path) -> Result<(), String> {
 }
 
 fn driver_of_node(sources: &Path, folder: &Path) -> Result<(), String> {
-    let names = ["package.json", "package-lock.json", "connector.mjs"];
+    let names = ["package.json", "package-lock.json", "connector.mjs", "login.mjs"];
     let files = names.map(|name| sources.join(name));
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     once(folder, &files, "", || {

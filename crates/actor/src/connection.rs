@@ -42,7 +42,10 @@ pub struct ConnectionPeer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A Unix socket: the peer is a process of this machine, and nobody reads along.
-    Unix,
+    Unix {
+        /// The name that the system has for the user whose process it is; none if it has none.
+        user: Option<String>,
+    },
     /// TCP.
     Tcp {
         /// The peer's address without port, as text: `192.0.2.1`, `2001:db8::1`. An IPv4 address
@@ -68,17 +71,36 @@ pub enum ConnectionEvent<'a> {
     /// The connection was congested and is not any more.
     Writable,
     /// Encryption asked for with [`Ctx::start_tls`] is established.
-    Secured {
-        /// Version of the protocol, `TLSv1.3`.
-        protocol: &'static str,
-        /// Name of the cipher suite, `TLS_AES_256_GCM_SHA384`.
-        cipher: &'static str,
-    },
+    Secured(Encryption),
     /// The host is about to stop: an actor says goodbye and closes. What is still open after a
     /// moment is closed without asking.
     ShuttingDown,
     /// It is gone: nothing comes in or goes out any more, and the name is forgotten.
     Closed,
+}
+
+/// What encrypts a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// Version of the protocol, `TLSv1.3`.
+    pub protocol: &'static str,
+    /// Name of the cipher suite, `TLS_AES_256_GCM_SHA384`.
+    pub cipher: &'static str,
+    /// It goes on with the secrets of an earlier connection.
+    pub is_resumed: bool,
+    /// SHA-256 of the certificate that the peer was shown.
+    pub fingerprint: [u8; 32],
+    /// The certificate that the peer has shown: signed by an authority that the host trusts.
+    pub peer: Option<PeerCertificate>,
+}
+
+/// Whom a certificate vouches for, and who says so, as OpenSSL writes names: `/C=SE/CN=name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// Whom it vouches for.
+    pub subject: String,
+    /// Who says so.
+    pub issuer: String,
 }
 
 /// How an actor ends a connection.

@@ -23,8 +23,8 @@ mod shared;
 mod timer;
 
 pub use connection::{
-    Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Connections, OUTPUT_HIGH, OUTPUT_LOW,
-    Outlet, Transport,
+    Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Connections, Encryption, OUTPUT_HIGH,
+    OUTPUT_LOW, Outlet, PeerCertificate, Transport,
 };
 pub use disk::{
     DiskAnswer, DiskError, DiskErrorKind, DiskOperation, DiskQueue, DiskReply, DiskRequest,

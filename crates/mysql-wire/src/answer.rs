@@ -192,7 +192,7 @@ pub fn auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8; 20]) {
     out.push(0);
 }
 
-/// Appends a plugin's own data, as [`FULL_AUTHENTICATION`](crate::auth::FULL_AUTHENTICATION).
+/// Appends a plugin's own data, as [`FULL`](crate::auth::sha2::FULL).
 pub fn auth_more(out: &mut Vec<u8>, data: &[u8]) {
     out.push(1);
     out.extend_from_slice(data);

@@ -34,6 +34,8 @@ pub mod capability {
     pub const CONNECT_ATTRS: u32 = 1 << 20;
     /// The password's answer may be longer than 255 bytes.
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
+    /// The client knows what to do when its password has expired.
+    pub const CAN_HANDLE_EXPIRED_PASSWORDS: u32 = 1 << 22;
     /// Session state in OK packets.
     pub const SESSION_TRACK: u32 = 1 << 23;
     /// OK packets in place of EOF packets.
@@ -58,6 +60,7 @@ pub mod capability {
         | PLUGIN_AUTH
         | CONNECT_ATTRS
         | PLUGIN_AUTH_LENENC
+        | CAN_HANDLE_EXPIRED_PASSWORDS
         | SESSION_TRACK
         | DEPRECATE_EOF
         | QUERY_ATTRIBUTES;

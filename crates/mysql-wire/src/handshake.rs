@@ -70,7 +70,7 @@ pub struct Response {
     pub database: Option<Vec<u8>>,
     /// The plugin that made `auth`.
     pub plugin: String,
-    /// Attributes of the connection.
+    /// Attributes of the connection, as many as there is room for.
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -90,7 +90,7 @@ impl Response {
             response.tls_wanted = true;
             return Ok(response);
         }
-        response.user = reader.until_zero().to_vec();
+        response.user = reader.zero_ended()?.to_vec();
         response.auth = if capabilities & capability::PLUGIN_AUTH_LENENC != 0 {
             reader.lenenc_bytes()?.to_vec()
         } else if capabilities & capability::SECURE_CONNECTION != 0 {
@@ -110,7 +110,7 @@ impl Response {
     pub fn parse_change_user(payload: &[u8], capabilities: u32) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let mut response = Self { capabilities, ..Self::default() };
-        response.user = reader.until_zero().to_vec();
+        response.user = reader.zero_ended()?.to_vec();
         response.auth = if capabilities & capability::SECURE_CONNECTION != 0 {
             let length = reader.u8()?;
             reader.take(length.into())?.to_vec()
@@ -132,15 +132,25 @@ impl Response {
         }
         if self.capabilities & capability::CONNECT_ATTRS != 0 && !reader.is_empty() {
             let mut attributes = Reader(reader.lenenc_bytes()?);
+            let mut room = ATTRIBUTES_MAX;
             while !attributes.is_empty() {
-                let name = attributes.lenenc_bytes()?.to_vec();
-                let value = attributes.lenenc_bytes()?.to_vec();
-                self.attributes.push((name, value));
+                let (name, value) = (attributes.lenenc_bytes()?, attributes.lenenc_bytes()?);
+                let size = name.len() + value.len() + ATTRIBUTE_COST;
+                // Those after the first without room are parsed, and forgotten.
+                room = room.saturating_sub(size);
+                if room > 0 {
+                    self.attributes.push((name.to_vec(), value.to_vec()));
+                }
             }
         }
         Ok(())
     }
 }
+
+/// What the attributes of a connection may take that are kept.
+const ATTRIBUTES_MAX: usize = 8 << 10;
+/// What an attribute takes beside its name and value.
+const ATTRIBUTE_COST: usize = 48;
 
 /// The name of a database; an empty one is none.
 fn database(name: &[u8]) -> Option<Vec<u8>> {

@@ -67,6 +67,11 @@ impl<'a> Reader<'a> {
         self.take(count)
     }
 
+    /// Bytes up to a zero byte, which there must be.
+    pub(crate) fn zero_ended(&mut self) -> Result<&'a [u8], Malformed> {
+        if self.0.contains(&0) { Ok(self.until_zero()) } else { Err(Malformed) }
+    }
+
     /// Bytes up to a zero byte, or to the end.
     pub(crate) fn until_zero(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|byte| *byte == 0);

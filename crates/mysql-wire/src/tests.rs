@@ -164,24 +164,73 @@ fn a_handshake_response_is_taken_apart() {
     assert_eq!(Response::parse(&[0; 40]), Err(Malformed), "before 4.1");
 }
 
+/// A response up to the name of the user.
+fn response_head(capabilities: u32) -> Vec<u8> {
+    let mut payload = capabilities.to_le_bytes().to_vec();
+    payload.extend_from_slice(&[0, 0, 0, 1, 255]);
+    payload.extend_from_slice(&[0; 23]);
+    payload
+}
+
+#[test]
+fn responses_that_lie_about_lengths_are_malformed() {
+    let plain = capability::PROTOCOL_41 | capability::SECURE_CONNECTION;
+    let long = plain | capability::PLUGIN_AUTH_LENENC;
+    let attributes = plain | capability::CONNECT_ATTRS;
+    let cases: [(u32, &[u8]); 8] = [
+        // No zero byte behind the user.
+        (plain, b"root"),
+        // 255 bytes of proof are promised, 3 are there.
+        (plain, b"root\0\xFFabc"),
+        // A length of nine bytes beyond the end, one of a kind that there is not.
+        (long, b"root\0\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFFabc"),
+        (long, b"root\0\xFFabc"),
+        (long, b"root\0\xFE\xFF"),
+        // Attributes beyond the end, a name without its value, a value beyond its attributes.
+        (attributes, b"root\0\0\x09\x01a"),
+        (attributes, b"root\0\0\x02\x01a"),
+        (attributes, b"root\0\0\x03\x01a\x05bcdef"),
+    ];
+    for (capabilities, rest) in cases {
+        let payload = [response_head(capabilities).as_slice(), rest].concat();
+        assert_eq!(Response::parse(&payload), Err(Malformed), "{rest:?}");
+    }
+}
+
+#[test]
+fn no_more_attributes_are_kept_than_there_is_room_for() {
+    let capabilities =
+        capability::PROTOCOL_41 | capability::SECURE_CONNECTION | capability::CONNECT_ATTRS;
+    let mut list = Vec::new();
+    for _ in 0..10_000 {
+        list.extend_from_slice(b"\x01a\x01b");
+    }
+    let mut payload = response_head(capabilities);
+    payload.extend_from_slice(b"root\0\0");
+    answer::lenenc_bytes(&mut payload, &list);
+    let kept = Response::parse(&payload).unwrap().attributes;
+    assert_eq!(kept.len(), (8 << 10) / 50);
+    assert_eq!(kept[0], (b"a".to_vec(), b"b".to_vec()));
+}
+
 #[test]
 fn passwords_are_proven() {
     let nonce = *b"abcdefghijklmnopqrst";
-    let stored = auth::native_hash(b"secret");
+    let stored = auth::native::hash(b"secret");
     // The client's side: SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password))).
     use sha1::Digest;
     let stage = sha1::Sha1::digest(b"secret");
     let mask = sha1::Sha1::new().chain_update(nonce).chain_update(stored).finalize();
     let answer: Vec<u8> = stage.iter().zip(mask).map(|(a, b)| a ^ b).collect();
-    assert!(auth::native_matches(&answer, &nonce, &stored));
-    assert!(!auth::native_matches(&answer, b"another nonce.......", &stored));
-    assert!(!auth::native_matches(&[], &nonce, &stored));
-    let verifier = auth::sha2_verifier(b"secret");
+    assert!(auth::native::matches(&answer, &nonce, &stored));
+    assert!(!auth::native::matches(&answer, b"another nonce.......", &stored));
+    assert!(!auth::native::matches(&[], &nonce, &stored));
+    let verifier = auth::sha2::verifier(b"secret");
     let stage = sha2::Sha256::digest(b"secret");
     let mask = sha2::Sha256::new().chain_update(verifier).chain_update(nonce).finalize();
     let answer: Vec<u8> = stage.iter().zip(mask).map(|(a, b)| a ^ b).collect();
-    assert!(auth::sha2_matches(&answer, &nonce, &verifier));
-    assert!(!auth::sha2_matches(&answer[1..], &nonce, &verifier));
+    assert!(auth::sha2::matches(&answer, &nonce, &verifier));
+    assert!(!auth::sha2::matches(&answer[1..], &nonce, &verifier));
 }
 
 #[test]
@@ -191,23 +240,23 @@ fn proofs_of_other_implementations_are_understood() {
         (0..text.len()).step_by(2).map(digit).collect()
     };
     // PASSWORD('password') and PASSWORD('secret') of MySQL 5.7.
-    let stored = auth::native_hash(b"password");
+    let stored = auth::native::hash(b"password");
     assert_eq!(stored.to_vec(), hex("2470c0c06dee42fd1618bb99005adca2ec9d1e19"));
-    let stored = auth::native_hash(b"secret");
+    let stored = auth::native::hash(b"secret");
     assert_eq!(stored.to_vec(), hex("14e65567abdb5135d0cfd9a70b3032c179a49ee7"));
     // What the tests of Go's driver expect of a client.
     let nonce = hex("46725c5e01260b743f7217657e671a5f51111815").try_into().unwrap();
     let answer = hex("35b18c9ffbbd7f356dfcac32d3c0f0a41a30cf2d");
-    assert!(auth::native_matches(&answer, &nonce, &stored));
-    assert!(!auth::native_matches(&answer, &nonce, &auth::native_hash(b"Secret")));
+    assert!(auth::native::matches(&answer, &nonce, &stored));
+    assert!(!auth::native::matches(&answer, &nonce, &auth::native::hash(b"Secret")));
     let nonce = hex("0a2f4a6f4b492230584c724a250d035052021715").try_into().unwrap();
     for (password, answer) in [
         ("secret", "f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c"),
         ("secret2", "abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6"),
     ] {
-        let verifier = auth::sha2_verifier(password.as_bytes());
-        assert!(auth::sha2_matches(&hex(answer), &nonce, &verifier), "{password}");
-        assert!(!auth::sha2_matches(&hex(answer), &nonce, &auth::sha2_verifier(b"")));
+        let verifier = auth::sha2::verifier(password.as_bytes());
+        assert!(auth::sha2::matches(&hex(answer), &nonce, &verifier), "{password}");
+        assert!(!auth::sha2::matches(&hex(answer), &nonce, &auth::sha2::verifier(b"")));
     }
     assert!(auth::is_without_password(b"") && auth::is_without_password(b"\0"));
     assert!(!auth::is_without_password(&[0; 20]));

@@ -4,19 +4,21 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use runtime::{ApplicationFactory, Fiber};
-use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
+use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
 
 use crate::machine;
 
 /// Less than this is no budget.
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 
-/// Makes the SQL node's actors. All of a process share a registry and the ranges of AUTO_INCREMENT.
+/// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
+/// what logins take; `require_secure_transport` is a variable's first value.
 /// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
 /// it follows the machine.
 pub(crate) fn sql_node(
     address: ServerAddress,
-    tls_offered: bool,
+    admission: Admission,
+    require_secure_transport: bool,
     durable: bool,
     query_memory: Option<u64>,
 ) -> ApplicationFactory {
@@ -24,6 +26,7 @@ pub(crate) fn sql_node(
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let host_offset = machine::utc_offset();
+    set_variables(&registry, &admission, require_secure_transport);
     if durable {
         let name = "nines_durability".to_string();
         registry.lock().globals.insert(name, "disk".to_string());
@@ -35,12 +38,32 @@ pub(crate) fn sql_node(
             sequences,
             clock_base: i64::try_from(place.clock_origin / 1_000).unwrap_or(i64::MAX),
             host_offset,
-            tls_offered,
+            admission: admission.clone(),
             address: address.clone(),
             clock: Some(machine::elapsed),
             stack: Some(stack),
         }))
     })
+}
+
+/// Gives the variables of encryption the values that the process was started with.
+fn set_variables(registry: &Directory, admission: &Admission, require_secure_transport: bool) {
+    let Some(encryption) = &admission.encryption else { return };
+    let facts = encryption.facts();
+    let mut registry = registry.lock();
+    let mut set = |name: &str, value: String| registry.globals.insert(name.to_owned(), value);
+    // The file that clients are given, also where it was made here.
+    set("ssl_ca", facts.authority);
+    set("ssl_cert", facts.settings.certificate);
+    set("ssl_key", facts.settings.key);
+    set("ssl_cipher", facts.settings.ciphers);
+    set("tls_version", facts.settings.versions);
+    if let Some(suites) = facts.settings.suites {
+        set("tls_ciphersuites", suites);
+    }
+    if require_secure_transport {
+        set("require_secure_transport", "ON".to_owned());
+    }
 }
 
 /// A stack for tasks that pause in the middle of a call, if the system has one.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use model::NodeId;
-use runtime::DiskEngine;
+use runtime::{DiskEngine, TlsSettings};
 
 use crate::application::QUERY_MEMORY_MIN;
 use crate::config::{self, ConfigOptions};
@@ -17,7 +17,7 @@ use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::inspect::InspectOptions;
-use crate::place::PlaceOptions;
+use crate::place::{PlaceOptions, TlsOptions};
 use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
 use crate::top::TopOptions;
 
@@ -135,6 +135,7 @@ fn dev() -> Command {
         .about("Runs a whole cluster in this process, in memory or on disk")
         .args(storage())
         .args(place())
+        .args(logins())
         .arg(
             option("data-nodes", "N", "Data nodes [default: 2]")
                 .value_parser(value_parser!(u16).range(1..=48)),
@@ -206,6 +207,7 @@ fn sql() -> Command {
         )
         .arg(durability())
         .args(place())
+        .args(logins())
         .arg(worker_threads())
 }
 
@@ -276,7 +278,7 @@ fn worker_threads() -> Arg {
 }
 
 /// Options that say where clients connect.
-fn place() -> [Arg; 6] {
+fn place() -> [Arg; 4] {
     [
         option(
             "bind",
@@ -291,16 +293,47 @@ fn place() -> [Arg; 6] {
             .default_value("3306"),
         option("socket", "PATH", "Unix socket of the MySQL protocol [default: in DIR]")
             .value_parser(value_parser!(PathBuf)),
-        option("tls-cert", "FILE", "Certificates as PEM, the server's first")
-            .value_parser(value_parser!(PathBuf))
-            .requires("tls-key"),
-        option("tls-key", "FILE", "Private key of the certificate as PEM")
-            .value_parser(value_parser!(PathBuf))
-            .requires("tls-cert"),
         Arg::new("allow-insecure")
             .long("allow-insecure")
             .action(ArgAction::SetTrue)
-            .help("Listen on addresses other than loopback without certificates"),
+            .help("Listen on addresses other than loopback without encryption"),
+    ]
+}
+
+/// Options that say how clients log in, and how their connections are encrypted.
+fn logins() -> [Arg; 11] {
+    let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
+    [
+        file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
+            .requires("tls-key"),
+        file("tls-key", "Private key of the certificate as PEM").requires("tls-cert"),
+        file("tls-ca", "Authorities whose certificates clients may show, as PEM"),
+        option("tls-version", "LIST", "Versions of TLS; empty to encrypt nothing")
+            .default_value("TLSv1.2,TLSv1.3"),
+        option(
+            "tls-ciphers",
+            "LIST",
+            "Cipher suites of TLS 1.2, with : between them [default: all]",
+        ),
+        option("tls-ciphersuites", "LIST", "Cipher suites of TLS 1.3 [default: all]"),
+        option(
+            "tls-dir",
+            "DIR",
+            "Where keys and certificates that are made are kept [default: in DIR]",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        option("tls-name", "NAME", "A further name of the server, for a certificate that is made")
+            .action(ArgAction::Append),
+        Arg::new("require-secure-transport")
+            .long("require-secure-transport")
+            .action(ArgAction::SetTrue)
+            .help("Refuse TCP connections without encryption"),
+        Arg::new("mysql-native-password")
+            .long("mysql-native-password")
+            .action(ArgAction::SetTrue)
+            .help("Let accounts of the plugin mysql_native_password log in"),
+        // For tests.
+        file("accounts", "Accounts as JSON").hide(true),
     ]
 }
 
@@ -385,13 +418,28 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
 
 fn place_options(matches: &ArgMatches) -> PlaceOptions {
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
     PlaceOptions {
         directory: path("dir"),
         bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
         port: matches.get_one::<u16>("port").copied().expect("it has a default"),
         socket: path("socket"),
-        tls: path("tls-cert").zip(path("tls-key")),
+        tls: TlsOptions {
+            settings: TlsSettings {
+                certificate: path("tls-cert"),
+                key: path("tls-key"),
+                authority: path("tls-ca"),
+                versions: text("tls-version").unwrap_or_default(),
+                ciphers: text("tls-ciphers").unwrap_or_default(),
+                suites: text("tls-ciphersuites"),
+            },
+            directory: path("tls-dir"),
+            names: matches.get_many::<String>("tls-name").into_iter().flatten().cloned().collect(),
+            require: matches.get_flag("require-secure-transport"),
+        },
         allow_insecure: matches.get_flag("allow-insecure"),
+        native_password: matches.get_flag("mysql-native-password"),
+        accounts: path("accounts"),
     }
 }
 

@@ -81,9 +81,11 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         directories: std::mem::take(&mut storage.directories),
     });
     let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
+    let admission = place.admission()?;
+    let require = options.place.tls.require;
     let Place { directory, listeners, tls, .. } = place;
-    let application =
-        application::sql_node(address, tls.is_some(), options.durable, options.query_memory);
+    let (durable, memory) = (options.durable, options.query_memory);
+    let application = application::sql_node(address, admission, require, durable, memory);
     let endpoint = Endpoint::new(nodes(shape));
     let http_port = options.http_port;
     let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
@@ -96,7 +98,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         links: None,
         application: Some(application),
         listeners,
-        tls,
+        tls: Some(tls),
         disk,
         trace_directory: directory,
         watching: None,

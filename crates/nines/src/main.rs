@@ -7,6 +7,7 @@
 //! What a role does: `role`, `dev`. What is in files: `inspect`. What a configuration says:
 //! `config`.
 
+mod admission;
 mod application;
 mod command;
 mod config;

@@ -10,10 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use runtime::{Listeners, TlsIdentity};
-use sql::ServerAddress;
+use runtime::{Listeners, ServerTls, TlsMaker, TlsSettings};
+use sql::{Admission, ServerAddress};
 
-use crate::machine;
+use crate::{admission, machine};
 
 /// Where a process serves clients, as the command line says.
 #[derive(Clone, Debug)]
@@ -23,37 +23,59 @@ pub(crate) struct PlaceOptions {
     pub(crate) bind: Vec<String>,
     pub(crate) port: u16,
     pub(crate) socket: Option<PathBuf>,
-    /// Certificates and key.
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) tls: TlsOptions,
     pub(crate) allow_insecure: bool,
+    /// Accounts of the plugin `mysql_native_password` may log in.
+    pub(crate) native_password: bool,
+    /// A file of accounts, for tests.
+    pub(crate) accounts: Option<PathBuf>,
+}
+
+/// How connections of clients are encrypted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsOptions {
+    /// Files, versions, ciphers.
+    pub(crate) settings: TlsSettings,
+    /// Where keys and certificates that are made are kept; the process's directory unless given.
+    pub(crate) directory: Option<PathBuf>,
+    /// Further names of the server, for a certificate that is made.
+    pub(crate) names: Vec<String>,
+    /// Refuse what is not encrypted.
+    pub(crate) require: bool,
 }
 
 /// What has been taken.
 pub(crate) struct Place {
     pub(crate) directory: PathBuf,
     pub(crate) listeners: Listeners,
-    pub(crate) tls: Option<TlsIdentity>,
+    pub(crate) tls: ServerTls,
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
+    keys: PathBuf,
+    native_password: bool,
+    accounts: Option<PathBuf>,
 }
 
 impl Place {
     /// Takes all of it, or says what is missing.
     pub(crate) fn take(options: &PlaceOptions) -> Result<Place, String> {
-        let tls = options.tls.as_ref().map(|(certificate, key)| {
-            TlsIdentity::from_files(certificate, key).map_err(|error| {
-                let files = format!("{} and {}", certificate.display(), key.display());
-                format!("cannot use {files}: {error}")
-            })
-        });
-        let tls = tls.transpose()?;
         let addresses = addresses(&options.bind)?;
-        if tls.is_none() && !options.allow_insecure {
+        let is_encrypted = !options.tls.settings.versions.is_empty();
+        if !is_encrypted && !options.allow_insecure {
             refuse_open_doors(&addresses)?;
         }
         let directory = options.directory.clone().unwrap_or_else(default_directory);
         prepare_directory(&directory, options.directory.is_none())
             .map_err(|error| format!("cannot use directory {}: {error}", directory.display()))?;
+        let keys = options.tls.directory.clone().unwrap_or_else(|| directory.clone());
+        prepare_directory(&keys, false)
+            .map_err(|error| format!("cannot use directory {}: {error}", keys.display()))?;
+        let maker = TlsMaker {
+            directory: keys.clone(),
+            names: server_names(&options.tls.names, &addresses),
+        };
+        let tls = ServerTls::new(options.tls.settings.clone(), Some(maker))
+            .map_err(|why| format!("cannot encrypt connections of clients: {why}"))?;
         let mut listeners = Listeners::default();
         let port = listen(&mut listeners, &addresses, options.port)?;
         let socket = options.socket.clone();
@@ -66,7 +88,8 @@ impl Place {
             _ => format!("cannot listen on socket {}: {error}", socket.display()),
         })?;
         let socket = std::path::absolute(&socket).unwrap_or(socket);
-        Ok(Place { directory, listeners, tls, port, socket })
+        let (native_password, accounts) = (options.native_password, options.accounts.clone());
+        Ok(Place { directory, listeners, tls, port, socket, keys, native_password, accounts })
     }
 
     /// What `@@port` and its like say.
@@ -77,6 +100,26 @@ impl Place {
             hostname: machine::host_name(),
             directory: self.directory.display().to_string(),
         }
+    }
+
+    /// How clients know the server, as a line tells it.
+    pub(crate) fn how_to_verify(&self) -> String {
+        let facts = self.tls.facts();
+        match (&facts.authority, &facts.settings.certificate) {
+            _ if !facts.is_offered => "connections of clients are not encrypted".to_owned(),
+            (Some(authority), None) => {
+                let file = authority.display();
+                format!("TLS: clients verify this node's certificate by --ssl-ca={file}")
+            }
+            (_, Some(certificate)) => format!("TLS: certificate {}", certificate.display()),
+            (None, None) => "TLS".to_owned(),
+        }
+    }
+
+    /// What logins take from the process.
+    pub(crate) fn admission(&self) -> Result<Admission, String> {
+        let accounts = self.accounts.as_deref();
+        admission::admission(&self.tls, &self.keys, self.native_password, accounts)
     }
 
     /// How clients connect, as a line tells it.
@@ -157,10 +200,27 @@ fn refuse_open_doors(addresses: &[IpAddr]) -> Result<(), String> {
     match addresses.iter().find(|address| !address.to_canonical().is_loopback()) {
         None => Ok(()),
         Some(address) => Err(format!(
-            "{address} can be reached from other machines: give --tls-cert and --tls-key, or \
-             --allow-insecure"
+            "{address} can be reached from other machines, and --tls-version says that nothing is \
+             encrypted: leave that out, or give --allow-insecure"
         )),
     }
+}
+
+/// What clients may call the server, for a certificate that is made: first the name of the host.
+fn server_names(given: &[String], addresses: &[IpAddr]) -> Vec<String> {
+    let mut names = given.to_vec();
+    names.push(machine::host_name());
+    names.push("localhost".to_owned());
+    let own = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+    let all = own.iter().chain(addresses).filter(|address| !address.is_unspecified());
+    names.extend(all.map(IpAddr::to_string));
+    let mut once = Vec::new();
+    for name in names {
+        if !name.is_empty() && !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    once
 }
 
 /// The user's own directory for what lasts no longer than the process.
@@ -199,7 +259,17 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_needs_no_certificate() {
+    fn a_server_has_each_name_once() {
+        let addresses = parsed(&["127.0.0.1", "0.0.0.0", "192.0.2.1"]).unwrap();
+        let names = server_names(&["db.example.org".to_owned()], &addresses);
+        let own = machine::host_name();
+        let expected = ["db.example.org", &own, "localhost", "127.0.0.1", "::1", "192.0.2.1"];
+        let expected = expected.into_iter().filter(|name| !name.is_empty());
+        assert!(names.iter().map(String::as_str).eq(expected), "{names:?}");
+    }
+
+    #[test]
+    fn only_loopback_needs_no_encryption() {
         assert_eq!(refuse_open_doors(&parsed(&["127.0.0.2", "::1"]).unwrap()), Ok(()));
         for open in ["0.0.0.0", "::", "192.0.2.1"] {
             assert!(refuse_open_doors(&parsed(&[open]).unwrap()).is_err(), "{open}");

@@ -41,7 +41,7 @@ use crate::scheduling::{Scheduling, ThreadPlace, allowed_cpus};
 use crate::spin::wake;
 use crate::thread::Thread;
 use crate::thread::sharing::Seat;
-use crate::tls::TlsIdentity;
+use crate::tls::ServerTls;
 use crate::watchdog::{DiskRequests, Hung, Pulse, Watchdog, Watching};
 
 /// What a process is to host: all nodes of a cluster, or one that is linked to the others.
@@ -62,7 +62,7 @@ pub struct Setup {
     /// Where clients of the application connect.
     pub listeners: Listeners,
     /// Encrypts connections whose client wants it.
-    pub tls: Option<TlsIdentity>,
+    pub tls: Option<ServerTls>,
     /// Where nodes keep their state; none for a cluster in memory.
     pub disk: Option<DiskSetup>,
     /// Where to write what the last moments of a node were when it stops unexpectedly.
@@ -196,7 +196,7 @@ pub(crate) struct Common {
     pub(crate) lives: BTreeMap<NodeId, Life>,
     pub(crate) application: Option<ApplicationFactory>,
     pub(crate) links: Option<Links>,
-    pub(crate) tls: Option<TlsIdentity>,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) crash: CrashSite,
     pub(crate) report: Arc<dyn Fn(Event) + Send + Sync>,
     /// Threads on which the cluster is seen to serve.
@@ -493,11 +493,17 @@ fn start_disk(
 /// A number nobody can guess.
 pub(crate) fn entropy() -> io::Result<u64> {
     let mut bytes = [0; 8];
+    random(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Fills `bytes` with what nobody can guess.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
     }
-    Ok(u64::from_le_bytes(bytes))
+    Ok(())
 }
 
 /// Lets the process have as many sockets as the system allows it. The lower limit that usually

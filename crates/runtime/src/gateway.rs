@@ -11,7 +11,7 @@
 
 mod connection;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use actor::{Closing, ConnectionEvent, ConnectionId, ConnectionPeer, OUTPUT_HIGH, OUTPUT_LOW};
@@ -21,13 +21,13 @@ use stdx::{Duration, HashMap, Instant};
 use crate::cluster::entropy;
 use crate::listener::Accepted;
 use crate::poller::{Poller, Ready};
-use crate::tls::TlsIdentity;
+use crate::tls::ServerTls;
 use connection::{Connection, Input, Phase};
 
 /// The connections of a thread.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    tls: Option<TlsIdentity>,
+    tls: Option<ServerTls>,
     connections: HashMap<ConnectionId, Connection>,
     /// When connections that are ending are given up.
     deadlines: BTreeSet<(Instant, ConnectionId)>,
@@ -36,10 +36,14 @@ pub(crate) struct Gateway {
     /// What that says, when it was encrypted.
     plain: Vec<u8>,
     touched: Vec<ConnectionId>,
+    /// Connections whose first bytes of TLS have come with the wish for it, and wait their turn.
+    unread: VecDeque<ConnectionId>,
+    /// A step of a handshake has been done in this turn.
+    has_shaken: bool,
 }
 
 impl Gateway {
-    pub(crate) fn new(tls: Option<TlsIdentity>) -> Self {
+    pub(crate) fn new(tls: Option<ServerTls>) -> Self {
         Self {
             tls,
             connections: HashMap::default(),
@@ -47,6 +51,8 @@ impl Gateway {
             buffer: vec![0; READ_MAX],
             plain: Vec::new(),
             touched: Vec::new(),
+            unread: VecDeque::new(),
+            has_shaken: false,
         }
     }
 
@@ -55,8 +61,12 @@ impl Gateway {
         self.connections.is_empty()
     }
 
-    /// When the next connection is to be given up.
+    /// When there is something to do though no socket is ready: a connection to be given up, or one
+    /// whose first bytes of TLS are here.
     pub(crate) fn due(&self) -> Option<Instant> {
+        if !self.unread.is_empty() {
+            return Some(Instant::ZERO);
+        }
         self.deadlines.first().map(|(at, _)| *at)
     }
 
@@ -76,7 +86,8 @@ impl Gateway {
         };
         worker.shared_mut().stir(entropy);
         self.connections.insert(id, connection);
-        let peer = ConnectionPeer { transport, tls_offered: self.tls.is_some() };
+        let tls_offered = self.tls.as_ref().is_some_and(ServerTls::is_offered);
+        let peer = ConnectionPeer { transport, tls_offered };
         worker.connections().open(id);
         worker.connection(now, id, ConnectionEvent::Opened(peer));
     }
@@ -91,6 +102,14 @@ impl Gateway {
     ) {
         let id = ConnectionId(ready.token);
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.is_handshaking() && connection.wants_input() {
+            // The others do not wait for more than one such step: it is told again in the next
+            // turn that there is something to read.
+            if mem::replace(&mut self.has_shaken, true) {
+                return;
+            }
+        }
+        let connection = self.connections.get_mut(&id).expect("found above");
         if connection.wants_input() {
             self.read(poller, worker, now, id, ready.hung_up);
         } else if ready.hung_up {
@@ -115,9 +134,11 @@ impl Gateway {
     ) {
         let connection = self.connections.get_mut(&id).expect("the caller has found it");
         let (mut buffer, mut plain) = (mem::take(&mut self.buffer), mem::take(&mut self.plain));
-        let input = connection.read(&mut buffer, &mut plain);
-        if let Input::Bytes { secured: Some((protocol, cipher)), .. } = input {
-            tell(worker, now, id, ConnectionEvent::Secured { protocol, cipher });
+        let mut input = connection.read(&mut buffer, &mut plain);
+        if let Input::Bytes { secured, .. } = &mut input
+            && let Some(encryption) = secured.take()
+        {
+            tell(worker, now, id, ConnectionEvent::Secured(*encryption));
         }
         match input {
             Input::Nothing => {}
@@ -179,13 +200,21 @@ impl Gateway {
             self.service(poller, worker, now, id);
         }
         self.touched = touched;
+        self.has_shaken = false;
+        while let Some(id) = self.unread.pop_front() {
+            if self.connections.contains_key(&id) {
+                self.has_shaken = true;
+                self.first_of_tls(poller, worker, now, id);
+                break;
+            }
+        }
         while let Some((due, id)) = self.deadlines.first().copied()
             && due <= now
         {
             worker.connections().remove(id);
             self.forget(id);
         }
-        worker.connections().has_touched()
+        worker.connections().has_touched() || !self.unread.is_empty()
     }
 
     /// Sends what waits and can be sent, and does what the actor wishes.
@@ -201,13 +230,15 @@ impl Gateway {
             return self.lose(worker, now, id);
         }
         if let Some(received) = outlet.take_start_tls() {
-            let filter = self.tls.as_ref().and_then(|tls| tls.begin().ok());
+            let filter = self.tls.as_ref().and_then(ServerTls::begin);
             let (Some(filter), 0) = (filter, outlet.pending()) else {
                 // Nothing can be encrypted, or something is still to be sent that is not.
                 return self.lose(worker, now, id);
             };
-            connection.start_tls(filter);
-            return self.first_of_tls(poller, worker, now, id, &received);
+            if !received.is_empty() {
+                self.unread.push_back(id);
+            }
+            connection.start_tls(filter, received);
         }
         let (paused, pending, closing) = (outlet.is_paused(), outlet.pending(), outlet.closing());
         connection.adjust(poller, paused);
@@ -227,11 +258,11 @@ impl Gateway {
         worker: &mut Worker,
         now: Instant,
         id: ConnectionId,
-        received: &[u8],
     ) {
         let connection = self.connections.get_mut(&id).expect("the caller has found it");
         let mut plain = Vec::new();
-        let input = connection.decrypt(received, &mut plain);
+        let received = connection.take_unread();
+        let input = connection.decrypt(&received, &mut plain);
         // A handshake takes more than the client's first words.
         let broken = input == Input::Broken || !plain.is_empty();
         self.service(poller, worker, now, id);

@@ -25,6 +25,8 @@ mod link;
 mod listener;
 mod memory;
 mod observer;
+mod password_key;
+mod peer;
 mod poller;
 mod scheduling;
 mod spin;
@@ -33,7 +35,7 @@ mod tls;
 mod watchdog;
 
 pub use cluster::{
-    ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup,
+    ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup, random,
 };
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use deadly::keep_traces_of_signals;
@@ -48,7 +50,8 @@ pub use listener::Listeners;
 pub use memory::{MemoryLock, lock_memory};
 pub use node::{RestoreProgress, StepProgress};
 pub use observer::{NodeReport, Observer, ProcessReport};
+pub use password_key::{KeyAnswer, PasswordKey};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
-pub use tls::{TlsIdentity, TlsIdentityError};
+pub use tls::{Authority, Issued, ServerTls, TlsFacts, TlsMaker, TlsSettings};
 pub use watchdog::{Hung, Watching};

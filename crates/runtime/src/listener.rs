@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use stdx::{Duration, Instant};
 
+use crate::peer::user_of;
 use crate::poller::{Interest, Poller};
 
 /// Sockets that clients connect to.
@@ -137,7 +138,10 @@ impl Listener {
     fn accept(&self) -> Result<(OwnedFd, Transport), Errno> {
         let (socket, address) =
             rustix::net::acceptfrom_with(self, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        let Listener::Tcp(_) = self else { return Ok((socket, Transport::Unix)) };
+        let Listener::Tcp(_) = self else {
+            let user = user_of(socket.as_fd());
+            return Ok((socket, Transport::Unix { user }));
+        };
         let address = address.and_then(|address| SocketAddr::try_from(address).ok());
         let address = address.ok_or(Errno::CONNABORTED)?;
         // Answers are written whole, so there is nothing to wait for.

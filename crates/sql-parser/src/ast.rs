@@ -217,6 +217,8 @@ pub enum Statement {
     LockInstance,
     /// UNLOCK INSTANCE.
     UnlockInstance,
+    /// ALTER INSTANCE RELOAD TLS; true for NO ROLLBACK ON ERROR.
+    ReloadTls(bool),
 
     /// SET of variables, in the order written.
     Set(Vec<SetItem>),

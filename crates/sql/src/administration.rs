@@ -6,6 +6,7 @@
 //! # Not here
 //! SET and SHOW (`variables`, `show`), accounts: until they exist there is `root` alone.
 
+pub(crate) mod encryption;
 mod maintenance;
 
 use sql_expression::SqlError;
@@ -42,6 +43,7 @@ pub(crate) async fn run(
         }
         Statement::UnlockTables | Statement::LockInstance | Statement::UnlockInstance => {}
         Statement::Flush(_) => {}
+        Statement::ReloadTls(keeps_nothing) => encryption::reload(session, *keeps_nothing)?,
         Statement::TableMaintenance(statement) => {
             return Box::pin(maintenance::run(session, statement, out)).await;
         }

@@ -48,12 +48,8 @@ pub(crate) struct Greeting {
     pub(crate) shutting_down: bool,
 }
 
-/// How long a client may take to log in.
-const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 /// A payload that takes long to copy.
 const LARGE_PAYLOAD: usize = 1 << 20;
-/// Longest packet before a client has logged in.
-const LOGIN_PACKET_MAX: usize = 1 << 20;
 
 /// Why a connection ends.
 enum End {
@@ -105,7 +101,7 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
     shared.ledger.lock().counters.connections += 1;
     let wire = Wire {
         link,
-        channel: Rc::new(RefCell::new(Channel::new(LOGIN_PACKET_MAX))),
+        channel: Rc::new(RefCell::new(Channel::new(login::BYTES_MAX))),
         capabilities: 0,
     };
     let mut connection = Connection {
@@ -335,9 +331,13 @@ impl Connection {
         let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
         let (user, database) = (self.session.user.clone(), self.session.database.clone());
         let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);
-        let (tls, attributes) = (self.session.tls, mem::take(&mut self.session.attributes));
+        let (tls, attributes) = (self.session.tls.take(), mem::take(&mut self.session.attributes));
+        let account = mem::take(&mut self.session.account);
+        let has_expired = self.session.has_expired_password;
         self.session = Session::new(kernel, shared, greeting);
         self.session.user = user;
+        self.session.account = account;
+        self.session.has_expired_password = has_expired;
         self.session.database = database;
         self.session.count_matched = count_matched;
         self.session.interactive = interactive;

@@ -61,6 +61,12 @@ pub struct Counters {
     pub traffic: client::Traffic,
     /// Statements that ran longer than `long_query_time`.
     pub slow_queries: u64,
+    /// Connections that were to be encrypted.
+    pub tls_accepts: u64,
+    /// Connections that were encrypted.
+    pub tls_accepted: u64,
+    /// Of these, those that went on with the secrets of an earlier one.
+    pub tls_resumed: u64,
 }
 
 impl Counters {
@@ -76,6 +82,9 @@ impl Counters {
             bytes_sent,
             traffic,
             slow_queries,
+            tls_accepts,
+            tls_accepted,
+            tls_resumed,
         } = other;
         commands.0.iter().for_each(|(name, count)| self.commands.add(name, *count));
         self.questions += questions;
@@ -86,6 +95,9 @@ impl Counters {
         self.bytes_sent += bytes_sent;
         self.traffic.add(*traffic);
         self.slow_queries += slow_queries;
+        self.tls_accepts += tls_accepts;
+        self.tls_accepted += tls_accepted;
+        self.tls_resumed += tls_resumed;
     }
 }
 

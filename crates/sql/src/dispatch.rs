@@ -263,6 +263,9 @@ async fn attempt_once(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
+    if session.has_expired_password && !changes_password(statement) {
+        return Err(SqlError::of::<1820>(&[]));
+    }
     if session.transaction.read_only && changes_definitions(statement) {
         let text = "Cannot execute statement in a READ ONLY transaction.";
         return Err(SqlError::new(1792, "25006", text));
@@ -468,6 +471,11 @@ fn commits_implicitly(statement: &Statement) -> bool {
             | Statement::TableMaintenance(_)
     );
     is_administration || changes_definitions(statement)
+}
+
+/// What a session may do whose password has expired.
+fn changes_password(statement: &Statement) -> bool {
+    matches!(statement, Statement::AlterUser(_) | Statement::SetPassword(_) | Statement::Set(_))
 }
 
 /// CREATE and DROP TEMPORARY TABLE, which are nobody else's business.

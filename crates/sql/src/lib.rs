@@ -17,6 +17,7 @@
 
 mod access;
 mod administration;
+mod admission;
 mod catalog;
 mod claim;
 mod connection;
@@ -47,8 +48,13 @@ mod temporary;
 mod transaction;
 mod variables;
 
+pub use admission::{
+    AccountList, Accounts, Admission, ClientHost, EncryptionFacts, EncryptionSettings,
+    HostEncryption, KeyAnswer, PasswordKey, Verifiers, store_password,
+};
 pub use directory::{Counters, Directory, Process, Registry};
 pub use memory::QueryMemory;
+pub use mysql_wire::auth::{Account, Plugin, Require};
 pub use node::{ServerAddress, SqlNode, SqlOptions};
 pub use pace::Clock;
 pub use sequences::Sequences;

@@ -14,6 +14,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
+use actor::Encryption;
 use stdx::Instant;
 
 /// Bytes come in while the task does something else, above which no more are read.
@@ -38,8 +39,10 @@ pub(crate) struct LinkState {
     pub(crate) congested: bool,
     /// Encryption is wanted; with the bytes of it that have come already.
     pub(crate) start_tls: Option<Vec<u8>>,
-    /// Encryption is established: protocol and cipher.
-    pub(crate) secured: Option<(&'static str, &'static str)>,
+    /// Encryption is established.
+    pub(crate) secured: Option<Rc<Encryption>>,
+    /// The client has said who it is.
+    pub(crate) is_logged_in: bool,
     /// Somebody wants the connection ended.
     pub(crate) killed: Option<Goodbye>,
     /// When the task gives up waiting for its peer.
@@ -181,9 +184,14 @@ impl Link {
         result
     }
 
-    /// Protocol and cipher, when the connection is encrypted.
-    pub(crate) fn secured(&self) -> Option<(&'static str, &'static str)> {
-        self.state.borrow().secured
+    /// What encrypts the connection, if it is encrypted.
+    pub(crate) fn secured(&self) -> Option<Rc<Encryption>> {
+        self.state.borrow().secured.clone()
+    }
+
+    /// The client has said who it is.
+    pub(crate) fn set_logged_in(&self) {
+        self.state.borrow_mut().is_logged_in = true;
     }
 
     /// Why the connection is to end, if somebody wants it to.

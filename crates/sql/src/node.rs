@@ -28,6 +28,7 @@ use model::{Address, ClusterState, WorkerId};
 use stdx::{Duration, HashMap, Instant};
 use wire::Message;
 
+use crate::admission::Admission;
 use crate::connection::{self, Greeting};
 use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
@@ -49,8 +50,8 @@ pub struct SqlOptions {
     pub clock_base: i64,
     /// The time zone of the host, in minutes east of UTC; `@@system_time_zone`.
     pub host_offset: i32,
-    /// Encrypted connections are offered.
-    pub tls_offered: bool,
+    /// What logging in takes from outside; the workers of a process share it.
+    pub admission: Admission,
     /// What `@@port`, `@@socket`, `@@hostname` say.
     pub address: ServerAddress,
     /// By which long computations let others have the worker; none to count their work instead.
@@ -72,6 +73,8 @@ pub struct ServerAddress {
     pub directory: String,
 }
 
+/// Connections of a worker that may be logging in at a time.
+const LOGGING_IN_MAX: usize = 2_048;
 /// The timer of pauses and deadlines.
 const ALARM: Timer = Timer::Application(0);
 /// What a statement takes that rests beside others: shorter ones are what the others ask for.
@@ -87,6 +90,8 @@ pub struct SqlNode {
     connections: HashMap<ConnectionId, Connection>,
     by_number: BTreeMap<u32, ConnectionId>,
     runner: Runner,
+    /// Those that have not logged in when this was looked at last, the oldest first.
+    logging_in: BTreeSet<ConnectionId>,
     armed: Option<Instant>,
     opened: u32,
     shutting_down: bool,
@@ -150,6 +155,7 @@ impl SqlNode {
             connections: HashMap::default(),
             by_number: BTreeMap::new(),
             runner,
+            logging_in: BTreeSet::new(),
             armed: None,
             opened: 0,
             shutting_down: false,
@@ -202,6 +208,27 @@ impl SqlNode {
         };
         self.connections.insert(id, connection);
         self.by_number.insert(number, id);
+        self.make_room(ctx, id);
+    }
+
+    /// Takes note of a connection that is to log in. Where too many are, the one that has taken
+    /// longest is given up: whoever connects and says nothing keeps nobody out.
+    fn make_room(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+        self.logging_in.insert(id);
+        if self.logging_in.len() <= LOGGING_IN_MAX {
+            return;
+        }
+        let connections = &self.connections;
+        let logs_in = |id: &ConnectionId| {
+            connections.get(id).is_some_and(|of| !of.link.borrow().is_logged_in)
+        };
+        self.logging_in.retain(logs_in);
+        if self.logging_in.len() > LOGGING_IN_MAX
+            && let Some(oldest) = self.logging_in.pop_first()
+        {
+            self.runner.shared.ledger.lock().counters.aborted_connects += 1;
+            self.end(ctx, oldest, Some(Closing::Now));
+        }
     }
 
     /// Runs a connection's task as far as it comes.
@@ -620,8 +647,8 @@ impl Actor for SqlNode {
                     connection.exchange.borrow_mut().client_gone = true;
                 }
                 ConnectionEvent::Writable => link.congested = false,
-                ConnectionEvent::Secured { protocol, cipher } => {
-                    link.secured = Some((protocol, cipher));
+                ConnectionEvent::Secured(encryption) => {
+                    link.secured = Some(Rc::new(encryption));
                 }
                 ConnectionEvent::ShuttingDown => link.killed = Some(Goodbye::ShuttingDown),
                 ConnectionEvent::Closed => {

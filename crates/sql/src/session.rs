@@ -14,12 +14,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use actor::Encryption;
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
 use stdx::{Instant, Prng};
 use wire::Inspection;
 
+use crate::admission::Admission;
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
 use crate::directory::{Directory, OwnLedger};
@@ -49,8 +51,8 @@ pub(crate) struct Shared {
     pub definitions: Definitions,
     /// Ranges of AUTO_INCREMENT values at hand.
     pub sequences: Sequences,
-    /// Encrypted connections are offered.
-    pub tls_offered: bool,
+    /// What logging in takes from outside.
+    pub(crate) admission: Admission,
     /// Where the server listens.
     pub address: ServerAddress,
     /// Statements seen before, by digest.
@@ -83,6 +85,10 @@ pub(crate) struct Session {
     pub id: u32,
     /// USER(), as `user@host`.
     pub user: String,
+    /// The account: its name, and its host as the account has it.
+    pub(crate) account: (String, String),
+    /// The account's password has expired: nothing is done before it is changed.
+    pub(crate) has_expired_password: bool,
     /// The default database.
     pub database: Option<String>,
     /// Pauses in the middle of calls, which expressions and the planner make.
@@ -113,8 +119,8 @@ pub(crate) struct Session {
     pub interactive: bool,
     /// Statements of PREPARE, by lower-case name.
     pub(crate) prepared: BTreeMap<String, Prepared>,
-    /// Protocol and cipher of an encrypted connection.
-    pub tls: Option<(&'static str, &'static str)>,
+    /// What encrypts the connection, if it is encrypted.
+    pub tls: Option<Rc<Encryption>>,
     /// Attributes the client gave of itself.
     pub attributes: Vec<(String, String)>,
     /// Random draws of the session.

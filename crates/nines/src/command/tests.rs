@@ -30,7 +30,7 @@ fn nothing_is_mandatory() {
     assert_eq!(options.place.bind, ["localhost"]);
     assert!(
         options.place.directory.is_none()
-            && options.place.tls.is_none()
+            && options.place.tls.settings == TlsSettings::default()
             && !options.place.allow_insecure
     );
     assert!(!options.shape_given && !options.durable);
@@ -42,6 +42,8 @@ fn options_in_both_forms() {
     let options = options(
         "nines dev --port=3307 --bind 127.0.0.1,::1 --bind=10.0.0.1 --dir /tmp/x --workers 3 \
          --data-memory 512M --query-memory 32M --tls-cert c --tls-key k --durability disk \
+         --require-secure-transport --mysql-native-password --tls-version=TLSv1.3 \
+         --tls-ciphersuites s \
          --io threads --replicas 1 \
          --tune redo-segment=1M --tune=save-interval=50",
     );
@@ -52,7 +54,11 @@ fn options_in_both_forms() {
     assert_eq!(options.place.bind, ["127.0.0.1", "::1", "10.0.0.1"]);
     assert_eq!(options.data_memory, Some(512 << 20));
     assert_eq!(options.query_memory, Some(32 << 20));
-    assert_eq!(options.place.tls, Some(("c".into(), "k".into())));
+    let settings = &options.place.tls.settings;
+    let files = (settings.certificate.clone(), settings.key.clone());
+    assert_eq!(files, (Some("c".into()), Some("k".into())));
+    assert!(options.place.tls.require && options.place.native_password);
+    assert_eq!((settings.versions.as_str(), settings.suites.as_deref()), ("TLSv1.3", Some("s")));
 }
 
 #[test]

@@ -40,10 +40,11 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let threads = layout.workers;
     let endpoint = Endpoint::new(vec![(node, Role::Client)]);
     let serves_http = endpoint.serve_node(own)?;
-    let connect = place.how_to_connect(&options.place.bind);
+    let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
     let application = application::sql_node(
         place.server_address(),
-        place.tls.is_some(),
+        place.admission()?,
+        options.place.tls.require,
         options.durable,
         own.query_memory(),
     );
@@ -55,7 +56,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         links: Some(links(&config, own, LinkListeners::default(), None)),
         application: Some(application),
         listeners: place.listeners,
-        tls: place.tls,
+        tls: Some(place.tls),
         disk: None,
         trace_directory: place.directory,
         watching: Some(watching()),
@@ -66,6 +67,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let ready = format!("ready: SQL node {} of cluster {}; {connect}", node.0, config.name());
     let log = log_of(node);
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
+    log(&verify);
     serves_http.iter().for_each(|line| log(line));
     let life = Life { ready, leaves: false, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use actor::{ConnectionId, Outlet};
+use actor::{ConnectionId, Encryption, Outlet};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use stdx::Instant;
@@ -20,7 +20,7 @@ const PIECES: usize = 8;
 pub(super) struct Connection {
     id: ConnectionId,
     socket: OwnedFd,
-    tls: Option<Box<Encryption>>,
+    tls: Option<Box<Encrypter>>,
     phase: Phase,
     input_ended: bool,
     /// The socket took less than there was.
@@ -47,14 +47,16 @@ pub(super) enum Phase {
 
 /// An encrypted connection's state.
 #[derive(Debug)]
-struct Encryption {
+struct Encrypter {
     filter: TlsFilter,
     /// Encrypted and not sent.
     wire: Vec<u8>,
+    /// Come in before the filter was there. Nothing more is read as long as there is some.
+    unread: Vec<u8>,
 }
 
 /// What a read has brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Nothing now.
     Nothing,
@@ -62,7 +64,7 @@ pub(super) enum Input {
     Bytes {
         count: usize,
         encrypted: bool,
-        secured: Option<(&'static str, &'static str)>,
+        secured: Option<Box<Encryption>>,
         /// TLS says that nothing follows.
         ended: bool,
     },
@@ -110,7 +112,18 @@ impl Connection {
 
     /// Whether input is to be read. Of a connection that is ending it is thrown away.
     pub(super) fn wants_input(&self) -> bool {
-        !self.input_ended && (!self.paused || self.phase != Phase::Open)
+        let has_unread = self.tls.as_ref().is_some_and(|tls| !tls.unread.is_empty());
+        !self.input_ended && !has_unread && (!self.paused || self.phase != Phase::Open)
+    }
+
+    /// Whether what comes in is to be computed with for long.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.filter.is_handshaking())
+    }
+
+    /// What has come in before the connection was encrypted; it is read on from here.
+    pub(super) fn take_unread(&mut self) -> Vec<u8> {
+        self.tls.as_mut().map(|tls| std::mem::take(&mut tls.unread)).unwrap_or_default()
     }
 
     /// Makes the socket known to the poller.
@@ -177,9 +190,9 @@ impl Connection {
         }
     }
 
-    /// Encrypts from here on.
-    pub(super) fn start_tls(&mut self, filter: TlsFilter) {
-        self.tls = Some(Box::new(Encryption { filter, wire: Vec::new() }));
+    /// Encrypts from here on; `unread` are the first bytes of it that have come.
+    pub(super) fn start_tls(&mut self, filter: TlsFilter, unread: Vec<u8>) {
+        self.tls = Some(Box::new(Encrypter { filter, wire: Vec::new(), unread }));
     }
 
     /// Sends as much as the socket takes.
@@ -210,7 +223,7 @@ impl Connection {
     }
 }
 
-impl Encryption {
+impl Encrypter {
     /// Encrypts output and sends what `write` takes; how much of the output is not needed any more.
     fn send(
         &mut self,
@@ -253,27 +266,22 @@ fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::tls::TlsIdentity;
+    use crate::tls::tests::made;
 
     #[test]
     fn a_large_output_is_encrypted_piece_by_piece() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls");
-        let certificate = directory.join("certificate.pem");
-        let identity = TlsIdentity::from_files(&certificate, &directory.join("key.pem"));
-        let filter = identity.expect("a certificate and its key").begin().expect("a server's end");
-        let mut encryption = Encryption { filter, wire: Vec::new() };
+        let filter = made().begin().expect("a server's end");
+        let mut encrypter = Encrypter { filter, wire: Vec::new(), unread: Vec::new() };
         let output = vec![0; 10 * PIECES * PIECE];
         // As long as the handshake lasts nothing comes out.
-        let taken = encryption.send(&output, false, |wire| Ok(wire.len()));
+        let taken = encrypter.send(&output, false, |wire| Ok(wire.len()));
         assert_eq!(taken, Ok(PIECES * PIECE));
         // What has been encrypted waits before more is.
-        encryption.wire = vec![0; 100];
-        assert_eq!(encryption.send(&output, true, |_| Ok(40)), Ok(0));
-        assert_eq!(encryption.wire.len(), 60);
-        assert_eq!(encryption.send(&output[..10], true, |wire| Ok(wire.len())), Ok(10));
-        assert!(encryption.wire.is_empty());
+        encrypter.wire = vec![0; 100];
+        assert_eq!(encrypter.send(&output, true, |_| Ok(40)), Ok(0));
+        assert_eq!(encrypter.wire.len(), 60);
+        assert_eq!(encrypter.send(&output[..10], true, |wire| Ok(wire.len())), Ok(10));
+        assert!(encrypter.wire.is_empty());
     }
 }

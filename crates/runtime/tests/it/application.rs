@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use actor::{Actor, Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Ctx, Timer, Transport};
+use actor::{
+    Actor, Closing, ConnectionEvent, ConnectionId, ConnectionPeer, Ctx, Encryption, Timer,
+    Transport,
+};
 use client::{
     Client, ClientOperation, ClientOptions, ClientRead, ClientResult, SessionNumber, Token,
 };
@@ -61,6 +64,11 @@ impl Board {
 
     pub(crate) fn count(&self, event: &str) -> usize {
         self.events.lock().unwrap().get(event).copied().unwrap_or(0)
+    }
+
+    /// The names of all events so far.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.events.lock().unwrap().keys().cloned().collect()
     }
 
     fn note(&self, event: &str) {
@@ -285,7 +293,7 @@ impl Application {
     fn opened(&mut self, id: ConnectionId, peer: &ConnectionPeer) {
         self.connections.insert(id, Mode::Fresh);
         match &peer.transport {
-            Transport::Unix => self.board.note("unix"),
+            Transport::Unix { .. } => self.board.note("unix"),
             Transport::Tcp { address, loopback, .. } => {
                 assert!(*loopback && (address == "127.0.0.1" || address == "::1"), "{peer:?}");
                 self.board.note(address);
@@ -351,8 +359,9 @@ impl Actor for Application {
                     self.connections.remove(&id);
                 }
             }
-            ConnectionEvent::Secured { protocol, cipher } => {
-                self.board.note(&format!("{protocol} {cipher}"));
+            ConnectionEvent::Secured(Encryption { protocol, cipher, peer, .. }) => {
+                let peer = peer.map(|peer| format!(" {} by {}", peer.subject, peer.issuer));
+                self.board.note(&format!("{protocol} {cipher}{}", peer.unwrap_or_default()));
             }
             ConnectionEvent::ShuttingDown => {
                 ctx.write(id, b"goodbye");

@@ -5,32 +5,59 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Arc;
 
+use runtime::{Authority, Issued, TlsMaker, TlsSettings};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, SupportedProtocolVersion};
 
 use super::application::wait_until;
 use super::*;
 
-fn identity() -> TlsIdentity {
-    let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name);
-    TlsIdentity::from_files(&file("certificate.pem"), &file("key.pem")).unwrap()
+/// Encryption with a certificate that was made, and the authority that signed it.
+struct Encrypted {
+    directory: Directory,
+    tls: ServerTls,
 }
 
-fn client(versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConnection {
-    let certificate = include_bytes!("tls/certificate.pem");
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(certificate).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
+impl Encrypted {
+    fn new() -> Self {
+        let directory = Directory::new();
+        let names = vec!["localhost".to_owned()];
+        let maker = TlsMaker { directory: directory.0.clone(), names };
+        let tls = ServerTls::new(TlsSettings::default(), Some(maker)).unwrap();
+        Self { directory, tls }
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        let authority = self.directory.0.join("ca.pem");
+        roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+        roots
+    }
+
+    /// A client that trusts the authority; with a certificate of its own if it has one.
+    fn client(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        shown: Option<Issued>,
+    ) -> ClientConnection {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots());
+        let config = match shown {
+            Some(shown) => {
+                config.with_client_auth_cert(vec![shown.certificate], shown.key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        ClientConnection::new(Arc::new(config), name).unwrap()
+    }
 }
 
 fn connect(running: &Running) -> TcpStream {
@@ -57,19 +84,20 @@ fn talk(mut tls: ClientConnection, mut socket: TcpStream) {
 
 #[test]
 fn both_versions_and_both_ways_to_begin() {
-    let running = Running::start_with(1, Some(identity()));
+    let encrypted = Encrypted::new();
+    let running = Running::start_with(1, Some(encrypted.tls.clone()));
     let cases = [
-        (&rustls::version::TLS13, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
-        (&rustls::version::TLS12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
+        (&TLS13, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
+        (&TLS12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
     ];
     for (version, name) in cases {
         // The wish alone; the handshake comes later.
         let mut socket = connect(&running);
         socket.write_all(b"tls").unwrap();
-        talk(client(&[version]), socket);
+        talk(encrypted.client(&[version], None), socket);
         // Wish and first words in one packet.
         let mut socket = connect(&running);
-        let mut tls = client(&[version]);
+        let mut tls = encrypted.client(&[version], None);
         let mut first = b"tls".to_vec();
         tls.write_tls(&mut first).unwrap();
         socket.write_all(&first).unwrap();
@@ -81,7 +109,8 @@ fn both_versions_and_both_ways_to_begin() {
 
 #[test]
 fn what_is_not_tls_ends_the_connection() {
-    let running = Running::start_with(1, Some(identity()));
+    let encrypted = Encrypted::new();
+    let running = Running::start_with(1, Some(encrypted.tls.clone()));
     for words in [&b"tlsno such thing, but quite long"[..], b"tls\x16\x03\x01\xff\xff and so on"] {
         let mut socket = connect(&running);
         socket.write_all(words).unwrap();
@@ -102,22 +131,66 @@ fn a_server_without_certificate_encrypts_nothing() {
     running.cluster.stop();
 }
 
+/// What an authority is given a file for.
+fn authority_of(encrypted: &Encrypted) -> Authority {
+    let read = |name: &str| std::fs::read_to_string(encrypted.directory.0.join(name)).unwrap();
+    Authority::from_pem(&read("ca.pem"), &read("ca-key.pem")).unwrap()
+}
+
 #[test]
-fn files_that_are_of_no_use() {
-    let directory = Directory::new();
-    let file = |name: &str, text: &str| {
-        let path = directory.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
+fn certificates_of_clients_are_told_and_those_of_others_refused() {
+    let encrypted = Encrypted::new();
+    let running = Running::start_with(1, Some(encrypted.tls.clone()));
+    let authority = authority_of(&encrypted);
+    let begin = |shown: Option<Issued>, version| {
+        let mut socket = connect(&running);
+        socket.write_all(b"tls").unwrap();
+        let tls = encrypted.client(&[version], shown);
+        (tls, socket)
     };
-    let certificate = file("certificate.pem", include_str!("tls/certificate.pem"));
-    let key = file("key.pem", include_str!("tls/key.pem"));
-    let nonsense = file("nonsense.pem", "nonsense");
-    let error = |certificate: &Path, key: &Path| {
-        TlsIdentity::from_files(certificate, key).unwrap_err().to_string()
-    };
-    assert!(error(&directory.0.join("none"), &key).starts_with("no certificate: "));
-    assert!(error(&nonsense, &key).starts_with("no certificate: "));
-    assert!(error(&certificate, &nonsense).starts_with("no private key: "));
-    assert!(TlsIdentity::from_files(&certificate, &key).is_ok());
+    for (version, name) in [
+        (&TLS13, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
+        (&TLS12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ] {
+        let (tls, socket) = begin(Some(authority.issue_client("alice").unwrap()), version);
+        talk(tls, socket);
+        let told = running.board.names().into_iter();
+        let mut told = told.filter(|told| told.starts_with(&format!("{name} /CN=alice by ")));
+        let line = told.next().expect("the certificate is told of");
+        assert!(line.contains("by /CN=Nines CA "), "{line}");
+        // Another authority's, and one that is no client's.
+        let other = Authority::make().unwrap().issue_client("alice").unwrap();
+        let server = authority.issue_server(&["alice".to_owned()]).unwrap();
+        for wrong in [other, server] {
+            let (mut tls, mut socket) = begin(Some(wrong), version);
+            let mut stream = Stream::new(&mut tls, &mut socket);
+            let sent = stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut [0; 5]));
+            assert!(sent.is_err(), "it was let in");
+        }
+    }
+    wait_until(|| running.board.count("closed") == 4);
+    running.cluster.stop();
+}
+
+/// One handshake in each turn: those of many clients all come to an end.
+#[test]
+fn many_shake_hands_at_the_same_time() {
+    let encrypted = Encrypted::new();
+    let running = Running::start_with(1, Some(encrypted.tls.clone()));
+    let begun: Vec<_> = (0..50)
+        .map(|number| {
+            let mut socket = connect(&running);
+            let mut tls = encrypted.client(&[&TLS13], None);
+            let mut first = b"tls".to_vec();
+            // Half of them have sent the first words of TLS with their wish.
+            if number % 2 == 0 {
+                tls.write_tls(&mut first).unwrap();
+            }
+            socket.write_all(&first).unwrap();
+            (tls, socket)
+        })
+        .collect();
+    begun.into_iter().for_each(|(tls, socket)| talk(tls, socket));
+    assert_eq!(running.board.count("TLSv1.3 TLS_AES_256_GCM_SHA384"), 50);
+    running.cluster.stop();
 }

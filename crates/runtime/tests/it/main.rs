@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::{Config, NodeId};
-use runtime::{Cluster, Event, Listeners, Role, Scheduling, Setup, TlsIdentity};
+use runtime::{Cluster, Event, Listeners, Role, Scheduling, ServerTls, Setup};
 
 use application::{Application, Board};
 
@@ -64,7 +64,7 @@ impl Running {
         Self::start_with(threads, None)
     }
 
-    fn start_with(threads: u8, tls: Option<TlsIdentity>) -> Self {
+    fn start_with(threads: u8, tls: Option<ServerTls>) -> Self {
         let directory = Directory::new();
         let unix = directory.0.join("client.sock");
         let mut listeners = Listeners::default();

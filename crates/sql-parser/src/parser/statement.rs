@@ -170,6 +170,15 @@ impl Parser<'_> {
         }
     }
 
+    /// What follows ALTER INSTANCE RELOAD TLS. There is one channel, as there is one port.
+    fn reload_tls(&mut self) -> Result<Statement> {
+        if self.eat_words(&[K::For, K::Channel]) && self.ident()?.as_str() != "mysql_main" {
+            return Ok(self.unsupported("ALTER INSTANCE RELOAD TLS FOR CHANNEL"));
+        }
+        let keeps_nothing = self.eat_words(&[K::No, K::Rollback, K::On, K::Error]);
+        Ok(Statement::ReloadTls(keeps_nothing))
+    }
+
     fn create_unmodelled(&mut self) -> Result<Statement> {
         let feature = match (self.token.keyword, self.peek().keyword) {
             (K::Aggregate, K::Function) => "CREATE FUNCTION ... SONAME",
@@ -191,6 +200,9 @@ impl Parser<'_> {
             K::Database | K::Schema => return self.alter_database(),
             K::User => return self.alter_user(),
             _ => {}
+        }
+        if self.eat_words(&[K::Instance, K::Reload, K::Tls]) {
+            return self.reload_tls();
         }
         let feature = match (self.token.keyword, self.peek().keyword) {
             (K::Event, _) => "ALTER EVENT",

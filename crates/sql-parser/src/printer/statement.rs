@@ -79,6 +79,12 @@ impl Printer<'_> {
             Statement::UnlockTables => self.put("UNLOCK TABLES"),
             Statement::LockInstance => self.put("LOCK INSTANCE FOR BACKUP"),
             Statement::UnlockInstance => self.put("UNLOCK INSTANCE"),
+            Statement::ReloadTls(keeps_nothing) => {
+                self.put("ALTER INSTANCE RELOAD TLS");
+                if *keeps_nothing {
+                    self.put(" NO ROLLBACK ON ERROR");
+                }
+            }
             Statement::Set(items) => self.set(items),
             Statement::Show(show) => self.show(show),
             Statement::Describe(describe) => self.describe(describe),

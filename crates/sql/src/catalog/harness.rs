@@ -80,7 +80,7 @@ impl Harness {
             sequences: Default::default(),
             clock_base: 1_700_000_000_000_000,
             host_offset: 0,
-            tls_offered: false,
+            admission: Default::default(),
             address: ServerAddress { port: 3306, ..ServerAddress::default() },
             clock: None,
             stack: None,
@@ -89,7 +89,7 @@ impl Harness {
             number: 7,
             nonce: [b'n'; 20],
             seed: 1,
-            peer: ConnectionPeer { transport: Transport::Unix, tls_offered: false },
+            peer: ConnectionPeer { transport: Transport::Unix { user: None }, tls_offered: false },
             clock_base: options.clock_base,
             shutting_down: false,
         };

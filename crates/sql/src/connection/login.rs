@@ -1,23 +1,78 @@
-//! Logging in: who is let in, and how a password is proven.
+//! Logging in: the greeting, TLS, whose account it is, and what has to be true beside its password.
 //!
-//! Until accounts exist there is `root` alone, without a password, from this machine only. The
-//! exchange is the real one: clients that begin with another plugin are switched to one both know,
-//! and who offers a password is asked for it as `caching_sha2_password` does before it is refused.
-//!
+//! # Guarantees
+//! All of it together takes no longer than `connect_timeout` and no more than [`BYTES_MAX`] from
+//! the client. A user that there is not is treated like one with another password: the same
+//! packets, the same work, the same error. What comes in before encryption is established is
+//! never taken for anything but its first bytes.
 //! # Not here
-//! Public keys for a password over an open connection: whoever asks for one is refused.
+//! How each plugin has a password proven (`proof`), where accounts come from (`admission`).
+
+mod proof;
 
 use actor::Transport;
 use collation::CollationId;
-use mysql_wire::auth::{self, CACHING_SHA2, FULL_AUTHENTICATION, NATIVE};
+use mysql_wire::Response;
+use mysql_wire::auth::{Account, CACHING_SHA2, NATIVE, Plugin, Protection, native};
 use mysql_wire::constants::{capability, status};
-use mysql_wire::{Response, answer};
 use sql_expression::SqlError;
+use stdx::{Duration, Instant};
 
-use super::{Connection, End, Greeting, LOGIN_PATIENCE};
+use super::{Connection, End, Greeting};
+use crate::admission::{Admission, ClientHost};
 use crate::directory::{Process, SLEEP};
+use crate::link::InputEnd;
+use crate::result::Outcome;
 use crate::session::Session;
 use crate::variables::{self, VERSION};
+
+use proof::{Proof, Proven};
+
+/// Bytes that a client may send before it has logged in.
+pub(super) const BYTES_MAX: usize = 64 << 10;
+
+/// How much time and how many bytes a login has left.
+#[derive(Debug)]
+struct Patience {
+    until: Instant,
+    bytes: usize,
+}
+
+impl Patience {
+    fn new(connection: &Connection) -> Self {
+        let seconds = global(&connection.session, "connect_timeout");
+        let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(10);
+        let until = connection.wire.link.now() + Duration::from_secs(seconds);
+        Self { until, bytes: BYTES_MAX }
+    }
+
+    /// The client's next packet.
+    async fn packet(&mut self, connection: &Connection) -> Result<Vec<u8>, End> {
+        let wire = &connection.wire;
+        wire.channel.borrow_mut().payload_max = self.bytes;
+        let left = self.until.since(wire.link.now());
+        let packet = wire.packet(Some(left)).await.map_err(|end| match end {
+            End::Error(error) if error.code() == 1153 => bad_handshake("it is too long"),
+            end => end,
+        })?;
+        self.bytes = self.bytes.saturating_sub(packet.len() + 4);
+        Ok(packet)
+    }
+}
+
+fn bad_handshake(why: &str) -> End {
+    End::Error(SqlError::new(1043, "08S01", format!("Bad handshake: {why}")))
+}
+
+/// The server's value of a variable.
+fn global(session: &Session, name: &str) -> Option<String> {
+    let variable = variables::registry::find(name).expect("it is in the table");
+    variables::shown_text(session, variable, true)
+}
+
+fn is_on(session: &Session, name: &str) -> bool {
+    global(session, name).as_deref() == Some("ON")
+}
 
 /// The greeting, perhaps TLS, the login.
 pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> Result<(), End> {
@@ -25,8 +80,10 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
         return Err(End::Error(SqlError::new(1053, "08S01", "Server shutdown in progress")));
     }
     require_room(&connection.session)?;
-    if !is_local(greeting) {
-        return Err(End::Error(SqlError::of::<1130>(&[&host_of(greeting)])));
+    let from = ClientHost::of(&greeting.peer.transport);
+    let admission = connection.session.shared.admission.clone();
+    if !admission.accounts.expects(&from) {
+        return Err(End::Error(SqlError::of::<1130>(&[&from.name()])));
     }
     let hello = mysql_wire::Greeting {
         version: VERSION,
@@ -35,48 +92,67 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
         tls: greeting.peer.tls_offered,
         collation: CollationId::DEFAULT.0 as u8,
         status: status::AUTOCOMMIT,
-        plugin: CACHING_SHA2,
+        plugin: first_plugin(&connection.session, &admission),
     };
     connection.wire.write(|out| hello.write(out));
     // Whoever reads the greeting knows what came with it, SQLSTATEs of errors among others.
     connection.wire.capabilities = capability::PROTOCOL_41;
-    let mut response = read_response(connection).await?;
+    let mut patience = Patience::new(connection);
+    let mut response = read_response(connection, &mut patience).await?;
     if response.tls_wanted {
         if !greeting.peer.tls_offered {
-            let text = "TLS was asked for and is not offered: start with --tls-cert and --tls-key";
-            return Err(End::Error(SqlError::new(3159, "HY000", text)));
+            return Err(bad_handshake("TLS is not offered"));
         }
-        let rest = connection.wire.channel.borrow_mut().take_rest();
-        let link = &connection.wire.link;
-        link.start_tls(&rest, link.now() + LOGIN_PATIENCE).await?;
-        response = read_response(connection).await?;
-        connection.session.tls = connection.wire.link.secured();
+        encrypt(connection, &patience).await?;
+        response = read_response(connection, &mut patience).await?;
+        if response.tls_wanted {
+            return Err(bad_handshake("the connection is encrypted already"));
+        }
     }
     connection.wire.capabilities = response.capabilities & hello.capabilities();
     connection.session.count_matched = connection.wire.has(capability::FOUND_ROWS);
     connection.session.interactive = connection.wire.has(capability::INTERACTIVE);
-    authenticate(connection, response, greeting).await
+    authenticate(connection, response, greeting, patience).await
+}
+
+/// The plugin whose proof a client may send with its first packet: the first of
+/// `authentication_policy`.
+fn first_plugin(session: &Session, admission: &Admission) -> &'static str {
+    let policy = global(session, "authentication_policy").unwrap_or_default();
+    let first = policy.split(',').next().unwrap_or_default().trim();
+    match Plugin::of(first) {
+        Some(Plugin::Native) if admission.native_password => NATIVE,
+        _ => CACHING_SHA2,
+    }
+}
+
+/// Establishes TLS.
+async fn encrypt(connection: &mut Connection, patience: &Patience) -> Result<(), End> {
+    connection.session.shared.ledger.lock().counters.tls_accepts += 1;
+    let rest = connection.wire.channel.borrow_mut().take_rest();
+    let link = &connection.wire.link;
+    link.start_tls(&rest, patience.until).await?;
+    connection.session.tls = link.secured();
+    let is_resumed = connection.session.tls.as_ref().is_some_and(|tls| tls.is_resumed);
+    let mut ledger = connection.session.shared.ledger.lock();
+    ledger.counters.tls_accepted += 1;
+    ledger.counters.tls_resumed += u64::from(is_resumed);
+    Ok(())
 }
 
 /// Whether one more may come. As MySQL keeps a place above `max_connections` for administrators,
 /// and `root` is one, so many and one more may be logged in.
 fn require_room(session: &Session) -> Result<(), End> {
-    let variable = variables::registry::find("max_connections").expect("it is in the table");
-    let limit = variables::shown_text(session, variable, true);
+    let limit = global(session, "max_connections");
     let limit = limit.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
     let others = session.shared.directory.lock().connection_counts().0;
     if others > limit { Err(End::Error(SqlError::of::<1040>(&[]))) } else { Ok(()) }
 }
 
-async fn read_response(connection: &Connection) -> Result<Response, End> {
-    let payload = connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
-    Response::parse(&payload).map_err(|_| {
-        End::Error(SqlError::new(
-            1043,
-            "08S01",
-            "Bad handshake: the protocol of MySQL 4.1 is needed",
-        ))
-    })
+async fn read_response(connection: &Connection, patience: &mut Patience) -> Result<Response, End> {
+    let payload = patience.packet(connection).await?;
+    Response::parse(&payload)
+        .map_err(|_| bad_handshake("this is no login of MySQL's protocol since 4.1"))
 }
 
 /// COM_CHANGE_USER: the session has been reset already.
@@ -85,70 +161,123 @@ pub(super) async fn change_user(
     response: Response,
     greeting: &Greeting,
 ) -> Result<(), End> {
-    authenticate(connection, response, greeting).await
+    let patience = Patience::new(connection);
+    authenticate(connection, response, greeting, patience).await
 }
 
 async fn authenticate(
     connection: &mut Connection,
-    mut response: Response,
+    response: Response,
     greeting: &Greeting,
+    patience: Patience,
 ) -> Result<(), End> {
     connection.session.set_client_collation(response.collation);
+    require_protection(connection, greeting)?;
     let user = connection.text(response.user);
     let database = response.database.map(|name| connection.text(name));
     let attributes = response.attributes.into_iter();
     connection.session.attributes =
         attributes.map(|(name, value)| (connection.text(name), connection.text(value))).collect();
-    let known = [CACHING_SHA2, NATIVE].contains(&response.plugin.as_str());
-    if !known && connection.wire.has(capability::PLUGIN_AUTH) {
-        connection.wire.write(|out| answer::auth_switch(out, NATIVE, &greeting.nonce));
-        response.auth = connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
-        response.plugin = NATIVE.to_owned();
+    let from = ClientHost::of(&greeting.peer.transport);
+    let admission = connection.session.shared.admission.clone();
+    let found = admission.accounts.find(&user, &from);
+    let is_known = found.is_some();
+    let account = found.unwrap_or_else(|| Account::decoy(&user));
+    let plugin = Plugin::of(&account.plugin);
+    let plugin = plugin.filter(|plugin| *plugin != Plugin::Native || admission.native_password);
+    let Some(plugin) = plugin else {
+        let text = format!("Plugin '{}' is not loaded", account.plugin);
+        return Err(End::Error(SqlError::new(1524, "HY000", text)));
+    };
+    let mut proof = Proof {
+        connection,
+        greeting,
+        patience,
+        plugin: response.plugin,
+        answer: response.auth,
+        with_password: false,
+    };
+    let proven = proof.check(plugin, &account).await?;
+    let using = if proof.with_password { "YES" } else { "NO" };
+    if is_known {
+        admission.accounts.attempted(&account, proven.is_some()).map_err(End::Error)?;
     }
-    let has_password = !auth::is_without_password(&response.auth);
-    if has_password && response.plugin == CACHING_SHA2 {
-        connection.wire.write(|out| answer::auth_more(out, &[FULL_AUTHENTICATION]));
-        // The password, or the wish for a public key. No account has a password, so neither helps.
-        connection.wire.packet(Some(LOGIN_PATIENCE)).await?;
+    let tls = connection.session.tls.clone();
+    let protection = tls.as_deref().map(|tls| Protection {
+        cipher: tls.cipher,
+        certificate: tls.peer.as_ref().map(|peer| (&*peer.subject, &*peer.issuer)),
+    });
+    let Some(proven) = proven.filter(|_| is_known && account.require.is_met_by(protection)) else {
+        return Err(End::Error(SqlError::of::<1045>(&[&user, &from.name(), &using])));
+    };
+    if account.is_locked {
+        return Err(End::Error(SqlError::of::<3118>(&[&user, &from.name()])));
     }
-    let host = host_of(greeting);
-    if user != "root" || has_password {
-        let using = if has_password { "YES" } else { "NO" };
-        return Err(End::Error(SqlError::of::<1045>(&[&user, &host, &using])));
+    admit_expired(connection, &account)?;
+    // What MariaDB's clients verify a certificate by that no authority vouches for.
+    let info = match (proven, tls.as_deref()) {
+        (Proven::Native(hash), Some(tls)) => {
+            native::certificate_proof(&hash, &greeting.nonce, &tls.fingerprint)
+        }
+        _ => String::new(),
+    };
+    enter(connection, greeting, &account, &user, database.as_deref()).await?;
+    let outcome = Outcome::Done { affected: 0, last_insert_id: 0, info };
+    connection.answer(Ok(outcome), false);
+    Ok(())
+}
+
+/// With `require_secure_transport`, a connection that is neither encrypted nor within the machine
+/// is refused before anything is proven over it.
+fn require_protection(connection: &Connection, greeting: &Greeting) -> Result<(), End> {
+    let is_open = connection.session.tls.is_none()
+        && matches!(greeting.peer.transport, Transport::Tcp { .. });
+    if is_open && is_on(&connection.session, "require_secure_transport") {
+        return Err(End::Error(SqlError::of::<3159>(&[])));
     }
-    connection.session.user = format!("{user}@{host}");
-    register(connection, greeting, &user, &host);
-    if let Some(database) = &database {
+    Ok(())
+}
+
+/// An account whose password has expired is let in to change it, by clients that know of that.
+fn admit_expired(connection: &mut Connection, account: &Account) -> Result<(), End> {
+    let knows = connection.wire.has(capability::CAN_HANDLE_EXPIRED_PASSWORDS);
+    if account.has_expired && !knows && is_on(&connection.session, "disconnect_on_expired_password")
+    {
+        let text = "Your password has expired. To log in you must change it using a client that \
+                    supports expired passwords.";
+        return Err(End::Error(SqlError::new(1862, "HY000", text)));
+    }
+    connection.session.has_expired_password = account.has_expired;
+    Ok(())
+}
+
+/// The client is who it says: its session begins.
+async fn enter(
+    connection: &mut Connection,
+    greeting: &Greeting,
+    account: &Account,
+    user: &str,
+    database: Option<&str>,
+) -> Result<(), End> {
+    let from = ClientHost::of(&greeting.peer.transport);
+    connection.session.user = format!("{user}@{}", from.name());
+    connection.session.account = (account.user.clone(), account.host.clone());
+    connection.wire.link.set_logged_in();
+    register(connection, greeting, user, from.name());
+    if let Some(database) = database {
         crate::administration::use_database(&mut connection.session, database)
             .await
             .map_err(End::Error)?;
         // What the client asked for is no news.
         connection.session.take_state_changes();
     }
-    connection.answer(Ok(crate::result::Outcome::default()), false);
     Ok(())
-}
-
-/// Whether the client is a process of this machine.
-fn is_local(greeting: &Greeting) -> bool {
-    match &greeting.peer.transport {
-        Transport::Unix => true,
-        Transport::Tcp { loopback, .. } => *loopback,
-    }
-}
-
-fn host_of(greeting: &Greeting) -> String {
-    match &greeting.peer.transport {
-        Transport::Unix => "localhost".to_owned(),
-        Transport::Tcp { loopback: true, .. } => "localhost".to_owned(),
-        Transport::Tcp { address, .. } => address.clone(),
-    }
 }
 
 /// Lists the connection for SHOW PROCESSLIST.
 fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: &str) {
     let host = match &greeting.peer.transport {
-        Transport::Unix => host.to_owned(),
+        Transport::Unix { .. } => host.to_owned(),
         Transport::Tcp { port, .. } => format!("{host}:{port}"),
     };
     let process = Process {
@@ -165,4 +294,11 @@ fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: 
     shared.ledger.lock().processes.insert(greeting.number, process);
     let mut registry = shared.directory.lock();
     registry.connections_peak = registry.connections_peak.max(registry.connection_counts().0);
+}
+
+impl From<crate::kernel::Failure> for End {
+    /// A login that is interrupted has nobody to tell.
+    fn from(_: crate::kernel::Failure) -> Self {
+        InputEnd::Ended.into()
+    }
 }

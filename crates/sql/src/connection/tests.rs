@@ -1,5 +1,6 @@
 //! Conversations with clients that know exactly what they send.
 
+mod accounts;
 mod memory;
 
 use std::future::Future;
@@ -7,10 +8,11 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use ::client::ClientResult;
-use actor::Transport;
+use actor::{Encryption, Transport};
 use mysql_wire::auth::CACHING_SHA2;
 
 use super::*;
+use crate::admission::Admission;
 use crate::kernel::{Ask, Exchange};
 use crate::link::LinkState;
 use crate::node::{ServerAddress, SqlOptions};
@@ -21,6 +23,9 @@ const CAPABILITIES: u32 = capability::PROTOCOL_41
     | capability::PLUGIN_AUTH
     | capability::CONNECT_WITH_DB
     | capability::CONNECT_ATTRS;
+
+/// A Unix socket, of a user without a name.
+const UNIX: Transport = Transport::Unix { user: None };
 
 /// The numbers of collations of utf8mb4 and latin1.
 const UTF8: u8 = 255;
@@ -34,16 +39,22 @@ struct Client {
     over: bool,
     /// The number of the next packet, whoever sends it.
     sequence: u8,
+    /// How often the server has let others have the worker.
+    pauses: usize,
 }
 
-/// What the connections of a test share.
+/// What the connections of a test share: `root` alone, as without accounts.
 fn world() -> Rc<Shared> {
+    world_of(Admission::default())
+}
+
+fn world_of(admission: Admission) -> Rc<Shared> {
     let options = SqlOptions {
         directory: Default::default(),
         sequences: Default::default(),
         clock_base: 0,
         host_offset: 0,
-        tls_offered: true,
+        admission,
         address: ServerAddress::default(),
         clock: None,
         stack: None,
@@ -69,7 +80,7 @@ impl Client {
         let exchange = Rc::new(RefCell::new(Exchange::default()));
         let kernel = Kernel::new(exchange.clone());
         let task = Box::pin(serve(Link::new(link.clone()), kernel, shared.clone(), greeting));
-        let mut client = Self { link, exchange, task, over: false, sequence: 0 };
+        let mut client = Self { link, exchange, task, over: false, sequence: 0, pauses: 0 };
         client.run();
         client
     }
@@ -84,6 +95,7 @@ impl Client {
             let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
             let expected = matches!(ask, Ask::Abort | Ask::Sleep(_) | Ask::Inspect { .. });
             assert!(expected, "{ask:?}");
+            self.pauses += usize::from(matches!(ask, Ask::Sleep(_)));
             exchange.answer(ticket, ClientResult::RolledBack);
         }
     }
@@ -134,11 +146,15 @@ impl Client {
     }
 
     fn begin_tls(&mut self) {
+        self.begin_tls_with(encryption());
+    }
+
+    fn begin_tls_with(&mut self, encryption: Encryption) {
         let mut wish = (CAPABILITIES | capability::SSL).to_le_bytes().to_vec();
         wish.resize(32, 0);
         self.send(&wish);
         assert_eq!(self.link.borrow_mut().start_tls.take(), Some(vec![]));
-        self.link.borrow_mut().secured = Some(("TLSv1.3", "TLS_AES_256_GCM_SHA384"));
+        self.link.borrow_mut().secured = Some(Rc::new(encryption));
         self.run();
     }
 
@@ -146,6 +162,11 @@ impl Client {
         self.packet();
         self.send(&response(collation, user, proof, database));
     }
+}
+
+fn encryption() -> Encryption {
+    let (protocol, cipher) = ("TLSv1.3", "TLS_AES_256_GCM_SHA384");
+    Encryption { protocol, cipher, fingerprint: [7; 32], ..Encryption::default() }
 }
 
 fn response(collation: u8, user: &[u8], proof: &[u8], database: &[u8]) -> Vec<u8> {
@@ -168,13 +189,13 @@ fn an_error_in_place_of_the_greeting_has_no_sqlstate() {
     let mut client = Client::connect(&shared, 1, tcp("192.0.2.1", false));
     let text = "1130 Host '192.0.2.1' is not allowed to connect to this MySQL server";
     assert_eq!(client.refusal(), text);
-    let mut client = Client::connect(&shared, 0, Transport::Unix);
+    let mut client = Client::connect(&shared, 0, UNIX);
     assert_eq!(client.refusal(), "1053 Server shutdown in progress");
     // Once the client has been greeted it can be told more.
-    let mut client = Client::connect(&shared, 2, Transport::Unix);
+    let mut client = Client::connect(&shared, 2, UNIX);
     client.packet();
     client.send(b"GET / HTTP/1.1");
-    let text = "1043 #08S01Bad handshake: the protocol of MySQL 4.1 is needed";
+    let text = "1043 #08S01Bad handshake: this is no login of MySQL's protocol since 4.1";
     assert_eq!(client.refusal(), text);
     assert_eq!(shared.directory.lock().counters().aborted_connects, 3);
 }
@@ -185,12 +206,12 @@ fn max_connections_and_one_more_are_let_in() {
     shared.directory.lock().globals.insert("max_connections".to_owned(), "2".to_owned());
     let mut clients = Vec::new();
     for number in 1..=3 {
-        let mut client = Client::connect(&shared, number, Transport::Unix);
+        let mut client = Client::connect(&shared, number, UNIX);
         client.log_in(UTF8, b"root", b"", b"");
         assert_eq!(client.packet()[0], 0);
         clients.push(client);
     }
-    let mut client = Client::connect(&shared, 4, Transport::Unix);
+    let mut client = Client::connect(&shared, 4, UNIX);
     assert_eq!(client.refusal(), "1040 Too many connections");
 }
 
@@ -201,17 +222,17 @@ fn names_of_a_latin1_client_are_converted() {
     client.log_in(LATIN1, b"J\xFCrgen", b"", b"");
     let text = "1045 #28000Access denied for user 'Jürgen'@'localhost' (using password: NO)";
     assert_eq!(client.refusal(), text);
-    let mut client = Client::connect(&shared, 2, Transport::Unix);
+    let mut client = Client::connect(&shared, 2, UNIX);
     client.log_in(LATIN1, b"root", b"", b"caf\xE9");
     assert_eq!(client.refusal(), "1049 #42000Unknown database 'café'");
-    let mut client = Client::connect(&shared, 3, Transport::Unix);
+    let mut client = Client::connect(&shared, 3, UNIX);
     client.log_in(LATIN1, b"root", b"\0", b"");
     assert_eq!(client.packet()[0], 0);
     // COM_INIT_DB.
     assert_eq!(client.command(b"\x02caf\xE9")[3..], *"#42000Unknown database 'café'".as_bytes());
     // COM_CHANGE_USER names its own character set.
     client.sequence = 0;
-    client.send("\u{11}Jürgen\0\0\0\u{2D}\0mysql_native_password\0".as_bytes());
+    client.send("\u{11}Jürgen\0\0\0\u{2D}\0caching_sha2_password\0".as_bytes());
     let text = "1045 #28000Access denied for user 'Jürgen'@'localhost' (using password: NO)";
     assert_eq!(client.refusal(), text);
 }
@@ -221,7 +242,7 @@ fn who_offers_a_password_is_asked_for_it_and_refused() {
     let shared = world();
     let denied = "1045 #28000Access denied for user 'root'@'localhost' (using password: YES)";
     // In clear over a Unix socket, a wish for a public key elsewhere.
-    for (transport, said) in [(Transport::Unix, &b"secret\0"[..]), (tcp("::1", true), &[2])] {
+    for (transport, said) in [(UNIX, &b"secret\0"[..]), (tcp("::1", true), &[2])] {
         let mut client = Client::connect(&shared, 1, transport);
         client.log_in(UTF8, b"root", &[7; 32], b"");
         assert_eq!(client.packet(), [1, 4]);
@@ -243,7 +264,7 @@ fn who_offers_a_password_is_asked_for_it_and_refused() {
 fn a_packet_as_long_as_max_allowed_packet_is_refused() {
     let shared = world();
     shared.directory.lock().globals.insert("max_allowed_packet".to_owned(), "1024".to_owned());
-    let mut client = Client::connect(&shared, 1, Transport::Unix);
+    let mut client = Client::connect(&shared, 1, UNIX);
     client.log_in(UTF8, b"root", b"", b"");
     assert_eq!(client.packet()[0], 0);
     let mut ping = vec![0; 1023];

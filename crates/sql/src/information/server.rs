@@ -245,13 +245,6 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Threads_running", running.to_string());
     add("Uptime", uptime.to_string());
     add("Uptime_since_flush_status", uptime.to_string());
-    let (protocol, cipher) = match (global, session.tls) {
-        (false, Some((protocol, cipher))) => (protocol, cipher),
-        _ => ("", ""),
-    };
-    add("Ssl_version", protocol.to_owned());
-    add("Ssl_cipher", cipher.to_owned());
-    add("Ssl_cipher_list", String::new());
     let cluster = session.kernel.cluster();
     add("Ndb_number_of_data_nodes", cluster.data_members().count().to_string());
     let ready = cluster.data_members().filter(|(_, member)| {
@@ -265,6 +258,8 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Last_query_cost", "0.000000".to_owned());
     add("Compression", "OFF".to_owned());
     drop(registry);
+    let encryption = crate::administration::encryption::status(session, global);
+    list.extend(encryption.into_iter().map(|(name, value)| (name.to_owned(), value)));
     list.sort_unstable();
     list
 }

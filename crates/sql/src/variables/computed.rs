@@ -33,7 +33,11 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
         "port" | "report_port" => address.port.to_string(),
         "socket" => address.socket.clone(),
         "have_ssl" | "have_openssl" => {
-            if session.shared.tls_offered { "YES" } else { "DISABLED" }.to_owned()
+            let is_offered = session.shared.admission.encryption_facts().is_offered;
+            if is_offered { "YES" } else { "DISABLED" }.to_owned()
+        }
+        "mysql_native_password" => {
+            if session.shared.admission.native_password { "ON" } else { "OFF" }.to_owned()
         }
         "open_files_limit" => "1048576".to_owned(),
         "server_uuid" => server_uuid(&address.hostname, address.port),

@@ -13,7 +13,7 @@ use super::registry::Variable;
 use crate::session::{Level, Session};
 
 /// A variable, the value that says what is true here, and what another value would promise.
-const PROMISES: [(&str, Option<&str>, &str); 20] = [
+const PROMISES: [(&str, Option<&str>, &str); 17] = [
     ("binlog_encryption", Some("OFF"), "there is no binary log"),
     ("default_password_lifetime", Some("0"), "passwords do not expire"),
     ("default_table_encryption", Some("OFF"), "tables are not encrypted"),
@@ -33,20 +33,12 @@ const PROMISES: [(&str, Option<&str>, &str); 20] = [
     ("password_reuse_interval", Some("0"), "passwords may be used again"),
     ("read_only", Some("OFF"), "writes are not refused"),
     (
-        "require_secure_transport",
-        Some("OFF"),
-        "clients without encryption are not refused; let the node listen at addresses that only \
-         trusted clients reach",
-    ),
-    (
         "sql_generate_invisible_primary_key",
         Some("OFF"),
         "no invisible column is added to tables without PRIMARY KEY",
     ),
     ("super_read_only", Some("OFF"), "writes are not refused"),
     ("table_encryption_privilege_check", Some("OFF"), "tables are not encrypted"),
-    ("tls_ciphersuites", None, "the cipher suites cannot be chosen"),
-    ("tls_version", Some("TLSv1.2,TLSv1.3"), "the protocol versions cannot be chosen"),
 ];
 
 /// The switch with which promises are taken that nothing keeps.

@@ -120,6 +120,7 @@ variables! {
     activate_all_roles_on_login, GLOBAL, DYNAMIC, Switch, "OFF";
     admin_address, GLOBAL, FIXED, Text, "";
     admin_port, GLOBAL, FIXED, Integer(0, 65_535), "33062";
+    authentication_policy, GLOBAL, DYNAMIC, Text, "*,,";
     auto_generate_certs, GLOBAL, FIXED, Switch, "ON";
     auto_increment_increment, BOTH, DYNAMIC, Integer(1, 65_535), "1";
     auto_increment_offset, BOTH, DYNAMIC, Integer(1, 65_535), "1";
@@ -332,6 +333,7 @@ variables! {
     max_user_connections, BOTH, DYNAMIC, Integer(0, 4_294_967_295), "0";
     max_write_lock_count, GLOBAL, DYNAMIC, Integer(1, u64::MAX), "18446744073709551615";
     min_examined_row_limit, BOTH, DYNAMIC, Integer(0, u64::MAX), "0";
+    mysql_native_password, GLOBAL, FIXED, Switch;
     mysql_native_password_proxy_users, GLOBAL, DYNAMIC, Switch, "OFF";
     ndb_allow_copying_alter_table, BOTH, DYNAMIC, Switch, "ON";
     ndb_autoincrement_prefetch_sz, BOTH, DYNAMIC, Integer(1, 65_536), "512";
@@ -475,14 +477,14 @@ variables! {
     sql_select_limit, BOTH, DYNAMIC, Integer(0, u64::MAX), "18446744073709551615";
     sql_slave_skip_counter, GLOBAL, DYNAMIC, Integer(0, 4_294_967_295), "0";
     sql_warnings, BOTH, DYNAMIC, Switch, "OFF";
-    ssl_ca, GLOBAL, FIXED, Text, "";
+    ssl_ca, GLOBAL, DYNAMIC, Text, "";
     ssl_capath, GLOBAL, FIXED, Text, "";
-    ssl_cert, GLOBAL, FIXED, Text, "";
-    ssl_cipher, GLOBAL, FIXED, Text, "";
+    ssl_cert, GLOBAL, DYNAMIC, Text, "";
+    ssl_cipher, GLOBAL, DYNAMIC, Text, "";
     ssl_crl, GLOBAL, FIXED, Text, "";
     ssl_crlpath, GLOBAL, FIXED, Text, "";
     ssl_fips_mode, GLOBAL, FIXED, Choice(&["OFF", "ON", "STRICT"]), "OFF";
-    ssl_key, GLOBAL, FIXED, Text, "";
+    ssl_key, GLOBAL, DYNAMIC, Text, "";
     statement_id, SESSION, FIXED, Integer(0, u64::MAX);
     stored_program_cache, GLOBAL, DYNAMIC, Integer(16, 524_288), "256";
     stored_program_definition_cache, GLOBAL, DYNAMIC, Integer(256, 524_288), "256";

@@ -60,7 +60,7 @@ const LITTLE: [&str; 6] = [
 ];
 
 fn logged_in(shared: &Rc<Shared>, number: u32) -> Client {
-    let mut client = Client::connect(shared, number, Transport::Unix);
+    let mut client = Client::connect(shared, number, UNIX);
     client.log_in(UTF8, b"root", b"", b"");
     assert_eq!(client.packet()[0], 0);
     client
