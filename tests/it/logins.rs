@@ -207,7 +207,7 @@ fn drivers_log_in_with_both_plugins() {
             for (tls, cipher) in [("off", "-"), ("on", "TLS_"), (authority.as_str(), "TLS_")] {
                 let log_in = |password: &str| {
                     let mut command = Command::new(tools.join("python/bin/python"));
-                    command.arg(script("login.py")).args([driver, "localhost", &port, user]);
+                    command.arg(script("login.py")).args([driver, "127.0.0.1", &port, user]);
                     command.args([password, tls]);
                     succeed(command)
                 };
@@ -221,10 +221,10 @@ fn drivers_log_in_with_both_plugins() {
     for user in ["sha", "native"] {
         for (tls, cipher) in [("off", "-"), ("on", "TLS_")] {
             let mut node = Command::new("node");
-            node.arg(tools.join("node/login.mjs")).args(["localhost", &port, user, "secret", tls]);
+            node.arg(tools.join("node/login.mjs")).args(["127.0.0.1", &port, user, "secret", tls]);
             let mut java = Command::new("java");
             java.arg("-cp").arg(tools.join("java/mysql-connector-j.jar"));
-            java.arg(script("java/Login.java")).args(["localhost", &port, user, "secret", tls]);
+            java.arg(script("java/Login.java")).args(["127.0.0.1", &port, user, "secret", tls]);
             for command in [node, java] {
                 let found = succeed(command);
                 let expected = format!("user {user}@% cipher {cipher}");
@@ -472,6 +472,30 @@ fn clients_that_break_the_rules_before_they_log_in() {
         thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(raw.packet().unwrap()[0], 0);
+}
+
+/// Whoever connects and says nothing keeps nobody out.
+#[test]
+fn silent_connections_make_room() {
+    // A process may have fewer files open, usually.
+    let mut raise = Command::new("prlimit");
+    raise.arg("--nofile=8192:").arg(format!("--pid={}", std::process::id()));
+    succeed(raise);
+    let place = Place::new();
+    let server = place.serve(&["--workers=1"]);
+    server.sql("SET GLOBAL connect_timeout = 600");
+    let mut silent: Vec<Raw> = (0..2_200).map(|_| Raw::connect(server.port)).collect();
+    let found = text(&client(&server, "sha", "secret", &[modes().0], WHO));
+    assert!(found.contains("sha@%\n"), "{found}");
+    // The oldest have gone, the newest are there.
+    for raw in &mut silent[..100] {
+        raw.packet();
+        assert_eq!(raw.packet(), None);
+    }
+    let last = silent.last_mut().unwrap();
+    last.packet().unwrap();
+    last.socket.write_all(&packet(1, &login(PROTOCOL_41 | SECURE_CONNECTION))).unwrap();
+    assert_eq!(last.packet().unwrap()[0], 0);
 }
 
 /// Many that try passwords keep nobody from working.
