@@ -31,7 +31,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let place = Self { directory: temporary_directory() };
-        fs::write(place.file("accounts.json"), ACCOUNTS).unwrap();
+        fs::write(place.file("accounts.json"), ACCOUNTS).expect("it is writable");
         place
     }
 
@@ -67,7 +67,7 @@ impl Place {
         let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
         self.openssl(&format!("req -x509 {curve} -days 2 -subj /CN=ca -keyout ca.key -out ca.crt"));
         fs::write(self.file("ext"), "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost\n")
-            .unwrap();
+            .expect("it is writable");
         for name in names {
             self.openssl(&format!(
                 "req -new {curve} -subj /CN={name} -keyout {name}.key -out {name}.csr"
@@ -214,7 +214,11 @@ fn drivers_log_in_with_both_plugins() {
                 let found = log_in("secret");
                 let expected = format!("user {user}@% cipher {cipher}");
                 assert!(found.starts_with(&expected), "{driver} {user} {tls}: {found}");
-                assert_eq!(log_in("Secret"), "refused 1045\n", "{driver} {user} {tls}");
+                // A driver that may not ask for the public key gives up by itself (2061); the
+                // password that others have proven before is good without it.
+                let gives_up = (driver, user, tls) == ("mysql.connector", "sha", "off");
+                let refused = if gives_up { "refused 2061\n" } else { "refused 1045\n" };
+                assert_eq!(log_in("Secret"), refused, "{driver} {user} {tls}");
             }
         }
     }
@@ -357,8 +361,9 @@ struct Raw {
 
 impl Raw {
     fn connect(port: u16) -> Self {
-        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+        let patience = Some(Duration::from_secs(120));
+        socket.set_read_timeout(patience).expect("it is a socket");
         Self { socket }
     }
 
@@ -554,6 +559,7 @@ fn the_key_for_passwords_is_kept() {
 }
 
 fn read_private(path: &Path) -> String {
-    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
-    fs::read_to_string(path).unwrap()
+    let file = fs::metadata(path).expect("it is there");
+    assert_eq!(file.permissions().mode() & 0o077, 0);
+    fs::read_to_string(path).expect("it is text")
 }
