@@ -716,8 +716,8 @@ impl Consensus {
         }
     }
 
-    /// The library sends a follower all that it lacks whenever it answers anything; with many entries
-    /// under way each of them would go as often as there are answers.
+    /// The library sends a follower all that it lacks whenever it answers anything; with many
+    /// entries under way each of them would go as often as there are answers.
     fn unless_under_way(&mut self, follower: Voter, message: Message) -> Option<Message> {
         match message {
             Message::AppendEntriesCall { header, commit_index, entries } if !entries.is_empty() => {

@@ -314,7 +314,7 @@ pub(crate) fn column_named<'a>(
     columns.iter().enumerate().find(|(_, column)| seen(column) && same_name(&column.name, name))
 }
 
-/// Most definitions kept; beyond it the oldest table's is forgotten, and read again when it is needed.
+/// Most definitions kept; beyond it the oldest table's is forgotten, and read again when needed.
 const DEFINITIONS_MAX: usize = 8_192;
 
 /// The definitions a worker has read, by table; one is good for the version it was read from.

@@ -9,8 +9,8 @@
 //! 2. A message with more than one entry has at most [`ENTRIES_PER_MESSAGE`].
 //! 3. What was lost is sent again once the follower has not got further for the patience.
 //! # Not here
-//! What a follower lacks: the library says so at each of its answers, and names all of it. A message
-//! that is held back here is to the library one that was lost.
+//! What a follower lacks: the library says so at each of its answers, and names all of it. A
+//! message that is held back here is to the library one that was lost.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Sent {
         let fresh = Progress { last, through: last, at: now };
         let progress = self.followers.entry(follower).or_insert(fresh);
         if last < progress.last {
-            // It has given entries up that were not the leader's: what was sent behind them is lost.
+            // It has given entries up that were not the leader's: what was sent behind is lost.
             *progress = fresh;
         } else if last > progress.last {
             *progress = Progress { last, through: progress.through.max(last), at: now };
@@ -86,7 +86,7 @@ impl Sent {
         }
     }
 
-    /// Which of the entries that a follower lacks are sent to it now; none if they are on their way.
+    /// Which of the entries that a follower lacks are sent to it now; none if all are under way.
     pub(super) fn admit(
         &mut self,
         now: Instant,

@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //! Who asks costs the worker no more than a look at [`WHOLE_MAX`] replicas. Of fewer the sums are
-//! those of the moment; of more they are those of the last walk, which goes on some replicas at a time
-//! after somebody has asked, and begins [`PAUSE`] after the one before has ended at the earliest.
-//! Management nodes ask every two seconds, and a hundred thousand replicas take a tenth of a second.
+//! those of the moment; of more they are those of the last walk, which goes on some replicas at a
+//! time after somebody has asked, and begins [`PAUSE`] after the end of the one before at the
+//! earliest. Management nodes ask every two seconds, and 40,000 replicas take a tenth of a second.
 //! # Not here
 //! Whether a change fits the memory (`memory`).
 

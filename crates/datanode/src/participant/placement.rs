@@ -415,8 +415,8 @@ impl Participant {
     }
 }
 
-/// Makes a replica one that is being copied, or a complete one; with the present epoch and the newest
-/// one that is known to be complete.
+/// Makes a replica one that is being copied, or a complete one; with the present epoch and the
+/// newest one that is known to be complete.
 fn set_syncing(
     replica: &mut Replica,
     copies: &mut Copies,

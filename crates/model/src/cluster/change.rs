@@ -50,8 +50,8 @@ impl ClusterState {
         self.id != before.id || self.slots != before.slots || self.members != before.members
     }
 
-    /// Whether the replicas of partitions that both states have lie elsewhere, or have other duties,
-    /// than in the state `before`. A member that is in no slot changes nothing of them.
+    /// Whether the replicas of partitions that both states have lie elsewhere, or have other
+    /// duties, than in the state `before`. A member in no slot changes nothing of them.
     pub fn duties_differ(&self, before: &Self) -> bool {
         let workers = |state: &Self, node| state.members.get(&node).map(|member| member.workers);
         let mut nodes = self.slots.iter().flat_map(|slot| &slot.replicas).map(|r| r.node);
@@ -60,8 +60,8 @@ impl ClusterState {
             || nodes.any(|node| workers(self, node) != workers(before, node))
     }
 
-    /// Whether the node holds other slots than in the state `before`, or with other workers, so that
-    /// partitions come and go.
+    /// Whether the node holds other slots than in the state `before`, or with other workers, so
+    /// that partitions come and go.
     pub fn held_slots_differ(&self, before: &Self, node: NodeId) -> bool {
         let workers = |state: &Self| state.members.get(&node).map(|member| member.workers);
         let held = |state: &Self| -> Vec<bool> {
