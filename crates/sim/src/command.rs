@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 32] = [
+const MUTATIONS: [(Mutation, u64); 33] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 54),
