@@ -182,8 +182,6 @@ pub enum Mutation {
     RenewalLeavesOut,
     /// A follower takes the index of a state's change and loses what it says about tables.
     StateChangesLost,
-    /// A client that is sent a state in pieces loses their tables.
-    StatePiecesLost,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

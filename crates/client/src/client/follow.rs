@@ -4,7 +4,7 @@
 //! late: a client whose followed node is cut off learns of nothing. A large state comes in pieces,
 //! and each piece is an answer.
 
-use actor::{Ctx, Mutation, probe};
+use actor::{Ctx, probe};
 use model::cluster::{Assembled, StateAssembly, StatePiece};
 use model::{ActorKind, Address, ClusterState, NodeId, NodeRole, StateChange, WorkerId};
 use stdx::{Duration, Instant};
@@ -149,10 +149,6 @@ impl Client {
             probe!(ctx, "client: piece of a state of a node that is not followed any more");
             return;
         }
-        let piece = match ctx.mutated(Mutation::StatePiecesLost) {
-            true => piece.without_tables(),
-            false => piece,
-        };
         let of = KnownState { cluster: piece.id, index: piece.index };
         let number = piece.number + 1;
         let assembled = self.follower.assembly.add(piece);

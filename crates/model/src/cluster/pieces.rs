@@ -130,16 +130,6 @@ pub struct StatePiece {
     catalog: CatalogPiece,
 }
 
-impl StatePiece {
-    /// The same without tables. Tests lose them so.
-    #[must_use]
-    pub fn without_tables(mut self) -> Self {
-        self.catalog.tables.clear();
-        self.catalog.names.clear();
-        self
-    }
-}
-
 /// A state that is being sent, piece by piece.
 #[derive(Clone, Debug)]
 pub struct StatePieces {
