@@ -15,6 +15,8 @@ mod parse;
 
 use std::fmt;
 
+use stdx::calendar;
+
 pub use interval::{
     Interval, IntervalUnit, add_period, make_date, months_of_period, period_of_months,
 };
@@ -61,10 +63,7 @@ pub const SECOND: i64 = 1_000_000;
 /// Microseconds of a day.
 pub const DAY: i64 = 86_400 * SECOND;
 /// The day number of 1970-01-01, where 0000-01-01 is day 1.
-const UNIX_DAY: i64 = 719_528;
-
-/// The day number of 0000-03-01.
-const MARCH_OF_YEAR_ZERO: i64 = 60;
+pub(crate) const UNIX_DAY: i64 = 719_528;
 
 /// Days of a month; 0 for no month.
 pub fn days_of_month(year: u16, month: u8) -> u8 {
@@ -102,12 +101,8 @@ impl Date {
     /// day of zero counts as one before the first.
     pub fn day_number(self) -> i64 {
         let (year, month, day) = (i64::from(self.year), i64::from(self.month), i64::from(self.day));
-        // Years that begin in March put the leap day last; the rest is regular.
-        let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-        let days_before_month = (153 * month + 2) / 5;
-        let before_leap_day = i64::from(year < 0);
-        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-        365 * year + leap_days + days_before_month + day - 1 + MARCH_OF_YEAR_ZERO + before_leap_day
+        let before_leap_day = i64::from(year == 0 && month <= 2);
+        calendar::day_of(year, month, day) + UNIX_DAY + before_leap_day
     }
 
     /// FROM_DAYS: the day with this number; `None` outside the years 0 to 9999.
@@ -115,17 +110,8 @@ impl Date {
         if !(366..=3_652_424).contains(&number) {
             return None;
         }
-        // From here the calendar is regular: days since 0000-03-01.
-        let shifted = number - MARCH_OF_YEAR_ZERO;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let year = year_of_era + 400 * era + i64::from(month <= 2);
+        // From here the calendar is regular.
+        let (year, month, day) = calendar::date_of(number - UNIX_DAY);
         Some(Self { year: u16::try_from(year).ok()?, month: month as u8, day: day as u8 })
     }
 

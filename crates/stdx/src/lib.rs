@@ -1,11 +1,13 @@
 //! Missing batteries: small deterministic building blocks that know nothing of this project.
 //!
 //! # Owns
-//! Time values, the pseudo-random generator, pools with typed handles, ring buffers, hash maps
-//! with a fixed order, maps whose copies share their entries, lists of mostly one element.
+//! Time values, days of the calendar, the pseudo-random generator, pools with typed handles, ring
+//! buffers, hash maps with a fixed order, maps whose copies share their entries, lists of mostly
+//! one element.
 //! # Not here
 //! Anything with a clock, a thread, a file or entropy: see `runtime`.
 
+pub mod calendar;
 mod few;
 mod map;
 mod prng;

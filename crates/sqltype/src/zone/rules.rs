@@ -3,7 +3,7 @@
 //! The compiled form is RFC 8536: a header with counts, 64-bit transition times, the kind of local
 //! time after each, and at the end a rule as the POSIX variable `TZ` has it.
 
-use crate::temporal::{Date, days_of_month};
+use crate::temporal::{Date, UNIX_DAY, days_of_month};
 
 /// A named zone.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,8 +49,6 @@ enum Day {
 }
 
 const DAY_SECONDS: i64 = 86_400;
-/// The day number of 1970-01-01.
-const UNIX_DAY: i64 = 719_528;
 
 /// Reads big-endian numbers from the front of bytes.
 struct Bytes<'a>(&'a [u8]);
