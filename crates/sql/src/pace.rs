@@ -89,13 +89,8 @@ impl Pace {
         true
     }
 
-    /// How many of so many rows are for one look.
+    /// How many of so many rows are for one look, or are written at once.
     pub(crate) fn portion(&self, rows: usize) -> usize {
-        if self.is_shared.get() { rows.div_ceil(SHARED_PARTS) } else { rows }
-    }
-
-    /// How many of so many rows are written at once: each batch has costs of its own.
-    pub(crate) fn write_portion(&self, rows: usize) -> usize {
         if self.is_shared.get() { rows.div_ceil(SHARED_PARTS) } else { rows }
     }
 

@@ -381,7 +381,7 @@ impl Copy<'_> {
                 run.context.row_number = self.records;
                 batch.push(self.made(run, row).await?);
                 run.worked_to_write().await?;
-                if batch.len() >= run.write_portion(BATCH) || bytes >= BATCH_BYTES {
+                if batch.len() >= run.portion(BATCH) || bytes >= BATCH_BYTES {
                     self.insert(run, std::mem::take(&mut batch)).await?;
                     bytes = 0;
                 }

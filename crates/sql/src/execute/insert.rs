@@ -417,7 +417,7 @@ async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u6
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let mut batch = Batch::default();
-        let most = if alone { BATCH } else { run.write_portion(BATCH) };
+        let most = if alone { BATCH } else { run.portion(BATCH) };
         for new in new.by_ref().take(most) {
             store(&mut batch, plan, new, ClientOperation::insert)?;
         }
@@ -454,7 +454,7 @@ async fn unless_exists(
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let (mut rows, mut operations) = (Vec::new(), Vec::new());
-        for row in new.by_ref().take(run.write_portion(BATCH)) {
+        for row in new.by_ref().take(run.portion(BATCH)) {
             let insert = ClientOperation::insert(table.id, row.values);
             operations.push(insert.of_version(table.version));
             rows.push(row.row);
@@ -563,7 +563,7 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
         let mut new = new.into_iter().peekable();
         while new.peek().is_some() {
             let mut batch = Batch::default();
-            let most = if alone { BATCH } else { run.write_portion(BATCH) };
+            let most = if alone { BATCH } else { run.portion(BATCH) };
             for new in new.by_ref().take(most) {
                 store(&mut batch, plan, new, ClientOperation::upsert)?;
             }

@@ -171,7 +171,7 @@ impl Loader {
             run.context.row_number = self.counts.records;
             let row = self.row(run, fields).await?;
             self.batch.push(row);
-            if self.batch.len() >= run.write_portion(BATCH) {
+            if self.batch.len() >= run.portion(BATCH) {
                 self.send(run).await?;
             }
         }

@@ -199,15 +199,10 @@ impl<'s> Run<'s> {
     }
 
     /// How many rows of what could be done for so many at once are done before the next look at the
-    /// clock: fewer beside others who want something.
+    /// clock, or are written at once: fewer beside others who want something, whose operations wait
+    /// for these in the data nodes.
     pub(crate) fn portion(&self, rows: usize) -> usize {
         self.session.shared.pace.portion(rows)
-    }
-
-    /// How many of so many rows that could be written at once are: fewer beside others, whose
-    /// operations wait for these in the data nodes.
-    pub(crate) fn write_portion(&self, rows: usize) -> usize {
-        self.session.shared.pace.write_portion(rows)
     }
 
     /// Counts work, and lets others have the worker when it was much.

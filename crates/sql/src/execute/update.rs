@@ -357,7 +357,7 @@ async fn change(
         let mut changes = Changes::of(maker);
         // Rows that refer to each other are changed one after the other.
         let one_by_one = maker.links.has_own(definition);
-        let at_once = if one_by_one { 1 } else { run.write_portion(BATCH) };
+        let at_once = if one_by_one { 1 } else { run.portion(BATCH) };
         for (number, row) in rows.iter().enumerate() {
             let before: Row = part(table, row).to_vec();
             if is_missing(definition, &before) {
@@ -602,7 +602,7 @@ impl Removal {
         rows: Vec<Vec<Value>>,
     ) -> Result<(), SqlError> {
         let one_by_one = links.has_own(definition) || self.ignore && links.has_children();
-        let at_once = if one_by_one { 1 } else { run.write_portion(BATCH) };
+        let at_once = if one_by_one { 1 } else { run.portion(BATCH) };
         let mut rows = rows.into_iter().peekable();
         while rows.peek().is_some() {
             let mut going = Vec::new();

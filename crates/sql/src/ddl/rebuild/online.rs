@@ -254,7 +254,7 @@ impl<'a> Online<'a> {
                 run.context.row_number = self.copy.records + batch.len() as u64 + 1;
                 batch.push(self.copy.made(run, row).await?);
                 run.worked_to_write().await?;
-                if batch.len() >= run.write_portion(BATCH) || bytes >= BATCH_BYTES {
+                if batch.len() >= run.portion(BATCH) || bytes >= BATCH_BYTES {
                     self.put(run, std::mem::take(&mut batch), is_first).await?;
                     bytes = 0;
                 }
