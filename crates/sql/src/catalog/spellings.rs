@@ -26,12 +26,12 @@ pub(super) struct Spellings {
 
 impl Definitions {
     /// The full names of the tables that may be called so in some letter case, in all databases, in
-    /// order. Others may be among them.
+    /// the order of databases and names. Others may be among them.
     pub(crate) fn spelt(&self, cluster: &Arc<ClusterState>, name: &str) -> Vec<Arc<str>> {
         let mut spellings = self.spellings.borrow_mut();
         spellings.follow(cluster);
         let mut found = spellings.by_hash.get(&hash(name)).cloned().unwrap_or_default();
-        found.sort_unstable();
+        found.sort_unstable_by(|a, b| a.split_once('.').cmp(&b.split_once('.')));
         found
     }
 }

@@ -273,7 +273,6 @@ fn tables_called(
             found.push((database.to_owned(), name.to_owned(), table.clone()));
         }
     }
-    found.sort_unstable_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
     found
 }
 
