@@ -1,7 +1,7 @@
 //! What the SQL node takes from its process for logins: certificates, the key for passwords, and
 //! accounts that are there from the start.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use runtime::{PasswordKey, ServerTls, TlsSettings};
@@ -37,10 +37,9 @@ struct Encryption(ServerTls);
 impl HostEncryption for Encryption {
     fn facts(&self) -> EncryptionFacts {
         let facts = self.0.facts();
-        let text = |path: Option<&Path>| path.map_or(String::new(), |p| p.display().to_string());
         EncryptionFacts {
             is_offered: facts.is_offered,
-            authority: text(facts.authority.as_deref()),
+            authority: text(&facts.authority),
             settings: values(&facts.settings),
             cipher_list: facts.cipher_list,
             validity: facts.validity,
@@ -62,9 +61,6 @@ impl HostEncryption for Encryption {
 
 /// Settings as values of variables.
 pub(crate) fn values(settings: &TlsSettings) -> EncryptionSettings {
-    let text = |path: &Option<std::path::PathBuf>| {
-        path.as_ref().map_or(String::new(), |path| path.display().to_string())
-    };
     EncryptionSettings {
         authority: text(&settings.authority),
         certificate: text(&settings.certificate),
@@ -73,6 +69,11 @@ pub(crate) fn values(settings: &TlsSettings) -> EncryptionSettings {
         ciphers: settings.ciphers.clone(),
         suites: settings.suites.clone(),
     }
+}
+
+/// A path as the value of a variable.
+fn text(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or(String::new(), |path| path.display().to_string())
 }
 
 /// The runtime's key as the SQL node sees it.

@@ -16,7 +16,7 @@ mod files;
 mod suites;
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use actor::{Encryption, PeerCertificate};
@@ -196,12 +196,11 @@ impl Current {
 
 impl Identity {
     fn new(settings: &TlsSettings, maker: Option<&TlsMaker>) -> Result<Self, String> {
-        let roots = |path: &Path| files::authorities(path);
         let given = settings.authority.as_deref();
         match (&settings.certificate, &settings.key, maker) {
             (Some(certificate), Some(key), _) => {
                 let (chain, says) = files::chain(certificate)?;
-                let roots = given.map(roots).transpose()?;
+                let roots = given.map(files::authorities).transpose()?;
                 let authority = settings.authority.clone();
                 Ok(Self { chain, key: files::key(key)?, says, roots, authority })
             }
@@ -218,7 +217,7 @@ impl Identity {
                     chain: vec![issued.certificate, authority.certificate().clone()],
                     key: issued.key,
                     says,
-                    roots: Some(given.map_or(Ok(own), roots)?),
+                    roots: Some(given.map_or(Ok(own), files::authorities)?),
                     authority: Some(authority::authority_file(&maker.directory)),
                 })
             }
@@ -320,6 +319,7 @@ impl TlsFilter {
 pub(crate) mod tests {
     use std::fs;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    use std::path::Path;
 
     use super::*;
 
