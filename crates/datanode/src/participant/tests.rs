@@ -261,6 +261,16 @@ impl World {
         }
     }
 
+    /// A node that was removed comes back with its rows, as its second life. Its messages, notes to
+    /// itself among them, have gone with the first.
+    fn come_back(&mut self, node: u16, mut kept: Node) {
+        kept.participant.rejoin();
+        kept.shared.incarnation = Incarnation(2);
+        kept.shared.epochs = EpochView::default();
+        kept.shared.outbox.clear();
+        self.nodes.insert(node, kept);
+    }
+
     /// A node dies: its messages are lost, the others remove it.
     fn kill(&mut self, node: u16) {
         self.nodes.remove(&node);

@@ -271,18 +271,14 @@ fn a_rejoining_node_is_sent_what_has_changed() {
         // The node has transactions open when it is cut off.
         world.execute(txn(2), vec![add(1, 1), insert(30, 1), delete(2)]);
         let chain = world.chain();
-        let mut kept = world.nodes.remove(&2).unwrap();
+        let kept = world.nodes.remove(&2).unwrap();
         world.kill_kept(2);
         world.order_abort(txn(2), &[chain[0], chain[2]]);
         world.run();
         world.next_epoch(&[]);
         world.write(txn(3), vec![delete(5), insert(31, 5), add(6, 1)]);
         world.write(txn(4), vec![insert(5, 55), delete(7), insert(32, 7)]);
-        kept.participant.rejoin();
-        kept.shared.incarnation = Incarnation(2);
-        kept.shared.epochs = EpochView::default();
-        kept.shared.outbox.clear();
-        world.nodes.insert(2, kept);
+        world.come_back(2, kept);
         // A state without it must not make it drop its rows.
         world.change(|_| {});
         assert_eq!(world.nodes[&2].participant.partitions().count(), 1);

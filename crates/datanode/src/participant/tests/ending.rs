@@ -247,16 +247,12 @@ fn a_life_that_begins_between_two_steps_ends_legs_in_steps_too() {
     world.run();
     world.order_complete(txn(2), &chain[1..]);
     assert!(world.carry((world.coordinator(), participant(2))));
-    let mut kept = world.nodes.remove(&2).unwrap();
+    let kept = world.nodes.remove(&2).unwrap();
     world.kill(2);
     world.run();
     world.next_epoch(&[]);
-    // Its messages, the note that there is more to do among them, have gone with its life.
-    kept.participant.rejoin();
-    kept.shared.incarnation = Incarnation(2);
-    kept.shared.epochs = EpochView::default();
-    kept.shared.outbox.clear();
-    world.nodes.insert(2, kept);
+    // The note that there is more to do has gone with its life.
+    world.come_back(2, kept);
     world.change(|_| {});
     world.sync(2);
     world.run();
