@@ -3,6 +3,7 @@
 A `Server` is one or more processes that end with it, in a directory of its own, asked over a Unix socket.
 """
 
+import json
 import os
 import pwd
 import random
@@ -151,10 +152,26 @@ class NinesProcesses(Server):
 
     def __init__(self, name, directory, binary, memory="1G"):
         super().__init__(name, directory)
-        self.http = free_port()
-        for command in cluster_commands(binary, self.directory, self.socket, memory, self.http, self.port):
+        self.binary, self.http = binary, free_port()
+        self.commands = cluster_commands(binary, self.directory, self.socket, memory, self.http, self.port)
+        self.connect_string = self.commands[1][self.commands[1].index("-c") + 1]
+        for command in self.commands:
             self.launch(command)
         self.wait()
+
+    def start_again(self, at):
+        """Starts a process that has ended, by its place among the commands."""
+        with open(self.directory / "output", "ab") as output:
+            self.processes[at] = subprocess.Popen(self.commands[at], stdout=output, stderr=output)
+
+    def complete(self):
+        """Whether every node group has all its replicas."""
+        told = subprocess.run([self.binary, "ctl", "-c", self.connect_string, "--json", "groups"], capture_output=True, text=True)
+        try:
+            groups = json.loads(told.stdout)
+        except ValueError:
+            return False
+        return bool(groups) and all(group["copies"] == group["of"] for group in groups)
 
 
 def cluster_commands(binary, directory, path, memory, http, sql_port):

@@ -165,30 +165,11 @@ class Cluster(servers.NinesProcesses):
     """The cluster that is measured, which can be stopped and started."""
 
     def __init__(self, directory, binary, memory):
-        self.binary = binary
         super().__init__("nines", directory, binary, memory)
-        self.commands = [process.args for process in self.processes]
-        self.connect_string = self.commands[1][self.commands[1].index("-c") + 1]
 
-    def ctl(self, *words):
-        told = subprocess.run([self.binary, "ctl", "-c", self.connect_string, *words], capture_output=True, text=True)
-        return told.stdout
-
-    def complete(self):
-        """Whether every node group has all its replicas."""
-        try:
-            groups = json.loads(self.ctl("--json", "groups"))
-        except ValueError:
-            return False
-        return bool(groups) and all(group["copies"] == group["of"] for group in groups)
-
-    def alive(self):
+    def ended(self):
         """The names of processes that have ended."""
         return [name for name, process in zip(ROLES, self.processes) if process.poll() is not None]
-
-    def start(self, at):
-        with open(self.directory / "output", "ab") as output:
-            self.processes[at] = subprocess.Popen(self.commands[at], stdout=output, stderr=output)
 
     def wait_complete(self):
         until = time.monotonic() + PATIENCE
@@ -255,7 +236,7 @@ def create(cluster, options):
             cells += [*(f"{size:.0f}" for size in cluster.rss()), f"{count / took:.0f}", *(f"{value:.2f}" for value in others)]
             print("| " + " | ".join(cells) + " |", flush=True)
             cpus, began, times = cluster.cpus(), time.monotonic(), []
-            if ended := cluster.alive():
+            if ended := cluster.ended():
                 raise SystemExit(f"ended: {ended}\n{cluster.output_since(0)[-6000:]}")
     reader.stop()
     rss = cluster.rss()
@@ -325,14 +306,14 @@ def restart(cluster, options, first_rss, how):
         print(f"  {name} has ended after {time.monotonic() - before:.1f} s", flush=True)
     offset, before = cluster.output_size(), time.monotonic()
     for at in range(len(cluster.commands)):
-        cluster.start(at)
+        cluster.start_again(at)
     cluster.serves()
     print(f"whole restart ({how.name}): serves after {time.monotonic() - before:.1f} s", flush=True)
     cluster.wait_complete()
     print(f"  all replicas after {time.monotonic() - before:.1f} s; CPU s: {', '.join(f'{cpu:.1f}' for cpu in cluster.cpus())}", flush=True)
     print("  its log:\n" + "\n".join("    " + line for line in cluster.output_since(offset).splitlines()[:options.lines]), flush=True)
     count = Session(cluster.socket).run("SHOW TABLES FROM many")
-    print(f"  tables: {count}; ended: {cluster.alive()}")
+    print(f"  tables: {count}; ended: {cluster.ended()}")
     time.sleep(5)
     rss = cluster.rss()
     print("  memory of a table, KB: " + ", ".join(f"{name} {(after - before) * 1_000 / options.tables:.1f}" for name, before, after in zip(ROLES, first_rss, rss)), flush=True)
@@ -347,14 +328,14 @@ def restart_data_node(cluster, options):
     cluster.processes[2].send_signal(signal.SIGKILL)
     cluster.processes[2].wait()
     time.sleep(2)
-    cluster.start(2)
+    cluster.start_again(2)
     started = time.monotonic()
     cluster.wait_complete()
     took = time.monotonic() - started
     count, *others = reader.section()
     reader.stop()
     print(f"data node killed and started: all replicas {took:.1f} s after its start; reads meanwhile {count / (time.monotonic() - before):.0f}/s "
-          f"p50 {others[0]:.2f} p99 {others[1]:.2f} p99.9 {others[2]:.2f} longest {others[3]:.1f} ms; CPU s: {', '.join(f'{cpu:.1f}' for cpu in cluster.cpus())}; ended: {cluster.alive()}")
+          f"p50 {others[0]:.2f} p99 {others[1]:.2f} p99.9 {others[2]:.2f} longest {others[3]:.1f} ms; CPU s: {', '.join(f'{cpu:.1f}' for cpu in cluster.cpus())}; ended: {cluster.ended()}")
     print("  its log:\n" + "\n".join("    " + line for line in cluster.output_since(offset).splitlines()[:options.lines]), flush=True)
 
 
@@ -399,7 +380,7 @@ def main():
                 print("pids: " + ", ".join(f"{name} {process.pid}" for name, process in zip(ROLES, cluster.processes)), flush=True)
                 input()
         finally:
-            print(cluster.output_since(0)[-3000:] if cluster.alive() else "", flush=True)
+            print(cluster.output_since(0)[-3000:] if cluster.ended() else "", flush=True)
             cluster.stop()
 
 

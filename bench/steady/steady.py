@@ -42,30 +42,14 @@ class Cluster(servers.NinesProcesses):
     """The cluster that is measured; knows how to restart a data node."""
 
     def __init__(self, directory, binary, memory):
-        self.binary = binary
         super().__init__("nines", directory, binary, memory)
-        self.commands = [process.args for process in self.processes]
-
-    def connect_string(self):
-        """Where the management node listens."""
-        return self.commands[1][self.commands[1].index("-c") + 1]
-
-    def complete(self):
-        """Whether every node group has all its replicas."""
-        told = subprocess.run([self.binary, "ctl", "-c", self.connect_string(), "--json", "groups"], capture_output=True, text=True)
-        try:
-            groups = json.loads(told.stdout)
-        except ValueError:
-            return False
-        return bool(groups) and all(group["copies"] == group["of"] for group in groups)
 
     def restart_data_node(self):
         """Kills a data node, starts it again, waits until it has all its rows."""
         at = 2
         self.processes[at].send_signal(signal.SIGKILL)
         self.processes[at].wait()
-        with open(self.directory / "output", "ab") as output:
-            self.processes[at] = subprocess.Popen(self.commands[at], stdout=output, stderr=output)
+        self.start_again(at)
         until = time.monotonic() + servers.PATIENCE * 5
         # It is not missed at once: first the group has to be incomplete, or the wait would be over before it began.
         while self.complete() and time.monotonic() < until - servers.PATIENCE * 5 + 2:
