@@ -134,6 +134,8 @@ pub enum Mutation {
     ReleaseLocksAtPrepare,
     /// A replica copy sends rows that a transaction of an older chain is changing.
     CopyIgnoresLocks,
+    /// A copied row replaces what a transaction has changed since at the new replica.
+    CopiesUndoChanges,
     /// A node serves reads without a lease.
     ServeWithoutLease,
     /// A member is removed without waiting for its lease to run out.

@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 32] = [
+const MUTATIONS: [(Mutation, u64); 33] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -57,6 +57,7 @@ const MUTATIONS: [(Mutation, u64); 32] = [
     (Mutation::AcknowledgeAtFirstPrimary, 1),
     (Mutation::ReleaseLocksAtPrepare, 1),
     (Mutation::CopyIgnoresLocks, 16),
+    (Mutation::CopiesUndoChanges, 177),
     (Mutation::ServeWithoutLease, 50),
     (Mutation::RemoveBeforeLeaseEnds, 7),
     (Mutation::DropVersionsEarly, 1),

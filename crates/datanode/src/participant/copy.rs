@@ -3,8 +3,9 @@
 //! # Guarantees
 //! No slot is read while a transaction has a change of it staged: such a transaction may have begun
 //! before the new replica was in the chain, and would commit past it. The walk waits in the row's
-//! lock queue. Everything else that commits later was prepared with the new chain, and so comes
-//! over the same link after what was copied.
+//! lock queue. Everything else that commits later was prepared with the new chain, and so reaches
+//! the new replica too. It may come along another link, before the row that was copied: what a
+//! transaction has changed here stays.
 //!
 //! A copy ends when every transaction that began before the new replica was in its chain has ended
 //! here. Until then it may be decided one way here and the other way by those who take over: rows
@@ -514,10 +515,17 @@ impl Participant {
             self.copies.unfinished.remove(&partition);
         }
         let replica = self.replicas.get_mut(&partition).expect("copied partitions are here");
+        if ctx.mutated(Mutation::CopiesUndoChanges) {
+            replica.overtaken = None;
+        }
         let before = replica.partition.memory_bytes();
         for (row_id, epoch, row) in rows {
             let staged = replica.claims.contains_key(&row_id);
             let row = row.as_ref().map(|row| &row.0[..]);
+            if replica.is_overtaken(row_id) && epoch <= replica.partition.slot_epoch(row_id) {
+                probe!(ctx, "copy: a change has overtaken the copied slot");
+                continue;
+            }
             if !replica.partition.apply_copy(row_id, epoch, row, staged) {
                 probe!(ctx, "copy: slot is newer than the copied one");
                 continue;
@@ -537,9 +545,19 @@ impl Participant {
         match finished {
             Some(slots) => {
                 probe!(ctx, "copy: finished");
-                replica.partition.truncate(slots);
+                let overtaken = replica.overtaken.take().unwrap_or_default();
+                let stays = |row_id: RowId| overtaken.contains(row_id);
+                replica.partition.truncate(slots, stays);
                 if let Some(disk) = &mut self.disk {
                     disk.copied(&mut replica.stored, partition, slots);
+                    // A restart drops all slots beyond: those that stay come again behind that.
+                    let beyond = (slots..replica.partition.slot_count()).map(RowId);
+                    for row_id in beyond.filter(|row_id| overtaken.contains(*row_id)) {
+                        let Some(row) = replica.partition.row(row_id) else { continue };
+                        let epoch = replica.partition.slot_epoch(row_id);
+                        let place = (partition, row_id);
+                        disk.changed(&mut replica.stored, place, epoch, Some(row));
+                    }
                 }
                 // Leftover rows that were in slots with staged changes are gone.
                 let mut claims: Vec<(RowId, LegHandle)> =

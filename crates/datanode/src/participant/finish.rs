@@ -306,6 +306,7 @@ pub(super) fn apply_row(
     let Some(replica) = replicas.get_mut(&partition) else { return };
     let before = replica.partition.slot_epoch(row_id);
     assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
+    replica.note_change(row_id);
     match row.newest() {
         Some(image) => {
             replica.partition.put(row_id, &image.0, epoch, retained);

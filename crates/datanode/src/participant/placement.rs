@@ -14,7 +14,7 @@ use super::Participant;
 use super::copy::Copies;
 use super::deadlock::Searches;
 use super::leg::{Leg, LegHandle};
-use super::replica::Replica;
+use super::replica::{Replica, SlotSet};
 use super::waits::Waiting;
 
 /// Partitions whose old row images are looked through per turn.
@@ -391,6 +391,7 @@ impl Participant {
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();
             replica.syncing = true;
+            replica.overtaken = Some(SlotSet::default());
             replica.leave();
             replica.partition.drop_versions(&[]);
             replica.partition.set_snapshot_floor(NO_SNAPSHOTS);
@@ -430,9 +431,11 @@ fn set_syncing(
         replica.partition.set_snapshot_floor(floor);
         copies.forget_target(partition);
         replica.active_since = completed;
+        replica.overtaken = None;
     }
     if syncing && !replica.syncing {
         copies.expect_target(partition);
+        replica.overtaken = Some(SlotSet::default());
     }
     replica.syncing = syncing;
 }

@@ -11,6 +11,25 @@ use wire::Chain;
 use super::disk::Stored;
 use super::leg::LegHandle;
 
+/// A set of slots, in one bit for each slot up to the last one in it.
+#[derive(Debug, Default)]
+pub(super) struct SlotSet(Vec<u64>);
+
+impl SlotSet {
+    fn insert(&mut self, RowId(slot): RowId) {
+        let word = slot as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (slot % 64);
+    }
+
+    /// Whether a slot is in the set.
+    pub(super) fn contains(&self, RowId(slot): RowId) -> bool {
+        self.0.get(slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+}
+
 /// A partition replica with its locks.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -22,6 +41,10 @@ pub(super) struct Replica {
     pub(super) claims: HashMap<RowId, LegHandle>,
     /// Being copied from the primary.
     pub(super) syncing: bool,
+    /// While rows are being copied: the slots that transactions have changed here since. Where
+    /// several replicas are copied at once only one is next to the primary in the chain: the others
+    /// hear of a change along other links, maybe before the copied row that came before it.
+    pub(super) overtaken: Option<SlotSet>,
     /// Everything committed up to this epoch is here, while it is being copied.
     pub(super) complete_to: Epoch,
     /// The complete epoch that the participant knew when it was not, or no longer, being copied.
@@ -46,6 +69,7 @@ impl Replica {
             locks: LockTable::new(),
             claims: HashMap::default(),
             syncing,
+            overtaken: syncing.then(SlotSet::default),
             complete_to: Epoch(0),
             active_since: completed,
             chain: Chain::EMPTY,
@@ -80,6 +104,19 @@ impl Replica {
     /// Whether `chain` is the partition's newest one and `me` its primary.
     pub(super) fn is_primary(&self, me: Address, chain: &Chain) -> bool {
         chain.first() == Some(&me) && self.chain == *chain
+    }
+
+    /// A transaction has changed the slot.
+    #[inline]
+    pub(super) fn note_change(&mut self, row_id: RowId) {
+        if let Some(overtaken) = &mut self.overtaken {
+            overtaken.insert(row_id);
+        }
+    }
+
+    /// Whether a transaction has changed the slot while the replica was being copied.
+    pub(super) fn is_overtaken(&self, row_id: RowId) -> bool {
+        self.overtaken.as_ref().is_some_and(|overtaken| overtaken.contains(row_id))
     }
 
     /// Whether the slot holds a committed row.

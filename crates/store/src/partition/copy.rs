@@ -36,12 +36,15 @@ impl Partition {
         true
     }
 
-    /// Ends a copy from a replica with `slots` slots: rows beyond are leftovers and removed, and
-    /// free slots at the end are dropped. Takes time in proportion to what is removed.
-    pub fn truncate(&mut self, slots: u32) {
+    /// Ends a copy from a replica with `slots` slots: rows beyond are leftovers and removed, except
+    /// those of slots that `stays` names, and free slots at the end are dropped. Takes time in
+    /// proportion to what lies beyond.
+    pub fn truncate(&mut self, slots: u32, stays: impl Fn(RowId) -> bool) {
         let mut after = slots.checked_sub(1).map(RowId);
         while let Some(row_id) = self.heap.next_row(after) {
-            if self.restoring.is_some() {
+            if stays(row_id) {
+                // Newer than the copy.
+            } else if self.restoring.is_some() {
                 self.heap.erase(row_id, self.heap.epoch(row_id), false);
             } else {
                 self.remove_leftover(row_id);

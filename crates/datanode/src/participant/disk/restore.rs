@@ -113,7 +113,7 @@ impl Restoring {
                     && !std::mem::replace(begun, true)
                     && !first
                 {
-                    replica.partition.truncate(header.slot_count);
+                    replica.partition.truncate(header.slot_count, |_| false);
                 }
                 while let Some(mut slots) = reader.next_block()? {
                     while let Some((row_id, epoch, row)) = slots.next_slot()? {
@@ -170,7 +170,7 @@ fn replay(
         Record::Delete { row_id, .. } => {
             rows.restore(row_id, epoch, None);
         }
-        Record::Truncate { slots, .. } => rows.truncate(slots),
+        Record::Truncate { slots, .. } => rows.truncate(slots, |_| false),
         _ => panic!("not a change"),
     }
     stored.changed(position);

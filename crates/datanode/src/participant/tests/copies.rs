@@ -174,6 +174,71 @@ fn a_copy_under_writes_converges() {
 }
 
 #[test]
+fn copies_to_several_nodes_at_once_converge() {
+    for seed in 0..60 {
+        let mut world = World::with(2, slow_copies);
+        world.prng = Prng::new(seed);
+        let config = (*world.nodes[&1].shared.config).clone();
+        world.start(3, 1, config.clone());
+        world.start(4, 1, config);
+        world.write(txn(1), (0..20).map(|id| insert(id, id)).collect());
+        let mut writers = Writers::new(seed);
+        for step in 0..300 {
+            writers.step(&mut world);
+            for _ in 0..writers.prng.below(6) {
+                world.carry_any();
+            }
+            match step {
+                60 => world.sync(4),
+                63 => world.sync(3),
+                _ if step % 100 == 0 => world.next_epoch(&[]),
+                _ => {}
+            }
+        }
+        writers.finish(&mut world);
+        assert!(world.synced(), "seed {seed}: the copies end");
+        world.activate(3);
+        world.activate(4);
+        world.write(txn(2), vec![upsert(99, 1)]);
+        world.check_quiet();
+    }
+}
+
+/// Two nodes are being copied. The one behind the other hears of changes of rows, and of new ones,
+/// before the rows that were copied before come in. Whether the replicas are equal in the end.
+fn changes_overtake_a_copy(mutation: Mutation) -> bool {
+    let mut world = World::new(2);
+    let config = (*world.nodes[&1].shared.config).clone();
+    world.start(3, 1, config.clone());
+    world.start(4, 1, config);
+    world.mutate(mutation);
+    world.write(txn(1), (0..8).map(|id| insert(id, id)).collect());
+    world.sync(4);
+    world.sync(3);
+    assert!(world.carry((participant(4), participant(1))), "it asks for rows");
+    let copied = (participant(1), participant(4));
+    let held = world.links.remove(&copied).expect("rows on their way");
+    // All in the epoch of the first transaction.
+    world.write(txn(2), vec![add(1, 100), delete(2), insert(20, 0)]);
+    world.write(txn(3), vec![insert(21, 0), insert(22, 0), insert(23, 0)]);
+    assert!(!world.links.contains_key(&copied), "the copy had been read to its end");
+    world.links.insert(copied, held);
+    world.run();
+    assert!(world.synced());
+    world.activate(3);
+    world.activate(4);
+    world.write(txn(4), vec![insert(24, 0)]);
+    let expected = [0, 1, 3, 4, 5, 6, 7, 20, 21, 22, 23, 24];
+    !world.replicas_differ() && world.rows(4).iter().map(|(id, _)| *id).eq(expected)
+}
+
+#[test]
+fn what_overtakes_a_copy_stays() {
+    assert!(changes_overtake_a_copy(Mutation::None));
+    assert!(!changes_overtake_a_copy(Mutation::CopiesUndoChanges));
+}
+
+#[test]
 fn replicas_stay_equal_while_others_die_and_join() {
     for seed in 0..100 {
         let mut world = World::with(4, slow_copies);

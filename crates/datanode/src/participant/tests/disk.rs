@@ -813,6 +813,46 @@ fn a_copied_node_recovers_alone() {
 }
 
 #[test]
+fn what_overtakes_a_copy_survives() {
+    let mut disks = Disks::new(2, |_| {});
+    disks.write((0..8).map(|id| insert(id, id)).collect());
+    disks.save();
+    for node in [4, 3] {
+        disks.disks.insert(node, FakeDisk::default());
+        disks.world.start(node, 1, disks.config.clone());
+        let member = disks.world.cluster.members[&NodeId(1)].clone();
+        disks.world.change(|state| {
+            let joining = Member { status: MemberStatus::Joining, ..member };
+            state.members.insert(NodeId(node), joining);
+        });
+        disks.begin(node, Epoch(0));
+    }
+    disks.world.sync(4);
+    disks.world.sync(3);
+    // Node 4 is behind node 3 in the chain: it hears of changes before the copied rows come in.
+    let asks = (participant(4), participant(1));
+    while disks.world.carry(asks) {}
+    let copied = (participant(1), participant(4));
+    let held = disks.world.links.remove(&copied).expect("rows on their way");
+    disks.write(vec![add(1, 100), delete(2), insert(20, 0)]);
+    disks.write(vec![insert(21, 0), insert(22, 0)]);
+    disks.world.links.insert(copied, held);
+    disks.settle();
+    disks.world.activate(3);
+    disks.world.activate(4);
+    disks.settle();
+    let rows = disks.world.rows(1);
+    assert_eq!(disks.world.rows(4), rows);
+    disks.save();
+    // What was copied counts once an epoch behind the copy is durable.
+    let epoch = disks.save();
+    disks.crash(MemberStatus::Restoring);
+    assert!(disks.survey(4) >= Some(epoch));
+    disks.restore(4, epoch);
+    assert_eq!(disks.world.rows(4), rows);
+}
+
+#[test]
 fn a_restart_can_break_off_at_any_step() {
     let mut disks = Disks::new(1, |_| {});
     for round in 0..30 {

@@ -5,13 +5,13 @@ use wire::{KeyRead, ReadRequest};
 use super::*;
 
 impl World {
-    fn mutate(&mut self, mutation: Mutation) {
+    pub(super) fn mutate(&mut self, mutation: Mutation) {
         for node in self.nodes.values_mut() {
             node.shared.mutation = mutation;
         }
     }
 
-    fn replicas_differ(&self) -> bool {
+    pub(super) fn replicas_differ(&self) -> bool {
         let digests = self.digests();
         digests.iter().any(|digest| *digest != digests[0])
     }

@@ -21,7 +21,7 @@ fn copy(source: &mut World, target: &mut Partition, from: Epoch) {
         }
         target.check();
     }
-    target.truncate(source.partition.slot_count());
+    target.truncate(source.partition.slot_count(), |_| false);
     target.check();
 }
 
@@ -155,7 +155,7 @@ fn a_staged_slot_is_not_free_when_its_leftover_goes() {
     target.check();
     assert!((0..3).all(|_| target.allocate() < RowId(3)));
     assert_eq!(target.allocate(), RowId(4));
-    target.truncate(0);
+    target.truncate(0, |_| false);
     assert_eq!(target.slot_count(), 5, "reserved slots stay");
     target.put(RowId(3), &row.0, Epoch(6), &[]);
     target.delete(RowId(3), Epoch(7), &[]);

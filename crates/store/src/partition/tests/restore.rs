@@ -35,7 +35,7 @@ fn read_back(world: &mut World, log: &[Image], target: &mut Partition) {
         let (row_id, epoch, row) = &log[world.prng.index(log.len())];
         target.restore(*row_id, *epoch, row.as_ref().map(|row| &*row.0));
     }
-    target.truncate(world.partition.slot_count());
+    target.truncate(world.partition.slot_count(), |_| false);
     target.check();
     for (row_id, epoch, row) in log {
         let newer = target.slot_epoch(*row_id) > *epoch;
