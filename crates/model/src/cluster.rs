@@ -151,6 +151,12 @@ pub struct ClusterState {
     /// whose name and a dot its own name begins with.
     #[serde(with = "entries")]
     pub databases: SharedMap<Arc<str>, Description>,
+    /// Accounts by name, with what the SQL layer keeps about each.
+    #[serde(with = "entries", default)]
+    pub accounts: SharedMap<Arc<str>, Description>,
+    /// The entry that changed accounts last; 0 if none has.
+    #[serde(default)]
+    pub accounts_changed: ControlIndex,
     /// Source of table and index identities.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
@@ -322,6 +328,14 @@ pub enum SchemaChange {
         /// Its name.
         name: String,
     },
+    /// Changes accounts: all of them, or none when accounts have changed since they were looked at.
+    ChangeAccounts {
+        /// `ClusterState::accounts_changed` of the state that the changes were made from.
+        seen: ControlIndex,
+        /// Accounts by name, with what the SQL layer keeps about each from now on; none for those
+        /// that go.
+        changes: Vec<(String, Option<Description>)>,
+    },
     /// Removes a table with its indexes and rows.
     DropTable {
         /// The table.
@@ -386,6 +400,7 @@ impl SchemaChange {
             SchemaChange::ModifyColumns { .. } => 9,
             SchemaChange::KeepJournal { .. } => 10,
             SchemaChange::ColocateParts { change } => change.since().max(11),
+            SchemaChange::ChangeAccounts { .. } => 15,
             SchemaChange::Together { changes, .. } => {
                 changes.iter().map(SchemaChange::since).max().unwrap_or(1)
             }

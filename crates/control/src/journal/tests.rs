@@ -122,7 +122,8 @@ fn with_tables(count: usize) -> (ClusterState, Vec<Vec<u8>>) {
         };
         state.tables.insert(table.id, Arc::new(table));
         state.table_names.insert(name, TableId(number));
-        state.databases.insert(format!("d{number}").into(), description);
+        state.databases.insert(format!("d{number}").into(), description.clone());
+        state.accounts.insert(format!("u{number}").into(), description);
     }
     let last = LogPosition { term: Term::new(3), index: LogIndex::new(10) };
     let base = Record::base(ClusterId(7), Incarnation(4), (last, &ClusterConfig::new()), &state);

@@ -9,6 +9,7 @@
 //! # Not here
 //! Building indexes, dropping rows: `datanode` and the index builder follow the published state.
 
+mod accounts;
 mod journal;
 mod large;
 mod modify;
@@ -64,6 +65,7 @@ pub(super) fn change(
             names::alter_database(state, name, description)
         }
         SchemaChange::DropDatabase { name } => names::drop_database(state, name),
+        SchemaChange::ChangeAccounts { seen, changes } => accounts::change(state, *seen, changes),
         SchemaChange::CreateOrderedIndex { table, name, columns } => {
             create_ordered_index(state, *table, name, columns)
         }

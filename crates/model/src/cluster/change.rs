@@ -31,6 +31,9 @@ pub struct StateChange {
     names: Vec<(Arc<str>, Option<TableId>)>,
     /// Databases that are different; none for those that are gone.
     databases: Vec<(Arc<str>, Option<Description>)>,
+    /// Accounts that are different; none for those that are gone.
+    #[serde(default)]
+    accounts: Vec<(Arc<str>, Option<Description>)>,
     /// Sessions with another answer, in the order of the later state; none for those forgotten.
     answers: Vec<(SessionId, Option<SchemaAnswer>)>,
 }
@@ -70,12 +73,13 @@ impl ClusterState {
         self.id != before.id || workers(self) != workers(before) || held(self) != held(before)
     }
 
-    /// The state without tables, databases and answers to schema changes.
+    /// The state without tables, databases, accounts and answers to schema changes.
     fn without_catalog(&self) -> Self {
         Self {
             tables: SharedMap::new(),
             table_names: SharedMap::new(),
             databases: SharedMap::new(),
+            accounts: SharedMap::new(),
             schema_answers: SharedMap::new(),
             schema_sessions: Default::default(),
             ..self.clone()
@@ -100,6 +104,7 @@ impl StateChange {
             tables: tables.map(|c| (*c.key, c.after.cloned())).collect(),
             names: list(&before.table_names, &after.table_names),
             databases: list(&before.databases, &after.databases),
+            accounts: list(&before.accounts, &after.accounts),
             answers: forgotten.into_iter().chain(given).collect(),
         }
     }
@@ -129,6 +134,7 @@ impl StateChange {
             tables: before.tables.clone(),
             table_names: before.table_names.clone(),
             databases: before.databases.clone(),
+            accounts: before.accounts.clone(),
             schema_answers: before.schema_answers.clone(),
             schema_sessions: before.schema_sessions.clone(),
             ..self.rest.clone()
@@ -136,6 +142,7 @@ impl StateChange {
         put(&mut after.tables, &self.tables);
         put(&mut after.table_names, &self.names);
         put(&mut after.databases, &self.databases);
+        put(&mut after.accounts, &self.accounts);
         put(&mut after.schema_answers, &self.answers);
         let changed: SharedMap<_, ()> = self.answers.iter().map(|(of, _)| (*of, ())).collect();
         after.schema_sessions.retain(|session| !changed.contains_key(session));

@@ -1,7 +1,7 @@
 //! A cluster state in pieces, so that a large catalog is written, sent or read some at a time.
 //!
 //! # Owns
-//! [`CatalogPiece`]: some tables, names and databases; [`Pieces`], which takes a state apart.
+//! [`CatalogPiece`]: some tables, names, databases and accounts; [`Pieces`], which takes a state apart.
 //! [`StatePiece`]: what a state is sent as, from [`StatePieces`] to [`StateAssembly`].
 //! # Guarantees
 //! A state without its catalog and all of its pieces, in any order, make the state. A piece is a
@@ -18,23 +18,25 @@ use crate::schema::{Description, Table};
 
 /// Tables of a piece, at most.
 const TABLES_MAX: usize = 24;
-/// Names and databases that are as long as a table.
+/// Names, databases and accounts that are as long as a table.
 const NAMES_PER_TABLE: usize = 8;
 /// A piece ends with the description that makes it as long as this, in bytes.
 const DESCRIPTIONS_MAX: usize = 32 << 10;
 
-/// Some of a state's tables, names and databases.
+/// Some of a state's tables, names, databases and accounts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CatalogPiece {
     tables: Vec<Arc<Table>>,
     names: Vec<(Arc<str>, TableId)>,
     databases: Vec<(Arc<str>, Description)>,
+    #[serde(default)]
+    accounts: Vec<(Arc<str>, Description)>,
 }
 
 impl CatalogPiece {
     /// How many entries it has.
     pub fn len(&self) -> usize {
-        self.tables.len() + self.names.len() + self.databases.len()
+        self.tables.len() + self.names.len() + self.databases.len() + self.accounts.len()
     }
 
     /// Whether it has none.
@@ -44,10 +46,11 @@ impl CatalogPiece {
 
     fn is_full(&self) -> bool {
         let of_tables = self.tables.iter().map(|table| table.description.len());
-        let of_databases = self.databases.iter().map(|(_, description)| description.len());
-        let names = self.names.len() + self.databases.len();
+        let others = self.databases.iter().chain(&self.accounts);
+        let of_others = others.map(|(_, description)| description.len());
+        let names = self.names.len() + self.databases.len() + self.accounts.len();
         self.tables.len() * NAMES_PER_TABLE + names >= TABLES_MAX * NAMES_PER_TABLE
-            || of_tables.chain(of_databases).sum::<usize>() >= DESCRIPTIONS_MAX
+            || of_tables.chain(of_others).sum::<usize>() >= DESCRIPTIONS_MAX
     }
 }
 
@@ -64,6 +67,7 @@ enum At {
     Table(Option<TableId>),
     Name(Option<Arc<str>>),
     Database(Option<Arc<str>>),
+    Account(Option<Arc<str>>),
     End,
 }
 
@@ -106,6 +110,16 @@ impl Iterator for Pieces {
                     return Some(piece);
                 }
                 piece.databases.push((name.clone(), description.clone()));
+                *last = Some(name.clone());
+            }
+            *at = At::Account(None);
+        }
+        if let At::Account(last) = at {
+            for (name, description) in behind(&state.accounts, last.as_ref()) {
+                if piece.is_full() {
+                    return Some(piece);
+                }
+                piece.accounts.push((name.clone(), description.clone()));
                 *last = Some(name.clone());
             }
             *at = At::End;
@@ -232,7 +246,7 @@ fn behind<'a, K: Ord + Clone, V: Clone>(
 impl ClusterState {
     /// How many entries the pieces of its catalog have together.
     pub fn catalog_entries(&self) -> usize {
-        self.tables.len() + self.table_names.len() + self.databases.len()
+        self.tables.len() + self.table_names.len() + self.databases.len() + self.accounts.len()
     }
 
     /// The state without what its pieces have.
@@ -242,6 +256,7 @@ impl ClusterState {
             tables: SharedMap::new(),
             table_names: SharedMap::new(),
             databases: SharedMap::new(),
+            accounts: SharedMap::new(),
             ..self.clone()
         }
     }
@@ -256,6 +271,9 @@ impl ClusterState {
         }
         for (name, description) in piece.databases {
             self.databases.insert(name, description);
+        }
+        for (name, description) in piece.accounts {
+            self.accounts.insert(name, description);
         }
     }
 }

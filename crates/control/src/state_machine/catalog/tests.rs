@@ -28,6 +28,8 @@ impl Catalog {
             assert_eq!(state.tables, before.tables);
             assert_eq!(state.table_names, before.table_names);
             assert_eq!(state.databases, before.databases);
+            assert_eq!(state.accounts, before.accounts);
+            assert_eq!(state.accounts_changed, before.accounts_changed);
             assert_eq!(state.next_id, before.next_id);
         }
         result
@@ -335,6 +337,33 @@ fn a_table_with_a_dot_in_its_name_needs_its_database_and_goes_with_it() {
     assert_eq!(catalog.run(drop()), Err(ErrorCode::UnknownDatabase));
     assert!(!catalog.log.state.tables.contains_key(&id));
     assert_eq!(catalog.log.state.tables.keys().collect::<Vec<_>>(), [&other]);
+}
+
+#[test]
+fn accounts_change_together_and_only_as_they_were_seen() {
+    let mut catalog = Catalog::new();
+    let change = |seen, changes: &[(&str, Option<&str>)]| SchemaChange::ChangeAccounts {
+        seen,
+        changes: changes
+            .iter()
+            .map(|(name, text)| (name.to_string(), text.map(describes)))
+            .collect(),
+    };
+    let first = catalog.log.state.accounts_changed;
+    catalog.run(change(first, &[("a", Some("1")), ("b", Some("2"))])).unwrap();
+    let second = catalog.log.state.accounts_changed;
+    assert!(second > first);
+    assert_eq!(
+        catalog.run(change(first, &[("a", Some("3"))])),
+        Err(ErrorCode::SchemaChanged),
+        "made from older accounts"
+    );
+    let long = "x".repeat(NAME_SIZE_MAX + 1);
+    let bad = change(second, &[("a", None), (&long, Some("3"))]);
+    assert_eq!(catalog.run(bad), Err(ErrorCode::BadDefinition), "all or none");
+    catalog.run(change(second, &[("a", None), ("c", Some("3"))])).unwrap();
+    let names: Vec<&str> = catalog.log.state.accounts.keys().map(|name| &**name).collect();
+    assert_eq!(names, ["b", "c"]);
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl<'a> Generator<'a> {
             "ClusterState" => serde_json::to_vec(&ClusterState {
                 id: ClusterId(number),
                 databases: [("d".into(), vec![1, 2, 255].into())].into_iter().collect(),
+                accounts: [("a".into(), vec![1, 2, 255].into())].into_iter().collect(),
                 ..ClusterState::default()
             }),
             "StateChange" => {
