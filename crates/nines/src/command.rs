@@ -301,7 +301,7 @@ fn place() -> [Arg; 4] {
 }
 
 /// Options that say how clients log in, and how their connections are encrypted.
-fn logins() -> [Arg; 11] {
+fn logins() -> [Arg; 10] {
     let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
     [
         file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
@@ -332,8 +332,6 @@ fn logins() -> [Arg; 11] {
             .long("mysql-native-password")
             .action(ArgAction::SetTrue)
             .help("Let accounts of the plugin mysql_native_password log in"),
-        // For tests.
-        file("accounts", "Accounts as JSON").hide(true),
     ]
 }
 
@@ -439,7 +437,6 @@ fn place_options(matches: &ArgMatches) -> PlaceOptions {
         },
         allow_insecure: matches.get_flag("allow-insecure"),
         native_password: matches.get_flag("mysql-native-password"),
-        accounts: path("accounts"),
     }
 }
 

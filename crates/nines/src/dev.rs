@@ -81,7 +81,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         directories: std::mem::take(&mut storage.directories),
     });
     let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
-    let admission = place.admission()?;
+    let admission = place.admission();
     let require = options.place.tls.require;
     let Place { directory, listeners, tls, .. } = place;
     let (durable, memory) = (options.durable, options.query_memory);

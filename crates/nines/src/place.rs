@@ -27,8 +27,6 @@ pub(crate) struct PlaceOptions {
     pub(crate) allow_insecure: bool,
     /// Accounts of the plugin `mysql_native_password` may log in.
     pub(crate) native_password: bool,
-    /// A file of accounts, for tests.
-    pub(crate) accounts: Option<PathBuf>,
 }
 
 /// How connections of clients are encrypted.
@@ -53,7 +51,6 @@ pub(crate) struct Place {
     pub(crate) socket: PathBuf,
     keys: PathBuf,
     native_password: bool,
-    accounts: Option<PathBuf>,
 }
 
 impl Place {
@@ -88,8 +85,8 @@ impl Place {
             _ => format!("cannot listen on socket {}: {error}", socket.display()),
         })?;
         let socket = std::path::absolute(&socket).unwrap_or(socket);
-        let (native_password, accounts) = (options.native_password, options.accounts.clone());
-        Ok(Place { directory, listeners, tls, port, socket, keys, native_password, accounts })
+        let native_password = options.native_password;
+        Ok(Place { directory, listeners, tls, port, socket, keys, native_password })
     }
 
     /// What `@@port` and its like say.
@@ -117,9 +114,8 @@ impl Place {
     }
 
     /// What logins take from the process.
-    pub(crate) fn admission(&self) -> Result<Admission, String> {
-        let accounts = self.accounts.as_deref();
-        admission::admission(&self.tls, &self.keys, self.native_password, accounts)
+    pub(crate) fn admission(&self) -> Admission {
+        admission::admission(&self.tls, &self.keys, self.native_password)
     }
 
     /// How clients connect, as a line tells it.

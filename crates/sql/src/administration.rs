@@ -4,7 +4,7 @@
 //! # Owns
 //! Their effects, and the refusal by name of what is not there yet.
 //! # Not here
-//! SET and SHOW (`variables`, `show`), accounts: until they exist there is `root` alone.
+//! SET and SHOW (`variables`, `show`), accounts (`account`).
 
 pub(crate) mod encryption;
 mod maintenance;
@@ -13,11 +13,12 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::{Datum, SqlType};
 
+use crate::account::privilege::{Dynamic, Privileges};
 use crate::dispatch::unsupported;
-use crate::execute;
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
+use crate::{account, execute};
 
 /// Runs one of these statements.
 pub(crate) async fn run(
@@ -42,7 +43,7 @@ pub(crate) async fn run(
             session.note(SqlError::new(1235, "42000", note));
         }
         Statement::UnlockTables | Statement::LockInstance | Statement::UnlockInstance => {}
-        Statement::Flush(_) => {}
+        Statement::Flush(flush) => forget(session, &flush.what),
         Statement::ReloadTls(keeps_nothing) => encryption::reload(session, *keeps_nothing)?,
         Statement::TableMaintenance(statement) => {
             return Box::pin(maintenance::run(session, statement, out)).await;
@@ -54,8 +55,25 @@ pub(crate) async fn run(
     Ok(Outcome::default())
 }
 
+/// FLUSH PRIVILEGES: passwords are to be sent once more, and failed logins are forgiven. The rest
+/// of what FLUSH names is not kept, or always written.
+fn forget(session: &Session, what: &ast::FlushTarget) {
+    let ast::FlushTarget::Options(options) = what else { return };
+    if options.iter().any(|option| &**option == "PRIVILEGES") {
+        session.shared.admission.verifiers().clear();
+        session.shared.admission.attempts.clear();
+    }
+}
+
 /// USE, COM_INIT_DB, the database of a handshake.
 pub(crate) async fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
+    if let Err(denied) = account::check::enters(session, name) {
+        // Another SQL node may have allowed it a moment ago.
+        if !session.catch_up().await {
+            return Err(denied);
+        }
+        account::check::enters(session, name)?;
+    }
     let mut known = session.database_exists(name);
     if !known && session.catch_up().await {
         known = session.database_exists(name);
@@ -80,8 +98,21 @@ async fn kill_connection(
         Datum::Bytes(text) => String::from_utf8_lossy(text).trim().parse().ok(),
         _ => None,
     };
-    let known = |id: &u32| session.shared.directory.lock().has_process(*id);
-    let Some(number) = number.filter(known) else {
+    // Whoever may not see others is not told of them.
+    let rights = session.rights()?;
+    let owner = |id: u32| session.shared.directory.lock().owner(id);
+    let (sees, ends) =
+        (rights.global.has(Privileges::PROCESS), rights.administers(Dynamic::CONNECTION_ADMIN));
+    let own = |user: &str| user == session.own_name();
+    let found = number.and_then(|number| Some((number, owner(number)?)));
+    let found = found.filter(|(_, user)| own(user) || sees || ends);
+    if let Some((number, user)) = &found
+        && !own(user)
+        && !ends
+    {
+        return Err(SqlError::of::<1095>(&[number]));
+    }
+    let Some((number, _)) = found else {
         let shown = execute::row::shown(&id, &SqlType::big_int());
         return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));
     };
@@ -142,16 +173,6 @@ fn feature_of(statement: &Statement) -> &'static str {
         Statement::CreateTrigger(_) | Statement::DropTrigger(_) => "TRIGGER",
         Statement::CreateRoutine(_) | Statement::DropRoutine(_) => "stored routines",
         Statement::CreateEvent(_) | Statement::DropEvent(_) => "EVENT",
-        Statement::CreateUser(_)
-        | Statement::AlterUser(_)
-        | Statement::DropUser(_)
-        | Statement::RenameUser(_)
-        | Statement::SetPassword(_) => "accounts",
-        Statement::CreateRole(_)
-        | Statement::DropRole(_)
-        | Statement::SetRole(_)
-        | Statement::SetDefaultRole(_) => "roles",
-        Statement::Grant(_) | Statement::Revoke(_) => "GRANT",
         Statement::Shutdown => "SHUTDOWN",
         Statement::Restart => "RESTART",
         _ => "this statement",

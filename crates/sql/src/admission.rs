@@ -1,18 +1,21 @@
-//! What logging in takes from outside: the accounts, and the host's part of encryption.
+//! What logging in takes from outside: where a client comes from, the host's part of encryption.
 //!
 //! # Owns
-//! [`Accounts`], the question who may log in; [`AccountList`], accounts that are there from the
-//! start; [`HostEncryption`] and [`PasswordKey`], what the host does for logins; the verifiers of
-//! passwords that were seen.
+//! [`ClientHost`]; [`HostEncryption`] and [`PasswordKey`], what the host does for logins; what the
+//! workers of a process know of logins together: verifiers of passwords that were seen, logins that
+//! failed.
 //! # Not here
-//! The conversation with a client (`connection::login`), proofs (`mysql_wire::auth`).
+//! Accounts (`account`), the conversation with a client (`connection::login`), proofs
+//! (`mysql_wire::auth`).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use actor::Transport;
-use mysql_wire::auth::{self, Account, CACHING_SHA2, Plugin, Require, VerifierCache};
-use sql_expression::SqlError;
+use mysql_wire::auth::VerifierCache;
+
+use crate::account::attempts::Attempts;
+use crate::account::host;
 
 /// Where a client comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,19 @@ impl ClientHost {
         }
     }
 
+    /// One with an address, or `localhost`.
+    #[cfg(test)]
+    pub(crate) fn named(host: &str) -> Self {
+        let is_local = host == "localhost";
+        Self { address: (!is_local).then(|| host.to_owned()), is_local }
+    }
+
+    /// Whether the host of an account means it, by its name or by its address.
+    pub(crate) fn fits(&self, host: &str) -> bool {
+        let by_address = |address| host::fits(host, address);
+        host::fits(host, self.name()) || self.address.as_deref().is_some_and(by_address)
+    }
+
     /// What USER() and errors call it. Names are not looked up, but for this machine's.
     pub fn name(&self) -> &str {
         match &self.address {
@@ -40,64 +56,6 @@ impl ClientHost {
             _ => "localhost",
         }
     }
-}
-
-/// Who may log in.
-pub trait Accounts: fmt::Debug + Send + Sync {
-    /// The account of a client that calls itself `user`.
-    fn find(&self, user: &str, from: &ClientHost) -> Option<Account>;
-
-    /// Whether there is any account for clients from there. Others are refused before they say who
-    /// they are (error 1130).
-    fn expects(&self, from: &ClientHost) -> bool;
-
-    /// Told of each attempt to use an account that there is, and whether its password was proven.
-    /// An error refuses the client in place of the usual one, also when the password is right.
-    fn attempted(&self, account: &Account, proven: bool) -> Result<(), SqlError> {
-        let (_, _) = (account, proven);
-        Ok(())
-    }
-}
-
-/// What accounts keep of a password, with the usual number of rounds; `random` are fresh random
-/// bytes.
-pub fn store_password(plugin: Plugin, password: &[u8], random: [u8; 20]) -> String {
-    auth::store(plugin, password, random, auth::sha2::ROUNDS)
-}
-
-/// Accounts that are there from the start, the more specific ones first.
-#[derive(Clone, Debug, Default)]
-pub struct AccountList(pub Vec<Account>);
-
-impl AccountList {
-    /// `root` without a password, from this machine only.
-    pub fn root_only() -> Self {
-        Self(vec![Account {
-            user: "root".to_owned(),
-            host: "localhost".to_owned(),
-            plugin: CACHING_SHA2.to_owned(),
-            secrets: vec![String::new()],
-            require: Require::None,
-            is_locked: false,
-            has_expired: false,
-        }])
-    }
-}
-
-impl Accounts for AccountList {
-    fn find(&self, user: &str, from: &ClientHost) -> Option<Account> {
-        let mut all = self.0.iter();
-        all.find(|account| account.user == user && fits(&account.host, from)).cloned()
-    }
-
-    fn expects(&self, from: &ClientHost) -> bool {
-        self.0.iter().any(|account| fits(&account.host, from))
-    }
-}
-
-/// Whether an account's host, a name or an address or `%`, is where a client comes from.
-fn fits(host: &str, from: &ClientHost) -> bool {
-    host == "%" || host == from.name() || from.address.as_deref() == Some(host)
 }
 
 /// What the host says of its encryption.
@@ -156,10 +114,8 @@ pub trait PasswordKey: fmt::Debug + Send + Sync {
 }
 
 /// What logging in takes from outside. The workers of a process share one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Admission {
-    /// Who may log in.
-    pub accounts: Arc<dyn Accounts>,
     /// The host's encryption, if it has one.
     pub encryption: Option<Arc<dyn HostEncryption>>,
     /// The key for passwords over open connections, if there is one.
@@ -168,23 +124,13 @@ pub struct Admission {
     pub native_password: bool,
     /// Passwords that were seen.
     pub verifiers: Verifiers,
+    /// Logins that failed.
+    pub attempts: Attempts,
 }
 
 /// Verifiers of passwords that were seen, shared by the workers of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Verifiers(Arc<Mutex<VerifierCache>>);
-
-impl Default for Admission {
-    fn default() -> Self {
-        Self {
-            accounts: Arc::new(AccountList::root_only()),
-            encryption: None,
-            password_key: None,
-            native_password: false,
-            verifiers: Verifiers::default(),
-        }
-    }
-}
 
 impl Admission {
     /// Verifiers of passwords that were seen, locked for a moment.
@@ -203,23 +149,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accounts_of_a_list_are_found_by_user_and_host() {
-        let account =
-            |user: &str, host: &str| Account { host: host.to_owned(), ..Account::decoy(user) };
-        let all = [account("a", "192.0.2.1"), account("a", "localhost"), account("b", "%")];
-        let list = AccountList(all.to_vec());
-        let remote = |address: &str| ClientHost { address: Some(address.into()), is_local: false };
+    fn this_machine_has_a_name_and_addresses() {
+        let remote = ClientHost { address: Some("192.0.2.1".into()), is_local: false };
         let socket = ClientHost { address: None, is_local: true };
         let loopback = ClientHost { address: Some("127.0.0.1".into()), is_local: true };
-        assert_eq!(list.find("a", &remote("192.0.2.1")), Some(all[0].clone()));
-        assert_eq!(list.find("a", &remote("192.0.2.2")), None);
-        assert_eq!(list.find("a", &socket), Some(all[1].clone()));
-        assert_eq!(list.find("a", &loopback), Some(all[1].clone()));
-        assert_eq!(list.find("b", &remote("192.0.2.2")), Some(all[2].clone()));
-        assert_eq!(list.find("c", &socket), None);
-        let root = AccountList::root_only();
-        assert!(root.expects(&socket) && root.expects(&loopback));
-        assert!(!root.expects(&remote("192.0.2.1")));
-        assert!(list.expects(&remote("192.0.2.2")));
+        for (host, expected) in [
+            ("localhost", [false, true, true]),
+            ("127.0.0.1", [false, false, true]),
+            ("127.0.0.0/8", [false, false, true]),
+            ("192.0.2.%", [true, false, false]),
+            ("%", [true, true, true]),
+        ] {
+            let found = [&remote, &socket, &loopback].map(|from| from.fits(host));
+            assert_eq!(found, expected, "{host}");
+        }
+        assert_eq!([&remote, &socket, &loopback].map(ClientHost::name)[1..], ["localhost"; 2]);
     }
 }

@@ -330,14 +330,15 @@ impl Connection {
         self.session.drop_temporaries().await;
         let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
         let (user, database) = (self.session.user.clone(), self.session.database.clone());
+        let login = mem::take(&mut self.session.login);
         let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);
         let (tls, attributes) = (self.session.tls.take(), mem::take(&mut self.session.attributes));
-        let account = mem::take(&mut self.session.account);
-        let has_expired = self.session.has_expired_password;
         self.session = Session::new(kernel, shared, greeting);
         self.session.user = user;
-        self.session.account = account;
-        self.session.has_expired_password = has_expired;
+        if let Some(account) = login.account {
+            self.session.become_account(account);
+            self.session.login.is_expired = login.is_expired;
+        }
         self.session.database = database;
         self.session.count_matched = count_matched;
         self.session.interactive = interactive;

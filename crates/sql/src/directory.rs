@@ -191,9 +191,12 @@ impl Registry {
         (open, running)
     }
 
-    /// Whether there is a connection of this number.
-    pub fn has_process(&self, id: u32) -> bool {
-        self.ledgers.iter().any(|ledger| locked(ledger).processes.contains_key(&id))
+    /// Whose the connection of this number is; none if there is no such connection.
+    pub fn owner(&self, id: u32) -> Option<String> {
+        let of_worker = |ledger: &Arc<Mutex<Ledger>>| {
+            locked(ledger).processes.get(&id).map(|process| process.user.clone())
+        };
+        self.ledgers.iter().find_map(of_worker)
     }
 }
 

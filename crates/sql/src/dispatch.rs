@@ -1,13 +1,14 @@
 //! From a statement to the module that runs it; what is common to all of them.
 //!
 //! # Owns
-//! Which statements commit implicitly, the undoing of a statement that fails, running an autocommit
+//! The undoing of a statement that fails, running an autocommit
 //! statement again after a temporary refusal, counters and diagnostics.
 //! # Guarantees
 //! A statement is answered once. It is run again only when nobody has seen anything of it and it
 //! was a transaction of its own.
 //! # Not here
-//! Packets (`connection`).
+//! Packets (`connection`); which statements commit implicitly and the like (`traits`); what they
+//! need (`account::check`).
 
 use std::rc::Rc;
 
@@ -18,12 +19,13 @@ use sqltype::Datum;
 use stdx::Duration;
 
 use crate::kernel::Interrupt;
-use crate::plan::{Plan, PlanCache, PlanKind, has_plan};
+use crate::plan::{Plan, PlanCache, PlanKind};
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
+use crate::traits::{Place, StatementTraits, Traits, Writes};
 use crate::variables::hint::Before;
-use crate::{administration, ddl, execute, show, variables};
+use crate::{account, administration, ddl, execute, show, variables};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
@@ -44,7 +46,8 @@ pub(crate) async fn run(
     out: &mut ResultWriter,
     shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
-    let before = begin(session, prepared, shown);
+    let traits = prepared.statement().traits();
+    let before = begin(session, prepared, &traits, shown);
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -56,7 +59,7 @@ pub(crate) async fn run(
         let mark = session.mark();
         let autocommit = session.autocommits();
         let began = session.kernel.now();
-        let result = attempt_once(session, prepared, parameters, out).await;
+        let result = attempt_once(session, prepared, &traits, parameters, out).await;
         let Err(error) = result else { break result };
         at_work = at_work + session.kernel.now().since(began);
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
@@ -146,12 +149,13 @@ pub(crate) async fn describe(
     session: &mut Session,
     prepared: &Prepared,
 ) -> Result<Vec<ResultColumn>, SqlError> {
+    session.allow(prepared, &prepared.statement().traits())?;
     match prepared.statement() {
         Statement::Query(query) => {
             let (plan, _) = execute::plan_query(session, query, &[])?;
             Ok(if query.into.is_none() { plan.columns.clone() } else { Vec::new() })
         }
-        statement if has_plan(statement) => {
+        statement if statement.traits().place == Place::Planned => {
             // Names that are not known are told now, not when it is run.
             let (plan, _) = Plan::of_change(session, statement, &[])?;
             if matches!(plan.kind, PlanKind::General) {
@@ -188,34 +192,29 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
     ])
 }
 
-fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Before {
-    let statement = prepared.statement();
+fn begin(
+    session: &mut Session,
+    prepared: &Prepared,
+    traits: &Traits,
+    shown: Option<&[u8]>,
+) -> Before {
     let before = session.take_hints(prepared.hints());
     session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
     // Zero is no limit of the statement's own.
     let own = prepared.hints().and_then(|hints| hints.execution_time).filter(|time| *time > 0);
     let most = own.map_or(session.variables.max_execution_time, u64::from);
-    let limited = most > 0 && is_query(statement);
+    let limited = most > 0 && traits.is_query;
     session.kernel.begin_statement(limited.then(|| Duration::from_millis(most)));
     session
         .memory
         .begin(session.variables.connection_memory_limit, session.variables.operator_memory);
     session.kernel.limit_lock_waits(Duration::from_secs(session.variables.row_lock_wait));
-    if !is_diagnostic(statement) {
+    if !traits.is_diagnostic {
         session.diagnostics.clear();
     }
-    session.count_statement(command_name(statement), shown);
+    session.count_statement(traits.counter, shown);
     before
-}
-
-/// Whether a statement runs a query and nothing else.
-fn is_query(statement: &Statement) -> bool {
-    match statement {
-        Statement::Query(_) => true,
-        Statement::Explain(explain) => explain.analyze,
-        _ => false,
-    }
 }
 
 fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
@@ -247,40 +246,70 @@ fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1213 | 1297 | 1412)
 }
 
-/// Codes that say that something with a name is not there, or is there already. Another SQL node
-/// may have made or dropped it a moment ago.
+/// Codes that say that something with a name is not there, or is there already, or that something is
+/// not allowed. Another SQL node may have made, dropped or given it a moment ago.
 fn is_about_names(error: &SqlError) -> bool {
     matches!(
         error.code(),
-        1007 | 1008 | 1049 | 1050 | 1051 | 1054 | 1060 | 1061 | 1072 | 1091 | 1146 | 1176 | 1356
+        1007 | 1008
+            | 1044
+            | 1045
+            | 1049
+            | 1050
+            | 1051
+            | 1054
+            | 1060
+            | 1061
+            | 1072
+            | 1091
+            | 1133
+            | 1141
+            | 1142
+            | 1143
+            | 1146
+            | 1147
+            | 1176
+            | 1227
+            | 1356
+            | 1370
+            | 1396
+            | 1410
+            | 3523
+            | 3530
     )
 }
 
 async fn attempt_once(
     session: &mut Session,
     prepared: &Prepared,
+    traits: &Traits,
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
-    if session.has_expired_password && !changes_password(statement) {
-        return Err(SqlError::of::<1820>(&[]));
+    if !session.has_lease() && needs_lease(session, statement, traits) {
+        session.renew_lease().await?;
     }
-    if session.transaction.read_only && changes_definitions(statement) {
+    session.allow(prepared, traits)?;
+    let refused = || {
         let text = "Cannot execute statement in a READ ONLY transaction.";
-        return Err(SqlError::new(1792, "25006", text));
+        Err(SqlError::new(1792, "25006", text))
+    };
+    if session.transaction.read_only && traits.writes == Writes::Definitions {
+        return refused();
     }
-    if commits_implicitly(statement) {
+    if traits.commits {
         session.commit().await?;
     }
-    if session.is_read_only() && changes_rows(statement) {
-        let text = "Cannot execute statement in a READ ONLY transaction.";
-        return Err(SqlError::new(1792, "25006", text));
+    if session.is_read_only() && traits.writes == Writes::Rows {
+        return refused();
     }
-    let outcome = match statement {
-        Statement::Query(query) => planned(session, prepared, query, parameters, out).await?,
-        change if has_plan(change) => planned_change(session, prepared, parameters).await?,
-        _ => dispatch(session, statement, parameters, out).await?,
+    let outcome = match (traits.place, statement) {
+        (Place::Planned, Statement::Query(query)) => {
+            planned(session, prepared, query, parameters, out).await?
+        }
+        (Place::Planned, _) => planned_change(session, prepared, parameters).await?,
+        _ => dispatch(session, statement, traits, parameters, out).await?,
     };
     if let Some(why) = session.kernel.interrupted()
         && why == Interrupt::TimedOut
@@ -362,26 +391,36 @@ async fn planned_change(
 async fn dispatch(
     session: &mut Session,
     statement: &Statement,
+    traits: &Traits,
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    match statement {
-        Statement::Query(query) => execute::query(session, query, parameters, out).await,
-        Statement::LoadData(load) => execute::load_data(session, load, out).await,
-        Statement::Do(expressions) => execute::do_(session, expressions, parameters).await,
-        Statement::Explain(explain) => execute::explain(session, explain, parameters, out).await,
-        Statement::Show(show) => show::run(session, show, out).await,
-        Statement::Describe(describe) => show::describe(session, describe, out).await,
-        Statement::Set(items) => variables::set(session, items, parameters).await,
-        Statement::SetTransaction(set) => variables::set_transaction(session, set),
-        Statement::StartTransaction(_)
-        | Statement::Commit(_)
-        | Statement::Rollback(_)
-        | Statement::Savepoint(_)
-        | Statement::RollbackToSavepoint(_)
-        | Statement::ReleaseSavepoint(_) => transaction(session, statement).await,
-        definition if is_definition(definition) => ddl::run(session, statement).await,
+    match (traits.place, statement) {
+        (Place::Definition, _) => ddl::run(session, statement).await,
+        (Place::Account, _) => Box::pin(account::run(session, statement, out)).await,
+        (Place::Transaction, _) => transaction(session, statement).await,
+        (_, Statement::LoadData(load)) => execute::load_data(session, load, out).await,
+        (_, Statement::Do(expressions)) => execute::do_(session, expressions, parameters).await,
+        (_, Statement::Explain(explain)) => {
+            execute::explain(session, explain, parameters, out).await
+        }
+        (_, Statement::Show(show)) => show::run(session, show, out).await,
+        (_, Statement::Describe(describe)) => show::describe(session, describe, out).await,
+        (_, Statement::Set(items)) => variables::set(session, items, parameters).await,
+        (_, Statement::SetTransaction(set)) => variables::set_transaction(session, set),
         _ => administration::run(session, statement, parameters, out).await,
+    }
+}
+
+/// Whether a statement may be run only as long as the worker surely knows the accounts: not one
+/// that answers from what this process knows itself, so that those can be run without a cluster.
+fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> bool {
+    match (traits.place, statement) {
+        (_, Statement::Query(_) | Statement::Do(_) | Statement::Set(_)) => {
+            account::needs::uses_tables(session, statement)
+        }
+        (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
+        _ => false,
     }
 }
 
@@ -424,123 +463,4 @@ async fn chain(session: &mut Session, end: ast::TransactionEnd) -> Result<(), Sq
 /// Error 1235: what the grammar knows and the engine does not do yet.
 pub(crate) fn unsupported(feature: &str) -> SqlError {
     SqlError::not_supported(feature)
-}
-
-/// Statements that report on the last one, and therefore do not begin a new diagnostics area.
-fn is_diagnostic(statement: &Statement) -> bool {
-    match statement {
-        Statement::Show(show) => matches!(
-            **show,
-            ast::Show::Warnings(_)
-                | ast::Show::Errors(_)
-                | ast::Show::WarningCount
-                | ast::Show::ErrorCount
-        ),
-        _ => false,
-    }
-}
-
-/// Whether a statement creates, changes or drops what has a name.
-fn is_definition(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Truncate(_)
-            | Statement::CreateTable(_)
-            | Statement::AlterTable(_)
-            | Statement::DropTable(_)
-            | Statement::RenameTable(_)
-            | Statement::CreateIndex(_)
-            | Statement::DropIndex(_)
-            | Statement::CreateView(_)
-            | Statement::DropView(_)
-            | Statement::CreateDatabase(_)
-            | Statement::AlterDatabase(_)
-            | Statement::DropDatabase(_)
-    )
-}
-
-fn commits_implicitly(statement: &Statement) -> bool {
-    let is_administration = matches!(
-        statement,
-        Statement::LockTables(_)
-            | Statement::CreateUser(_)
-            | Statement::AlterUser(_)
-            | Statement::DropUser(_)
-            | Statement::Grant(_)
-            | Statement::Revoke(_)
-            | Statement::TableMaintenance(_)
-    );
-    is_administration || changes_definitions(statement)
-}
-
-/// What a session may do whose password has expired.
-fn changes_password(statement: &Statement) -> bool {
-    matches!(statement, Statement::AlterUser(_) | Statement::SetPassword(_) | Statement::Set(_))
-}
-
-/// CREATE and DROP TEMPORARY TABLE, which are nobody else's business.
-fn is_of_temporary(statement: &Statement) -> bool {
-    match statement {
-        Statement::CreateTable(create) => create.temporary,
-        Statement::DropTable(drop) => drop.temporary,
-        _ => false,
-    }
-}
-
-/// Whether a statement changes definitions, which a transaction that only reads must not, although
-/// they end it.
-fn changes_definitions(statement: &Statement) -> bool {
-    is_definition(statement) && !is_of_temporary(statement)
-}
-
-fn changes_rows(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Insert(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::LoadData(_)
-            | Statement::Truncate(_)
-    )
-}
-
-/// The name a statement is counted under, as in `Com_select`.
-fn command_name(statement: &Statement) -> &'static str {
-    match statement {
-        Statement::Query(_) => "select",
-        Statement::Insert(insert) if insert.replace => "replace",
-        Statement::Insert(_) => "insert",
-        Statement::Update(_) => "update",
-        Statement::Delete(_) => "delete",
-        Statement::LoadData(_) => "load",
-        Statement::Truncate(_) => "truncate",
-        Statement::CreateTable(_) => "create_table",
-        Statement::AlterTable(_) => "alter_table",
-        Statement::DropTable(_) => "drop_table",
-        Statement::RenameTable(_) => "rename_table",
-        Statement::CreateIndex(_) => "create_index",
-        Statement::DropIndex(_) => "drop_index",
-        Statement::CreateDatabase(_) => "create_db",
-        Statement::AlterDatabase(_) => "alter_db",
-        Statement::DropDatabase(_) => "drop_db",
-        Statement::StartTransaction(_) => "begin",
-        Statement::Commit(_) => "commit",
-        Statement::Rollback(_) => "rollback",
-        Statement::Savepoint(_) => "savepoint",
-        Statement::RollbackToSavepoint(_) => "rollback_to_savepoint",
-        Statement::ReleaseSavepoint(_) => "release_savepoint",
-        Statement::Set(_) | Statement::SetTransaction(_) => "set_option",
-        Statement::Show(_) | Statement::Describe(_) => "show",
-        Statement::Explain(_) => "explain_other",
-        Statement::Use(_) => "change_db",
-        Statement::Kill(_) => "kill",
-        Statement::Prepare(_) => "prepare_sql",
-        Statement::Execute(_) => "execute_sql",
-        Statement::Deallocate(_) => "dealloc_sql",
-        Statement::LockTables(_) => "lock_tables",
-        Statement::UnlockTables => "unlock_tables",
-        Statement::Flush(_) => "flush",
-        Statement::Do(_) => "do",
-        _ => "other",
-    }
 }

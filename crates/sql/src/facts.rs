@@ -21,6 +21,9 @@ use sql_parser::ast;
 use sqltype::{Datum, SqlType, TypeKind};
 use stdx::{Duration, Prng};
 
+use crate::account::AccountName;
+use crate::account::check::Login;
+use crate::account::rights::shown_roles;
 use crate::connection::{Greeting, datum_of};
 use crate::directory::{Process, SLEEP};
 use crate::kernel::Kernel;
@@ -39,6 +42,8 @@ impl Shared {
             directory: options.directory.clone(),
             ledger: options.directory.enlist(),
             definitions: Default::default(),
+            accounts: Default::default(),
+            heard: Default::default(),
             sequences: options.sequences.clone(),
             admission: options.admission.clone(),
             address: options.address.clone(),
@@ -77,6 +82,7 @@ impl Session {
     pub(crate) fn new(kernel: Kernel, shared: Rc<Shared>, greeting: &Greeting) -> Self {
         kernel.forget_past();
         kernel.seed(greeting.seed);
+        kernel.share_heard(&shared.heard);
         let variables = SessionVariables::new(&shared.directory.lock().globals);
         let memory = Account::new(shared.directory.memory());
         let pauses = pauses(&kernel, &shared);
@@ -86,8 +92,7 @@ impl Session {
             shared,
             id: greeting.number,
             user: String::new(),
-            account: ("root".to_owned(), "localhost".to_owned()),
-            has_expired_password: false,
+            login: Login::default(),
             database: None,
             variables,
             user_variables: BTreeMap::new(),
@@ -116,15 +121,16 @@ impl Session {
 
     /// What expressions ask about the session; made anew when something in it has changed.
     pub(crate) fn facts(&self) -> Arc<SessionFacts> {
-        let mut kept = self.facts.borrow_mut();
-        if let Some((version, database, facts)) = kept.as_ref()
+        if let Some((version, database, facts)) = self.facts.borrow().as_ref()
             && *version == self.variables.version
             && *database == self.database
         {
             return facts.clone();
         }
+        // Roles are looked up for them, which may forget what was kept.
         let facts = Arc::new(self.new_facts());
-        *kept = Some((self.variables.version, self.database.clone(), facts.clone()));
+        let kept = (self.variables.version, self.database.clone(), facts.clone());
+        *self.facts.borrow_mut() = Some(kept);
         facts
     }
 
@@ -133,7 +139,14 @@ impl Session {
         SessionFacts {
             connection_id: self.id.into(),
             user: self.user.as_str().into(),
-            current_user: format!("{}@{}", self.account.0, self.account.1).into(),
+            current_user: self
+                .login
+                .account
+                .as_ref()
+                .map(AccountName::plain)
+                .unwrap_or_default()
+                .into(),
+            current_role: self.current_role(),
             database: self.database.as_deref().map(Arc::from),
             version: VERSION.into(),
             sql_mode: variables.sql_mode,
@@ -148,6 +161,12 @@ impl Session {
             node: u64::from(self.id) << 16 | 0x0200_0000_0000,
             ..SessionFacts::new()
         }
+    }
+
+    /// CURRENT_ROLE().
+    fn current_role(&self) -> Arc<str> {
+        let rights = self.rights();
+        rights.map_or_else(|_| "NONE".into(), |rights| shown_roles(&rights.roles))
     }
 
     /// The context of a statement's evaluation.
@@ -177,6 +196,11 @@ impl Session {
             self.diagnostics.push(level.into(), error, kept);
         }
         self.diagnostics.warning_count += context.warnings.count.saturating_sub(listed);
+    }
+
+    /// The name by which the client has logged in: USER() without the host.
+    pub(crate) fn own_name(&self) -> &str {
+        self.user.rsplit_once('@').map_or(&self.user, |(name, _)| name)
     }
 
     /// Adds a note for SHOW WARNINGS.

@@ -10,9 +10,10 @@
 //! # Not here
 //! Retries and routing (`client`), errors in the dialect's words (`error`).
 
+mod arrival;
 mod desk;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -24,7 +25,8 @@ use client::{
     ScannedRows, Traffic,
 };
 use model::{
-    ClusterState, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId, TransactionId, Value,
+    ClusterState, ControlIndex, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId,
+    TransactionId, Value,
 };
 use stdx::{Duration, Instant, Prng};
 use vector::Block;
@@ -32,6 +34,7 @@ use wire::Inspection;
 
 use crate::catalog::large::colocating;
 use crate::large::write;
+use arrival::{is_from_data_node, traffic};
 pub(crate) use desk::{Desk, Passed};
 
 /// Names an ask of one connection.
@@ -110,6 +113,9 @@ pub(crate) struct Exchange {
     tickets: u64,
     pub(crate) cluster: Arc<ClusterState>,
     pub(crate) now: Instant,
+    /// When data nodes were asked last what one of them has answered, by any connection of the
+    /// worker.
+    heard: Rc<Cell<Instant>>,
     pub(crate) savepoint: Savepoint,
     pub(crate) transaction: Option<TransactionId>,
     /// Whether the cluster keeps its state on disk.
@@ -175,8 +181,11 @@ impl Exchange {
     }
 
     /// Remembers what a result says of commits and disks, and how much it is.
-    fn note(&mut self, lane: Lane, result: &ClientResult) {
+    fn note(&mut self, (lane, asked): (Lane, Instant), result: &ClientResult) {
         self.traffic.add(traffic(result));
+        if is_from_data_node(result) {
+            self.heard.set(self.heard.get().max(asked));
+        }
         let commits = &mut self.commits;
         match result {
             ClientResult::Committed { epoch, .. } if *epoch > Epoch::default() => {
@@ -280,6 +289,27 @@ impl Kernel {
     /// The clock of this turn.
     pub fn now(&self) -> Instant {
         self.exchange.borrow().now
+    }
+
+    /// The entry of the control log that changed accounts last.
+    pub(crate) fn accounts_changed(&self) -> ControlIndex {
+        self.exchange.borrow().cluster.accounts_changed
+    }
+
+    /// The entry of the control log that this process has reached.
+    pub(crate) fn definitions_index(&self) -> ControlIndex {
+        self.exchange.borrow().cluster.index
+    }
+
+    /// Tells the connections of the worker what data nodes have answered.
+    pub(crate) fn share_heard(&self, heard: &Rc<Cell<Instant>>) {
+        self.exchange.borrow_mut().heard = heard.clone();
+    }
+
+    /// Whether a data node has answered what it was asked no longer ago than this.
+    pub(crate) fn is_heard_since(&self, span: Duration) -> bool {
+        let exchange = self.exchange.borrow();
+        exchange.now.since(exchange.heard.get()) <= span
     }
 
     /// The user's open transaction, once it has asked for something.
@@ -633,37 +663,6 @@ fn all_of(answers: Answers, aborted: bool) -> Result<Vec<OperationAnswer>, Rejec
     Ok(all)
 }
 
-/// What a result has brought from data nodes.
-fn traffic(result: &ClientResult) -> Traffic {
-    let of_row = |row: &Vec<Value>| {
-        let bytes: usize = row.iter().map(size_of_value).sum();
-        Traffic { rows: 1, bytes: bytes as u64, ..Traffic::default() }
-    };
-    let mut all = Traffic { messages: 1, ..Traffic::default() };
-    match result {
-        ClientResult::ScanRows { traffic, .. } => return *traffic,
-        ClientResult::Read(rows) => rows.iter().flatten().for_each(|row| all.add(of_row(row))),
-        ClientResult::Executed(answers) | ClientResult::Committed { answers, .. } => {
-            for answer in answers {
-                if let Ok(OperationAnswer::Row(row)) = answer {
-                    all.add(of_row(row));
-                }
-            }
-        }
-        _ => return Traffic::default(),
-    }
-    all
-}
-
-/// Bytes of a value in a stored row, about.
-fn size_of_value(value: &Value) -> usize {
-    match value {
-        Value::Null => 0,
-        Value::Bytes(bytes) => bytes.len(),
-        _ => 8,
-    }
-}
-
 fn failure(result: ClientResult) -> Failure {
     match result {
         ClientResult::Failed(refusal) => Failure::Refused(refusal),
@@ -684,6 +683,8 @@ struct Waiting {
     exchange: Rc<RefCell<Exchange>>,
     lane: Lane,
     ticket: Ticket,
+    /// When.
+    asked: Instant,
 }
 
 impl Waiting {
@@ -691,7 +692,8 @@ impl Waiting {
         let mut exchange = kernel.exchange.borrow_mut();
         let ticket = exchange.ask(kernel.lane, ask);
         exchange.answers.push((ticket, Arrived::default()));
-        Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket }
+        let asked = exchange.now;
+        Self { exchange: kernel.exchange.clone(), lane: kernel.lane, ticket, asked }
     }
 
     /// How a transaction ended that was to be committed at once. An interruption gives it up, and
@@ -707,7 +709,7 @@ impl Waiting {
             exchange.take_answer(self.ticket).map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        self.exchange.borrow_mut().note(self.lane, &result);
+        self.exchange.borrow_mut().note((self.lane, self.asked), &result);
         match (result, given_up) {
             (ClientResult::Aborted { .. }, Some(why)) => Err(Failure::Interrupted(why)),
             (result, _) => Ok(result),
@@ -723,7 +725,7 @@ impl Waiting {
             }
             match exchange.take_answer(self.ticket) {
                 Some(result) => {
-                    exchange.note(self.lane, &result);
+                    exchange.note((self.lane, self.asked), &result);
                     Poll::Ready(Ok(result))
                 }
                 None => Poll::Pending,

@@ -16,6 +16,7 @@
 //! `sql-expression`), retries and routing (`client`), sockets (`runtime`).
 
 mod access;
+mod account;
 mod administration;
 mod admission;
 mod catalog;
@@ -45,16 +46,17 @@ mod show;
 mod stacks;
 mod statistics;
 mod temporary;
+mod traits;
 mod transaction;
 mod variables;
 
+pub use account::attempts::Attempts;
 pub use admission::{
-    AccountList, Accounts, Admission, ClientHost, EncryptionFacts, EncryptionSettings,
-    HostEncryption, KeyAnswer, PasswordKey, Verifiers, store_password,
+    Admission, ClientHost, EncryptionFacts, EncryptionSettings, HostEncryption, KeyAnswer,
+    PasswordKey, Verifiers,
 };
 pub use directory::{Counters, Directory, Process, Registry};
 pub use memory::QueryMemory;
-pub use mysql_wire::auth::{Account, Plugin, Require};
 pub use node::{ServerAddress, SqlNode, SqlOptions};
 pub use pace::Clock;
 pub use sequences::Sequences;

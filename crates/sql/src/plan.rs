@@ -63,6 +63,7 @@ use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::statistics;
 use crate::temporary::shown_name;
+use crate::traits::{Place, StatementTraits};
 
 /// A planned statement, good while the tables it was made from are the same.
 #[derive(Debug)]
@@ -113,15 +114,6 @@ const TEXTS_MAX: usize = 4_096;
 /// Most bytes of the texts kept, likewise. What they are parsed to is many times as large.
 const TEXTS_SIZE_MAX: usize = 4 << 20;
 
-/// Whether statements of this kind are run by a plan that may be kept.
-pub(crate) fn has_plan(statement: &ast::Statement) -> bool {
-    use ast::Statement;
-    matches!(
-        statement,
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
-    )
-}
-
 impl PlanCache {
     /// The statement that a text is but for its literals, with these as parameters. A text seen for
     /// the first time is parsed in this form, if it has one.
@@ -150,7 +142,7 @@ impl PlanCache {
                 let parsed = sql_parser::parse_parameterised(text, mode, literals, &look);
                 let statement = parsed.ok()??;
                 // Others gain nothing: they are planned anew each time.
-                if !has_plan(&statement) {
+                if statement.traits().place != Place::Planned {
                     return None;
                 }
                 let own = literals.text_without_rows(text);

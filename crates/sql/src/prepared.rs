@@ -11,11 +11,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use model::ControlIndex;
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sql_parser::{LiteralRows, Parsed};
 use sqltype::Datum;
 
+use crate::account::check::Allowed;
 use crate::directory::CountedStatement;
 use crate::dispatch;
 use crate::hint::StatementHints;
@@ -23,6 +25,7 @@ use crate::memory::Held;
 use crate::plan::Plan;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
+use crate::traits::StatementTraits;
 use crate::variables;
 
 /// A prepared statement.
@@ -40,6 +43,8 @@ struct Inner {
     parameters: usize,
     hints: Option<Rc<StatementHints>>,
     plan: RefCell<Option<Rc<Plan>>>,
+    /// What it was allowed by last.
+    allowed: RefCell<Option<Allowed>>,
     /// What a client's statement takes of the limits, until it is gone.
     _kept: Option<(CountedStatement, Held)>,
 }
@@ -64,14 +69,7 @@ impl Prepared {
         held.add(STATEMENT_BYTES + TEXT_BYTES * text.len())?;
         let parsed = session.parse_at(text.as_bytes(), 0);
         let parsed = parsed.map_err(|error| dispatch::of_parser(&error))?;
-        let is_unfit = matches!(
-            parsed.statement,
-            Statement::Prepare(_)
-                | Statement::Execute(_)
-                | Statement::Deallocate(_)
-                | Statement::LoadData(_)
-        );
-        if is_unfit || parsed.next.is_some() {
+        if !parsed.statement.traits().is_preparable || parsed.next.is_some() {
             let message = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", message));
         }
@@ -99,7 +97,8 @@ impl Prepared {
         kept: Option<(CountedStatement, Held)>,
     ) -> Self {
         let (text, plan) = (text.to_owned(), RefCell::default());
-        let inner = Inner { statement, text, parameters, hints, plan, _kept: kept };
+        let allowed = RefCell::default();
+        let inner = Inner { statement, text, parameters, hints, plan, allowed, _kept: kept };
         Self { inner: Rc::new(inner), rows: None }
     }
 
@@ -138,6 +137,23 @@ impl Prepared {
     /// Keeps a plan for the next time.
     pub(crate) fn keep(&self, plan: Rc<Plan>) {
         *self.inner.plan.borrow_mut() = Some(plan);
+    }
+
+    /// Whether it was allowed by these rights, with the same definitions and default database.
+    pub(crate) fn is_allowed(
+        &self,
+        stamp: u64,
+        definitions: ControlIndex,
+        database: Option<&str>,
+    ) -> bool {
+        self.inner.allowed.borrow().as_ref().is_some_and(|(of, at, within)| {
+            *of == stamp && *at == definitions && within.as_deref() == database
+        })
+    }
+
+    /// Remembers by what it was allowed.
+    pub(crate) fn remember_allowed(&self, allowed: Allowed) {
+        *self.inner.allowed.borrow_mut() = Some(allowed);
     }
 
     /// Runs it, as what another statement does.

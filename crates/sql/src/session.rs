@@ -21,6 +21,8 @@ use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
 use stdx::{Instant, Prng};
 use wire::Inspection;
 
+use crate::account::book::Records;
+use crate::account::check::Login;
 use crate::admission::Admission;
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
@@ -49,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) ledger: OwnLedger,
     /// SQL definitions of tables, decoded once per version.
     pub definitions: Definitions,
+    /// Accounts, read once per version.
+    pub(crate) accounts: Records,
+    /// When data nodes were asked last what one of them has answered.
+    pub(crate) heard: Rc<Cell<Instant>>,
     /// Ranges of AUTO_INCREMENT values at hand.
     pub sequences: Sequences,
     /// What logging in takes from outside.
@@ -85,10 +91,8 @@ pub(crate) struct Session {
     pub id: u32,
     /// USER(), as `user@host`.
     pub user: String,
-    /// The account: its name, and its host as the account has it.
-    pub(crate) account: (String, String),
-    /// The account's password has expired: nothing is done before it is changed.
-    pub(crate) has_expired_password: bool,
+    /// The account it has, and what that may do.
+    pub(crate) login: Login,
     /// The default database.
     pub database: Option<String>,
     /// Pauses in the middle of calls, which expressions and the planner make.

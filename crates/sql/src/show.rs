@@ -184,7 +184,7 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
             create::database(session, name.as_str(), *if_not_exists)
         }
         Show::Create(kind, name) => create::object(session, *kind, name).await,
-        Show::CreateUser(account) => server::create_user(account),
+        Show::CreateUser(account) => server::create_user(session, account),
         Show::Warnings(limit) => server::diagnostics(session, limit.as_ref(), false).await,
         Show::Errors(limit) => server::diagnostics(session, limit.as_ref(), true).await,
         Show::WarningCount => Ok(server::diagnostics_count(session, false)),
@@ -193,7 +193,7 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::Engine { .. } => Ok(Listing::of_texts(&["Type", "Name", "Status"])),
         Show::Plugins => Ok(server::plugins()),
         Show::ProcessList(full) => Ok(server::processes(session, *full)),
-        Show::Grants { account, .. } => server::grants(session, account.as_ref()),
+        Show::Grants { account, using } => server::grants(session, account.as_ref(), using),
         Show::Privileges => Ok(server::privileges()),
         Show::RoutineCode(is_function, _) => Err(server::no_routine_code(*is_function)),
         Show::BinaryLogStatus => Ok(server::binary_log_status()),

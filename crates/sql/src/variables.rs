@@ -456,10 +456,11 @@ pub(crate) fn lookup(
         None => name.clone(),
         Some(component) => format!("{component}.{name}"),
     };
-    // A component's variables are those of a plugin, of which there are none; `default.x` is a key
-    // cache's.
+    // `default.x` is a key cache's.
     let variable = match &reference.component {
-        Some(component) if !component.eq_ignore_ascii_case("default") => None,
+        Some(component) if !component.eq_ignore_ascii_case("default") => {
+            registry::find(&shown.to_ascii_lowercase())
+        }
         _ => registry::find(&name),
     };
     let variable = variable.ok_or_else(|| unknown(&shown))?;

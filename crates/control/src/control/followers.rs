@@ -21,7 +21,8 @@ use wire::{ControlMessage, KnownState, Message};
 /// States that are kept for those who are behind. They share what they have in common.
 const STATES_KEPT: usize = 64;
 
-/// A state with more tables, names and databases than this is sent in pieces to one who lacks it.
+/// A state with more tables, names, databases and accounts than this is sent in pieces to one who
+/// lacks it.
 pub(super) const WHOLE_MAX: usize = 64;
 
 /// Clients that are told of each state.

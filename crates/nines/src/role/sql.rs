@@ -43,7 +43,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
     let application = application::sql_node(
         place.server_address(),
-        place.admission()?,
+        place.admission(),
         options.place.tls.require,
         options.durable,
         own.query_memory(),

@@ -18,18 +18,22 @@ use actor::{ConnectionPeer, Transport};
 use client::{
     ClientOperation, ClientResult, Inspected, OperationAction, OperationAnswer, ReadKey, ScanSpec,
 };
+use collation::CollationId;
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Expression, Incarnation,
-    NodeId, NodeRole, Refusal, SchemaChange, SessionId, Table, TableId, Value,
+    NodeId, NodeRole, Refusal, SchemaChange, SessionId, Table, TableId, Value, WorkerId,
 };
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sqltype::Datum;
 
+use crate::account::AccountName;
+use crate::admission::ClientHost;
 use crate::connection::Greeting;
 use crate::kernel::{Ask, Exchange, Kernel, Ticket};
+use crate::link::Link;
 use crate::node::{ServerAddress, SqlOptions};
-use crate::result::Outcome;
+use crate::result::{Encoding, Outcome, ResultWriter};
 use crate::session::{Session, Shared};
 
 /// A session and its kernel.
@@ -63,6 +67,8 @@ pub(crate) struct World {
     pub(crate) told: Vec<Inspected>,
     /// What they were asked.
     pub(crate) inspected: Vec<wire::Inspection>,
+    /// What the control log has reached before the next change of accounts comes to it.
+    pub(crate) overtaken: Option<ClusterState>,
     pub(crate) exchange: Rc<RefCell<Exchange>>,
     scans: BTreeMap<Ticket, ScanSpec>,
     numbers: u64,
@@ -96,6 +102,7 @@ impl Harness {
         let kernel = Kernel::new(exchange.clone());
         let mut session = Session::new(kernel, Rc::new(Shared::new(&options)), &greeting);
         session.user = "root@localhost".to_owned();
+        session.become_account(AccountName::root());
         let mut world = World {
             state: ClusterState::default(),
             rows: BTreeMap::new(),
@@ -109,6 +116,7 @@ impl Harness {
             late: Vec::new(),
             told: Vec::new(),
             inspected: Vec::new(),
+            overtaken: None,
             exchange,
             scans: BTreeMap::new(),
             numbers: 0,
@@ -162,6 +170,44 @@ impl Harness {
             Ok(_) => panic!("{sql} succeeded"),
             Err(error) => (error.code(), error.message().to_owned()),
         }
+    }
+
+    /// Runs a statement as a client's, whatever it is; what it answers is lost.
+    pub(crate) fn say(&mut self, sql: &str) -> Result<Outcome, SqlError> {
+        let Self { session, world } = self;
+        let link = Link::new(Rc::default());
+        let channel = Rc::new(RefCell::new(mysql_wire::Channel::new(1 << 20)));
+        let (collation, pauses) = (CollationId::DEFAULT, session.pauses.clone());
+        let mut out = ResultWriter::new(link, channel, 0, Encoding::Text, collation, pauses);
+        let text = sql.as_bytes();
+        world.run(async { crate::dispatch::run_text(session, text, 0, &mut out).await.0 })
+    }
+
+    /// As [`Harness::say`], of a statement that succeeds.
+    #[track_caller]
+    pub(crate) fn said(&mut self, sql: &str) {
+        self.say(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// The number of the error that a client's statement ends with.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, sql: &str) -> u16 {
+        match self.say(sql) {
+            Ok(_) => panic!("{sql} succeeded"),
+            Err(error) => error.code(),
+        }
+    }
+
+    /// Another client logs in: its account is the one that is found.
+    #[track_caller]
+    pub(crate) fn log_in(&mut self, user: &str, host: &str) {
+        let Self { session, world } = self;
+        let from = ClientHost::named(host);
+        let found = world.run(async { session.login_account(user, &from) });
+        let found = found.unwrap().unwrap_or_else(|| panic!("no account for {user}"));
+        session.user = format!("{user}@{host}");
+        session.become_account(found.name);
+        session.login.is_expired = found.account.has_expired;
     }
 
     /// Numbers of the warnings that the last statement left.
@@ -279,7 +325,13 @@ impl World {
             }
             Ask::Inspect { what, .. } => {
                 self.inspected.push(what);
-                ClientResult::Inspected(self.told.clone())
+                let mut told = self.told.clone();
+                if what == wire::Inspection::Copies && told.is_empty() {
+                    // Whatever they tell, they answer.
+                    let (node, worker) = (NodeId(1), WorkerId(0));
+                    told.push(Inspected { node, worker, rows: Vec::new() });
+                }
+                ClientResult::Inspected(told)
             }
             Ask::RollbackTo(_) => ClientResult::RolledBack,
             Ask::Sleep(_) => {
@@ -299,6 +351,11 @@ impl World {
     fn change(&mut self, change: SchemaChange) -> ClientResult {
         if change.since() > self.exchange.borrow().protocol {
             return ClientResult::Failed(ErrorCode::OlderNode.into());
+        }
+        if matches!(change, SchemaChange::ChangeAccounts { .. })
+            && let Some(ahead) = self.overtaken.take()
+        {
+            self.state = ahead;
         }
         self.changes.push(change.clone());
         self.numbers += 1;

@@ -6,7 +6,7 @@
 //! packets, the same work, the same error. What comes in before encryption is established is
 //! never taken for anything but its first bytes.
 //! # Not here
-//! How each plugin has a password proven (`proof`), where accounts come from (`admission`).
+//! How each plugin has a password proven (`proof`), which account a client is (`account::book`).
 
 mod proof;
 
@@ -19,7 +19,8 @@ use sql_expression::SqlError;
 use stdx::{Duration, Instant};
 
 use super::{Connection, End, Greeting};
-use crate::admission::{Admission, ClientHost};
+use crate::account::error;
+use crate::admission::ClientHost;
 use crate::directory::{Process, SLEEP};
 use crate::link::InputEnd;
 use crate::result::Outcome;
@@ -81,8 +82,7 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
     }
     require_room(&connection.session)?;
     let from = ClientHost::of(&greeting.peer.transport);
-    let admission = connection.session.shared.admission.clone();
-    if !admission.accounts.expects(&from) {
+    if !connection.session.expects_client(&from).await {
         return Err(End::Error(SqlError::of::<1130>(&[&from.name()])));
     }
     let hello = mysql_wire::Greeting {
@@ -92,7 +92,7 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
         tls: greeting.peer.tls_offered,
         collation: CollationId::DEFAULT.0 as u8,
         status: status::AUTOCOMMIT,
-        plugin: first_plugin(&connection.session, &admission),
+        plugin: first_plugin(&connection.session),
     };
     connection.wire.write(|out| hello.write(out));
     // Whoever reads the greeting knows what came with it, SQLSTATEs of errors among others.
@@ -117,11 +117,11 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
 
 /// The plugin whose proof a client may send with its first packet: the first of
 /// `authentication_policy`.
-fn first_plugin(session: &Session, admission: &Admission) -> &'static str {
+fn first_plugin(session: &Session) -> &'static str {
     let policy = global(session, "authentication_policy").unwrap_or_default();
     let first = policy.split(',').next().unwrap_or_default().trim();
     match Plugin::of(first) {
-        Some(Plugin::Native) if admission.native_password => NATIVE,
+        Some(Plugin::Native) if session.shared.admission.native_password => NATIVE,
         _ => CACHING_SHA2,
     }
 }
@@ -179,15 +179,16 @@ async fn authenticate(
     connection.session.attributes =
         attributes.map(|(name, value)| (connection.text(name), connection.text(value))).collect();
     let from = ClientHost::of(&greeting.peer.transport);
-    let admission = connection.session.shared.admission.clone();
-    let found = admission.accounts.find(&user, &from);
-    let is_known = found.is_some();
-    let account = found.unwrap_or_else(|| Account::decoy(&user));
+    let session = &mut connection.session;
+    let now = session.kernel.now();
+    session.statement_time = greeting.clock_base + (now.as_nanos() / 1000) as i64;
+    let native_password = session.shared.admission.native_password;
+    let found = session.client_account(&user, &from).await.map_err(End::Error)?;
+    let account = found.as_ref().map_or_else(|| Account::decoy(&user), |one| one.account.clone());
     let plugin = Plugin::of(&account.plugin);
-    let plugin = plugin.filter(|plugin| *plugin != Plugin::Native || admission.native_password);
+    let plugin = plugin.filter(|plugin| *plugin != Plugin::Native || native_password);
     let Some(plugin) = plugin else {
-        let text = format!("Plugin '{}' is not loaded", account.plugin);
-        return Err(End::Error(SqlError::new(1524, "HY000", text)));
+        return Err(End::Error(error::no_plugin(&account.plugin)));
     };
     let mut proof = Proof {
         connection,
@@ -199,17 +200,22 @@ async fn authenticate(
     };
     let proven = proof.check(plugin, &account).await?;
     let using = if proof.with_password { "YES" } else { "NO" };
-    if is_known {
-        admission.accounts.attempted(&account, proven.is_some()).map_err(End::Error)?;
+    let denied = || End::Error(SqlError::of::<1045>(&[&user, &from.name(), &using]));
+    let session = &connection.session;
+    let is_same = session.is_client_still(found.as_ref(), &user, &from).await;
+    if !is_same.map_err(End::Error)? {
+        return Err(denied());
+    }
+    if let Some(found) = &found {
+        session.count_attempt(found, &user, from.name(), proven.is_some()).map_err(End::Error)?;
     }
     let tls = connection.session.tls.clone();
     let protection = tls.as_deref().map(|tls| Protection {
         cipher: tls.cipher,
         certificate: tls.peer.as_ref().map(|peer| (&*peer.subject, &*peer.issuer)),
     });
-    let Some(proven) = proven.filter(|_| is_known && account.require.is_met_by(protection)) else {
-        return Err(End::Error(SqlError::of::<1045>(&[&user, &from.name(), &using])));
-    };
+    let proven = proven.filter(|_| account.require.is_met_by(protection));
+    let (Some(found), Some(proven)) = (found, proven) else { return Err(denied()) };
     if account.is_locked {
         return Err(End::Error(SqlError::of::<3118>(&[&user, &from.name()])));
     }
@@ -221,7 +227,9 @@ async fn authenticate(
         }
         _ => String::new(),
     };
-    enter(connection, greeting, &account, &user, database.as_deref()).await?;
+    connection.session.become_account(found.name);
+    connection.session.login.is_expired = account.has_expired;
+    enter(connection, greeting, &user, database.as_deref()).await?;
     let outcome = Outcome::Done { affected: 0, last_insert_id: 0, info };
     connection.answer(Ok(outcome), false);
     Ok(())
@@ -239,7 +247,7 @@ fn require_protection(connection: &Connection, greeting: &Greeting) -> Result<()
 }
 
 /// An account whose password has expired is let in to change it, by clients that know of that.
-fn admit_expired(connection: &mut Connection, account: &Account) -> Result<(), End> {
+fn admit_expired(connection: &Connection, account: &Account) -> Result<(), End> {
     let knows = connection.wire.has(capability::CAN_HANDLE_EXPIRED_PASSWORDS);
     if account.has_expired && !knows && is_on(&connection.session, "disconnect_on_expired_password")
     {
@@ -247,7 +255,6 @@ fn admit_expired(connection: &mut Connection, account: &Account) -> Result<(), E
                     supports expired passwords.";
         return Err(End::Error(SqlError::new(1862, "HY000", text)));
     }
-    connection.session.has_expired_password = account.has_expired;
     Ok(())
 }
 
@@ -255,13 +262,11 @@ fn admit_expired(connection: &mut Connection, account: &Account) -> Result<(), E
 async fn enter(
     connection: &mut Connection,
     greeting: &Greeting,
-    account: &Account,
     user: &str,
     database: Option<&str>,
 ) -> Result<(), End> {
     let from = ClientHost::of(&greeting.peer.transport);
     connection.session.user = format!("{user}@{}", from.name());
-    connection.session.account = (account.user.clone(), account.host.clone());
     connection.wire.link.set_logged_in();
     register(connection, greeting, user, from.name());
     if let Some(database) = database {

@@ -4,11 +4,14 @@ mod accounts;
 mod memory;
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use ::client::ClientResult;
 use actor::{Encryption, Transport};
+use model::ClusterState;
 use mysql_wire::auth::CACHING_SHA2;
 
 use super::*;
@@ -41,14 +44,30 @@ struct Client {
     sequence: u8,
     /// How often the server has let others have the worker.
     pauses: usize,
+    /// How often the server has asked the cluster for something.
+    asks: usize,
 }
 
-/// What the connections of a test share: `root` alone, as without accounts.
-fn world() -> Rc<Shared> {
-    world_of(Admission::default())
+/// What the connections of a test share.
+struct World {
+    shared: Rc<Shared>,
+    cluster: Arc<ClusterState>,
 }
 
-fn world_of(admission: Admission) -> Rc<Shared> {
+impl Deref for World {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// `root` alone, as before accounts are changed.
+fn world() -> World {
+    world_of(Admission::default(), ClusterState::default())
+}
+
+fn world_of(admission: Admission, cluster: ClusterState) -> World {
     let options = SqlOptions {
         directory: Default::default(),
         sequences: Default::default(),
@@ -59,7 +78,7 @@ fn world_of(admission: Admission) -> Rc<Shared> {
         clock: None,
         stack: None,
     };
-    Rc::new(Shared::new(&options))
+    World { shared: Rc::new(Shared::new(&options)), cluster: Arc::new(cluster) }
 }
 
 fn tcp(address: &str, loopback: bool) -> Transport {
@@ -67,7 +86,7 @@ fn tcp(address: &str, loopback: bool) -> Transport {
 }
 
 impl Client {
-    fn connect(shared: &Rc<Shared>, number: u32, transport: Transport) -> Self {
+    fn connect(world: &World, number: u32, transport: Transport) -> Self {
         let greeting = Greeting {
             number,
             nonce: [b'n'; 20],
@@ -78,9 +97,12 @@ impl Client {
         };
         let link = Rc::new(RefCell::new(LinkState::default()));
         let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().cluster = world.cluster.clone();
         let kernel = Kernel::new(exchange.clone());
-        let task = Box::pin(serve(Link::new(link.clone()), kernel, shared.clone(), greeting));
-        let mut client = Self { link, exchange, task, over: false, sequence: 0, pauses: 0 };
+        let shared = world.shared.clone();
+        let task = Box::pin(serve(Link::new(link.clone()), kernel, shared, greeting));
+        let mut client =
+            Self { link, exchange, task, over: false, sequence: 0, pauses: 0, asks: 0 };
         client.run();
         client
     }
@@ -93,9 +115,11 @@ impl Client {
             self.over = self.task.as_mut().poll(&mut context).is_ready();
             let mut exchange = self.exchange.borrow_mut();
             let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
-            let expected = matches!(ask, Ask::Abort | Ask::Sleep(_) | Ask::Inspect { .. });
+            let expected =
+                matches!(ask, Ask::Abort | Ask::Sleep(_) | Ask::Inspect { .. } | Ask::OpenSnapshot);
             assert!(expected, "{ask:?}");
             self.pauses += usize::from(matches!(ask, Ask::Sleep(_)));
+            self.asks += usize::from(matches!(ask, Ask::OpenSnapshot));
             exchange.answer(ticket, ClientResult::RolledBack);
         }
     }

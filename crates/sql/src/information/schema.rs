@@ -220,6 +220,7 @@ pub(crate) fn databases(session: &Session) -> Vec<String> {
     names.extend(super::schemas().iter().map(|schema| (*schema).to_owned()));
     names.sort_unstable();
     names.dedup();
+    names.retain(|name| session.sees_database(name));
     names
 }
 
@@ -231,6 +232,9 @@ fn each_table(
 ) -> Result<(), SqlError> {
     let cluster = session.kernel.cluster();
     let mut look = |database: &str, name: &str, table: &Arc<Table>| {
+        if !session.sees_table(database, name) {
+            return Ok(());
+        }
         let definition = if is_view(table) {
             let name = TableName { database: database.to_owned(), name: name.to_owned() };
             Rc::new(view::shape_or_none(session, &name, table))
@@ -285,8 +289,13 @@ pub(super) fn tables_wanted(session: &Session, hints: &Hints) -> Option<Vec<Arc<
 }
 
 /// The system's own tables that are wanted.
-fn system_tables(hints: &Hints) -> impl Iterator<Item = &'static VirtualTable> {
-    super::all().filter(|table| hints.wants_database(table.schema) && hints.wants_table(table.name))
+fn system_tables(session: &Session, hints: &Hints) -> impl Iterator<Item = &'static VirtualTable> {
+    let wanted = |table: &&VirtualTable| {
+        hints.wants_database(table.schema)
+            && hints.wants_table(table.name)
+            && session.sees_table(table.schema, table.name)
+    };
+    super::all().filter(wanted)
 }
 
 fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
@@ -323,7 +332,7 @@ fn tables(
         row.extend(facts);
         rows.push(row);
     })?;
-    for table in system_tables(hints) {
+    for table in system_tables(session, hints) {
         let mut row =
             vec![text(CATALOG), text(table.schema), text(table.name), text("SYSTEM VIEW")];
         row.extend(system_table_facts());
@@ -403,10 +412,13 @@ fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
         for (at, column) in definition.visible_columns().iter().enumerate() {
-            rows.push(column_row(definition, at, column, &zone));
+            let TableDefinition { database, name, .. } = &**definition;
+            if let Some(allowed) = session.column_privileges(database, name, &column.name) {
+                rows.push(column_row(definition, at, (column, &allowed), &zone));
+            }
         }
     })?;
-    for table in system_tables(hints) {
+    for table in system_tables(session, hints) {
         for (at, column) in table.columns.iter().enumerate() {
             let sql_type = column.sql_type();
             let mut row = vec![
@@ -430,7 +442,7 @@ fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
 fn column_row(
     definition: &TableDefinition,
     at: usize,
-    column: &ColumnDefinition,
+    (column, allowed): (&ColumnDefinition, &str),
     zone: &TimeZone,
 ) -> Vec<Datum> {
     let generated = column.generated.as_ref();
@@ -447,15 +459,12 @@ fn column_row(
     row.extend(type_facts(&column.sql_type));
     row.push(text(column_key(definition, at)));
     row.push(text(extra(column)));
-    row.push(text(PRIVILEGES));
+    row.push(text(allowed));
     row.push(text(&column.comment));
     row.push(text(expression.unwrap_or_default()));
     row.push(Datum::Null);
     row
 }
-
-/// What a user may do with a column.
-pub(crate) const PRIVILEGES: &str = "select,insert,update,references";
 
 /// A column's default as text; none for NULL and for none.
 pub(crate) fn default_text(column: &ColumnDefinition, zone: &TimeZone) -> Option<String> {

@@ -14,6 +14,7 @@ use sqltype::Datum;
 use super::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text,
 };
+use crate::account::privilege::Privileges;
 use crate::session::Session;
 
 const NAME: Kind = Kind::Text(64);
@@ -178,9 +179,11 @@ fn keywords(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
 /// The connections of the process, with the columns of PROCESSLIST.
 pub(crate) fn processes(session: &Session) -> Rows {
     let now = session.kernel.now();
+    let sees_all = session.rights().is_ok_and(|rights| rights.global.has(Privileges::PROCESS));
     let registry = session.shared.directory.lock();
     let processes = registry.processes();
-    let rows = processes.iter().map(|process| {
+    let seen = processes.iter().filter(|process| sees_all || process.user == session.own_name());
+    let rows = seen.map(|process| {
         let seconds = now.since(process.since).as_millis() / 1_000;
         vec![
             Datum::UInt(process.id.into()),
@@ -298,38 +301,59 @@ const ZEROS: [&str; 29] = [
 ];
 
 /// Commands whose counts are listed though there were none.
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 59] = [
     "admin_commands",
     "alter_db",
     "alter_table",
+    "alter_user",
+    "alter_user_default_role",
+    "analyze",
     "begin",
     "change_db",
+    "check",
+    "checksum",
     "commit",
     "create_db",
     "create_index",
+    "create_role",
     "create_table",
+    "create_user",
+    "create_view",
     "dealloc_sql",
     "delete",
     "do",
     "drop_db",
     "drop_index",
+    "drop_role",
     "drop_table",
+    "drop_user",
+    "drop_view",
     "execute_sql",
     "explain_other",
     "flush",
+    "grant",
+    "grant_roles",
     "insert",
     "kill",
     "load",
     "lock_tables",
+    "optimize",
     "prepare_sql",
     "release_savepoint",
     "rename_table",
+    "rename_user",
+    "repair",
     "replace",
+    "revoke",
+    "revoke_all",
+    "revoke_roles",
     "rollback",
     "rollback_to_savepoint",
     "savepoint",
     "select",
     "set_option",
+    "set_password",
+    "set_role",
     "show",
     "stmt_close",
     "stmt_execute",

@@ -34,7 +34,8 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     for database in cluster.databases.keys().filter(|name| hints.wants_database(name)) {
         for (name, table) in names::tables_of(&cluster, database) {
-            if !is_view(table) || !hints.wants_table(name) {
+            let seen = hints.wants_table(name) && session.sees_table(database, name);
+            if !is_view(table) || !seen {
                 continue;
             }
             let view = view::read(table)?;
@@ -50,7 +51,10 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
                 text("def"),
                 text(database),
                 text(name),
-                text(view.statement.query.to_string()),
+                text(match session.may_show_view(database, name) {
+                    true => view.statement.query.to_string(),
+                    false => String::new(),
+                }),
                 text(view.check_option()),
                 text(if updatable { "YES" } else { "NO" }),
                 text(definer),

@@ -10,10 +10,13 @@ use sql_parser::ast::{self, VariableScope};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::{Listing, long_text, text, unsigned};
-use crate::execute;
-use crate::information::account::PRIVILEGES;
+use crate::account::check::role_rules;
+use crate::account::privilege::{DYNAMIC, Privileges, SHOWN};
+use crate::account::rights::given;
+use crate::account::{AccountName, error as account_error, show};
 use crate::information::{performance, server};
 use crate::session::{Level, Session};
+use crate::{execute, variables};
 
 /// INFO of a connection is cut here, unless FULL is said.
 const INFO_LENGTH_MAX: usize = 100;
@@ -85,29 +88,35 @@ pub(super) fn routines() -> Listing {
     ])
 }
 
-/// SHOW CREATE USER: of the one account there is.
-pub(super) fn create_user(account: &ast::Account) -> Result<Listing, SqlError> {
-    let (user, host) = name_of(account);
-    if user != "root" {
-        let message = format!("Operation SHOW CREATE USER failed for '{user}'@'{host}'");
-        return Err(SqlError::new(1396, "HY000", message));
+/// SHOW CREATE USER: one's own, or with CREATE USER or the right to read `mysql.user` any.
+pub(super) fn create_user(session: &Session, account: &ast::Account) -> Result<Listing, SqlError> {
+    let name = named(session, account)?;
+    let rights = session.rights()?;
+    let may = name == rights.account
+        || rights.global.has(Privileges::CREATE_USER)
+        || rights.of_database("mysql").has(Privileges::SELECT);
+    if !may {
+        return Err(account_error::needs("CREATE USER"));
     }
-    let heading = format!("CREATE USER for {user}@{host}");
+    let record = session.shared.accounts.book(&session.kernel).find(&name)?;
+    let nobody = || account_error::failed("SHOW CREATE USER", std::slice::from_ref(&name));
+    let record = record.ok_or_else(nobody)?;
+    let heading = format!("CREATE USER for {}", name.plain());
     let mut listing = Listing::new([(heading.as_str(), long_text())]);
-    let statement = format!(
-        "CREATE USER `{user}`@`{host}` IDENTIFIED WITH 'mysql_native_password' REQUIRE NONE \
-         PASSWORD EXPIRE DEFAULT ACCOUNT UNLOCK PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL \
-         DEFAULT PASSWORD REQUIRE CURRENT DEFAULT"
-    );
-    listing.push(vec![Datum::text(&statement)]);
+    let variable = variables::registry::find("print_identified_with_as_hex");
+    let as_hex = variable.and_then(|one| variables::shown_text(session, one, false));
+    let as_hex = as_hex.is_some_and(|value| value == "ON");
+    listing.push(vec![Datum::text(&show::create_user(&name, &record, as_hex))]);
     Ok(listing)
 }
 
-/// User and host of an account.
-fn name_of(account: &ast::Account) -> (&str, &str) {
+/// The account that a statement names.
+fn named(session: &Session, account: &ast::Account) -> Result<AccountName, SqlError> {
     match account {
-        ast::Account::CurrentUser => ("root", "localhost"),
-        ast::Account::Name { user, host } => (user, host.as_deref().unwrap_or("%")),
+        ast::Account::CurrentUser => session.account().cloned(),
+        ast::Account::Name { user, host } => {
+            Ok(AccountName::new(user, host.as_deref().unwrap_or("%")))
+        }
     }
 }
 
@@ -209,29 +218,44 @@ pub(super) fn processes(session: &Session, full: bool) -> Listing {
     listing
 }
 
-/// SHOW GRANTS: `root` has all.
+/// SHOW GRANTS: one's own with the active roles, or with the right to read the grant tables those of
+/// any account.
 pub(super) fn grants(
     session: &Session,
     account: Option<&ast::Account>,
+    using: &[ast::Account],
 ) -> Result<Listing, SqlError> {
-    let current = session.user.split_once('@').unwrap_or((&session.user, "localhost"));
-    let (user, host) = account.map_or(current, name_of);
-    if user != "root" {
-        let message = format!("There is no such grant defined for user '{user}' on host '{host}'");
-        return Err(SqlError::new(1141, "42000", message));
+    let rights = session.rights()?;
+    let name = named(session, account.unwrap_or(&ast::Account::CurrentUser))?;
+    let is_own = name == rights.account || rights.names().any(|own| *own == name);
+    if !is_own && !rights.of_database("mysql").has(Privileges::SELECT) {
+        return Err(account_error::database_denied(&rights.account, "mysql"));
     }
-    let heading = format!("Grants for {user}@{host}");
+    let book = session.shared.accounts.book(&session.kernel);
+    let record = book.find(&name)?.ok_or_else(|| account_error::no_grant(&name))?;
+    let given = given(&book, &record, &role_rules(session));
+    let roles: Result<Vec<AccountName>, SqlError> =
+        using.iter().map(|role| named(session, role)).collect();
+    let roles = match account {
+        None => rights.roles.clone(),
+        Some(_) => roles?,
+    };
+    let heading = format!("Grants for {}", name.plain());
     let mut listing = Listing::new([(heading.as_str(), text(1024))]);
-    let grant = format!("GRANT ALL PRIVILEGES ON *.* TO `{user}`@`{host}` WITH GRANT OPTION");
-    listing.push(vec![Datum::text(&grant)]);
+    for line in show::grants(&book, &name, &given, &roles)? {
+        listing.push(vec![Datum::text(&line)]);
+    }
     Ok(listing)
 }
 
 /// SHOW PRIVILEGES.
 pub(super) fn privileges() -> Listing {
     let mut listing = Listing::of_texts(&["Privilege", "Context", "Comment"]);
-    for privilege in &PRIVILEGES {
+    for privilege in &SHOWN {
         listing.push(privilege.map(Datum::text).to_vec());
+    }
+    for name in DYNAMIC {
+        listing.push([name, "Server Admin", ""].map(Datum::text).to_vec());
     }
     listing
 }

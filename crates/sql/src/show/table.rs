@@ -11,12 +11,13 @@ use sql_parser::ast::{Ident, ObjectName};
 use sqltype::{Datum, SqlType};
 
 use super::{Listing, long_text, text, unsigned};
+use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{TableDefinition, error, names, text as printed};
 use crate::ddl::view;
 use crate::information::schema::{
-    PRIVILEGES, column_key, databases as database_names, default_text, extra, index_rows,
-    system_table_facts, table_facts, view_facts,
+    column_key, databases as database_names, default_text, extra, index_rows, system_table_facts,
+    table_facts, view_facts,
 };
 use crate::information::{self, Sequences};
 use crate::session::Session;
@@ -59,8 +60,9 @@ fn table_names(
             "information_schema" => "SYSTEM VIEW",
             _ => "BASE TABLE",
         };
+        let seen = |name: &str| session.sees_table(database, name);
         let mut found: Vec<(String, &'static str)> = information::all()
-            .filter(|table| table.schema == database)
+            .filter(|table| table.schema == database && seen(table.name))
             .map(|table| (table.name.to_owned(), kind))
             .collect();
         found.sort_unstable();
@@ -70,10 +72,12 @@ fn table_names(
     let kind = |table: &Table| if is_view(table) { "VIEW" } else { "BASE TABLE" };
     if let Some(name) = only.filter(|name| !name.starts_with(names::ALTER_PREFIX)) {
         let table = cluster.table_named(&format!("{database}.{name}"));
+        let table = table.filter(|_| session.sees_table(database, name));
         return table.map(|table| (name.to_owned(), kind(table))).into_iter().collect();
     }
     let tables = names::tables_of(&cluster, database);
-    tables.map(|(name, table)| (name.to_owned(), kind(table))).collect()
+    let seen = tables.filter(|(name, _)| session.sees_table(database, name));
+    seen.map(|(name, table)| (name.to_owned(), kind(table))).collect()
 }
 
 /// SHOW [FULL] TABLES.
@@ -139,7 +143,7 @@ pub(super) async fn status(
         } else if kind == "VIEW" {
             row.extend(view_facts());
         } else {
-            let name = names::TableName { database: database.clone(), name };
+            let name = TableName { database: database.clone(), name };
             // A table may have gone while its sequence was read.
             let Ok(definition) = session.permanent_named(&name) else { continue };
             row.extend(table_facts(&definition, &sizes, &sequences));
@@ -191,7 +195,7 @@ pub(super) async fn columns(
                 key: "",
                 default: None,
                 extra: String::new(),
-                privileges: "select",
+                privileges: "select".to_owned(),
                 comment: "",
             };
             listing.push(facts.row(full));
@@ -203,7 +207,9 @@ pub(super) async fn columns(
         None => session.definition_named(&table)?,
     };
     for at in 0..definition.visible_columns().len() {
-        listing.push(user_column(session, &definition, at).row(full));
+        if let Some(facts) = user_column(session, &table, &definition, at) {
+            listing.push(facts.row(full));
+        }
     }
     Ok(listing)
 }
@@ -216,7 +222,7 @@ struct Facts<'a> {
     key: &'a str,
     default: Option<String>,
     extra: String,
-    privileges: &'a str,
+    privileges: String,
     comment: &'a str,
 }
 
@@ -232,25 +238,35 @@ impl Facts<'_> {
         row.push(self.default.map_or(Datum::Null, |default| Datum::text(&default)));
         row.push(Datum::text(&self.extra));
         if full {
-            row.push(Datum::text(self.privileges));
+            row.push(Datum::text(&self.privileges));
             row.push(Datum::text(self.comment));
         }
         row
     }
 }
 
-fn user_column<'a>(session: &Session, definition: &'a TableDefinition, at: usize) -> Facts<'a> {
+/// A column of a user's table; none if it may not be seen.
+fn user_column<'a>(
+    session: &Session,
+    table: &TableName,
+    definition: &'a TableDefinition,
+    at: usize,
+) -> Option<Facts<'a>> {
     let column = &definition.columns[at];
-    Facts {
+    let privileges = match session.temporary.has(table) {
+        true => "select,insert,update,references".to_owned(),
+        false => session.column_privileges(&table.database, &table.name, &column.name)?,
+    };
+    Some(Facts {
         name: &column.name,
         sql_type: column.sql_type.clone(),
         nullable: column.nullable,
         key: column_key(definition, at),
         default: default_text(column, &session.variables.time_zone),
         extra: extra(column),
-        privileges: PRIVILEGES,
+        privileges,
         comment: &column.comment,
-    }
+    })
 }
 
 /// SHOW INDEX.

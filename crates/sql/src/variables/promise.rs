@@ -13,9 +13,8 @@ use super::registry::Variable;
 use crate::session::{Level, Session};
 
 /// A variable, the value that says what is true here, and what another value would promise.
-const PROMISES: [(&str, Option<&str>, &str); 17] = [
+const PROMISES: [(&str, Option<&str>, &str); 11] = [
     ("binlog_encryption", Some("OFF"), "there is no binary log"),
-    ("default_password_lifetime", Some("0"), "passwords do not expire"),
     ("default_table_encryption", Some("OFF"), "tables are not encrypted"),
     ("group_replication_consistency", Some("EVENTUAL"), "there is no group replication"),
     ("init_connect", Some(""), "nothing is run when a client connects"),
@@ -24,13 +23,8 @@ const PROMISES: [(&str, Option<&str>, &str); 17] = [
         Some("0"),
         "set nines_durability to have commits wait for the disk",
     ),
-    ("mandatory_roles", Some(""), "roles are not given to accounts"),
     ("max_user_connections", Some("0"), "the connections of an account are not limited"),
     ("offline_mode", Some("OFF"), "clients are not refused"),
-    ("partial_revokes", Some("OFF"), "privileges are not revoked in part"),
-    ("password_history", Some("0"), "passwords may be used again"),
-    ("password_require_current", Some("OFF"), "a new password does not need the current one"),
-    ("password_reuse_interval", Some("0"), "passwords may be used again"),
     ("read_only", Some("OFF"), "writes are not refused"),
     (
         "sql_generate_invisible_primary_key",

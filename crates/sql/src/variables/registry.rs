@@ -102,11 +102,11 @@ const fn first(initial: &[&'static str]) -> Option<&'static str> {
 
 /// One variable per entry: name, scope, whether it can be set, kind, initial value.
 macro_rules! variables {
-    ($($name:ident, $scope:ident, $is_dynamic:ident, $kind:expr $(, $initial:literal)?;)*) => {
+    ($($name:ident $(. $part:ident)?, $scope:ident, $is_dynamic:ident, $kind:expr $(, $initial:literal)?;)*) => {
         static VARIABLES: &[Variable] = {
             use Kind::*;
             &[$(Variable {
-                name: stringify!($name),
+                name: concat!(stringify!($name) $(, ".", stringify!($part))?),
                 scope: $scope,
                 is_dynamic: $is_dynamic,
                 kind: $kind,
@@ -522,6 +522,13 @@ variables! {
     unique_checks, BOTH, DYNAMIC, Switch, "ON";
     updatable_views_with_limit, BOTH, DYNAMIC, Switch, "ON";
     use_secondary_engine, SESSION, DYNAMIC, Choice(&["OFF", "ON", "FORCED"]), "ON";
+    validate_password.check_user_name, GLOBAL, DYNAMIC, Switch, "ON";
+    validate_password.dictionary_file, GLOBAL, FIXED, Text, "";
+    validate_password.length, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "8";
+    validate_password.mixed_case_count, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "1";
+    validate_password.number_count, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "1";
+    validate_password.policy, GLOBAL, DYNAMIC, Choice(&["LOW", "MEDIUM", "STRONG", "OFF"]), "OFF";
+    validate_password.special_char_count, GLOBAL, DYNAMIC, Integer(0, 2_147_483_647), "1";
     version, GLOBAL, FIXED, Text;
     version_comment, GLOBAL, FIXED, Text;
     version_compile_machine, GLOBAL, FIXED, Text;

@@ -92,7 +92,10 @@ fn find(target: &VariableTarget) -> Result<&'static Variable, SqlError> {
         Some(component) if component.eq_ignore_ascii_case("default") => {
             registry::find(&name).ok_or_else(|| unknown(&name))
         }
-        Some(component) => Err(unknown(&format!("{component}.{name}"))),
+        Some(component) => {
+            let name = format!("{}.{name}", component.as_str().to_ascii_lowercase());
+            registry::find(&name).ok_or_else(|| unknown(&name))
+        }
     }
 }
 

@@ -113,7 +113,7 @@ fn what_cannot_be_set_is_refused_with_its_number() {
     let cases = [
         ("SET nosuch = 1", 1193),
         ("SET @@global.nosuch = 1", 1193),
-        ("SET validate_password.policy = 1", 1193),
+        ("SET validate_password.policy = 1", 1229),
         ("SET version = 'x'", 1238),
         ("SET GLOBAL port = 1", 1238),
         ("SET max_connections = 5", 1229),

@@ -5,29 +5,52 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::sha1::Sha1;
 use ::sha2::{Digest, Sha256};
-use mysql_wire::auth::{Account, NATIVE, Plugin, Require, SOCKET, native, sha2};
+use model::ControlIndex;
+use mysql_wire::auth::{self, NATIVE, Plugin, native, sha2};
 
 use super::*;
-use crate::admission::{AccountList, KeyAnswer, PasswordKey, store_password};
+use crate::account::AccountName;
+use crate::account::record::{Record, Requirement};
+use crate::admission::{KeyAnswer, PasswordKey};
 
 const NONCE: [u8; 20] = [b'n'; 20];
 const DENIED: &str = "1045 #28000Access denied for user";
 
-fn account(user: &str, plugin: Plugin, passwords: &[&str]) -> Account {
-    let store = |(number, password): (usize, &&str)| {
-        store_password(plugin, password.as_bytes(), [number as u8 + 1; 20])
-    };
-    Account {
-        host: "%".to_owned(),
-        plugin: plugin.name().to_owned(),
-        secrets: passwords.iter().enumerate().map(store).collect(),
-        ..Account::decoy(user)
-    }
+/// An account, as the catalog keeps it.
+type Entry = (AccountName, Record);
+
+fn store_password(plugin: Plugin, password: &str, random: u8) -> String {
+    auth::store(plugin, password.as_bytes(), [random; 20], sha2::ROUNDS)
 }
 
-fn admission(accounts: Vec<Account>) -> Admission {
-    let accounts = Arc::new(AccountList(accounts));
-    Admission { accounts, native_password: true, ..Admission::default() }
+fn account(user: &str, plugin: Plugin, passwords: &[&str]) -> Entry {
+    let mut texts =
+        passwords.iter().zip(1..).map(|(text, salt)| store_password(plugin, text, salt));
+    let record = Record {
+        plugin: plugin.name().to_owned(),
+        authentication: texts.next().unwrap_or_default(),
+        secondary: texts.next(),
+        ..Record::default()
+    };
+    (AccountName::new(user, "%"), record)
+}
+
+/// A cluster with these accounts and no other.
+fn cluster(accounts: Vec<Entry>) -> ClusterState {
+    let mut cluster = ClusterState { accounts_changed: ControlIndex(1), ..ClusterState::default() };
+    for (name, record) in accounts {
+        cluster.accounts.insert(name.key().into(), record.description());
+    }
+    cluster
+}
+
+/// Where both plugins of passwords are good.
+fn admission() -> Admission {
+    Admission { native_password: true, ..Admission::default() }
+}
+
+fn world_with(accounts: Vec<Entry>) -> World {
+    world_of(admission(), cluster(accounts))
 }
 
 /// The client's side of `caching_sha2_password`.
@@ -54,7 +77,7 @@ fn response_of(plugin: &str, user: &str, proof: &[u8]) -> Vec<u8> {
 }
 
 /// A client that has said who it is by `caching_sha2_password`.
-fn begun(shared: &Rc<Shared>, transport: Transport, user: &str, password: &str) -> Client {
+fn begun(shared: &World, transport: Transport, user: &str, password: &str) -> Client {
     let mut client = Client::connect(shared, 1, transport);
     client.packet();
     let proof = if password.is_empty() { Vec::new() } else { sha2_proof(password) };
@@ -70,7 +93,7 @@ fn full(client: &mut Client, password: &str) {
 
 #[test]
 fn a_password_is_asked_for_once_and_proven_from_then_on() {
-    let shared = world_of(admission(vec![account("a", Plugin::CachingSha2, &["secret"])]));
+    let shared = world_with(vec![account("a", Plugin::CachingSha2, &["secret"])]);
     let mut client = begun(&shared, UNIX, "a", "secret");
     full(&mut client, "secret");
     assert_eq!(client.packet()[0], 0);
@@ -91,16 +114,17 @@ fn a_password_is_asked_for_once_and_proven_from_then_on() {
 
 #[test]
 fn a_changed_password_is_not_proven_by_what_was_seen() {
-    let before = admission(vec![account("a", Plugin::CachingSha2, &["secret"])]);
-    let shared = world_of(before.clone());
+    let admission = admission();
+    let before = cluster(vec![account("a", Plugin::CachingSha2, &["secret"])]);
+    let shared = world_of(admission.clone(), before);
     let mut client = begun(&shared, UNIX, "a", "secret");
     full(&mut client, "secret");
     assert_eq!(client.packet()[0], 0);
     // The same password, stored anew with another salt; what was seen is shared.
     let mut changed = account("a", Plugin::CachingSha2, &["other"]);
-    changed.secrets = vec![store_password(Plugin::CachingSha2, b"secret", [9; 20])];
-    let after = Admission { accounts: Arc::new(AccountList(vec![changed])), ..before };
-    let mut client = begun(&world_of(after), UNIX, "a", "secret");
+    changed.1.authentication = store_password(Plugin::CachingSha2, "secret", 9);
+    let shared = world_of(admission, cluster(vec![changed]));
+    let mut client = begun(&shared, UNIX, "a", "secret");
     full(&mut client, "secret");
     assert_eq!(client.packet()[0], 0);
 }
@@ -108,7 +132,7 @@ fn a_changed_password_is_not_proven_by_what_was_seen() {
 #[test]
 fn both_of_two_passwords_are_good() {
     for plugin in [Plugin::CachingSha2, Plugin::Native] {
-        let shared = world_of(admission(vec![account("a", plugin, &["new", "old"])]));
+        let shared = world_with(vec![account("a", plugin, &["new", "old"])]);
         for (password, good) in [("new", true), ("old", true), ("older", false)] {
             let mut client = Client::connect(&shared, 1, UNIX);
             client.packet();
@@ -135,18 +159,19 @@ fn an_unknown_user_is_like_a_wrong_password() {
     let mut work = Vec::new();
     for user in ["a", "empty", "nobody"] {
         // Work is counted from the beginning of each.
-        let shared = world_of(admission(accounts.clone()));
+        let shared = world_with(accounts.clone());
         let mut client = begun(&shared, UNIX, user, "wrong");
         assert_eq!(client.packet(), [1, sha2::FULL]);
         let before = client.pauses;
         client.send(b"wrong\0");
-        work.push(client.pauses - before);
+        work.push((client.pauses - before, client.asks));
         let denied = format!("{DENIED} '{user}'@'localhost' (using password: YES)");
         assert_eq!(client.refusal(), denied);
     }
-    // The rounds of the hash, in pieces: as many for each.
-    assert!(work[0] > 0 && work.iter().all(|pauses| *pauses == work[0]), "{work:?}");
-    let shared = world_of(admission(accounts));
+    // The rounds of the hash, in pieces, and questions to the cluster: as many for each.
+    assert!(work[0].0 > 0 && work[0].1 > 0);
+    assert!(work.iter().all(|one| *one == work[0]), "{work:?}");
+    let shared = world_with(accounts);
     for user in ["a", "nobody"] {
         let mut client = begun(&shared, UNIX, user, "");
         let denied = format!("{DENIED} '{user}'@'localhost' (using password: NO)");
@@ -158,10 +183,10 @@ fn an_unknown_user_is_like_a_wrong_password() {
 
 #[test]
 fn a_client_is_asked_for_another_plugin_once() {
-    let shared = world_of(admission(vec![
+    let shared = world_with(vec![
         account("n", Plugin::Native, &["secret"]),
         account("s", Plugin::CachingSha2, &["secret"]),
-    ]));
+    ]);
     let connect = |plugin: &str, user: &str| {
         let mut client = Client::connect(&shared, 1, UNIX);
         client.packet();
@@ -190,9 +215,8 @@ fn a_client_is_asked_for_another_plugin_once() {
 
 #[test]
 fn the_older_plugin_has_to_be_switched_on() {
-    let mut admission = admission(vec![account("n", Plugin::Native, &["secret"])]);
-    admission.native_password = false;
-    let shared = world_of(admission);
+    let accounts = cluster(vec![account("n", Plugin::Native, &["secret"])]);
+    let shared = world_of(Admission::default(), accounts);
     let mut client = Client::connect(&shared, 1, UNIX);
     client.packet();
     client.send(&response_of(NATIVE, "n", &native_proof("secret")));
@@ -202,10 +226,10 @@ fn the_older_plugin_has_to_be_switched_on() {
 /// A client from before plugins answers as the older one wants.
 #[test]
 fn a_client_that_knows_no_plugins() {
-    let shared = world_of(admission(vec![
+    let shared = world_with(vec![
         account("n", Plugin::Native, &["secret"]),
         account("s", Plugin::CachingSha2, &["secret"]),
-    ]));
+    ]);
     let connect = |user: &str| {
         let mut client = Client::connect(&shared, 1, UNIX);
         client.packet();
@@ -221,9 +245,10 @@ fn a_client_that_knows_no_plugins() {
 
 #[test]
 fn the_user_of_a_socket_is_who_the_system_says() {
-    let mut other = account("other", Plugin::Socket, &["nines"]);
-    other.plugin = SOCKET.to_owned();
-    let shared = world_of(admission(vec![account("nines", Plugin::Socket, &[]), other]));
+    let shared = world_with(vec![
+        account("nines", Plugin::Socket, &[]),
+        account("other", Plugin::Socket, &["nines"]),
+    ]);
     let try_as = |transport: Transport, user: &str| {
         let mut client = Client::connect(&shared, 1, transport);
         client.packet();
@@ -265,10 +290,12 @@ impl PasswordKey for Reversing {
 
 #[test]
 fn over_an_open_connection_a_password_is_sealed() {
-    let accounts = vec![account("a", Plugin::CachingSha2, &["secret"])];
-    let mut with_key = admission(accounts.clone());
-    with_key.password_key = Some(Arc::new(Reversing::default()));
-    let shared = world_of(with_key);
+    let world = |has_key: bool| {
+        let key = has_key.then(|| Arc::new(Reversing::default()) as Arc<dyn PasswordKey>);
+        let accounts = cluster(vec![account("a", Plugin::CachingSha2, &["secret"])]);
+        world_of(Admission { password_key: key, ..admission() }, accounts)
+    };
+    let shared = world(true);
     let mixed = |password: &str| {
         let clear = format!("{password}\0");
         let mixed: Vec<u8> = clear.bytes().zip(NONCE.iter().cycle()).map(|(a, b)| a ^ b).collect();
@@ -284,23 +311,14 @@ fn over_an_open_connection_a_password_is_sealed() {
         assert_eq!(client.packet()[0] == 0, good, "{password}");
     }
     // The client has the key already.
-    let shared = world_of(Admission {
-        password_key: Some(Arc::new(Reversing::default())),
-        ..admission(accounts.clone())
-    });
+    let shared = world(true);
     let mut client = begun(&shared, open.clone(), "a", "secret");
     assert_eq!(client.packet(), [1, sha2::FULL]);
     client.send(&mixed("secret"));
     assert_eq!(client.packet()[0], 0);
     // In clear it is none, and without a key nothing is.
-    for admission in [
-        Admission {
-            password_key: Some(Arc::new(Reversing::default())),
-            ..admission(accounts.clone())
-        },
-        admission(accounts),
-    ] {
-        let mut client = begun(&world_of(admission), open.clone(), "a", "secret");
+    for has_key in [true, false] {
+        let mut client = begun(&world(has_key), open.clone(), "a", "secret");
         full(&mut client, "secret");
         assert!(client.refusal().starts_with(DENIED));
     }
@@ -308,17 +326,17 @@ fn over_an_open_connection_a_password_is_sealed() {
 
 #[test]
 fn what_accounts_require_beside_a_password() {
-    let with = |user: &str, change: fn(&mut Account)| {
+    let with = |user: &str, change: fn(&mut Record)| {
         let mut account = account(user, Plugin::Native, &["secret"]);
-        change(&mut account);
+        change(&mut account.1);
         account
     };
-    let shared = world_of(admission(vec![
-        with("ssl", |account| account.require = Require::Ssl),
-        with("x509", |account| account.require = Require::X509),
-        with("locked", |account| account.is_locked = true),
-        with("expired", |account| account.has_expired = true),
-    ]));
+    let shared = world_with(vec![
+        with("ssl", |account| account.require = Requirement::Ssl),
+        with("x509", |account| account.require = Requirement::X509),
+        with("locked", |account| account.locked = true),
+        with("expired", |account| account.expired = true),
+    ]);
     let connect = |user: &str, by_tls: Option<Encryption>, password: &str| {
         let mut client = Client::connect(&shared, 1, tcp("192.0.2.1", false));
         client.packet();
@@ -369,7 +387,7 @@ fn open_connections_are_refused_where_protection_is_required() {
 /// What MariaDB's clients check a certificate by that they have no authority for.
 #[test]
 fn the_certificate_is_proven_to_who_knows_the_password() {
-    let shared = world_of(admission(vec![account("n", Plugin::Native, &["secret"])]));
+    let shared = world_with(vec![account("n", Plugin::Native, &["secret"])]);
     let connect = |by_tls: bool| {
         let mut client = Client::connect(&shared, 1, tcp("192.0.2.1", false));
         client.packet();
@@ -389,7 +407,10 @@ fn the_certificate_is_proven_to_who_knows_the_password() {
 #[test]
 fn the_policy_says_which_plugin_is_first() {
     let greeting = |native_password: bool, policy: &str| {
-        let shared = world_of(Admission { native_password, ..Admission::default() });
+        let shared = world_of(
+            Admission { native_password, ..Admission::default() },
+            ClusterState::default(),
+        );
         let name = "authentication_policy".to_owned();
         shared.directory.lock().globals.insert(name, policy.to_owned());
         String::from_utf8_lossy(&Client::connect(&shared, 1, UNIX).packet()).into_owned()
@@ -402,11 +423,11 @@ fn the_policy_says_which_plugin_is_first() {
 
 #[test]
 fn another_user_by_the_same_connection() {
-    let shared = world_of(admission(vec![
+    let shared = world_with(vec![
         account("n", Plugin::Native, &["secret"]),
         account("s", Plugin::CachingSha2, &["secret"]),
         account("e", Plugin::CachingSha2, &[""]),
-    ]));
+    ]);
     let mut client = begun(&shared, UNIX, "e", "");
     assert_eq!(client.packet()[0], 0);
     let change = |user: &str, proof: &[u8], plugin: &str| {
@@ -431,7 +452,7 @@ fn another_user_by_the_same_connection() {
 
 #[test]
 fn a_login_has_so_many_bytes_and_so_much_time() {
-    let shared = world_of(admission(vec![account("a", Plugin::CachingSha2, &["secret"])]));
+    let shared = world_with(vec![account("a", Plugin::CachingSha2, &["secret"])]);
     let too_long = "1043 #08S01Bad handshake: it is too long";
     // A packet that claims to be long is refused by its head.
     let mut client = Client::connect(&shared, 1, UNIX);
@@ -461,4 +482,52 @@ fn a_login_has_so_many_bytes_and_so_much_time() {
         drop(link);
         client.run();
     }
+}
+
+/// A client that takes its time is who it was only as long as the account is what it was.
+#[test]
+fn a_password_that_was_changed_meanwhile_lets_nobody_in() {
+    let mut shared = world_with(vec![account("a", Plugin::CachingSha2, &["secret"])]);
+    let changed = cluster(vec![account("a", Plugin::CachingSha2, &["other"])]);
+    let mut client = begun(&shared, UNIX, "a", "secret");
+    assert_eq!(client.packet(), [1, sha2::FULL]);
+    let after = ClusterState { accounts_changed: ControlIndex(2), ..changed };
+    shared.cluster = Arc::new(after);
+    client.exchange.borrow_mut().cluster = shared.cluster.clone();
+    client.send(b"secret\0");
+    assert!(client.refusal().starts_with(DENIED));
+    let mut client = begun(&shared, UNIX, "a", "other");
+    full(&mut client, "other");
+    assert_eq!(client.packet()[0], 0);
+}
+
+#[test]
+fn failed_logins_in_a_row_block_an_account() {
+    let mut limited = account("a", Plugin::Native, &["secret"]);
+    (limited.1.attempts, limited.1.lock_days) = (2, Some(3));
+    let entries = vec![limited.clone(), account("b", Plugin::Native, &["secret"])];
+    let mut shared = world_with(entries);
+    let connect = |shared: &World, user: &str, password: &str| {
+        let mut client = Client::connect(shared, 1, UNIX);
+        client.packet();
+        client.send(&response_of(NATIVE, user, &native_proof(password)));
+        if client.over { client.refusal() } else { String::new() }
+    };
+    let blocked = "3955 #HY000Access denied for user 'a'@'localhost'. Account is blocked for 3 \
+                   day(s) (3 day(s) remaining) due to 2 consecutive failed logins.";
+    assert!(connect(&shared, "a", "wrong").starts_with(DENIED));
+    assert_eq!(connect(&shared, "a", "secret"), "", "which begins the row anew");
+    assert!(connect(&shared, "a", "wrong").starts_with(DENIED));
+    assert_eq!(connect(&shared, "a", "wrong"), blocked);
+    assert_eq!(connect(&shared, "a", "secret"), blocked);
+    assert_eq!(connect(&shared, "b", "secret"), "");
+    // FLUSH PRIVILEGES, and ALTER USER … ACCOUNT UNLOCK.
+    shared.admission.attempts.clear();
+    assert_eq!(connect(&shared, "a", "secret"), "");
+    (0..2).for_each(|_| drop(connect(&shared, "a", "wrong")));
+    assert_eq!(connect(&shared, "a", "secret"), blocked);
+    limited.1.forgiven = 1;
+    shared.cluster =
+        Arc::new(ClusterState { accounts_changed: ControlIndex(2), ..cluster(vec![limited]) });
+    assert_eq!(connect(&shared, "a", "secret"), "");
 }

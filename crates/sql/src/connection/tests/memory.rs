@@ -59,7 +59,7 @@ const LITTLE: [&str; 6] = [
     "SELECT GROUP_CONCAT(a.i, b.i) FROM n a, n b",
 ];
 
-fn logged_in(shared: &Rc<Shared>, number: u32) -> Client {
+fn logged_in(shared: &World, number: u32) -> Client {
     let mut client = Client::connect(shared, number, UNIX);
     client.log_in(UTF8, b"root", b"", b"");
     assert_eq!(client.packet()[0], 0);

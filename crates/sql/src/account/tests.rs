@@ -1,0 +1,4 @@
+//! Accounts by statements, on the control log's own state machine.
+
+mod matrix;
+mod statements;
