@@ -95,8 +95,13 @@ impl Read for Awaited {
 }
 
 impl Session {
-    /// Connects and logs in.
+    /// Connects and logs in as `root`, without a password.
     pub fn connect(socket: &Path) -> Result<Session, QueryError> {
+        Self::connect_as(socket, "root")
+    }
+
+    /// Connects and logs in without a password.
+    pub fn connect_as(socket: &Path, user: &str) -> Result<Session, QueryError> {
         let stream = BufReader::new(Awaited(UnixStream::connect(socket)?));
         let mut session = Session { stream, sequence: 0 };
         let greeting = session.packet()?;
@@ -108,7 +113,8 @@ impl Session {
         login.push(UTF8MB4);
         login.extend([0; 23]);
         // The user, and the empty proof of an empty password.
-        login.extend(b"root\0\0");
+        login.extend(user.as_bytes());
+        login.extend(b"\0\0");
         login.extend(b"mysql_native_password\0");
         session.send(&login)?;
         loop {

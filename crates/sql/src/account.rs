@@ -10,7 +10,8 @@
 //! # Guarantees
 //! A statement runs with the privileges of a moment no more than [`fresh::LEASE`] before it began.
 //! # Not here
-//! Proving who one is (`connection::login`); the tables that show accounts (`information::account`).
+//! Proving who one is (`connection::login`); the tables that show accounts
+//! (`information::account`).
 
 pub(crate) mod attempts;
 pub(crate) mod book;

@@ -246,8 +246,8 @@ fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1213 | 1297 | 1412)
 }
 
-/// Codes that say that something with a name is not there, or is there already, or that something is
-/// not allowed. Another SQL node may have made, dropped or given it a moment ago.
+/// Codes that say that something with a name is not there, or is there already, or that something
+/// is not allowed. Another SQL node may have made, dropped or given it a moment ago.
 fn is_about_names(error: &SqlError) -> bool {
     matches!(
         error.code(),

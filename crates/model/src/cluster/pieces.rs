@@ -1,7 +1,8 @@
 //! A cluster state in pieces, so that a large catalog is written, sent or read some at a time.
 //!
 //! # Owns
-//! [`CatalogPiece`]: some tables, names, databases and accounts; [`Pieces`], which takes a state apart.
+//! [`CatalogPiece`]: some tables, names, databases and accounts; [`Pieces`], which takes a state
+//! apart.
 //! [`StatePiece`]: what a state is sent as, from [`StatePieces`] to [`StateAssembly`].
 //! # Guarantees
 //! A state without its catalog and all of its pieces, in any order, make the state. A piece is a

@@ -4,8 +4,8 @@
 //! What each kind of statement needs, in one exhaustive match; the check of it against the
 //! session's [`Rights`]; the errors of what is missing.
 //! # Guarantees
-//! No statement runs that was not allowed by the accounts of the worker's state. What was allowed is
-//! remembered with a prepared statement as long as neither rights nor definitions change.
+//! No statement runs that was not allowed by the accounts of the worker's state. What was allowed
+//! is remembered with a prepared statement as long as neither rights nor definitions change.
 //! # Not here
 //! Which rows and columns a statement uses (`needs`); giving privileges on (`grant`).
 

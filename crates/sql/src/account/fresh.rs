@@ -30,8 +30,8 @@ use crate::session::Session;
 pub(crate) const LEASE: Duration = Duration::from_millis(500);
 /// The lease, and a tenth of it for clocks that run at different rates.
 const WAIT: Duration = Duration::from_millis(550);
-/// How long data nodes are waited for. One that is silent for so long is removed by then, unless the
-/// cluster cannot do without it.
+/// How long data nodes are waited for. One that is silent for so long is removed by then, unless
+/// the cluster cannot do without it.
 const SPREAD_MAX: Duration = Duration::from_millis(1_800);
 /// How often data nodes are asked again that did not answer.
 const ROUND: Duration = Duration::from_millis(20);

@@ -569,8 +569,8 @@ fn is_named(item: &SelectItem, column: &ColumnRef) -> bool {
     }
 }
 
-/// Whether a statement reads or changes tables of users. Of one that is no query, of rows or of values, nobody
-/// asks.
+/// Whether a statement reads or changes tables of users. Only queries, DO and SET are looked at; of
+/// all others the answer is yes.
 pub(crate) fn uses_tables(session: &Session, statement: &ast::Statement) -> bool {
     let mut walk = Walk::new(session, None);
     let walked = match statement {

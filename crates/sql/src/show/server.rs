@@ -218,8 +218,8 @@ pub(super) fn processes(session: &Session, full: bool) -> Listing {
     listing
 }
 
-/// SHOW GRANTS: one's own with the active roles, or with the right to read the grant tables those of
-/// any account.
+/// SHOW GRANTS: one's own with the active roles, or with the right to read the grant tables those
+/// of any account.
 pub(super) fn grants(
     session: &Session,
     account: Option<&ast::Account>,

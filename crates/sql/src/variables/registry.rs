@@ -102,7 +102,10 @@ const fn first(initial: &[&'static str]) -> Option<&'static str> {
 
 /// One variable per entry: name, scope, whether it can be set, kind, initial value.
 macro_rules! variables {
-    ($($name:ident $(. $part:ident)?, $scope:ident, $is_dynamic:ident, $kind:expr $(, $initial:literal)?;)*) => {
+    ($(
+        $name:ident $(. $part:ident)?,
+        $scope:ident, $is_dynamic:ident, $kind:expr $(, $initial:literal)?;
+    )*) => {
         static VARIABLES: &[Variable] = {
             use Kind::*;
             &[$(Variable {
