@@ -1,5 +1,6 @@
 //! Tests against the real server with real clients.
 
+mod accounts;
 mod answers;
 mod chaos;
 mod clients;
