@@ -13,15 +13,14 @@ use std::time::Duration;
 use tests::{Server, binary, free_port, run, succeed, temporary_directory, workspace};
 
 /// The accounts of these tests; each user's password is `secret`.
-const ACCOUNTS: &str = r#"[
-    {"user": "root", "host": "localhost"},
-    {"user": "sha", "host": "%", "passwords": ["secret"]},
-    {"user": "native", "host": "%", "plugin": "mysql_native_password", "passwords": ["secret"]},
-    {"user": "socket", "host": "localhost", "plugin": "auth_socket", "passwords": ["root"]},
-    {"user": "ssl", "host": "%", "passwords": ["secret"], "require": "SSL"},
-    {"user": "x509", "host": "%", "passwords": ["secret"], "require": "X509"},
-    {"user": "alice", "host": "%", "passwords": ["secret"], "require": {"subject": "/CN=alice"}}
-]"#;
+const ACCOUNTS: [&str; 6] = [
+    "CREATE USER 'sha' IDENTIFIED BY 'secret'",
+    "CREATE USER 'native' IDENTIFIED WITH mysql_native_password BY 'secret'",
+    "CREATE USER 'socket'@localhost IDENTIFIED WITH auth_socket AS 'root'",
+    "CREATE USER 'ssl' IDENTIFIED BY 'secret' REQUIRE SSL",
+    "CREATE USER 'x509' IDENTIFIED BY 'secret' REQUIRE X509",
+    "CREATE USER 'alice' IDENTIFIED BY 'secret' REQUIRE SUBJECT '/CN=alice'",
+];
 
 /// A directory with what a server is given, and removed with it.
 struct Place {
@@ -30,9 +29,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let place = Self { directory: temporary_directory() };
-        fs::write(place.file("accounts.json"), ACCOUNTS).expect("it is writable");
-        place
+        Self { directory: temporary_directory() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -45,9 +42,14 @@ impl Place {
 
     /// A server with these accounts; its certificate is made in the directory.
     fn serve(&self, options: &[&str]) -> Server {
-        let accounts = self.option("accounts", "accounts.json");
-        let all = ["--mysql-native-password", accounts.as_str()];
-        let all: Vec<&str> = all.iter().chain(options).copied().collect();
+        let server = self.start(options);
+        tests::all(&mut server.session().expect("root has no password"), &ACCOUNTS);
+        server
+    }
+
+    /// A server with the accounts that were made in the directory before.
+    fn start(&self, options: &[&str]) -> Server {
+        let all: Vec<&str> = ["--mysql-native-password"].iter().chain(options).copied().collect();
         Server::start_in(&self.file("data"), &all)
     }
 
@@ -186,7 +188,7 @@ fn a_certificate_is_made_and_verified() {
     let authority = fs::read(place.authority()).unwrap();
     assert_eq!(server.stop("-TERM"), Some(0));
     drop(server);
-    let server = place.serve(&[]);
+    let server = place.start(&[]);
     assert_eq!(fs::read(place.authority()).unwrap(), authority);
     let found = text(&client(&server, "sha", "secret", &[&trusted, verify], WHO));
     assert!(found.contains("sha@%\n"), "{found}");
@@ -552,7 +554,7 @@ fn the_key_for_passwords_is_kept() {
     let before = read_private(&key);
     assert_eq!(server.stop("-TERM"), Some(0));
     drop(server);
-    let server = place.serve(&[]);
+    let server = place.start(&[]);
     let found = text(&client(&server, "sha", "secret", &[plain], WHO));
     assert!(found.contains("sha@%\n"), "{found}");
     assert_eq!(read_private(&key), before);

@@ -390,7 +390,8 @@ fn options(
         matches!(option, PasswordOption::FailedLoginAttempts(_) | PasswordOption::LockDays(_))
     };
     if options.locked == Some(false) || options.password.iter().any(concerns_attempts) {
-        record.forgiven = draft.session.statement_time;
+        // Another time than the last one, whatever the clock says.
+        record.forgiven = draft.session.statement_time.max(record.forgiven + 1);
     }
     if let Some(locked) = options.locked {
         record.locked = locked;
