@@ -12,8 +12,16 @@ pub(crate) fn admission(tls: &ServerTls, directory: &Path, native_password: bool
         native_password,
         encryption: Some(Arc::new(Encryption(tls.clone()))),
         password_key: Some(Arc::new(Key(PasswordKey::new(directory)))),
+        entropy: Some(entropy),
         ..Admission::default()
     }
+}
+
+/// Random bits of the system.
+fn entropy() -> Option<u64> {
+    let mut bytes = [0; 8];
+    runtime::random(&mut bytes).ok()?;
+    Some(u64::from_le_bytes(bytes))
 }
 
 /// The runtime's encryption as the SQL node sees it.

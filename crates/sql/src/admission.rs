@@ -126,6 +126,9 @@ pub struct Admission {
     pub verifiers: Verifiers,
     /// Logins that failed.
     pub attempts: Attempts,
+    /// Bits that nobody can foretell, for salts and random passwords; none inside if the system has
+    /// none. Without it they come from the worker's generator, whose numbers clients see.
+    pub entropy: Option<fn() -> Option<u64>>,
 }
 
 /// Verifiers of passwords that were seen, shared by the workers of a process.

@@ -159,7 +159,6 @@ impl Session {
             default_week_format: variables.default_week_format,
             block_encryption: variables.block_encryption,
             node: u64::from(self.id) << 16 | 0x0200_0000_0000,
-            ..SessionFacts::new()
         }
     }
 

@@ -24,10 +24,13 @@ use crate::kernel::Kernel;
 /// Records that a worker keeps; beyond it all are forgotten and read again as they are needed.
 const RECORDS_MAX: usize = 4_096;
 
+/// A record with the text it was read from.
+type Known = (Description, Rc<Record>);
+
 /// The records a worker has read, each with the text it was read from.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    by_key: RefCell<BTreeMap<Box<str>, (Description, Rc<Record>)>>,
+    by_key: RefCell<BTreeMap<Box<str>, Known>>,
     /// The hosts of all accounts, each once, with the change of accounts they were collected after.
     hosts: RefCell<Option<(ControlIndex, Rc<[String]>)>>,
 }

@@ -17,6 +17,7 @@ use model::{ErrorCode, NodeId};
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::{Datum, SqlType};
+use stdx::Prng;
 
 use super::book::Book;
 use super::privilege::Dynamic;
@@ -68,9 +69,8 @@ pub(crate) async fn run(
     }
     let mut attempts = 0;
     let done = loop {
-        let mut prng = session.prng.clone();
+        let mut prng = generator(session)?;
         let mut done = draft(session, statement, &mut prng)?;
-        session.prng = prng;
         let Some(command) = done.command.take() else { break done };
         match session.kernel.beside().change_schema(command).await {
             Ok(_) => {
@@ -103,6 +103,15 @@ pub(crate) async fn run(
     }
 }
 
+/// Where salts and random passwords come from.
+fn generator(session: &mut Session) -> Result<Prng, SqlError> {
+    let seed = match session.shared.admission.entropy {
+        Some(entropy) => entropy(),
+        None => Some(session.prng.next_u64()),
+    };
+    seed.map(Prng::new).ok_or_else(|| SqlError::internal("the system gives no random bytes"))
+}
+
 async fn wait(session: &Session, takes: bool) -> Result<Vec<NodeId>, SqlError> {
     Ok(match takes {
         true => fresh::outlast(&session.kernel).await?,
@@ -125,11 +134,7 @@ fn unheard(silent: &[NodeId]) -> Option<(Level, SqlError)> {
 }
 
 /// Makes the change from the accounts as they are.
-fn draft(
-    session: &Session,
-    statement: &Statement,
-    prng: &mut stdx::Prng,
-) -> Result<Done, SqlError> {
+fn draft(session: &Session, statement: &Statement, prng: &mut Prng) -> Result<Done, SqlError> {
     let mut draft = Draft {
         session,
         book: session.shared.accounts.book(&session.kernel),
