@@ -269,7 +269,8 @@ impl<'s> Walk<'s> {
             TableReference::Derived(derived) => {
                 self.query(&derived.query)?;
                 let alias = derived.alias.as_str().to_owned();
-                self.scope().push(InScope { alias, table: None, columns: None });
+                let columns = columns_of_derived(derived);
+                self.scope().push(InScope { alias, table: None, columns });
             }
             TableReference::JsonTable(table) => {
                 self.expr(&table.document)?;
@@ -289,20 +290,35 @@ impl<'s> Walk<'s> {
                             self.read_in_all(first, column.as_str());
                         }
                     }
-                    JoinCondition::Natural => {
-                        let names = |of: &[InScope]| -> BTreeSet<String> {
-                            let columns = of.iter().filter_map(|one| one.columns.as_ref());
-                            columns.flatten().map(|name| name.to_lowercase()).collect()
-                        };
-                        let (left, right) = self.scope()[first..].split_at(second - first);
-                        for name in names(left).intersection(&names(right)) {
-                            self.read_in_all(first, name);
-                        }
-                    }
+                    JoinCondition::Natural => self.natural(first, second),
                 }
             }
         }
         Ok(())
+    }
+
+    /// Columns that both sides of a natural join have are read: the sides are the tables of the
+    /// block from `first` on, and from `second` on. Where it is not known which columns one has,
+    /// all of the others may be.
+    fn natural(&mut self, first: usize, second: usize) {
+        let names = |of: &[InScope]| -> Option<BTreeSet<String>> {
+            let mut all = BTreeSet::new();
+            for one in of {
+                all.extend(one.columns.as_ref()?.iter().map(|name| name.to_lowercase()));
+            }
+            Some(all)
+        };
+        let (left, right) = self.scope()[first..].split_at(second - first);
+        if let (Some(left), Some(right)) = (names(left), names(right)) {
+            for name in left.intersection(&right) {
+                self.read_in_all(first, name);
+            }
+            return;
+        }
+        let tables = self.scope()[first..].iter().filter_map(|one| one.table.clone());
+        for table in tables.collect::<Vec<_>>() {
+            self.uses.of(&table).read.all = true;
+        }
     }
 
     fn scope(&mut self) -> &mut Vec<InScope> {
@@ -548,9 +564,10 @@ impl<'s> Walk<'s> {
 impl InScope {
     fn is_called(&self, name: &ObjectName) -> bool {
         let database = |schema: &ast::Ident| {
-            self.table.as_ref().is_some_and(|table| table.database == schema.as_str())
+            self.table.as_ref().is_some_and(|table| same_name(&table.database, schema.as_str()))
         };
-        self.alias == name.name.as_str() && name.schema.as_ref().is_none_or(database)
+        // Where letter case counts in names this asks for more than is needed, never for less.
+        same_name(&self.alias, name.name.as_str()) && name.schema.as_ref().is_none_or(database)
     }
 
     fn has(&self, column: &str) -> bool {
@@ -558,6 +575,22 @@ impl InScope {
             .as_ref()
             .is_some_and(|columns| columns.iter().any(|name| same_name(name, column)))
     }
+}
+
+/// Names of the columns of a derived table; none if its query does not tell them.
+fn columns_of_derived(derived: &ast::DerivedTable) -> Option<Vec<String>> {
+    if !derived.columns.is_empty() {
+        return Some(derived.columns.iter().map(|name| name.as_str().to_owned()).collect());
+    }
+    let QueryBody::Select(select) = &derived.query.body else { return None };
+    let name = |item: &SelectItem| match item {
+        SelectItem::Expr { alias: Some(alias), .. } => Some(alias.as_str().to_owned()),
+        SelectItem::Expr { expr: Expr::Column(column), .. } => {
+            Some(column.column.as_str().to_owned())
+        }
+        _ => None,
+    };
+    select.items.iter().map(name).collect()
 }
 
 fn is_named(item: &SelectItem, column: &ColumnRef) -> bool {

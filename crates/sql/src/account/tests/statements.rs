@@ -347,6 +347,7 @@ fn columns_are_asked_one_by_one() {
         "UPDATE t SET b = 1",
         "WITH w AS (SELECT a FROM t) SELECT * FROM w",
         "SELECT * FROM (SELECT a FROM t) x",
+        "SELECT a FROM t NATURAL JOIN (SELECT 1 AS a) x",
     ] {
         harness.said(sql);
     }
@@ -359,6 +360,11 @@ fn columns_are_asked_one_by_one() {
         ("SELECT s.a FROM s JOIN t ON t.b = s.a", 1143),
         ("SELECT s.a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE b = c)", 1143),
         ("SELECT a, SUM(a) OVER (ORDER BY b) FROM t", 1143),
+        ("SELECT T.B FROM t", 1143),
+        ("SELECT a FROM t NATURAL JOIN (SELECT 1 AS b) x", 1143),
+        ("SELECT a FROM t NATURAL JOIN (SELECT 1) x (b)", 1143),
+        ("WITH w AS (SELECT 1 AS b) SELECT a FROM t NATURAL JOIN w", 1142),
+        ("SELECT a FROM t JOIN (SELECT 1 AS b) x USING (b)", 1143),
         ("INSERT INTO t (a, b) VALUES (1, 2)", 1143),
         ("INSERT INTO t VALUES (1, 2)", 1142),
         ("UPDATE t SET a = 1", 1143),
