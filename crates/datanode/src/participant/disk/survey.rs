@@ -58,6 +58,21 @@ struct Segment {
     len: u64,
 }
 
+impl Segment {
+    /// Whether the life that wrote this segment went on in `next`, and no other lies between.
+    fn is_continued_by(&self, next: &Segment) -> bool {
+        self.header.incarnation == next.header.incarnation
+            && self.header.segment + 1 == next.header.segment
+    }
+
+    /// The epoch that was restored when a life began with this segment; none when none did.
+    fn goes_on_from(&self) -> Option<Epoch> {
+        let fences = self.header.fences.iter();
+        let own = fences.filter(|fence| fence.segment == self.header.segment);
+        own.map(|fence| fence.through).max()
+    }
+}
+
 /// A sound checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoint {
@@ -409,17 +424,44 @@ impl Survey {
         }
     }
 
-    /// From which to which epoch the rows can be restored. How far back is decided by checkpoints
-    /// that have replaced older ones, and by rows that were copied.
+    /// From which to which epoch the rows can be restored: each epoch between can be. How far back
+    /// is decided by checkpoints that have replaced older ones, by rows that were copied, and by
+    /// damage that newer checkpoints do without.
     fn restorable(&self) -> Option<Restorable> {
         let newest = self.newest_restorable()?;
         let marks = self.segments.values().flat_map(|segment| &segment.marks);
-        let mut limits: BTreeSet<Epoch> = marks.map(|mark| mark.since).collect();
-        limits.extend(self.checkpoints.values().map(|checkpoint| checkpoint.newest));
-        limits.extend([Epoch(0), newest]);
+        let copied: BTreeSet<Epoch> = marks.map(|mark| mark.since).collect();
+        let checkpoints = self.checkpoints.values().map(|checkpoint| checkpoint.newest);
+        let limits: BTreeSet<Epoch> =
+            copied.iter().copied().chain(checkpoints).chain([Epoch(0), newest]).collect();
         let limits: Vec<Epoch> = limits.into_iter().filter(|epoch| *epoch <= newest).collect();
-        let oldest = limits.partition_point(|epoch| self.plan(*epoch).is_none());
-        Some(Restorable { oldest: limits.get(oldest).copied().unwrap_or(newest), newest })
+        let mut oldest = self.oldest_of(&limits, newest);
+        // What was before a copy has no mark that counts.
+        let before = |since: &Epoch| Epoch(since.0.saturating_sub(1));
+        let holes = copied.range(..=newest).rev();
+        if let Some(hole) = holes.copied().find(|since| self.plan(before(since)).is_none()) {
+            oldest = oldest.max(hole);
+        }
+        Some(Restorable { oldest, newest })
+    }
+
+    /// The oldest epoch from which on each up to `newest` can be restored, as far as checkpoints
+    /// and damage decide it. The segment that a restart begins with is never older for a newer
+    /// epoch; so the limits that begin with the same one lie together and are searched by halves.
+    fn oldest_of(&self, limits: &[Epoch], newest: Epoch) -> Epoch {
+        let begins_with = |epoch: Epoch| Some(self.plan(epoch)?.segments.first()?.0);
+        let mut oldest = newest;
+        while let Some(first) = begins_with(oldest) {
+            let older = &limits[..limits.partition_point(|limit| *limit < oldest)];
+            let same = older.partition_point(|limit| begins_with(*limit) != Some(first));
+            oldest = older.get(same).copied().unwrap_or(oldest);
+            let before = Epoch(oldest.0.saturating_sub(1));
+            if oldest == Epoch(0) || begins_with(before).is_none_or(|before| before >= first) {
+                break;
+            }
+            oldest = before;
+        }
+        oldest
     }
 
     /// The newest epoch up to which a segment says that everything is in the log, as far as it
@@ -485,25 +527,23 @@ impl Survey {
         (base.sequence == 0).then_some((Vec::new(), base.redo))
     }
 
-    /// The segments from `first` on, if nothing is missing up to a mark that reaches `through`.
+    /// The segments from `first` on that count, if nothing is missing up to a mark that reaches
+    /// `through`. A life goes on from the epoch that its fence names: where everything up to that
+    /// epoch has been read, what lies in between is not needed. That may be a segment with damage
+    /// and those behind it, or earlier lives that the restart went back behind.
     fn replayable(&self, first: u64, through: Epoch) -> Option<Vec<(u64, u64)>> {
         let mut reached = Epoch(0);
         let mut segments = Vec::new();
         let mut before: Option<&Segment> = None;
         for (number, segment) in self.segments.range(first..) {
             let follows = match before {
-                None => *number == first,
-                Some(before) if before.header.incarnation == segment.header.incarnation => {
-                    before.header.segment + 1 == *number && before.end == SegmentEnd::Sealed
-                }
-                Some(_) => {
-                    let fences = segment.header.fences.iter();
-                    let own = fences.filter(|fence| fence.segment == *number);
-                    own.map(|fence| fence.through).max().is_some_and(|fence| fence <= reached)
-                }
+                None if *number != first => return None,
+                None => true,
+                Some(before) if before.is_continued_by(segment) => before.end == SegmentEnd::Sealed,
+                Some(_) => segment.goes_on_from().is_some_and(|fence| fence <= reached),
             };
             if !follows {
-                break;
+                continue;
             }
             reached = reached.max(self.marked(*number, segment, through));
             segments.push((*number, segment.len));

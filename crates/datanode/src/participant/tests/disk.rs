@@ -222,7 +222,8 @@ impl Disks {
         let restore = ParticipantMessage::Restore { through };
         self.world.tell(CONTROL, participant(node), Message::Participant(restore));
         self.settle();
-        assert_eq!(self.restored, before + 1, "the restore is through");
+        let halt = self.world.nodes[&node].shared.halt.as_ref();
+        assert_eq!(self.restored, before + 1, "the restore is through: {halt:?}");
     }
 
     /// Carries out one request to a disk; false when there is none.
@@ -586,6 +587,69 @@ fn a_fence_keeps_lost_epochs_away() {
     disks.write(vec![insert(2, 22)]);
     assert!(disks.restart() >= Some(third), "not saved");
     assert_eq!(disks.world.rows(1), [(1, 11)]);
+}
+
+#[test]
+fn a_restart_behind_earlier_lives_does_not_keep_later_ones_from_being_restored() {
+    let mut disks = Disks::new(1, |_| {});
+    disks.write(vec![insert(1, 1)]);
+    let first = disks.save();
+    // Two more lives go on from the newest epoch there is; both are lost by order.
+    for value in [10, 100] {
+        disks.write(vec![add(1, value)]);
+        disks.save();
+        disks.restart().expect("everything was saved");
+    }
+    disks.crash(MemberStatus::Restoring);
+    assert!(disks.survey(1) > Some(first));
+    disks.restore(1, first);
+    disks.go_on(first);
+    assert_eq!(disks.world.rows(1), [(1, 1)]);
+    for value in [1_000, 10_000] {
+        disks.write(vec![add(1, value)]);
+        let saved = disks.save();
+        assert_eq!(disks.restart(), Some(saved), "what is durable can be restored");
+    }
+    assert_eq!(disks.world.rows(1), [(1, 11_001)]);
+}
+
+#[test]
+fn damage_behind_a_restored_epoch_does_not_keep_later_lives_from_being_restored() {
+    let mut disks = Disks::new(1, |_| {});
+    disks.write(vec![insert(1, 1)]);
+    let mut last = disks.save();
+    for round in 0..6 {
+        disks.write((10..30).map(|n| upsert(n, round)).collect());
+        last = disks.save();
+    }
+    let log = disks.names("redo");
+    assert!(log.len() > 3, "{log:?}");
+    disks.disks.get_mut(&1).unwrap().change(&log[0], |bytes| {
+        let at = bytes.len() - 10;
+        bytes[at] ^= 1;
+    });
+    disks.crash(MemberStatus::Restoring);
+    let restored = disks.survey(1).expect("the log begins with sound records");
+    assert!(Epoch(0) < restored && restored < last, "{restored} of {last}");
+    // The power goes again before the segments behind the damage are removed for good.
+    let before = disks.disks[&1].clone();
+    disks.restore(1, restored);
+    disks.go_on(restored);
+    disks.write(vec![add(1, 10)]);
+    let saved = disks.end_epoch();
+    disks.order_save(saved);
+    disks.settle();
+    disks.order_durable(saved);
+    for (name, file) in before.names {
+        disks.disks.get_mut(&1).unwrap().durable_names.entry(name).or_insert(file);
+    }
+    disks.crash(MemberStatus::Restoring);
+    assert!(log.iter().all(|name| disks.names("redo").contains(name)), "they are back");
+    assert_eq!(disks.survey(1), Some(saved), "what is durable can be restored");
+    disks.restore(1, saved);
+    disks.go_on(saved);
+    assert_eq!(disks.world.rows(1).first(), Some(&(1, 11)));
+    assert_eq!(disks.restart(), Some(saved));
 }
 
 #[test]
@@ -1114,8 +1178,9 @@ fn random_transaction(
 }
 
 /// Random changes, saves, checkpoints and crashes; every epoch that may be asked for is restored
-/// as it was.
-fn random_lives(seed: u64) -> BTreeMap<&'static str, u64> {
+/// as it was. Where files rot, and where an operator orders it, a restart goes back behind what was
+/// durable, and what comes after that is as safe as ever.
+fn random_lives(seed: u64, loses: bool) -> BTreeMap<&'static str, u64> {
     let mut prng = Prng::new(seed);
     let segment = *prng.pick(&[300, 2_000, 20_000]);
     let work = *prng.pick(&[5, 60, 1_000]);
@@ -1156,9 +1221,16 @@ fn random_lives(seed: u64) -> BTreeMap<&'static str, u64> {
         }
         disks.note();
         let promised = disks.saved.last().copied().unwrap_or(durable).max(durable);
+        let rots = loses && prng.percent(40);
+        if rots {
+            rot(&mut prng, &mut disks);
+        }
         disks.crash(MemberStatus::Restoring);
         let saved = disks.survey(1).unwrap_or_default();
-        assert!(saved >= promised, "{saved} where {promised} was promised");
+        assert!(saved >= promised || rots, "{saved} where {promised} was promised");
+        if loses && (saved < durable || prng.percent(40)) {
+            durable = disks.found.last().expect("the survey has told").oldest.min(saved);
+        }
         let known = history.range(durable..=saved).map(|(epoch, _)| *epoch);
         let possible: Vec<Epoch> = known.chain([saved]).collect();
         let through = *prng.pick(&possible);
@@ -1175,11 +1247,23 @@ fn random_lives(seed: u64) -> BTreeMap<&'static str, u64> {
     disks.probes
 }
 
+/// A byte of some file is not what was written.
+fn rot(prng: &mut Prng, disks: &mut Disks) {
+    let names = disks.disks[&1].names();
+    let Some(name) = (!names.is_empty()).then(|| prng.pick(&names)) else { return };
+    let at = prng.below(1 << 30) as usize;
+    disks.disks.get_mut(&1).unwrap().change(name, |bytes| {
+        if let Some(at) = at.checked_rem(bytes.len()) {
+            bytes[at] ^= 0x10;
+        }
+    });
+}
+
 #[test]
 fn every_saved_epoch_is_restored_as_it_was() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in 0..60 {
-        let run = std::panic::catch_unwind(|| random_lives(seed));
+    for seed in 0..120 {
+        let run = std::panic::catch_unwind(|| random_lives(seed, seed % 2 == 1));
         let probes = run.unwrap_or_else(|_| panic!("seed {seed}"));
         for (name, count) in probes {
             *reached.entry(name).or_default() += count;
