@@ -23,7 +23,7 @@ use crate::plan::{Plan, PlanCache, PlanKind};
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
-use crate::traits::{Place, StatementTraits, Traits, Writes};
+use crate::traits::{Place, Traits, Writes};
 use crate::variables::hint::Before;
 use crate::{account, administration, ddl, execute, show, variables};
 
@@ -46,8 +46,8 @@ pub(crate) async fn run(
     out: &mut ResultWriter,
     shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
-    let traits = prepared.statement().traits();
-    let before = begin(session, prepared, &traits, shown);
+    let traits = prepared.traits();
+    let before = begin(session, prepared, traits, shown);
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -59,7 +59,7 @@ pub(crate) async fn run(
         let mark = session.mark();
         let autocommit = session.autocommits();
         let began = session.kernel.now();
-        let result = attempt_once(session, prepared, &traits, parameters, out).await;
+        let result = attempt_once(session, prepared, traits, parameters, out).await;
         let Err(error) = result else { break result };
         at_work = at_work + session.kernel.now().since(began);
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
@@ -149,13 +149,13 @@ pub(crate) async fn describe(
     session: &mut Session,
     prepared: &Prepared,
 ) -> Result<Vec<ResultColumn>, SqlError> {
-    session.allow(prepared, &prepared.statement().traits())?;
+    session.allow(prepared)?;
     match prepared.statement() {
         Statement::Query(query) => {
             let (plan, _) = execute::plan_query(session, query, &[])?;
             Ok(if query.into.is_none() { plan.columns.clone() } else { Vec::new() })
         }
-        statement if statement.traits().place == Place::Planned => {
+        statement if prepared.traits().place == Place::Planned => {
             // Names that are not known are told now, not when it is run.
             let (plan, _) = Plan::of_change(session, statement, &[])?;
             if matches!(plan.kind, PlanKind::General) {
@@ -290,7 +290,7 @@ async fn attempt_once(
     if !session.has_lease() && needs_lease(session, statement, traits) {
         session.renew_lease().await?;
     }
-    session.allow(prepared, traits)?;
+    session.allow(prepared)?;
     let refused = || {
         let text = "Cannot execute statement in a READ ONLY transaction.";
         Err(SqlError::new(1792, "25006", text))

@@ -25,7 +25,7 @@ use crate::memory::Held;
 use crate::plan::Plan;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
-use crate::traits::StatementTraits;
+use crate::traits::{StatementTraits, Traits};
 use crate::variables;
 
 /// A prepared statement.
@@ -39,6 +39,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 struct Inner {
     statement: Statement,
+    traits: Traits,
     text: String,
     parameters: usize,
     hints: Option<Rc<StatementHints>>,
@@ -97,8 +98,9 @@ impl Prepared {
         kept: Option<(CountedStatement, Held)>,
     ) -> Self {
         let (text, plan) = (text.to_owned(), RefCell::default());
-        let allowed = RefCell::default();
-        let inner = Inner { statement, text, parameters, hints, plan, allowed, _kept: kept };
+        let (traits, allowed) = (statement.traits(), RefCell::default());
+        let inner =
+            Inner { statement, traits, text, parameters, hints, plan, allowed, _kept: kept };
         Self { inner: Rc::new(inner), rows: None }
     }
 
@@ -114,6 +116,11 @@ impl Prepared {
 
     pub(crate) fn statement(&self) -> &Statement {
         &self.inner.statement
+    }
+
+    /// What is true of the statement.
+    pub(crate) fn traits(&self) -> &Traits {
+        &self.inner.traits
     }
 
     pub(crate) fn hints(&self) -> Option<&Rc<StatementHints>> {

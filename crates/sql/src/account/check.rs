@@ -27,7 +27,7 @@ use super::{AccountName, error};
 use crate::admission::ClientHost;
 use crate::prepared::Prepared;
 use crate::session::Session;
-use crate::traits::{Place, Traits};
+use crate::traits::Place;
 use crate::variables;
 
 use rows::Checking;
@@ -140,7 +140,8 @@ impl Session {
     ///
     /// # Errors
     /// MySQL's: 1044, 1045, 1142, 1143, 1227, 1370, 1820 and their kin.
-    pub(crate) fn allow(&self, prepared: &Prepared, traits: &Traits) -> Result<(), SqlError> {
+    pub(crate) fn allow(&self, prepared: &Prepared) -> Result<(), SqlError> {
+        let traits = prepared.traits();
         let rights = self.rights()?;
         if self.login.is_expired && !traits.despite_expiry {
             return Err(error::must_change_password());
