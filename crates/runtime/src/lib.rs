@@ -53,5 +53,8 @@ pub use observer::{NodeReport, Observer, ProcessReport};
 pub use password_key::{KeyAnswer, PasswordKey};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
-pub use tls::{Authority, Issued, ServerTls, TlsFacts, TlsMaker, TlsSettings};
+pub use tls::{
+    Authority, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey, NodeRole, ServerTls,
+    SignedNode, TlsFacts, TlsMaker, TlsSettings,
+};
 pub use watchdog::{Hung, Watching};

@@ -1,4 +1,4 @@
-//! Encryption of client connections: certificates from files or made here, and TLS as a filter of
+//! Encryption of client connections and of links: certificates from files or made here, and TLS as a filter of
 //! bytes.
 //!
 //! # Owns
@@ -12,8 +12,12 @@
 
 mod authority;
 mod certificate;
+mod credentials;
 mod files;
+mod identity;
+mod link;
 mod suites;
+mod verifier;
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -27,9 +31,14 @@ use rustls::server::{WebPkiClientVerifier, danger::ClientCertVerifier};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 
 pub(crate) use authority::private_file;
-pub use authority::{Authority, Issued};
+pub use authority::{Authority, Issued, SignedNode};
 use certificate::Certificate;
+pub use credentials::{NodeCredentials, NodeFiles};
 pub(crate) use files::read_key;
+pub use identity::{NodeIdentity, NodeKey, NodeRole};
+pub(crate) use link::{
+    HANDSHAKE, LinkTls, NO_TLS, RECORD_HEAD, RECORD_MAX, Shown, Trouble, TroubleKind,
+};
 
 /// What encryption is asked for: MySQL's variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,17 +333,21 @@ pub(crate) mod tests {
     use super::*;
 
     /// A directory that goes with its test.
-    struct Directory(PathBuf);
+    pub(crate) struct Directory(PathBuf);
 
     impl Directory {
-        fn new(name: &str) -> Self {
+        pub(crate) fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("nines-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             Self(path)
         }
 
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+
         /// A file that only its owner may read.
-        fn file(&self, name: &str, text: &str) -> PathBuf {
+        pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
             let path = self.0.join(name);
             let _ = fs::remove_file(&path);
             let mut options = fs::File::options();

@@ -16,15 +16,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use model::NodeId;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::certificate::Certificate;
+use super::identity::{NodeIdentity, NodePublicKey, NodeRole, authority_id};
+use crate::cluster::random;
 
 /// The file of the authority's certificate, which clients are given.
 pub(crate) const CERTIFICATE_FILE: &str = "ca.pem";
@@ -59,6 +62,19 @@ pub struct Issued {
     pub key: PrivateKeyDer<'static>,
     /// The same as PEM.
     pub key_pem: String,
+}
+
+/// The certificate of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedNode {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// The same as PEM.
+    pub certificate_pem: String,
+    /// Its serial number as hexadecimal digits, by which it is revoked.
+    pub serial: String,
+    /// Until when it is good: seconds since 1970 UTC.
+    pub not_after: i64,
 }
 
 impl Authority {
@@ -122,6 +138,47 @@ impl Authority {
         &self.pem
     }
 
+    /// What names it in the certificates of nodes: the beginning of the SHA-256 of its public key.
+    pub fn id(&self) -> String {
+        authority_id(&self.issuer.key().subject_public_key_info())
+    }
+
+    /// Signs the certificate of a node, good from a day ago until `lifetime` has passed. `names`
+    /// are those of its host, for people; `public_key` is a `SubjectPublicKeyInfo` as
+    /// [`NodeKey::public_key_der`] gives it.
+    ///
+    /// # Errors
+    /// When the key is of another kind, or a name cannot be in a certificate.
+    pub fn sign_node(
+        &self,
+        role: NodeRole,
+        node: NodeId,
+        names: &[String],
+        public_key: &[u8],
+        lifetime: Duration,
+    ) -> Result<SignedNode, String> {
+        let key = NodePublicKey::from_der(public_key)?;
+        let identity = NodeIdentity { authority: self.id(), role, node };
+        let uri = identity.uri().as_str().try_into();
+        let uri = uri.map_err(|error: rcgen::Error| error.to_string())?;
+        let mut params = validity(lifetime);
+        params.subject_alt_names = vec![SanType::URI(uri)];
+        params.subject_alt_names.extend(names.iter().filter_map(|name| alternative(name)));
+        // It stands at either end of a link.
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.serial_number = Some(SerialNumber::from_slice(&serial_number()?));
+        let not_after = params.not_after.unix_timestamp();
+        let params = leaf(params, &identity.to_string());
+        let certificate =
+            params.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?;
+        let certificate_pem = certificate.pem();
+        let certificate: CertificateDer<'static> = certificate.into();
+        let says = Certificate::parse(&certificate);
+        let serial = says.ok_or("the certificate that was made cannot be read")?.serial;
+        Ok(SignedNode { certificate, certificate_pem, serial, not_after })
+    }
+
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
@@ -129,7 +186,7 @@ impl Authority {
     /// Signs a certificate of a server for names of hosts and addresses.
     pub fn issue_server(&self, names: &[String]) -> Result<Issued, String> {
         let subject = names.first().map_or("nines", String::as_str);
-        let mut params = validity();
+        let mut params = validity(GOOD_FOR);
         params.subject_alt_names = names.iter().filter_map(|name| alternative(name)).collect();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(params, subject)
@@ -137,16 +194,13 @@ impl Authority {
 
     /// Signs a certificate of a client.
     pub fn issue_client(&self, name: &str) -> Result<Issued, String> {
-        let mut params = validity();
+        let mut params = validity(GOOD_FOR);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params, name)
     }
 
-    fn issue(&self, mut params: CertificateParams, subject: &str) -> Result<Issued, String> {
-        params.distinguished_name = common_name(subject);
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.use_authority_key_identifier_extension = true;
+    fn issue(&self, params: CertificateParams, subject: &str) -> Result<Issued, String> {
+        let params = leaf(params, subject);
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let certificate =
             params.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?;
@@ -156,7 +210,7 @@ impl Authority {
     }
 
     fn params(key: &KeyPair) -> CertificateParams {
-        let mut params = validity();
+        let mut params = validity(GOOD_FOR);
         params.distinguished_name = common_name(&Self::name(key));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -181,12 +235,30 @@ pub(crate) fn authority_file(directory: &Path) -> PathBuf {
     directory.join(CERTIFICATE_FILE)
 }
 
-fn validity() -> CertificateParams {
+/// A number that no other certificate has. It fills twenty bytes, the most that a certificate may
+/// have, and so has one form only.
+fn serial_number() -> Result<[u8; 20], String> {
+    let mut number = [0; 20];
+    random(&mut number).map_err(|error| format!("random numbers: {error}"))?;
+    number[0] = number[0] & 0x7F | 0x40;
+    Ok(number)
+}
+
+/// What certificates have in common that sign no others.
+fn leaf(mut params: CertificateParams, subject: &str) -> CertificateParams {
+    params.distinguished_name = common_name(subject);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+fn validity(good_for: Duration) -> CertificateParams {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::default();
     params.not_before = epoch + now.saturating_sub(GOOD_SINCE);
-    params.not_after = epoch + (now + GOOD_FOR);
+    params.not_after = epoch + (now + good_for);
     params
 }
 

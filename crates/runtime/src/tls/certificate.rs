@@ -18,6 +18,12 @@ pub(crate) struct Certificate {
     pub(crate) issuer: String,
     pub(crate) not_before: Moment,
     pub(crate) not_after: Moment,
+    /// Its number among those of its authority: hexadecimal digits without zeros before them.
+    pub(crate) serial: String,
+    /// The key that it is about, as `SubjectPublicKeyInfo`.
+    pub(crate) public_key: Vec<u8>,
+    /// The names of it that are URIs.
+    pub(crate) uris: Vec<String>,
 }
 
 /// Seconds since 1970 UTC.
@@ -41,16 +47,53 @@ impl Certificate {
         if body.peek() == Some(VERSION) {
             body.next()?;
         }
-        let (_serial, _algorithm) = (body.expect(INTEGER)?, body.expect(SEQUENCE)?);
+        let (serial, _algorithm) = (body.expect(INTEGER)?, body.expect(SEQUENCE)?);
+        let serial = hexadecimal(serial);
         let issuer = name(body.expect(SEQUENCE)?)?;
         let mut validity = Der(body.expect(SEQUENCE)?);
         let (not_before, not_after) = (moment(validity.next()?)?, moment(validity.next()?)?);
         let subject = name(body.expect(SEQUENCE)?)?;
-        Some(Self { subject, issuer, not_before, not_after })
+        let public_key = body.whole(SEQUENCE)?.to_vec();
+        let uris = uris(body).unwrap_or_default();
+        Some(Self { subject, issuer, not_before, not_after, serial, public_key, uris })
     }
 }
 
+/// A number as hexadecimal digits, without zeros before them.
+fn hexadecimal(number: &[u8]) -> String {
+    let digits: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.trim_start_matches('0').to_owned()
+}
+
+/// The URIs among the alternative names, from what follows the key.
+fn uris(mut body: Der<'_>) -> Option<Vec<String>> {
+    while body.peek()? != EXTENSIONS {
+        body.next()?;
+    }
+    let mut extensions = Der(Der(body.expect(EXTENSIONS)?).expect(SEQUENCE)?);
+    while !extensions.0.is_empty() {
+        let mut extension = Der(extensions.expect(SEQUENCE)?);
+        if extension.expect(OBJECT)? != ALTERNATIVE_NAMES {
+            continue;
+        }
+        if extension.peek()? == BOOLEAN {
+            extension.next()?;
+        }
+        let mut names = Der(Der(extension.expect(OCTETS)?).expect(SEQUENCE)?);
+        let mut found = Vec::new();
+        while !names.0.is_empty() {
+            if let (URI, text) = names.next()? {
+                found.push(String::from_utf8(text.to_vec()).ok()?);
+            }
+        }
+        return Some(found);
+    }
+    None
+}
+
+const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
+const OCTETS: u8 = 0x04;
 const OBJECT: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -58,6 +101,11 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 /// The version of a certificate, which the first one has not.
 const VERSION: u8 = 0xA0;
+/// What versions before the third have not.
+const EXTENSIONS: u8 = 0xA3;
+/// The kind of the extension with alternative names, and of a URI among them.
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1D, 0x11];
+const URI: u8 = 0x86;
 const DAY: i64 = 86_400;
 
 /// Reads one value after the other.
@@ -83,6 +131,13 @@ impl<'a> Der<'a> {
         let (content, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
         Some((kind, content))
+    }
+
+    /// The next value with its head; it must be of this kind.
+    fn whole(&mut self, kind: u8) -> Option<&'a [u8]> {
+        let before = self.0;
+        self.expect(kind)?;
+        Some(&before[..before.len() - self.0.len()])
     }
 
     /// The content of the next value, which must be of this kind.
@@ -227,6 +282,8 @@ mod tests {
         let certificate = Certificate::parse(&der).unwrap();
         assert_eq!(certificate.subject, certificate.issuer);
         assert_eq!(certificate.subject, "/CN=nines test");
+        assert!(der.windows(certificate.public_key.len()).any(|part| part == certificate.public_key));
+        assert_eq!(certificate.uris, [""; 0]);
         assert_eq!(certificate.not_before.to_string(), "2026-11-21 13:43:15 UTC");
         assert_eq!(certificate.not_after.to_string(), "2126-10-28 13:43:15 UTC");
         for end in 0..der.len() {

@@ -52,7 +52,7 @@ pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("no certificate in {}: {error}", path.display()))
