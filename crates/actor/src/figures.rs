@@ -222,6 +222,11 @@ metrics! {
         "Whether there is a link to another node."),
     (LinksMade, Counter, None, "nines_links_made", ["node", "peer"],
         "How often a link to another node was made."),
+    (LinksRefused, Counter, None, "nines_links_refused", ["node", "reason"],
+        "Connections of other nodes, or to them, that were refused for what has to do with TLS: \
+         plain (no TLS at the other end), encrypted (none at this one), no_certificate, authority, \
+         time (expired, or not good yet), revoked, identity (another node or role), handshake, \
+         by_peer (it refuses this node's certificate)."),
     (LinkReceived, Counter, Bytes, "nines_link_received_bytes", ["node", "peer"],
         "Bytes received from another node."),
     (LinkSent, Counter, Bytes, "nines_link_sent_bytes", ["node", "peer"],

@@ -15,10 +15,10 @@
 //! 3. A link that "was closed" is one whose peer has ended: nobody listens at its address any more,
 //!    or a later life does.
 //! # Not here
-//! What is sent (`wire`), who is a member (`control`). Encryption: `nines` refuses addresses other
-//! than loopback unless it is told that the network is trusted.
+//! What is sent (`wire`), who is a member (`control`), whom a certificate makes believed (`tls`).
 
 mod address;
+mod connection;
 mod ends;
 mod frame;
 mod greeting;
@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
@@ -41,8 +40,10 @@ use stdx::Duration;
 
 use crate::cluster::Role;
 use crate::listener::listen_tcp;
+use crate::tls::NodeCredentials;
 
 pub use address::{PeerAddress, is_own};
+pub(crate) use connection::Connection;
 pub(crate) use ends::{Arrival, LinkEnds, Loss};
 pub use greeting::service_request;
 pub(crate) use keeper::{KeeperHandle, start_keeper};
@@ -62,6 +63,9 @@ pub struct LinkSetup {
     pub limits: LinkLimits,
     /// Answers what else is asked where peers connect.
     pub service: Option<Service>,
+    /// What this node proves its identity by. With it links over TCP are encrypted, and peers have
+    /// to prove theirs; without it no link is.
+    pub credentials: Option<NodeCredentials>,
 }
 
 /// Another node of the cluster.
@@ -150,7 +154,7 @@ pub enum LinkEvent {
         incarnation: Incarnation,
         /// Connections of the link.
         sockets: u8,
-        /// How it is reached: `TCP` or `Unix`.
+        /// How it is reached: `TLS`, `TCP` or `Unix`.
         transport: &'static str,
     },
     /// They pass again, over new connections, and none was lost.
@@ -174,6 +178,11 @@ pub enum LinkEvent {
         closed: bool,
         /// What was noticed.
         why: Broken,
+    },
+    /// The files of this node's certificate, or of whom it believes, have changed.
+    Credentials {
+        /// What holds now; or why nothing has changed.
+        what: Result<String, String>,
     },
     /// A peer, or somebody who claims to be one, cannot be talked to.
     Refused {
@@ -199,6 +208,8 @@ pub enum Broken {
     Corrupt,
     /// More waits to be sent than may.
     Overfull,
+    /// The peer's certificate was revoked.
+    Revoked,
 }
 
 impl fmt::Display for Broken {
@@ -212,6 +223,7 @@ impl fmt::Display for Broken {
             Broken::Overfull => {
                 "it does not take what is sent to it (SendBufferMemory, TotalSendBufferMemory)"
             }
+            Broken::Revoked => "its certificate was revoked",
         })
     }
 }
@@ -232,6 +244,10 @@ impl fmt::Display for LinkEvent {
             }
             LinkEvent::Refused { node: Some(node), why } => write!(f, "node {}: {why}", node.0),
             LinkEvent::Refused { node: None, why } => f.write_str(why),
+            LinkEvent::Credentials { what: Ok(what) } => write!(f, "this node: {what}"),
+            LinkEvent::Credentials { what: Err(why) } => {
+                write!(f, "this node goes on with the certificate that it has: {why}")
+            }
         }
     }
 }
@@ -245,7 +261,7 @@ pub(crate) struct NewLink {
     pub(crate) generation: u64,
     pub(crate) protocol: u16,
     /// By index: 0 is the control plane's.
-    pub(crate) sockets: Vec<(u8, OwnedFd)>,
+    pub(crate) sockets: Vec<(u8, Connection)>,
 }
 
 /// From the keeper to a thread.
@@ -258,7 +274,7 @@ pub(crate) enum LinkNews {
     Detach { node: NodeId, generation: u64, round: u64 },
     /// A link goes on over these connections: the number of the lane, the connection, and up to
     /// which position the peer has what was sent.
-    Renewed { node: NodeId, generation: u64, sockets: Vec<(u8, OwnedFd, u64)> },
+    Renewed { node: NodeId, generation: u64, sockets: Vec<(u8, Connection, u64)> },
     /// A link is gone: workers are to be told.
     Down { node: NodeId, incarnation: Incarnation, generation: u64, closed: bool },
     /// No link can be made now: nobody listens, or nobody answers.

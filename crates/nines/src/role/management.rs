@@ -263,7 +263,9 @@ impl Desk {
                             books.unheard.insert(*node);
                         }
                     }
-                    LinkEvent::Renewed { .. } | LinkEvent::Refused { .. } => {}
+                    LinkEvent::Renewed { .. }
+                    | LinkEvent::Refused { .. }
+                    | LinkEvent::Credentials { .. } => {}
                 }
                 drop(books);
                 return self.log.tell(Input::Link(event));

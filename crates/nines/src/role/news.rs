@@ -283,6 +283,13 @@ pub(super) fn of_link(event: &LinkEvent, roles: &BTreeMap<NodeId, String>) -> Dr
         LinkEvent::Refused { node, why } => {
             Draft::new(Level::Warning, *node, "refused", why.clone())
         }
+        LinkEvent::Credentials { what: Ok(what) } => {
+            Draft::new(Level::Info, None, "certificate", what.clone())
+        }
+        LinkEvent::Credentials { what: Err(why) } => {
+            let text = format!("it goes on with the certificate that it has: {why}");
+            Draft::new(Level::Warning, None, "certificate_unusable", text)
+        }
     }
 }
 
@@ -291,6 +298,7 @@ pub(super) fn reason(closed: bool, why: Broken, silence: Duration) -> String {
     match why {
         _ if closed => "its process has ended".into(),
         Broken::Silent => format!("silent for {} ms", silence.as_nanos() / 1_000_000),
+        Broken::Revoked => Broken::Revoked.to_string(),
         other => format!("{other}, and it was not reached again"),
     }
 }

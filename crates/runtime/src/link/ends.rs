@@ -9,7 +9,6 @@
 //!    none by then, or nobody listens, the life it was meant for is reported as lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use actor::{Figures, Metric};
@@ -19,7 +18,7 @@ use stdx::{Duration, Instant};
 use wire::Envelope;
 
 use super::socket::{LinkSocket, Traffic};
-use super::{Broken, KeeperHandle, LinkLimits, NewLink, Notice, SendBuffers};
+use super::{Broken, Connection, KeeperHandle, LinkLimits, NewLink, Notice, SendBuffers};
 use crate::cluster::Role;
 use crate::poller::{Interest, Poller, Ready};
 
@@ -52,7 +51,9 @@ pub(crate) struct LinkEnds {
     sockets: Vec<Option<LinkSocket>>,
     /// Sockets with something to send.
     dirty: Vec<usize>,
+    /// What one read may bring, and what that says when it was encrypted.
     buffer: Vec<u8>,
+    plain: Vec<u8>,
     messages: Vec<Envelope>,
     /// When the sockets of the control plane were looked at.
     looked_at: Instant,
@@ -109,6 +110,7 @@ impl LinkEnds {
             sockets: Vec::new(),
             dirty: Vec::new(),
             buffer: vec![0; READ_MAX],
+            plain: Vec::new(),
             messages: Vec::new(),
             looked_at: Instant::ZERO,
             losses: Vec::new(),
@@ -259,7 +261,7 @@ impl LinkEnds {
         &mut self,
         poller: &Poller,
         (node, generation): (NodeId, u64),
-        sockets: Vec<(u8, OwnedFd, u64)>,
+        sockets: Vec<(u8, Connection, u64)>,
         now: Instant,
     ) {
         for (index, connection, peer_has) in sockets {
@@ -309,6 +311,11 @@ impl LinkEnds {
     /// Adds this thread's share of what has passed and waits; the first thread tells of links.
     pub(crate) fn tell_figures(&self, figures: &mut Figures) {
         figures.of_node(self.own);
+        if self.thread == 0 {
+            for (kind, count) in self.keeper.refusals() {
+                figures.add(Metric::LinksRefused, &[kind.name()], count);
+            }
+        }
         for (node, end) in &self.ends {
             let peer = node.0.to_string();
             let (mut traffic, mut waiting) = (end.traffic, 0);
@@ -350,8 +357,8 @@ impl LinkEnds {
             return;
         }
         let clean = !socket.wants_flush();
-        let outcome =
-            socket.read((self.own, self.workers), &mut self.buffer, now, &mut self.messages);
+        let buffers = (&mut self.buffer[..], &mut self.plain);
+        let outcome = socket.read((self.own, self.workers), buffers, now, &mut self.messages);
         if clean && socket.wants_flush() {
             self.dirty.push(at);
         }
@@ -385,6 +392,10 @@ impl LinkEnds {
                 let _ = poller.modify(socket, self.tokens_from + at as u64, both);
             }
             let (node, waits) = (socket.node, socket.count_waiting() > 0);
+            if outcome.is_ok() && socket.wants_flush() {
+                // Encryption takes time: the rest comes with the next turn.
+                self.dirty.push(at);
+            }
             if let Err(why) = outcome {
                 self.drop_connection(at, why);
             } else if waits && let Some(end) = self.ends.get(&node) {
@@ -421,6 +432,9 @@ impl LinkEnds {
 
     /// When there is something to do although nothing happens.
     pub(crate) fn due(&self) -> Option<Instant> {
+        if !self.dirty.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let parked = self.ends.values().filter_map(|end| end.parked_until);
         let sockets = self.sockets.iter().flatten();
         let speaks = sockets.clone().filter_map(|s| s.speaks_at(self.limits.keepalive));

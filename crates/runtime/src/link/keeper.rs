@@ -12,27 +12,30 @@
 //!    reset on a network proves nothing: firewalls send it too.
 //! # Failure
 //! A peer that stays silent during an attempt costs the attempt. What cannot be a peer's greeting
-//! ends the connection it came on.
+//! ends the connection it came on. Many that connect and say nothing, or little, keep nobody out:
+//! what this process has begun itself goes first, and the oldest of the others goes when there are
+//! too many (`strangers`).
 
 mod breaking;
 mod peer;
 mod renewal;
+mod securing;
 mod service;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use model::{Incarnation, NodeId};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use stdx::{Duration, Instant};
 
-use super::address::{Way, set_up_tcp, ways};
+use super::address::{Way, ways};
+use super::connection::Connection;
 use super::greeting::{Greeting, Identity, Kind, LinkName, Reply, Verdict};
 use super::pending::{Errand, Pending, Progress, Stage};
 use super::{LinkEvent, LinkNews, LinkSetup, NewLink, Notice, sockets_between, thread_of};
@@ -41,8 +44,10 @@ use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
 use crate::poller::{Interest, Poller, Ready};
 use crate::scheduling::ThreadPlace;
+use crate::tls::TroubleKind;
 use crate::watchdog::Pulse;
 use peer::{Doubt, Making, PeerState, RETRY_FIRST, Renewing, Standing, State};
+use securing::Securing;
 
 /// How threads reach the keeper.
 #[derive(Debug)]
@@ -52,6 +57,8 @@ pub(crate) struct KeeperHandle {
     stop: AtomicBool,
     /// What the thread leaves at each turn, for the watchdog.
     pulse: Pulse,
+    /// How often it did not come to a link, for each kind of reason that has to do with TLS.
+    refusals: [AtomicU64; TroubleKind::ALL.len()],
 }
 
 /// What the keeper is told.
@@ -61,6 +68,8 @@ enum Word {
     Notice(usize, Notice),
     /// The resolver's answer.
     Ways(NodeId, io::Result<Vec<Way>>),
+    /// The node's certificate, or whom it believes, may have changed: what has come of that.
+    Credentials(Option<Result<bool, String>>),
 }
 
 impl KeeperHandle {
@@ -71,7 +80,19 @@ impl KeeperHandle {
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             stop: AtomicBool::new(false),
             pulse: Pulse::default(),
+            refusals: Default::default(),
         })
+    }
+
+    /// Counts that it did not come to a link.
+    fn count_refusal(&self, kind: TroubleKind) {
+        self.refusals[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it did not come to a link, by the kind of reason.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (TroubleKind, u64)> {
+        let count = |kind: &TroubleKind| self.refusals[*kind as usize].load(Ordering::Relaxed);
+        TroubleKind::ALL.iter().map(move |kind| (*kind, count(kind)))
     }
 
     /// What the thread leaves at each turn.
@@ -85,7 +106,7 @@ impl KeeperHandle {
         let words = std::mem::take(&mut *self.notices.lock().unwrap());
         let notice = |word| match word {
             Word::Notice(_, notice) => Some(notice),
-            Word::Ways(..) => None,
+            Word::Ways(..) | Word::Credentials(_) => None,
         };
         words.into_iter().filter_map(notice).collect()
     }
@@ -154,6 +175,7 @@ struct Keeper {
     last_round: u64,
     /// Requests to the service that are being answered.
     serving: Arc<AtomicUsize>,
+    securing: Securing,
 }
 
 struct Listener {
@@ -184,6 +206,7 @@ impl Keeper {
             last_generation: 0,
             last_round: 0,
             serving: Arc::new(AtomicUsize::new(0)),
+            securing: Securing::new(now),
             handle,
             setup,
             clock,
@@ -214,12 +237,12 @@ impl Keeper {
             let due = self.due();
             self.poller.wait(due.map(|due| due.since(now)))?;
             let ready: Vec<Ready> = self.poller.take().collect();
-            for ready in ready {
-                match ready.token {
+            for token in self.in_order(ready) {
+                match token {
                     TOKEN_WAKE => {
                         let _ = rustix::io::read(&self.handle.wake, &mut [0u8; 8]);
                     }
-                    TOKEN_LISTENERS.. => self.accept((ready.token - TOKEN_LISTENERS) as usize),
+                    TOKEN_LISTENERS.. => self.accept((token - TOKEN_LISTENERS) as usize),
                     token => self.proceed(token),
                 }
             }
@@ -244,7 +267,7 @@ impl Keeper {
             State::Renewing(renewing) => renewing.due(peer),
             _ => None,
         });
-        pending.chain(peers).min()
+        pending.chain(peers).chain(self.look_at_credentials_at()).min()
     }
 
     fn look_at_clock(&mut self) {
@@ -254,6 +277,7 @@ impl Keeper {
         for token in late {
             self.fail(token, false);
         }
+        self.look_at_credentials(now);
         let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
         for node in nodes {
             let peer = self.peers.get_mut(&node).expect("the keys are its own");
@@ -339,63 +363,16 @@ impl Keeper {
         }
     }
 
-    fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTED_PER_TURN {
-            let Some(Listener { socket, unix }) = self.listeners.get(listener) else { return };
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let accepted = match acceptfrom_with(socket, flags) {
-                Ok((accepted, _)) => accepted,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    // A listener that is ready and cannot be served would keep the thread busy.
-                    return std::thread::sleep(EXHAUSTED_PAUSE);
-                }
-                Err(_) => return,
-            };
-            let fine = if *unix {
-                let me = rustix::process::geteuid();
-                sockopt::socket_peercred(&accepted).is_ok_and(|peer| peer.uid == me)
-            } else {
-                set_up_tcp(&accepted, self.setup.limits.stall).is_ok()
-            };
-            // More strangers than that wait in the system's queue, or go.
-            if fine && self.pending.len() < PENDING_MAX {
-                let deadline = self.clock.now() + self.setup.limits.silence;
-                let transport = if *unix { "Unix" } else { "TCP" };
-                let pending = Pending::new(accepted, Stage::AwaitingGreeting, deadline, transport);
-                self.add(pending, READ);
-            }
-        }
-    }
-
     /// Something has happened on a connection that is being made.
     fn proceed(&mut self, token: u64) {
         let Some(pending) = self.pending.get_mut(&token) else { return };
         match (pending.proceed(), pending.stage) {
             (Progress::Waiting, _) => {}
-            (Progress::Connected, Stage::Connecting(errand)) => {
-                let renews = match self.peers.get(&errand.node).map(|peer| &peer.state) {
-                    Some(State::Renewing(renewing)) if errand.attempt != 0 => {
-                        // Who listens there may be busy for a moment.
-                        pending.deadline = self.clock.now() + REPLY_TIMEOUT;
-                        Some(renewing.of_lane(errand.socket))
-                    }
-                    _ => None,
-                };
-                let greeting = Greeting {
-                    identity: self.own,
-                    protocol: (wire::PROTOCOL_VERSION_MIN, wire::PROTOCOL_VERSION),
-                    attempt: errand.attempt,
-                    socket: errand.socket,
-                    cluster: self.setup.cluster.clone(),
-                    release: env!("CARGO_PKG_VERSION").into(),
-                    renews,
-                };
-                pending.stage = Stage::AwaitingReply(errand);
-                let said = pending.say(&greeting.encode());
-                if !said || self.poller.modify(&pending.socket, token, READ).is_err() {
-                    self.fail(token, false);
-                }
-            }
+            (Progress::Connected, Stage::Connecting(errand)) => self.connected(token, errand),
+            (Progress::Encrypts, _) => self.begin_to_accept(token),
+            (Progress::Secured, Stage::Securing(errand)) => self.greet(token, errand),
+            (Progress::Secured, _) => {}
+            (Progress::Troubled(trouble), _) => self.troubled(token, trouble),
             (Progress::Said(kind, body), stage) => {
                 let pending = self.pending.remove(&token).expect("it was there");
                 let _ = self.poller.remove(&pending.socket);
@@ -410,9 +387,10 @@ impl Keeper {
                         self.receive_reply(pending, errand, &body);
                     }
                     (Stage::AwaitingReply(errand), Kind::Service)
-                    | (Stage::Connecting(errand), _) => {
+                    | (Stage::Connecting(errand) | Stage::Securing(errand), _) => {
                         self.errand_failed(errand, false);
                     }
+                    (Stage::Leaving, _) => {}
                 }
             }
             (Progress::Refused, _) => self.fail(token, true),
@@ -420,14 +398,38 @@ impl Keeper {
         }
     }
 
+    /// Says who this node is and what it has connected for.
+    fn greet(&mut self, token: u64, errand: Errand) {
+        let Some(pending) = self.pending.get_mut(&token) else { return };
+        let renews = match self.peers.get(&errand.node).map(|peer| &peer.state) {
+            Some(State::Renewing(renewing)) if errand.attempt != 0 => {
+                // Who listens there may be busy for a moment.
+                pending.deadline = self.clock.now() + REPLY_TIMEOUT;
+                Some(renewing.of_lane(errand.socket))
+            }
+            _ => None,
+        };
+        let greeting = Greeting {
+            identity: self.own,
+            protocol: (wire::PROTOCOL_VERSION_MIN, wire::PROTOCOL_VERSION),
+            attempt: errand.attempt,
+            socket: errand.socket,
+            cluster: self.setup.cluster.clone(),
+            release: env!("CARGO_PKG_VERSION").into(),
+            renews,
+        };
+        pending.stage = Stage::AwaitingReply(errand);
+        let said = pending.say(&greeting.encode());
+        if !said || self.poller.modify(&pending.socket, token, READ).is_err() {
+            self.fail(token, false);
+        }
+    }
+
     /// A connection that was being made has come to nothing.
     fn fail(&mut self, token: u64, refused: bool) {
         let Some(pending) = self.pending.remove(&token) else { return };
-        match pending.stage {
-            Stage::Connecting(errand) | Stage::AwaitingReply(errand) => {
-                self.errand_failed(errand, refused);
-            }
-            Stage::AwaitingGreeting => {}
+        if let Some(errand) = pending.errand() {
+            self.errand_failed(errand, refused);
         }
     }
 
@@ -498,12 +500,8 @@ impl Keeper {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         if let Some(making) = peer.making() {
             let attempt = making.attempt;
-            self.pending.retain(|_, pending| match pending.stage {
-                Stage::Connecting(errand) | Stage::AwaitingReply(errand) => {
-                    errand.attempt != attempt || errand.node != node
-                }
-                Stage::AwaitingGreeting => true,
-            });
+            let of_it = |errand: Errand| errand.attempt == attempt && errand.node == node;
+            self.pending.retain(|_, pending| !pending.errand().is_some_and(of_it));
         }
         peer.retry_at = retry_at;
         match &mut peer.state {
@@ -512,14 +510,20 @@ impl Keeper {
         }
     }
 
-    fn receive_greeting(&mut self, pending: Pending, body: &[u8]) {
+    fn receive_greeting(&mut self, mut pending: Pending, body: &[u8]) {
         let Ok(greeting) = Greeting::decode(body) else { return };
         let identity = greeting.identity;
         let own = self.own;
-        let answer = |verdict, protocol, why: &str, received| {
+        let (proved, transport) = (self.proves(&pending, &identity), pending.transport);
+        let mut answer = |verdict, protocol, why: &str, received| {
             let reply = Reply { identity: own, verdict, protocol, why: why.into(), received };
             pending.say(&reply.encode())
         };
+        if let Err(trouble) = proved {
+            answer(Verdict::Refused, 0, &trouble.why, 0);
+            self.handle.count_refusal(trouble.kind);
+            return self.complain(identity.node, &format!("refused: {}", trouble.why));
+        }
         let protocol = match self.judge(&greeting) {
             Ok(protocol) => protocol,
             Err(why) => {
@@ -532,8 +536,8 @@ impl Keeper {
             return;
         }
         let room = match greeting.renews {
-            Some(renewal) => self.admit_renewal(&greeting, renewal, protocol, pending.transport),
-            None => self.make_room(&greeting, protocol, pending.transport).map(|()| 0),
+            Some(renewal) => self.admit_renewal(&greeting, renewal, protocol, transport),
+            None => self.make_room(&greeting, protocol, transport).map(|()| 0),
         };
         let received = match room {
             Ok(received) => received,
@@ -546,7 +550,7 @@ impl Keeper {
             return self.abandon(identity.node, RETRY_FIRST);
         }
         let peer_has = greeting.renews.map_or(0, |renewal| renewal.received);
-        self.keep(identity.node, greeting.socket, (pending.socket, peer_has));
+        self.keep(identity.node, greeting.socket, (pending, peer_has));
     }
 
     /// Whether somebody may be linked to, and which version of the messages is spoken then.
@@ -663,12 +667,12 @@ impl Keeper {
                 making.protocol = reply.protocol;
                 making.sockets = (0..count).map(|_| None).collect();
                 let way = making.way.unwrap_or(0);
-                self.keep(node, 0, (pending.socket, reply.received));
+                self.keep(node, 0, (pending, reply.received));
                 for socket in 1..count {
                     self.dial(Errand { socket, ..errand }, way);
                 }
             }
-            Verdict::Welcome => self.keep(node, socket, (pending.socket, reply.received)),
+            Verdict::Welcome => self.keep(node, socket, (pending, reply.received)),
             // What waits for the link waits on.
             Verdict::Busy => self.abandon(node, RETRY_BUSY),
             Verdict::Refused | Verdict::Gone => {
@@ -680,11 +684,12 @@ impl Keeper {
     }
 
     /// A connection of a link is made; with the last one the link is, or goes on.
-    fn keep(&mut self, node: NodeId, socket: u8, connection: (OwnedFd, u64)) {
+    fn keep(&mut self, node: NodeId, socket: u8, (pending, peer_has): (Pending, u64)) {
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         let Some(making) = peer.making() else { return };
         if let Some(slot) = making.sockets.get_mut(usize::from(socket)) {
-            *slot = Some(connection);
+            making.shown.extend(pending.shown.clone());
+            *slot = Some((pending.into(), peer_has));
         }
         if making.sockets.iter().any(Option::is_none) {
             return;
@@ -693,9 +698,13 @@ impl Keeper {
         let (protocol, transport) = (making.protocol, making.transport);
         let begun_by = if making.way.is_some() { self.own.node } else { node };
         let name = LinkName { begun_by, attempt: making.attempt };
-        let sockets: Vec<(OwnedFd, u64)> = making.sockets.drain(..).flatten().collect();
+        let sockets: Vec<(Connection, u64)> = making.sockets.drain(..).flatten().collect();
+        let is_encrypted = sockets.iter().all(|(connection, _)| connection.is_encrypted());
+        let transport = if is_encrypted { "TLS" } else { transport };
+        peer.shown = std::mem::take(&mut making.shown);
         if matches!(peer.state, State::Renewing(_)) {
-            return self.end_renewal(node, sockets, transport);
+            self.end_renewal(node, sockets, transport);
+            return self.note_standing();
         }
         self.last_generation += 1;
         let (generation, incarnation) = (self.last_generation, identity.incarnation);
@@ -711,12 +720,13 @@ impl Keeper {
             self.post(thread, LinkNews::Up(link));
         }
         self.tell(LinkEvent::Up { node, incarnation, sockets: count, transport });
+        self.note_standing();
     }
 
     /// The connections of a link by thread, each with the number of its lane.
-    fn shares(&self, sockets: Vec<(OwnedFd, u64)>) -> Vec<Vec<(u8, OwnedFd, u64)>> {
+    fn shares(&self, sockets: Vec<(Connection, u64)>) -> Vec<Vec<(u8, Connection, u64)>> {
         let threads = self.exchange.len();
-        let mut shares: Vec<Vec<(u8, OwnedFd, u64)>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
         for (index, (socket, peer_has)) in (0..).zip(sockets) {
             shares[thread_of(index, threads)].push((index, socket, peer_has));
         }
@@ -752,6 +762,7 @@ impl Keeper {
                     }
                 }
             }
+            Word::Credentials(found) => self.note_credentials(found),
             Word::Ways(node, found) => {
                 let now = self.clock.now();
                 let Some(peer) = self.peers.get_mut(&node) else { return };
@@ -810,15 +821,10 @@ const READ: Interest = Interest { read: true, write: false };
 const TOKEN_WAKE: u64 = 0;
 /// The first listener; connections have their numbers, from 1.
 const TOKEN_LISTENERS: u64 = 1 << 63;
-const ACCEPTED_PER_TURN: usize = 64;
-/// Connections on which no greeting has been exchanged.
-const PENDING_MAX: usize = 1_024;
 /// How long after many attempts that came to nothing the next is made.
 const RETRY_MAX: Duration = Duration::from_millis(800);
 /// How long the addresses of a name are used before it is looked up again.
 const NAME_TIME: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no descriptor left.
-const EXHAUSTED_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 /// How long after the other side was busy.
 const RETRY_BUSY: Duration = Duration::from_millis(10);
 /// How long it may take to find out whether a process has ended, and to connect anew.

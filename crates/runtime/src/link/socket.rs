@@ -1,12 +1,11 @@
 //! A lane of a link on its thread: what it says and hears, and the connection that carries it now.
 //!
 //! # Owns
-//! What one turn has to say is one frame, or a few when it is much.
+//! What one turn has to say is one frame, or a few when it is much. On an encrypted connection it is
+//! encrypted here, piece by piece as the system takes it.
 //! # Guarantees
 //! A message is handed out only if its frame arrived as it was sent. Input is kept only up to the
-//! length of one frame, output up to the limit.
-
-use std::os::fd::OwnedFd;
+//! length of one frame, output up to the limit. What is encrypted and not sent is one piece.
 
 use model::{Incarnation, NodeId};
 use rustix::io::Errno;
@@ -15,6 +14,7 @@ use stdx::{Duration, Instant};
 use wire::{Envelope, Link};
 
 use super::Broken;
+use super::connection::Connection;
 use super::lane::Lane;
 use super::send_buffers::Waiting;
 
@@ -22,7 +22,7 @@ use super::send_buffers::Waiting;
 #[derive(Debug)]
 pub(super) struct LinkSocket {
     /// None while the connections of the link are being made anew.
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) socket: Option<Connection>,
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
     pub(super) generation: u64,
@@ -69,7 +69,7 @@ impl Traffic {
 
 impl LinkSocket {
     pub(super) fn new(
-        socket: OwnedFd,
+        socket: Connection,
         (node, incarnation, generation): (NodeId, Incarnation, u64),
         (index, protocol): (u8, u16),
         waiting: Waiting,
@@ -140,7 +140,12 @@ impl LinkSocket {
 
     /// Whether there is something to send that the system has not refused.
     pub(super) fn wants_flush(&self) -> bool {
-        !self.is_held_up() && !self.broken && self.pending() > 0
+        !self.is_held_up() && !self.broken && (self.pending() > 0 || self.holds())
+    }
+
+    /// Whether something is encrypted and not sent.
+    fn holds(&self) -> bool {
+        self.socket.as_ref().is_some_and(Connection::holds)
     }
 
     /// When the peer is to hear something if there is nothing to say: on the control plane's lane
@@ -171,15 +176,19 @@ impl LinkSocket {
         matches!(address, Some(Ok(address)) if address.address_family() != AddressFamily::UNIX)
     }
 
-    /// Sends what the system takes.
+    /// Sends what the system takes; on an encrypted connection no more than some pieces, and then
+    /// there may be more: [`LinkSocket::wants_flush`].
     pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(connection) = &mut self.socket else { return Ok(()) };
+        if connection.is_encrypted() {
+            return self.flush_encrypted(now);
+        }
         loop {
             let bytes = self.lane.unsent();
             if bytes.is_empty() {
                 break;
             }
-            match send(socket, bytes, SendFlags::NOSIGNAL) {
+            match send(&*connection, bytes, SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     self.lane.note_sent(count);
                     self.bytes_sent += count as u64;
@@ -197,21 +206,67 @@ impl LinkSocket {
         Ok(())
     }
 
+    /// The same with encryption. A piece counts as sent when it is encrypted: what a connection
+    /// takes with it is sent again over the next.
+    fn flush_encrypted(&mut self, now: Instant) -> Result<(), Broken> {
+        let Some(Connection { socket, tls: Some(tls) }) = &mut self.socket else { return Ok(()) };
+        let mut pieces = 0;
+        loop {
+            if !tls.wants_write() {
+                let bytes = self.lane.unsent();
+                if bytes.is_empty() || pieces == PIECES {
+                    break;
+                }
+                let piece = &bytes[..bytes.len().min(PIECE)];
+                tls.encrypt(piece);
+                let count = piece.len();
+                self.lane.note_sent(count);
+                pieces += 1;
+            }
+            match tls.send(socket) {
+                Ok(count) => {
+                    self.bytes_sent += count as u64;
+                    self.spoke = now;
+                }
+                Err(Errno::AGAIN) => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Broken::Reset),
+            }
+        }
+        self.blocked = false;
+        Ok(())
+    }
+
     /// Reads once and takes the messages of the frames that are complete. The peer may have to be
-    /// told then how much has arrived: [`LinkSocket::wants_flush`].
+    /// told then how much has arrived: [`LinkSocket::wants_flush`]. What encrypted input says goes
+    /// through the second buffer.
     pub(super) fn read(
         &mut self,
         (own, workers): (NodeId, u8),
-        buffer: &mut [u8],
+        (buffer, plain): (&mut [u8], &mut Vec<u8>),
         now: Instant,
         messages: &mut Vec<Envelope>,
     ) -> Result<(), Broken> {
-        let Some(socket) = &self.socket else { return Ok(()) };
-        let count = match rustix::io::read(socket, &mut *buffer) {
+        let Some(connection) = &mut self.socket else { return Ok(()) };
+        let count = match rustix::io::read(&*connection, &mut *buffer) {
             Ok(0) => return Err(Broken::Ended),
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(_) => return Err(Broken::Reset),
+        };
+        let mut ended = false;
+        let bytes = match &mut connection.tls {
+            None => &buffer[..count],
+            Some(tls) => {
+                plain.clear();
+                // Somebody between the two may have done that: nothing of it has been taken, and
+                // what was said is said again over another connection.
+                ended = tls.decrypt(&buffer[..count], plain).map_err(|_| Broken::Reset)?;
+                &plain[..]
+            }
         };
         self.heard = now;
         self.stalled = false;
@@ -219,14 +274,14 @@ impl LinkSocket {
         let (from, incarnation) = (self.node, self.incarnation);
         let link = Link { from, incarnation, to: own, workers };
         let owed = self.lane.owed();
-        self.lane.take(&buffer[..count], &link, messages)?;
+        self.lane.take(bytes, &link, messages)?;
         if owed == 0 {
             self.owed_since = now;
         }
         if self.lane.owes_much() {
             self.lane.push_empty();
         }
-        Ok(())
+        if ended { Err(Broken::Ended) } else { Ok(()) }
     }
 
     /// Lets go of the connection. On a network the peer sees it reset: one that ended in good order
@@ -246,7 +301,7 @@ impl LinkSocket {
     /// Goes on over a new connection, whose other end has everything before this position.
     pub(super) fn attach(
         &mut self,
-        socket: OwnedFd,
+        socket: Connection,
         peer_has: u64,
         now: Instant,
     ) -> Result<(), Broken> {
@@ -257,3 +312,8 @@ impl LinkSocket {
         Ok(())
     }
 }
+
+/// Most bytes that are encrypted before some are sent.
+const PIECE: usize = 64 << 10;
+/// How many pieces are encrypted before something else has its turn.
+const PIECES: usize = 16;

@@ -282,7 +282,9 @@ mod tests {
         let certificate = Certificate::parse(&der).unwrap();
         assert_eq!(certificate.subject, certificate.issuer);
         assert_eq!(certificate.subject, "/CN=nines test");
-        assert!(der.windows(certificate.public_key.len()).any(|part| part == certificate.public_key));
+        assert!(
+            der.windows(certificate.public_key.len()).any(|part| part == certificate.public_key)
+        );
         assert_eq!(certificate.uris, [""; 0]);
         assert_eq!(certificate.not_before.to_string(), "2026-11-21 13:43:15 UTC");
         assert_eq!(certificate.not_after.to_string(), "2126-10-28 13:43:15 UTC");

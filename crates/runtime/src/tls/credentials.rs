@@ -208,6 +208,11 @@ impl NodeCredentials {
         self.current().own.says.not_after.0
     }
 
+    /// The same, in words.
+    pub(crate) fn good_until(&self) -> String {
+        self.current().own.says.not_after.to_string()
+    }
+
     /// Whether a certificate was revoked, by its serial number in hexadecimal digits.
     pub fn is_revoked(&self, serial: &str) -> bool {
         self.current().trust.revoked.contains(&plain_serial(serial))

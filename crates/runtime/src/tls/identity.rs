@@ -153,9 +153,8 @@ pub(super) struct NodePublicKey(Vec<u8>);
 impl NodePublicKey {
     pub(super) fn from_der(der: &[u8]) -> Result<Self, String> {
         let point = der.strip_prefix(&P256_HEAD).filter(|point| point.len() == P256_POINT);
-        let point = point.filter(|point| {
-            ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, *point).is_ok()
-        });
+        let point =
+            point.filter(|point| ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, *point).is_ok());
         let key = point.map(|point| Self(point.to_vec()));
         key.ok_or_else(|| "the public key is none of ECDSA over P-256".to_owned())
     }
@@ -194,7 +193,8 @@ mod tests {
         let uri = "nines://0123456789abcdef0123456789abcdef/data/3";
         assert_eq!(identity.uri(), uri);
         assert_eq!(NodeIdentity::from_uri(uri), Some(identity));
-        for wrong in ["/data/03", "/data/+3", "/data/3/", "/Data/3", "/data/65536", "/api/3", "/3"] {
+        for wrong in ["/data/03", "/data/+3", "/data/3/", "/Data/3", "/data/65536", "/api/3", "/3"]
+        {
             let uri = format!("nines://0123456789abcdef0123456789abcdef{wrong}");
             assert_eq!(NodeIdentity::from_uri(&uri), None, "{uri}");
         }

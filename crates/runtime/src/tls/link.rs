@@ -140,7 +140,11 @@ impl LinkTls {
 
     /// Takes what has come over the wire and appends what it says to `plain`; whether the peer says
     /// that nothing follows.
-    pub(crate) fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<bool, Trouble> {
+    pub(crate) fn decrypt(
+        &mut self,
+        mut wire: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<bool, Trouble> {
         let mut ended = false;
         while !wire.is_empty() && !ended {
             let before = wire.len();

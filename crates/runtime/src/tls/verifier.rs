@@ -275,14 +275,13 @@ impl Verifier {
         accepts: bool,
         now: UnixTime,
     ) -> Result<(), Error> {
-        let outcome = self.trust.check(certificates, accepts, now).and_then(|found| {
-            match self.expected {
+        let outcome =
+            self.trust.check(certificates, accepts, now).and_then(|found| match self.expected {
                 Some(expected) if expected != (found.role, found.node) => {
                     Err(Distrust::Other { found, expected })
                 }
                 _ => Ok(()),
-            }
-        });
+            });
         outcome.map_err(|distrust| {
             let error = distrust.as_error();
             let claimed = NodeIdentity::of_certificate(certificates.0);

@@ -1,5 +1,6 @@
 //! A thread's ends of links whose peers take nothing.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use model::{Address, ControlIndex, WorkerId};
@@ -29,7 +30,7 @@ impl Ends {
             own.set_nonblocking(true).unwrap();
             peers.push(other);
             let (incarnation, protocol) = (Incarnation(7), wire::PROTOCOL_VERSION);
-            let sockets = vec![(1, own.into())];
+            let sockets = vec![(1, OwnedFd::from(own).into())];
             let link = NewLink { node, incarnation, generation: 1, protocol, sockets };
             ends.open(&poller, link, NOW);
         }

@@ -95,7 +95,7 @@ impl Keeper {
     }
 
     /// Nothing more comes over a link: the workers are told.
-    fn end_link_as(&mut self, node: NodeId, closed: bool, why: Broken) {
+    pub(super) fn end_link_as(&mut self, node: NodeId, closed: bool, why: Broken) {
         self.abandon_renewal(node);
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         let Some(Standing { generation, incarnation, .. }) = peer.link() else { return };
@@ -104,6 +104,7 @@ impl Keeper {
             self.post(thread, LinkNews::Down { node, incarnation, generation, closed });
         }
         self.tell(LinkEvent::Down { node, incarnation, closed, why });
+        self.note_standing();
     }
 }
 

@@ -1,14 +1,15 @@
 //! How the link to each peer stands.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 
 use model::Incarnation;
 use stdx::{Duration, Instant};
 
 use super::super::address::Way;
+use super::super::connection::Connection;
 use super::super::greeting::{Identity, LinkName};
 use super::super::{Broken, Peer, sockets_between};
+use crate::tls::Shown;
 
 /// A peer and its link.
 pub(super) struct PeerState {
@@ -25,6 +26,8 @@ pub(super) struct PeerState {
     pub(super) newest_life: Incarnation,
     /// The last complaint, and when it was made.
     pub(super) complaint: Option<(String, Instant)>,
+    /// What it has proved on the connections of the link.
+    pub(super) shown: Vec<Shown>,
 }
 
 pub(super) enum State {
@@ -97,7 +100,9 @@ pub(super) struct Making {
     pub(super) peer: Option<Identity>,
     pub(super) protocol: u16,
     /// Connections, and up to which position of its lane the peer has what was sent.
-    pub(super) sockets: Vec<Option<(OwnedFd, u64)>>,
+    pub(super) sockets: Vec<Option<(Connection, u64)>>,
+    /// What the peer has proved on them.
+    pub(super) shown: Vec<Shown>,
     pub(super) transport: &'static str,
     pub(super) deadline: Instant,
 }
@@ -115,6 +120,7 @@ impl Making {
             peer: None,
             protocol: 0,
             sockets,
+            shown: Vec::new(),
             transport,
             deadline,
         }
@@ -130,8 +136,18 @@ impl Making {
     ) -> Self {
         let count = sockets_between(workers, peer.workers);
         let sockets = (0..count).map(|_| None).collect();
-        let (way, peer) = (None, Some(peer));
-        Self { attempt, began, way, refusals: 0, peer, protocol, sockets, transport, deadline }
+        Self {
+            attempt,
+            began,
+            way: None,
+            refusals: 0,
+            peer: Some(peer),
+            protocol,
+            sockets,
+            shown: Vec::new(),
+            transport,
+            deadline,
+        }
     }
 
     /// Whether a connection of this number is part of it and missing.
@@ -153,6 +169,7 @@ impl PeerState {
             wanted: false,
             newest_life: Incarnation(0),
             complaint: None,
+            shown: Vec::new(),
         }
     }
 

@@ -12,11 +12,10 @@
 //! # Failure
 //! A peer that has given the link up, or another life of it, says so, and the link ends at once.
 
-use std::os::fd::OwnedFd;
-
 use model::NodeId;
 use stdx::{Duration, Instant};
 
+use super::super::connection::Connection;
 use super::super::greeting::{Greeting, Renewal, Verdict};
 use super::super::pending::Errand;
 use super::super::{Broken, LinkEvent, LinkNews};
@@ -159,7 +158,7 @@ impl Keeper {
     pub(super) fn end_renewal(
         &mut self,
         node: NodeId,
-        sockets: Vec<(OwnedFd, u64)>,
+        sockets: Vec<(Connection, u64)>,
         transport: &'static str,
     ) {
         let shares = self.shares(sockets);
