@@ -712,7 +712,7 @@ impl Keeper {
         peer.newest_life = incarnation;
         peer.pause = RETRY_FIRST;
         peer.wanted = false;
-        peer.complaint = None;
+        peer.complaints.clear();
         let count = sockets.len() as u8;
         for (thread, sockets) in self.shares(sockets).into_iter().enumerate() {
             let sockets = sockets.into_iter().map(|(index, socket, _)| (index, socket)).collect();
@@ -804,14 +804,13 @@ impl Keeper {
     fn complain(&mut self, node: NodeId, why: &str) {
         let now = self.clock.now();
         if let Some(peer) = self.peers.get_mut(&node) {
-            let again = peer
-                .complaint
-                .as_ref()
-                .is_some_and(|(last, at)| last == why && now.since(*at) < COMPLAINT_INTERVAL);
-            if again {
+            peer.complaints.retain(|(_, at)| now.since(*at) < COMPLAINT_INTERVAL);
+            if peer.complaints.iter().any(|(last, _)| last == why) {
                 return;
             }
-            peer.complaint = Some((why.into(), now));
+            if peer.complaints.len() < COMPLAINTS_MAX {
+                peer.complaints.push((why.into(), now));
+            }
         }
         self.tell(LinkEvent::Refused { node: Some(node), why: why.into() });
     }
@@ -833,5 +832,7 @@ const ASK_TIMEOUT: Duration = Duration::from_millis(100);
 const REPLY_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long after it hung up it is asked again.
 const ASK_PAUSE: Duration = Duration::from_millis(2);
+/// How much of what was said of a peer is remembered.
+const COMPLAINTS_MAX: usize = 16;
 /// How often the same is said of the same peer.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use model::NodeId;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Connection, Error, ServerConnection};
+use rustls::{AlertDescription, ClientConnection, Connection, Error, ServerConnection};
 
 use super::certificate::Certificate;
 use super::credentials::NodeCredentials;
@@ -186,7 +186,11 @@ impl LinkTls {
                 Trouble { kind: TroubleKind::NoCertificate, why }
             }
             Error::AlertReceived(alert) => {
-                Trouble { kind: TroubleKind::ByPeer, why: alert_in_words(alert) }
+                let kind = match alert {
+                    AlertDescription::ProtocolVersion => TroubleKind::Plain,
+                    _ => TroubleKind::ByPeer,
+                };
+                Trouble { kind, why: alert_in_words(alert) }
             }
             error => {
                 let why = format!("the handshake of TLS has failed: {error}");

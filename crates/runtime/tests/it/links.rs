@@ -9,29 +9,31 @@ use std::time::Duration;
 
 use model::{Config, NodeId};
 use runtime::{
-    Cluster, Event, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Listeners, Peer, PeerAddress,
-    Role, Scheduling, Setup,
+    Cluster, Event, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Listeners, NodeCredentials,
+    Peer, PeerAddress, Role, Scheduling, Setup,
 };
 
 use super::application::{Application, Board};
 use super::{Directory, PATIENCE};
 
-const NODES: [(u16, Role); 4] =
+pub(crate) const NODES: [(u16, Role); 4] =
     [(1, Role::Data), (2, Role::Data), (49, Role::Management), (101, Role::Client)];
 
 /// A cluster of two data nodes, each node with threads and sockets of its own.
-struct Apart {
+pub(crate) struct Apart {
     name: String,
-    ports: BTreeMap<u16, u16>,
+    pub(crate) ports: BTreeMap<u16, u16>,
     threads: BTreeMap<u16, u8>,
     same_host_sockets: bool,
+    pub(crate) compression: bool,
+    pub(crate) credentials: BTreeMap<u16, NodeCredentials>,
     nodes: BTreeMap<u16, (Cluster, Receiver<Event>)>,
-    board: Arc<Board>,
+    pub(crate) board: Arc<Board>,
     directory: Directory,
 }
 
 impl Apart {
-    fn new(name: &str, threads: [u8; 4], same_host_sockets: bool) -> Self {
+    pub(crate) fn new(name: &str, threads: [u8; 4], same_host_sockets: bool) -> Self {
         // Others may take a port between here and its use, which would fail the test and no more.
         let listeners: Vec<_> =
             NODES.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -42,17 +44,19 @@ impl Apart {
             ports: ids().zip(listeners.iter().map(port)).collect(),
             threads: ids().zip(threads).collect(),
             same_host_sockets,
+            compression: !same_host_sockets,
+            credentials: BTreeMap::new(),
             nodes: BTreeMap::new(),
             board: Arc::new(Board::new(threads[3])),
             directory: Directory::new(),
         }
     }
 
-    fn address(&self, node: u16) -> SocketAddr {
+    pub(crate) fn address(&self, node: u16) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports[&node]).into()
     }
 
-    fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         for (node, _) in NODES {
             self.start(node);
         }
@@ -61,7 +65,7 @@ impl Apart {
         }
     }
 
-    fn start(&mut self, node: u16) {
+    pub(crate) fn start(&mut self, node: u16) {
         let name = self.name.clone();
         self.start_as(node, &name);
     }
@@ -91,10 +95,11 @@ impl Apart {
                 peers: peers.collect(),
                 listeners,
                 same_host_sockets: same_host,
-                limits: LinkLimits { compression: !same_host, ..LinkLimits::default() },
+                limits: LinkLimits { compression: self.compression, ..LinkLimits::default() },
                 service: Some(Arc::new(|asked, out| {
                     let _ = out.write_all(asked);
                 })),
+                credentials: self.credentials.get(&node).cloned(),
             }),
             application: (role == Role::Client).then(|| -> runtime::ApplicationFactory {
                 Arc::new(move |place| Box::new(Application::new(place, board.clone())))
@@ -112,12 +117,12 @@ impl Apart {
     }
 
     /// Ends a node's process.
-    fn stop(&mut self, node: u16) {
+    pub(crate) fn stop(&mut self, node: u16) {
         self.nodes.remove(&node).unwrap().0.stop();
     }
 
     /// Waits for an event of a node.
-    fn wait(&self, node: u16, wanted: impl Fn(&Event) -> bool) -> Event {
+    pub(crate) fn wait(&self, node: u16, wanted: impl Fn(&Event) -> bool) -> Event {
         let events = &self.nodes[&node].1;
         loop {
             match events.recv_timeout(PATIENCE) {
@@ -131,15 +136,15 @@ impl Apart {
     }
 }
 
-fn is_down(event: &Event, lost: u16) -> bool {
+pub(crate) fn is_down(event: &Event, lost: u16) -> bool {
     matches!(event, Event::Link(LinkEvent::Down { node, .. }) if node.0 == lost)
 }
 
-fn is_up(event: &Event, made: u16) -> bool {
+pub(crate) fn is_up(event: &Event, made: u16) -> bool {
     matches!(event, Event::Link(LinkEvent::Up { node, .. }) if node.0 == made)
 }
 
-fn outlives_a_data_node(mut cluster: Apart) {
+pub(crate) fn outlives_a_data_node(mut cluster: Apart) {
     cluster.start_all();
     cluster.board.run_round();
     cluster.stop(2);
@@ -221,7 +226,11 @@ fn strangers_are_refused_and_the_cluster_goes_on() {
 
 /// A cluster in which a proxy is between data node 2 and those that connect to it.
 fn with_a_proxy(name: &str, threads: [u8; 4]) -> (Apart, Proxy) {
-    let mut cluster = Apart::new(name, threads, false);
+    behind_a_proxy(Apart::new(name, threads, false))
+}
+
+/// The same with a cluster that was not started.
+pub(crate) fn behind_a_proxy(mut cluster: Apart) -> (Apart, Proxy) {
     let proxy = Proxy::before(cluster.address(2));
     // Node 2 finds nobody where it looks for node 1, and so waits for it.
     let direct = cluster.ports.insert(1, 1).unwrap();
@@ -238,7 +247,7 @@ fn with_a_proxy(name: &str, threads: [u8; 4]) -> (Apart, Proxy) {
 }
 
 /// Waits until the link between the data nodes goes on over new connections; none may be lost.
-fn wait_for_renewal(cluster: &Apart) {
+pub(crate) fn wait_for_renewal(cluster: &Apart) {
     for (node, peer) in [(1, 2), (2, 1)] {
         cluster.wait(node, |event| {
             assert!(!matches!(event, Event::Link(LinkEvent::Down { .. })), "{node}: {event:?}");
@@ -249,7 +258,10 @@ fn wait_for_renewal(cluster: &Apart) {
 
 #[test]
 fn connections_that_are_reset_in_the_middle_of_frames_cost_no_link() {
-    let (cluster, proxy) = with_a_proxy("reset", [2, 3, 1, 2]);
+    outlives_resets(with_a_proxy("reset", [2, 3, 1, 2]));
+}
+
+pub(crate) fn outlives_resets((cluster, proxy): (Apart, Proxy)) {
     let board = cluster.board.clone();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -297,10 +309,12 @@ fn a_frozen_peer_is_lost_and_may_come_back() {
 }
 
 /// Passes connections on to another address until it is told not to.
-struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     frozen: Arc<std::sync::atomic::AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
+    /// What it has passed on in both directions, one after the other.
+    pub(crate) passed: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Proxy {
@@ -310,7 +324,8 @@ impl Proxy {
         let frozen = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let is_frozen = frozen.clone();
         let connections: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-        let all = connections.clone();
+        let passed: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let (all, record) = (connections.clone(), passed.clone());
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(target) else { continue };
@@ -318,16 +333,16 @@ impl Proxy {
                 all.lock().unwrap().extend(both);
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let frozen = is_frozen.clone();
-                    std::thread::spawn(move || pass_on(from, to, &frozen));
+                    let (frozen, record) = (is_frozen.clone(), record.clone());
+                    std::thread::spawn(move || pass_on(from, to, &frozen, &record));
                 }
             }
         });
-        Self { port, frozen, connections }
+        Self { port, frozen, connections, passed }
     }
 
     /// Resets all connections wherever they are.
-    fn reset(&self) {
+    pub(crate) fn reset(&self) {
         for connection in self.connections.lock().unwrap().drain(..) {
             // Some have ended.
             let _ = rustix::net::connect_unspec(connection);
@@ -343,7 +358,12 @@ impl Proxy {
     }
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, frozen: &std::sync::atomic::AtomicBool) {
+fn pass_on(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    frozen: &std::sync::atomic::AtomicBool,
+    record: &Mutex<Vec<u8>>,
+) {
     let mut buffer = [0; 4_096];
     loop {
         let count = match from.read(&mut buffer) {
@@ -355,6 +375,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, frozen: &std::sync::atomic::A
         while frozen.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));
         }
+        record.lock().unwrap().extend(&buffer[..count]);
         if to.write_all(&buffer[..count]).is_err() {
             return;
         }

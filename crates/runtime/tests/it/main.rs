@@ -10,6 +10,7 @@ mod data;
 mod encryption;
 mod links;
 mod ready;
+mod secure;
 mod stop;
 
 use std::net::{Ipv4Addr, SocketAddr};

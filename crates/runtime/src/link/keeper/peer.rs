@@ -24,8 +24,8 @@ pub(super) struct PeerState {
     /// Something waits to be sent.
     pub(super) wanted: bool,
     pub(super) newest_life: Incarnation,
-    /// The last complaint, and when it was made.
-    pub(super) complaint: Option<(String, Instant)>,
+    /// What was said of it, and when.
+    pub(super) complaints: Vec<(String, Instant)>,
     /// What it has proved on the connections of the link.
     pub(super) shown: Vec<Shown>,
 }
@@ -168,7 +168,7 @@ impl PeerState {
             pause: RETRY_FIRST,
             wanted: false,
             newest_life: Incarnation(0),
-            complaint: None,
+            complaints: Vec::new(),
             shown: Vec::new(),
         }
     }
