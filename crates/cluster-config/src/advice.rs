@@ -11,8 +11,7 @@ use model::NodeId;
 
 use crate::cluster::{ClusterConfig, Node, Role, Threads};
 use crate::host;
-use crate::ini::SectionKind;
-use crate::parameter::{Parameter, Status, Unit};
+use crate::parameter::Unit;
 use crate::survival::numbers;
 use crate::value::readable;
 
@@ -249,28 +248,23 @@ fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
         let servers = config.nodes().iter().filter(|node| !node.role.is_client());
         servers.filter(|node| !node.is_on_loopback())
     };
-    // As long as the table says so, certificates protect nobody.
-    let in_effect = Parameter::find("TlsCertificate", SectionKind::Data)
-        .is_some_and(|parameter| parameter.status == Status::Honoured);
-    let open = exposed().filter(|node| node.tls().is_none() || !in_effect);
-    let (open, refused): (Vec<&Node>, Vec<&Node>) = open.partition(|node| node.allow_insecure());
-    if !refused.is_empty() {
-        let refused = ids(refused.into_iter());
-        let remedy = if in_effect {
-            "set TlsAuthority, TlsCertificate and TlsKey, or AllowInsecure=1 on a network you trust"
-        } else {
-            "links between nodes have no TLS yet; set AllowInsecure=1 if you trust the network"
-        };
+    let open = exposed().filter(|node| node.tls().is_none());
+    let (open, bare): (Vec<&Node>, Vec<&Node>) = open.partition(|node| node.allow_insecure());
+    if !bare.is_empty() {
+        let bare = ids(bare.into_iter());
         let what = format!(
-            "{} would listen on the network without certificates and will not start: {remedy}",
-            numbers(&refused)
+            "{} will not start without certificates, as other hosts can reach where they listen: \
+             they get them by joining with a token (nines ctl token create), from TlsAuthority, \
+             TlsCertificate and TlsKey, or do without by AllowInsecure=1 on a network you trust",
+            numbers(&bare)
         );
-        add(advice, "certificates", refused, what);
+        add(advice, "certificates", bare, what);
     }
     if !open.is_empty() {
         let open = ids(open.into_iter());
         let what = format!(
-            "AllowInsecure=1: whoever reaches {} over the network can read and change everything",
+            "AllowInsecure=1: unless they have joined with a token, whoever reaches {} over the \
+             network can read and change everything",
             numbers(&open)
         );
         add(advice, "insecure", open, what);

@@ -23,14 +23,15 @@ pub(crate) mod survivability;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::Sender;
 
 use cluster_config::{ClusterConfig, Node};
 use model::NodeId;
 use runtime::{
-    DataDirectory, DiskEngine, DiskSetup, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress,
-    Role, Service, is_own,
+    DataDirectory, DiskEngine, DiskSetup, LinkLimits, LinkListeners, LinkSetup, NodeCredentials,
+    NodeFiles, NodeRole, Peer, PeerAddress, Role, Service, is_own,
 };
 
 use crate::process::Happening;
@@ -59,6 +60,7 @@ fn links(
     own: &Node,
     listeners: LinkListeners,
     service: Option<Service>,
+    credentials: Option<NodeCredentials>,
 ) -> LinkSetup {
     let peer = |node: &Node| {
         let address = node.host().zip(node.port());
@@ -75,6 +77,7 @@ fn links(
         same_host_sockets: same_host_sockets(own),
         limits: limits(own),
         service,
+        credentials,
     }
 }
 
@@ -118,19 +121,56 @@ fn ask_to_leave(
     request::value(&true)
 }
 
-/// Where the others look for this node, if it may be there.
-fn addresses(own: &Node) -> Result<Vec<SocketAddr>, String> {
+/// The certificate that is in a directory, if there is one.
+fn found_in(directory: &Path) -> Result<Option<NodeCredentials>, String> {
+    let files = NodeFiles::in_directory(directory);
+    files.exist().then(|| NodeCredentials::load(files)).transpose()
+}
+
+/// What a node proves its identity by on links: the files that the configuration names, or else
+/// what it has joined with.
+fn credentials(
+    own: &Node,
+    joined: Option<NodeCredentials>,
+) -> Result<Option<NodeCredentials>, String> {
+    let found = match own.tls() {
+        None => joined,
+        Some(tls) => {
+            let certificate = PathBuf::from(tls.certificate);
+            let revoked = certificate.with_file_name("node-revoked.txt");
+            let (authority, key) = (tls.authority.into(), tls.key.into());
+            let files = NodeFiles { authority, certificate, key, revoked };
+            Some(NodeCredentials::load(files)?)
+        }
+    };
+    let role = NodeRole::from(role_of(own));
+    let found_of = found.as_ref().map(NodeCredentials::identity);
+    if let Some(identity) = found_of.filter(|found| (found.role, found.node) != (role, own.id)) {
+        return Err(format!(
+            "this is {} node {}, and its certificate is that of {identity}",
+            role.name(),
+            own.id.0
+        ));
+    }
+    Ok(found)
+}
+
+/// Where the others look for this node, if it may be there: on addresses that other hosts reach
+/// only if links are encrypted, or need not be.
+fn addresses(own: &Node, is_secure: bool) -> Result<Vec<SocketAddr>, String> {
     let (Some(host), Some(port)) = (own.host(), own.port()) else {
         return Err(format!("node {} has no address in the configuration", own.id.0));
     };
     let addresses = resolve(host, port)?;
     let open = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     if let Some(open) = open
+        && !is_secure
         && !own.allow_insecure()
     {
         return Err(format!(
-            "node {} listens on {}, which other hosts can reach, and links between nodes are not \
-             encrypted yet: set AllowInsecure=1 for it if nobody else is in that network",
+            "node {} listens on {}, which other hosts can reach, and has no certificate for its \
+             links: give it one (`nines ctl token create`, or TlsAuthority, TlsCertificate and \
+             TlsKey), or set AllowInsecure=1 for it if nobody else is in that network",
             own.id.0,
             open.ip()
         ));
@@ -139,8 +179,8 @@ fn addresses(own: &Node) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// Listens where the others look for this node.
-fn listen(config: &ClusterConfig, own: &Node) -> Result<LinkListeners, String> {
-    let addresses = addresses(own)?;
+fn listen(config: &ClusterConfig, own: &Node, is_secure: bool) -> Result<LinkListeners, String> {
+    let addresses = addresses(own, is_secure)?;
     let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
     LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
         |error| {

@@ -9,19 +9,14 @@ fn machine() -> Machine {
 fn advice(text: &str) -> Vec<Advice> {
     let parsed = ClusterConfig::parse(text.as_bytes());
     let config = parsed.unwrap_or_else(|problems| panic!("{problems:?}")).config;
-    let certificates = |advice: &Advice| {
-        advice.topic == "certificates" && advice.what.contains("links between nodes have no TLS")
-    };
-    let mut list = config.advice(&machine());
-    list.retain(|advice| !certificates(advice) || config.nodes().iter().all(|n| n.tls().is_none()));
-    list
+    config.advice(&machine())
 }
 
 fn topics(text: &str) -> Vec<&'static str> {
     advice(text).iter().map(|advice| advice.topic).collect()
 }
 
-/// Three hosts as they should be; that links have no TLS yet is left out below.
+/// Three hosts as they should be.
 const GOOD: &str = "[cluster]\nTlsAuthority=/a\nTlsCertificate=/b\nTlsKey=/c\n\
     [ndb_mgmd default]\nDataDir=/d\n[ndb_mgmd]\nHostName=m1\n[ndb_mgmd]\nHostName=m2\n\
     [ndbd default]\nDataDir=/d\n[ndbd]\nHostName=d1\n[ndbd]\nHostName=d2\n[mysqld]\n";
@@ -79,7 +74,7 @@ fn certificates_or_trust() {
     let bare = GOOD.replace("TlsAuthority=/a\nTlsCertificate=/b\nTlsKey=/c\n", "");
     let list = advice(&bare);
     assert_eq!(list.len(), 1);
-    assert!(list[0].what.starts_with("nodes 1, 2, 145, 146 would listen on the network without"));
+    assert!(list[0].what.starts_with("nodes 1, 2, 145, 146 will not start without certificates"));
     let open = bare.replace("[cluster]\n", "[cluster]\nAllowInsecure=1\n");
     assert_eq!(topics(&open), ["insecure"]);
     let local = "[mgm]\nDataDir=/d\n[mgm]\nDataDir=/d\nPortNumber=1187\n[ndbd default]\n\
@@ -99,14 +94,6 @@ fn metrics_are_for_this_host_unless_the_network_is_trusted() {
     assert!(!serving("HttpAddress=::\nAllowInsecure=1\n").contains(&"http"));
     let off = GOOD.replace("[ndbd default]\n", "[ndbd default]\nHttpAddress=0.0.0.0\n");
     assert_eq!(topics(&off), Vec::<&str>::new());
-}
-
-#[test]
-fn certificates_without_effect_are_no_reassurance() {
-    let config = ClusterConfig::parse(GOOD.as_bytes()).unwrap().config;
-    let list = config.advice(&machine());
-    assert_eq!(list.len(), 1);
-    assert!(list[0].what.contains("links between nodes have no TLS yet; set AllowInsecure=1"));
 }
 
 #[test]

@@ -66,15 +66,15 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "lets a node listen on other addresses than loopback without certificates"
 
     "TlsAuthority";
-    CLUSTER | NODES, text(""), Node, LATER;
+    CLUSTER | NODES, text(""), Node, HONOURED;
     "PEM file with the certificates of the authority that all nodes' certificates are signed by"
 
     "TlsCertificate";
-    CLUSTER | NODES, text(""), Node, LATER;
+    CLUSTER | NODES, text(""), Node, HONOURED;
     "PEM file with the node's certificate; `%n` in it stands for the node's id"
 
     "TlsKey";
-    CLUSTER | NODES, text(""), Node, LATER;
+    CLUSTER | NODES, text(""), Node, HONOURED;
     "PEM file with the private key of the certificate; `%n` in it stands for the node's id"
 
     "RequireCertificate";

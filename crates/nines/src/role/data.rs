@@ -12,7 +12,7 @@ use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setu
 use super::client::{Connect, Given};
 use super::process::{Life, after, be_missed_at_once, live, log_of, report};
 use super::request::{Request, answer, value};
-use super::{ask_to_leave, disk_of, links, listen};
+use super::{ask_to_leave, credentials, disk_of, found_in, links, listen};
 use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::{self, Cpus};
@@ -37,6 +37,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let base = own.directory().unwrap_or_else(|| ".".into());
     let directory = take_directory(Path::new(&base), node, options.initial)?;
+    let credentials = credentials(own, found_in(Path::new(&base))?)?;
     lock_memory(own)?;
     // The files of a worker are its own: a directory keeps the number of its first start.
     let layout = Layout::new(own, directory.workers(), &Cpus::of_process());
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let kernel = config.kernel(node, threads, default_memory(&config, own));
     let disk = kernel.disk.then(|| disk_of(node, directory));
     let on_disk = disk.is_some();
-    let listeners = listen(&config, own)?;
+    let listeners = listen(&config, own, credentials.is_some())?;
     let memory = (kernel.data_memory * u64::from(threads)) >> 20;
     let log = log_of(node);
     let cluster = Cluster::start(Setup {
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         threads,
         scheduling: layout.scheduling,
         nodes: vec![(node, Role::Data)],
-        links: Some(links(&config, own, listeners, Some(service(send.clone())))),
+        links: Some(links(&config, own, listeners, Some(service(send.clone())), credentials)),
         application: None,
         listeners: Listeners::default(),
         tls: None,

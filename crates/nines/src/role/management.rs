@@ -14,7 +14,8 @@ use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Epoch, Incarnation, NodeId};
 use runtime::{
-    Cluster, DataDirectory, Event, LinkEvent, Listeners, Report, Role, Scheduling, Service, Setup,
+    Cluster, DataDirectory, Event, LinkEvent, Listeners, NodeCredentials, Report, Role, Scheduling,
+    Service, Setup,
 };
 
 use wire::{News, NewsKind};
@@ -27,7 +28,9 @@ use super::request::{
 };
 use super::status::{ClusterStatus, other_groups};
 use super::survivability::Survivability;
-use super::{addresses, ask_to_leave, disk_of, is_here, limits, links, listen, news};
+use super::{
+    addresses, ask_to_leave, credentials, disk_of, found_in, is_here, limits, links, listen, news,
+};
 use crate::complain;
 use crate::http::Endpoint;
 use crate::process::{Happening, watch_signals};
@@ -98,10 +101,11 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let config = read(&options.file)?;
     let own = choose(&config, options.node)?;
     let node = own.id;
-    let listeners = listen(&config, own)?;
-    let mut kernel = config.kernel(node, 1, 0);
     let base = own.directory().unwrap_or_else(|| ".".into());
     let path = Path::new(&base).join(format!("node-{}", node.0));
+    let credentials = credentials_of(own)?;
+    let listeners = listen(&config, own, credentials.is_some())?;
+    let mut kernel = config.kernel(node, 1, 0);
     let directory = kernel.disk.then(|| DataDirectory::open(&path, node)).transpose();
     let directory = directory.map_err(|error| error.to_string())?;
     let on_disk = directory.is_some();
@@ -133,7 +137,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         threads: 1,
         scheduling: Scheduling::default(),
         nodes: vec![(node, Role::Management)],
-        links: Some(links(&config, own, listeners, Some(desk.clone().service()))),
+        links: Some(links(&config, own, listeners, Some(desk.clone().service()), credentials)),
         application: Some(Arc::new(move |_| {
             let (log, config) = watch.clone();
             let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
@@ -160,6 +164,12 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
+}
+
+/// The certificate of this node, if it has one.
+fn credentials_of(own: &Node) -> Result<Option<NodeCredentials>, String> {
+    let base = own.directory().unwrap_or_else(|| ".".into());
+    credentials(own, found_in(&Path::new(&base).join(format!("node-{}", own.id.0)))?)
 }
 
 /// Reads the configuration; what is worth saying about it goes to standard error.
@@ -212,7 +222,11 @@ fn hinders(
             } else if let Some(why) = other_groups(&config, state) {
                 why
             } else {
-                return addresses(own).err();
+                let is_secure = match credentials_of(own) {
+                    Ok(credentials) => credentials.is_some(),
+                    Err(why) => return Some(why),
+                };
+                return addresses(own, is_secure).err();
             }
         }
     };

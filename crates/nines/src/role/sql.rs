@@ -7,8 +7,8 @@ use model::NodeId;
 use runtime::{Cluster, LinkListeners, Role, Setup};
 
 use super::client::{Connect, Given};
-use super::links;
 use super::process::{Life, after, be_missed_at_once, live, log_of, report, watching};
+use super::{credentials, found_in, links};
 use crate::application;
 use crate::http::Endpoint;
 use crate::layout::Layout;
@@ -36,6 +36,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let given = options.connect.begin("sql", options.node, &happenings)?;
     let Some(Given { config, node }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
+    let credentials = credentials(own, found_in(&place.directory)?)?;
     let layout = Layout::new(own, options.workers, &Cpus::of_process())?;
     let threads = layout.workers;
     let endpoint = Endpoint::new(vec![(node, Role::Client)]);
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         threads,
         scheduling: layout.scheduling,
         nodes: vec![(node, Role::Client)],
-        links: Some(links(&config, own, LinkListeners::default(), None)),
+        links: Some(links(&config, own, LinkListeners::default(), None, credentials)),
         application: Some(application),
         listeners: place.listeners,
         tls: Some(place.tls),

@@ -246,8 +246,8 @@ impl ClusterStatus {
         let open: Vec<u16> = open.map(|node| node.id.0).collect();
         if !open.is_empty() {
             let text = format!(
-                "AllowInsecure=1 on {}: links are not encrypted, whoever is in their network can \
-                 read and change what is sent",
+                "AllowInsecure=1 on {}: without certificates their links are not encrypted, and \
+                 whoever is in their network can read and change what is sent",
                 list(&open)
             );
             add("insecure", open, text);
