@@ -16,6 +16,7 @@ mod hangs;
 mod heavy;
 mod hosts;
 mod large;
+mod links;
 mod load;
 mod logic;
 mod logins;

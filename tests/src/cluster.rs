@@ -59,6 +59,8 @@ pub struct Processes {
     processes: BTreeMap<u16, Process>,
     /// Between the nodes, if each has a host of its own.
     network: Option<Network>,
+    /// What the configuration says for every node about listening on that network.
+    security: String,
     /// The program, by node, where it is not the one that was just built.
     pub programs: BTreeMap<u16, PathBuf>,
 }
@@ -121,7 +123,7 @@ impl Processes {
         let address = |node| (Network::address(host_of(node), family(node)), PORT).into();
         let addresses = layout.nodes().map(|node| (node, address(node))).collect();
         // Nobody else is in that network.
-        Ok(Self::prepare_at(layout, addresses, Some(network), "AllowInsecure=1"))
+        Ok(Self::prepare_at(layout, addresses, Some(network), ""))
     }
 
     fn prepare_at(
@@ -130,6 +132,7 @@ impl Processes {
         network: Option<Network>,
         more: &str,
     ) -> Self {
+        let security = if network.is_some() { "AllowInsecure=1" } else { "" }.to_owned();
         let cluster = Self {
             layout,
             directory: temporary_directory(),
@@ -137,6 +140,7 @@ impl Processes {
             http_ports: BTreeMap::new(),
             processes: BTreeMap::new(),
             network,
+            security,
             programs: BTreeMap::new(),
         };
         let config = cluster.config(more);
@@ -149,11 +153,12 @@ impl Processes {
         let data = self.directory.join("data");
         let mut text = format!(
             "[ndbd default]\nNoOfReplicas={replicas}\nDataMemory=128M\nDataDir={}\nNumCPUs=2\n\
-             Diskless={}\n{more}\n[ndb_mgmd default]\nDataDir={}\n{}\n",
+             Diskless={}\n{more}\n{security}\n[ndb_mgmd default]\nDataDir={}\n{security}\n\
+             [mysqld default]\n{security}\n",
             data.display(),
             u8::from(!disk),
             data.display(),
-            if self.network.is_some() { "AllowInsecure=1" } else { "" },
+            security = self.security,
         );
         for node in self.nodes() {
             let (host, port) = (self.addresses[&node].ip(), self.port(node));
@@ -169,6 +174,17 @@ impl Processes {
             }
         }
         text
+    }
+
+    /// Gives every node that is started from now on these files of a certificate, in which `%n` is
+    /// its id: authority, certificate, key.
+    pub fn secure_links(&mut self, [authority, certificate, key]: [&Path; 3]) {
+        let (authority, certificate) = (authority.display(), certificate.display());
+        self.security = format!(
+            "TlsAuthority={authority}\nTlsCertificate={certificate}\nTlsKey={}",
+            key.display()
+        );
+        std::fs::write(self.config_file(), self.config("")).expect("the directory is writable");
     }
 
     fn config_file(&self) -> PathBuf {
