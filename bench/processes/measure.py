@@ -10,6 +10,7 @@ Needs PyMySQL and sysbench. CPU time is of all server processes, user and system
 """
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -32,10 +33,15 @@ from servers import cpu_of, free_port, memory_of, percentiles  # noqa: E402
 class Cluster:
     """Processes with a directory of their own."""
 
-    def __init__(self, binary, data=2, sql=1, replicas=2, memory="128M", more=""):
+    def __init__(self, binary, data=2, sql=1, replicas=2, memory="128M", more="", secure=False):
         self.binary = binary
         self.directory = tempfile.mkdtemp(prefix="nines-bench-")
         self.ports = {node: free_port() for node in [*range(1, data + 1), 49, *range(151, 151 + sql)]}
+        if secure:
+            certify(self.directory, self.ports)
+            names = [("Authority", "ca"), ("Certificate", "%n"), ("Key", "%n-key")]
+            files = [f"Tls{name}={self.directory}/{file}.pem" for name, file in names]
+            more = "\n".join([more, *files, "[mysqld default]", *files, "[ndb_mgmd default]", *files])
         lines = [
             "[ndbd default]",
             f"NoOfReplicas={replicas}",
@@ -128,6 +134,25 @@ class Cluster:
             process.kill()
             process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def certify(directory, nodes):
+    """Puts an authority, and a certificate of each node with its key, into a directory."""
+    openssl = lambda *arguments: subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True).stdout
+    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *new_key, "-subj", "/CN=bench", "-keyout", "ca-key.pem", "-out", "ca.pem")
+    spki = openssl("pkey", "-in", "ca-key.pem", "-pubout", "-outform", "DER")
+    authority = hashlib.sha256(spki).hexdigest()[:32]
+    for node in nodes:
+        role = "data" if node < 49 else "management" if node == 49 else "sql"
+        Path(directory, "extensions").write_text(
+            f"subjectAltName=URI:nines://{authority}/{role}/{node}\n"
+            "extendedKeyUsage=serverAuth,clientAuth\nkeyUsage=digitalSignature\nbasicConstraints=CA:FALSE\n"
+        )
+        openssl("req", *new_key, "-subj", f"/CN={node}", "-keyout", f"{node}-key.pem", "-out", "request.pem")
+        openssl("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-days", "2",
+                "-extfile", "extensions", "-out", f"{node}.pem")
+        os.chmod(os.path.join(directory, f"{node}-key.pem"), 0o600)
 
 
 class Writer(threading.Thread):
@@ -230,8 +255,12 @@ def idle(binary, _rounds):
 def links(binary, rounds):
     scripts = ["oltp_point_select", "oltp_update_non_index"]
     found = {}
-    clusters = {"Unix sockets": Cluster(binary, more="UseShm=1"), "TCP": None}
-    clusters["TCP"] = Cluster(binary, more="UseShm=0\n[mysqld default]\nUseShm=0\n[ndbd default]")
+    tcp = "UseShm=0\n[mysqld default]\nUseShm=0\n[ndbd default]"
+    clusters = {
+        "Unix sockets": Cluster(binary, more="UseShm=1"),
+        "TCP": Cluster(binary, more=tcp),
+        "TLS": Cluster(binary, more=tcp, secure=True),
+    }
     for name, cluster in clusters.items():
         cluster.start()
         with cluster.connect() as connection, connection.cursor() as cursor:

@@ -36,8 +36,6 @@ impl Certificates {
         let directory = cluster.directory().join(name);
         fs::create_dir(&directory).expect("the directory is writable");
         let certificates = Self { directory, authority: Authority::make().expect("it is made") };
-        let authority = certificates.authority.certificate_pem();
-        fs::write(certificates.file("ca.pem"), authority).expect("the directory is writable");
         for node in cluster.nodes() {
             certificates.give(node, node);
         }
@@ -51,6 +49,9 @@ impl Certificates {
             MANAGEMENT.. => NodeRole::Management,
             _ => NodeRole::Data,
         };
+        let authority = self.authority.certificate_pem();
+        let file = self.file(&format!("{node}-ca.pem"));
+        fs::write(file, authority).expect("the directory is writable");
         let key = NodeKey::generate().expect("it is made");
         let public = key.public_key_der();
         let signed = self.authority.sign_node(role, NodeId(of), &[], &public, LIFETIME);
@@ -69,7 +70,7 @@ impl Certificates {
     }
 
     fn use_for(&self, cluster: &mut Processes) {
-        let files = ["ca.pem", "%n.pem", "%n-key.pem"].map(|name| self.file(name));
+        let files = ["%n-ca.pem", "%n.pem", "%n-key.pem"].map(|name| self.file(name));
         cluster.secure_links([&files[0], &files[1], &files[2]]);
     }
 }
@@ -205,18 +206,15 @@ fn nodes_that_are_not_of_the_cluster_are_not_let_in() {
     let log = cluster.log(2);
     assert!(log.contains("its certificate is that of sql node 51"), "{log}");
     // One of another cluster.
-    let ca = certificates.file("ca.pem");
-    let own = fs::read(&ca).expect("it is there");
     let others = Certificates::make(&cluster, "others");
     let copy = |from: &Path, to: &Path| {
         let _ = fs::copy(from, to).expect("the directory is writable");
     };
-    for name in ["ca.pem", "2.pem", "2-key.pem"] {
+    for name in ["2-ca.pem", "2.pem", "2-key.pem"] {
         copy(&others.file(name), &certificates.file(name));
     }
     let authority = "authority of";
     refused(&mut cluster, [authority, authority]);
-    fs::write(&ca, own).expect("the directory is writable");
     certificates.give(2, 2);
     cluster.launch(2);
     cluster.wait_until_ready(2);
