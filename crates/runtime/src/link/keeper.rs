@@ -685,6 +685,9 @@ impl Keeper {
 
     /// A connection of a link is made; with the last one the link is, or goes on.
     fn keep(&mut self, node: NodeId, socket: u8, (pending, peer_has): (Pending, u64)) {
+        if self.is_revoked(&pending) {
+            return self.abandon(node, RETRY_MAX);
+        }
         let peer = self.peers.get_mut(&node).expect("the caller knows it");
         let Some(making) = peer.making() else { return };
         if let Some(slot) = making.sockets.get_mut(usize::from(socket)) {
@@ -701,7 +704,8 @@ impl Keeper {
         let sockets: Vec<(Connection, u64)> = making.sockets.drain(..).flatten().collect();
         let is_encrypted = sockets.iter().all(|(connection, _)| connection.is_encrypted());
         let transport = if is_encrypted { "TLS" } else { transport };
-        peer.shown = std::mem::take(&mut making.shown);
+        let shown = std::mem::take(&mut making.shown);
+        peer.shown = shown;
         if matches!(peer.state, State::Renewing(_)) {
             self.end_renewal(node, sockets, transport);
             return self.note_standing();
@@ -805,12 +809,11 @@ impl Keeper {
         let now = self.clock.now();
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.complaints.retain(|(_, at)| now.since(*at) < COMPLAINT_INTERVAL);
-            if peer.complaints.iter().any(|(last, _)| last == why) {
+            let full = peer.complaints.len() >= COMPLAINTS_MAX;
+            if full || peer.complaints.iter().any(|(last, _)| last == why) {
                 return;
             }
-            if peer.complaints.len() < COMPLAINTS_MAX {
-                peer.complaints.push((why.into(), now));
-            }
+            peer.complaints.push((why.into(), now));
         }
         self.tell(LinkEvent::Refused { node: Some(node), why: why.into() });
     }
@@ -832,7 +835,7 @@ const ASK_TIMEOUT: Duration = Duration::from_millis(100);
 const REPLY_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long after it hung up it is asked again.
 const ASK_PAUSE: Duration = Duration::from_millis(2);
-/// How much of what was said of a peer is remembered.
+/// How much is said of a peer in that time.
 const COMPLAINTS_MAX: usize = 16;
 /// How often the same is said of the same peer.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(30);

@@ -145,6 +145,12 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether a certificate was revoked since it was shown.
+    pub(super) fn is_revoked(&self, pending: &Pending) -> bool {
+        let both = pending.shown.as_ref().zip(self.setup.credentials.as_ref());
+        both.is_some_and(|(shown, credentials)| credentials.is_revoked(&shown.serial))
+    }
+
     /// The certificates of links that stand count as good in time.
     pub(super) fn note_standing(&self) {
         let Some(credentials) = &self.setup.credentials else { return };

@@ -37,6 +37,19 @@ impl Keeper {
         self.pending.get(&token).is_some_and(|pending| pending.errand().is_none())
     }
 
+    /// Lets go of the oldest stranger if there are as many as there may be.
+    fn make_way(&mut self) {
+        if self.pending.len() < STRANGERS_MAX {
+            return;
+        }
+        let strangers = self.pending.iter().filter(|(_, pending)| pending.errand().is_none());
+        let (count, oldest) = strangers
+            .fold((0, None), |(count, oldest), (token, _)| (count + 1, oldest.or(Some(*token))));
+        if let Some(oldest) = oldest.filter(|_| count >= STRANGERS_MAX) {
+            self.pending.remove(&oldest);
+        }
+    }
+
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTED_PER_TURN {
             let Some(Listener { socket, unix }) = self.listeners.get(listener) else { return };
@@ -59,11 +72,7 @@ impl Keeper {
             if !fine {
                 continue;
             }
-            let strangers = || self.pending.keys().filter(|token| self.is_stranger(**token));
-            let oldest = strangers().next().copied();
-            if let Some(oldest) = oldest.filter(|_| strangers().count() >= STRANGERS_MAX) {
-                self.pending.remove(&oldest);
-            }
+            self.make_way();
             let deadline = self.clock.now() + self.setup.limits.silence;
             let mut pending = Pending::new(accepted, Stage::AwaitingGreeting, deadline, transport);
             let from = from.and_then(|from| SocketAddr::try_from(from).ok());
