@@ -326,6 +326,8 @@ impl TlsFilter {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    pub(crate) use super::credentials::tests::put;
+
     use std::fs;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     use std::path::Path;

@@ -85,7 +85,7 @@ impl KeeperHandle {
     }
 
     /// Counts that it did not come to a link.
-    fn count_refusal(&self, kind: TroubleKind) {
+    pub(super) fn count_refusal(&self, kind: TroubleKind) {
         self.refusals[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 

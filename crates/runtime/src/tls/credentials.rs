@@ -371,4 +371,4 @@ fn revoked(file: &Path) -> Result<(BTreeSet<String>, Option<String>), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,9 +4,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use model::{Address, ControlIndex, WorkerId};
-use wire::{EpochMessage, Message};
+use wire::{EpochMessage, Link, Message};
 
+use super::super::frame;
 use super::*;
+use crate::tls::tests::{Directory, put};
+use crate::tls::{Authority, LinkTls, NodeCredentials, NodeRole, TroubleKind};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -107,4 +110,101 @@ fn all_peers_together_have_a_limit_too() {
         }
     }
     assert_eq!(lost, [2], "the one for which most waits");
+}
+
+#[test]
+fn refusals_are_counted_by_their_reason() {
+    let ends = Ends::new(1, LinkLimits::default());
+    for kind in [TroubleKind::Revoked, TroubleKind::Time, TroubleKind::Revoked] {
+        ends.keeper.count_refusal(kind);
+    }
+    let mut figures = Figures::default();
+    ends.ends.tell_figures(&mut figures);
+    let rows = figures.rows();
+    let count = |labels: &str| {
+        let refused = Metric::LinksRefused.name();
+        rows.iter().find(|row| row.0 == refused && row.1 == labels).map(|row| row.2)
+    };
+    assert_eq!(
+        [count("1,revoked"), count("1,time"), count("1,plain")],
+        [Some(2), Some(1), Some(0)]
+    );
+}
+
+/// Two ends of an encrypted connection whose handshake is over.
+fn encrypted() -> [Connection; 2] {
+    let directory = Directory::new("ends-tls");
+    let authority = Authority::make().unwrap();
+    let load = |node| NodeCredentials::load(put(&directory, &authority, NodeRole::Data, node));
+    let (own, peer) = (load(1).unwrap(), load(2).unwrap());
+    let (one, other) = UnixStream::pair().unwrap();
+    one.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let sockets = [OwnedFd::from(one), OwnedFd::from(other)];
+    let mut filters = [
+        LinkTls::connecting(&own, (NodeRole::Data, NodeId(2))).unwrap(),
+        LinkTls::accepting(&peer).unwrap(),
+    ];
+    let mut plain = Vec::new();
+    while filters.iter().any(|tls| tls.is_handshaking() || tls.wants_write()) {
+        for (tls, socket) in filters.iter_mut().zip(&sockets) {
+            while tls.wants_write() {
+                tls.send(socket).unwrap();
+            }
+        }
+        for (tls, socket) in filters.iter_mut().zip(&sockets) {
+            let mut buffer = [0; 16 << 10];
+            if let Ok(count) = rustix::io::read(socket, &mut buffer) {
+                tls.decrypt(&buffer[..count], &mut plain).unwrap();
+            }
+        }
+    }
+    assert_eq!(plain, [0; 0]);
+    assert_eq!(filters[0].shown().unwrap().identity, peer.identity());
+    assert_eq!(filters[1].shown().unwrap().identity, own.identity());
+    let [one, other] = sockets;
+    let [own, peer] = filters.map(|tls| Some(Box::new(tls)));
+    [Connection { socket: one, tls: own }, Connection { socket: other, tls: peer }]
+}
+
+#[test]
+fn what_an_encrypted_connection_does_not_take_at_once_follows() {
+    let mut ends = Ends::new(1, LinkLimits::default());
+    let [own, peer] = encrypted();
+    let old = ends.ends.sockets[0].as_mut().unwrap();
+    old.detach();
+    ends.ends.renew(&ends.poller, (NodeId(2), 1), vec![(1, own, 0)], NOW);
+    for _ in 0..100 {
+        assert_eq!(ends.send(2), [0; 0]);
+    }
+    let own = ends.ends.sockets[0].as_ref().unwrap();
+    assert!(own.blocked && own.pending() > 1 << 20, "it takes a part");
+    // The peer reads, and so the rest follows.
+    let Connection { socket, tls } = peer;
+    let mut tls = tls.unwrap();
+    let (mut plain, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    let mut patience = 0;
+    loop {
+        let own = ends.ends.sockets[0].as_ref().unwrap();
+        if !own.is_held_up() && !own.wants_flush() {
+            break;
+        }
+        while let Ok(count) = rustix::io::read(&socket, &mut buffer) {
+            tls.decrypt(&buffer[..count], &mut plain).unwrap();
+        }
+        ends.poller.wait(Some(Duration::ZERO)).unwrap();
+        let ready: Vec<Ready> = ends.poller.take().collect();
+        ready.into_iter().for_each(|r| ends.ends.ready(&ends.poller, r, NOW, &mut Vec::new()));
+        ends.ends.flush(&ends.poller, NOW);
+        patience += 1;
+        assert!(patience < 100_000);
+    }
+    while let Ok(count) = rustix::io::read(&socket, &mut buffer) {
+        tls.decrypt(&buffer[..count], &mut plain).unwrap();
+    }
+    // Every frame is whole, and in its place.
+    let link = Link { from: NodeId(1), incarnation: Incarnation(7), to: NodeId(2), workers: 1 };
+    let mut messages = Vec::new();
+    let taken = frame::take(&plain, 0, wire::PROTOCOL_VERSION, &link, &mut messages).unwrap();
+    assert_eq!((taken.bytes, messages.len()), (plain.len(), 100));
 }

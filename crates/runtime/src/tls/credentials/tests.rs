@@ -10,7 +10,12 @@ use crate::tls::{Authority, NodeKey};
 const LONG: Duration = Duration::from_secs(1_000);
 
 /// Puts a node's files into a directory.
-fn put(directory: &Directory, authority: &Authority, role: NodeRole, node: u16) -> NodeFiles {
+pub(crate) fn put(
+    directory: &Directory,
+    authority: &Authority,
+    role: NodeRole,
+    node: u16,
+) -> NodeFiles {
     let key = NodeKey::generate().unwrap();
     let public = key.public_key_der();
     let signed = authority.sign_node(role, NodeId(node), &[], &public, LONG).unwrap();
