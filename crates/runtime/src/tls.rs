@@ -2,11 +2,12 @@
 //! bytes.
 //!
 //! # Owns
-//! [`ServerTls`], which certificate and which ciphers new connections get, and what it says of
-//! itself; the filter of one connection.
+//! [`ServerTls`], which certificate and which ciphers new connections of clients get, and what it
+//! says of itself; the filter of one of them. For links: `credentials`, what a node shows and whom it
+//! believes; `identity`, who it is; `verifier`, the checks; `link`, the filter.
 //! # Guarantees
-//! `rustls` sees bytes only; sockets stay with the gateway. A change of certificates concerns
-//! connections that come later.
+//! `rustls` sees bytes only; sockets stay with the gateway and the links. A change of certificates
+//! concerns connections that come later.
 //! # Failure
 //! A certificate that cannot be used is refused with a reason, and the one before stays.
 
@@ -24,7 +25,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use actor::{Encryption, PeerCertificate};
-use aws_lc_rs::digest;
 use rustls::crypto::aws_lc_rs as provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{WebPkiClientVerifier, danger::ClientCertVerifier};
@@ -39,6 +39,7 @@ pub use identity::{NodeIdentity, NodeKey, NodeRole};
 pub(crate) use link::{
     HANDSHAKE, LinkTls, NO_TLS, RECORD_HEAD, RECORD_MAX, Shown, Trouble, TroubleKind,
 };
+use verifier::fingerprint;
 
 /// What encryption is asked for: MySQL's variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,11 +236,6 @@ impl Identity {
             (None, None, None) => Err("there is no certificate".into()),
         }
     }
-}
-
-fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
-    let digest = digest::digest(&digest::SHA256, certificate);
-    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// Between the bytes on the wire and those of the protocol.
