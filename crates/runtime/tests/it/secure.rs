@@ -280,6 +280,34 @@ fn links_stand_although_their_certificates_expire() {
 }
 
 #[test]
+fn nonsense_ends_the_connection_that_it_came_on() {
+    let (_pki, mut cluster) = with_certificates("nonsense", [1, 1, 1, 1]);
+    cluster.start_all();
+    let record = |kind: u8, len: u16, body: &[u8]| {
+        let [high, low] = len.to_be_bytes();
+        [&[kind, 3, 3, high, low], body].concat()
+    };
+    for nonsense in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![22; 4_096],
+        record(22, u16::MAX, &[1; 100]),
+        record(22, 0, &[]).repeat(100),
+        record(22, 4, &[1, 0xFF, 0xFF, 0xFF]).repeat(1_000),
+        record(23, 20, &[7; 20]),
+        [record(22, 1, &[1]), record(21, 2, &[2, 80])].concat(),
+    ] {
+        let mut stranger = TcpStream::connect(cluster.address(1)).unwrap();
+        stranger.set_read_timeout(Some(super::PATIENCE)).unwrap();
+        // It may have been hung up on in the middle.
+        let _ = stranger.write_all(&nonsense);
+        let ended = std::io::copy(&mut stranger, &mut std::io::sink());
+        let timed_out = [std::io::ErrorKind::WouldBlock, std::io::ErrorKind::TimedOut];
+        assert!(!ended.is_err_and(|error| timed_out.contains(&error.kind())), "{nonsense:?}");
+    }
+    cluster.board.run_round();
+}
+
+#[test]
 fn a_flood_of_handshakes_that_do_not_end_keeps_nobody_out() {
     let (pki, mut cluster) = with_certificates("flood", [1, 1, 1, 1]);
     cluster.start_all();
