@@ -160,7 +160,7 @@ impl NodeCredentials {
         };
         let same = next.own.chain == before.own.chain
             && next.trust.revoked == before.trust.revoked
-            && next.trust.roots.subjects() == before.trust.roots.subjects()
+            && next.trust.roots.roots == before.trust.roots.roots
             && next.trust.authorities == before.trust.authorities;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         why.map_or(Ok(!same), Err)

@@ -40,12 +40,12 @@ fn credentials_that_are_of_no_use() {
         assert!(found.contains(expected), "{found}");
     };
     // The key.
-    let key = std::fs::read_to_string(&files.key).unwrap();
-    std::fs::set_permissions(&files.key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let key = fs::read_to_string(&files.key).unwrap();
+    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
     check("others than its owner may use the key");
     directory.file("node-key.pem", &NodeKey::generate().unwrap().pem());
     check("node-key.pem is not that of the certificate in ");
-    std::fs::remove_file(&files.key).unwrap();
+    fs::remove_file(&files.key).unwrap();
     check("cannot read the key ");
     directory.file("node-key.pem", &key);
     // The authority.
@@ -105,7 +105,7 @@ fn a_change_that_is_of_no_use_revokes_and_changes_nothing_else() {
     assert_eq!(credentials.reload(), Ok(true));
     assert_ne!(credentials.serial(), serial);
     assert_eq!(credentials.reload(), Ok(false));
-    std::fs::remove_file(&files.revoked).unwrap();
+    fs::remove_file(&files.revoked).unwrap();
     assert_eq!(credentials.reload(), Ok(true));
     assert!(!credentials.is_revoked("77"));
 }
