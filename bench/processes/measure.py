@@ -263,26 +263,29 @@ def links(binary, rounds):
     }
     for name, cluster in clusters.items():
         cluster.start()
+        kind = name.removesuffix(" sockets")
+        assert f"{kind} sockets" in Path(cluster.log(151)).read_text(), name
         with cluster.connect() as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE sb")
         sysbench(cluster, scripts[0], "prepare")
+    cases = [(script, clients) for script in scripts for clients in [1, 32]]
     for _ in range(rounds):
-        for script in scripts:
+        for case in cases:
             for name, cluster in clusters.items():
                 before = cluster.cpu()
-                events = sysbench(cluster, script, "run")
-                found.setdefault((script, name), []).append((cluster.cpu() - before) / events * 1e6)
-    for (script, name), values in found.items():
+                events = sysbench(cluster, case[0], "run", clients=case[1])
+                found.setdefault((*case, name), []).append((cluster.cpu() - before) / events * 1e6)
+    for (script, clients, name), values in found.items():
         values.sort()
-        print(f"  {script:<24} {name:<13} {values[len(values) // 2]:6.1f} us of CPU, all servers")
+        print(f"  {script:<24} {clients:2} clients  {name:<13} {values[len(values) // 2]:6.1f} us of CPU, all servers")
     for cluster in clusters.values():
         cluster.stop()
 
 
-def sysbench(cluster, script, command, rows=10_000):
+def sysbench(cluster, script, command, rows=10_000, clients=32):
     output = subprocess.run(
         ["sysbench", script, f"--mysql-socket={cluster.socket(151)}", "--mysql-user=root", "--mysql-db=sb",
-         "--tables=1", f"--table-size={rows}", f"--threads={1 if command == 'prepare' else 32}", "--time=5", "--db-ps-mode=disable", command],
+         "--tables=1", f"--table-size={rows}", f"--threads={1 if command == 'prepare' else clients}", "--time=5", "--db-ps-mode=disable", command],
         capture_output=True, text=True, check=True).stdout
     for line in output.splitlines():
         if "total number of events" in line:

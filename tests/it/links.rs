@@ -84,7 +84,7 @@ struct Capture {
 /// Takes packets from the system as they are on the line, and says when it begins.
 const CAPTURE: &str = "import socket, sys\n\
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
-    packets.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)\n\
+    packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)\n\
     packets.bind(('lan', 0))\n\
     print('begins', flush=True)\n\
     with open(sys.argv[1], 'wb', buffering=0) as file:\n\
