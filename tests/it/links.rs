@@ -1,5 +1,5 @@
-//! Clusters whose links are encrypted, on hosts of their own: what passes over the network, and nodes
-//! that are not let in.
+//! Clusters whose links are encrypted, on hosts of their own: what passes over the network, and
+//! nodes that are not let in.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,10 +1,10 @@
-//! Encryption of client connections and of links: certificates from files or made here, and TLS as a filter of
-//! bytes.
+//! Encryption of client connections and of links: certificates from files or made here, and TLS as
+//! a filter of bytes.
 //!
 //! # Owns
 //! [`ServerTls`], which certificate and which ciphers new connections of clients get, and what it
-//! says of itself; the filter of one of them. For links: `credentials`, what a node shows and whom it
-//! believes; `identity`, who it is; `verifier`, the checks; `link`, the filter.
+//! says of itself; the filter of one of them. For links: `credentials`, what a node shows and whom
+//! it believes; `identity`, who it is; `verifier`, the checks; `link`, the filter.
 //! # Guarantees
 //! `rustls` sees bytes only; sockets stay with the gateway and the links. A change of certificates
 //! concerns connections that come later.

@@ -1,8 +1,8 @@
 //! A lane of a link on its thread: what it says and hears, and the connection that carries it now.
 //!
 //! # Owns
-//! What one turn has to say is one frame, or a few when it is much. On an encrypted connection it is
-//! encrypted here, piece by piece as the system takes it.
+//! What one turn has to say is one frame, or a few when it is much. On an encrypted connection this
+//! encrypts it, piece by piece as the system takes it.
 //! # Guarantees
 //! A message is handed out only if its frame arrived as it was sent. Input is kept only up to the
 //! length of one frame, output up to the limit. What is encrypted and not sent is one piece.

@@ -1,8 +1,8 @@
 //! What a node proves its identity by, and whom it believes: four files.
 //!
 //! # Owns
-//! [`NodeCredentials`]: reading them, reading them again when they have changed, and the settings of
-//! TLS that follow from them.
+//! [`NodeCredentials`]: reading them, reading them again when they have changed, and the settings
+//! of TLS that follow from them.
 //! # Guarantees
 //! 1. What is refused is refused with a reason that names the file.
 //! 2. Files that are of no use change nothing while a process runs, but for what is revoked: that
@@ -233,8 +233,8 @@ impl NodeCredentials {
         self.current().trust.roots.clone()
     }
 
-    /// The settings of a connection that this node begins: whoever is there must be the node that is
-    /// `expected`, or any node of the cluster.
+    /// The settings of a connection that this node begins: whoever is there must be the node that
+    /// is `expected`, or any node of the cluster.
     pub fn client_config(&self, expected: Option<(NodeRole, NodeId)>) -> Arc<ClientConfig> {
         self.client_config_noting(expected, Arc::default())
     }

@@ -1,8 +1,8 @@
 //! TLS of one connection between nodes: a filter of bytes.
 //!
 //! # Guarantees
-//! What is encrypted here is written to the socket as the system takes it; nothing more is encrypted
-//! before (`link::socket`). After an error, what is still to be sent is the alert.
+//! What is encrypted here is written to the socket as the system takes it; the next piece is not
+//! encrypted before (`link::socket`). After an error, what is still to be sent is the alert.
 //! # Not here
 //! Who may be at the other end (`verifier`).
 

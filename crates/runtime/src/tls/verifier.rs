@@ -6,8 +6,8 @@
 //! # Guarantees
 //! 1. An identity is believed only if an authority of the cluster has signed it, its time has come
 //!    and not passed, it is not revoked, and it is the one that was expected, if one was.
-//! 2. Time is looked at in handshakes alone. The certificate of a link that stands counts as good in
-//!    time: a clock that goes wrong keeps no link from getting new connections.
+//! 2. Time is looked at in handshakes alone. The certificate of a link that stands counts as good
+//!    in time: a clock that goes wrong keeps no link from getting new connections.
 //! # Not here
 //! What an identity may do (`link`).
 
@@ -167,8 +167,8 @@ pub(crate) fn alert_in_words(alert: AlertDescription) -> String {
         }
         // What a node says that has no certificate itself.
         AlertDescription::ProtocolVersion => {
-            "it speaks no TLS: it has no certificate (node-cert.pem), and this node talks to nobody \
-             without"
+            "it speaks no TLS: it has no certificate (node-cert.pem), and this node talks to \
+             nobody without"
         }
         other => return format!("it has ended the handshake of TLS: {other:?}"),
     };

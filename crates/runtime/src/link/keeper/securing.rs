@@ -4,7 +4,7 @@
 //! When a connection is encrypted, what becomes of handshakes that fail, and certificates that
 //! change while the process runs.
 //! # Guarantees
-//! 1. A node with credentials makes no link over TCP without TLS, whoever begins, and a node without
+//! 1. A node with credentials makes no link over TCP without TLS, whoever begins, and one without
 //!    makes none with it. Each side is told why.
 //! 2. A peer that connects is the node, and has the role, that its certificate says. One that is
 //!    connected to is the one that the configuration has at that address.
