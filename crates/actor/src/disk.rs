@@ -23,8 +23,9 @@ pub enum DiskOperation {
         /// The directory.
         path: String,
     },
-    /// Writes at an offset. A file that is not there is made; what lies between its end and the
-    /// offset is zeros. Durable only after `Sync`, its name only after `SyncDirectory`.
+    /// Writes at an offset. A file that is not there is made. But for watermarks, files are written
+    /// once: from their beginning to their end without a gap, and the same bytes if once more.
+    /// Whoever begins a file that may be left from before removes that first. Durable only after `Sync`, its name only after `SyncDirectory`.
     Write {
         /// The file.
         path: String,

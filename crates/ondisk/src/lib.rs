@@ -21,5 +21,8 @@ pub mod redo;
 
 pub use damage::{Damage, DamageKind};
 pub use identity::Identity;
-pub use name::{FileName, IDENTITY_FILE, WATERMARK_FILE, worker_directory, worker_of_directory};
+pub use name::{
+    FileName, IDENTITY_FILE, WATERMARK_FILE, is_written_in_place, worker_directory,
+    worker_of_directory,
+};
 pub use watermark::{Watermark, Watermarks};

@@ -79,6 +79,14 @@ impl fmt::Display for FileName {
     }
 }
 
+/// Whether bytes of this file are replaced by others while it is in use. All other files are written
+/// once, from their beginning to their end, and what was written is never written otherwise:
+/// encryption rests on that.
+pub fn is_written_in_place(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.strip_suffix(".new").unwrap_or(name) == WATERMARK_FILE
+}
+
 /// The directory of a worker in the data directory of its node.
 pub fn worker_directory(worker: WorkerId) -> String {
     format!("worker-{}", worker.0)
@@ -93,6 +101,16 @@ pub fn worker_of_directory(name: &str) -> Option<WorkerId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watermarks_are_written_in_place() {
+        for path in ["worker-0/durable", "control/durable", "control/durable.new", "durable"] {
+            assert!(is_written_in_place(path), "{path}");
+        }
+        for path in ["control/new", "control/log-0000000000000001", "worker-0/redo-durable", ""] {
+            assert!(!is_written_in_place(path), "{path}");
+        }
+    }
 
     #[test]
     fn names_say_what_files_are() {

@@ -8,7 +8,10 @@
 //!    sectors or in the middle of one, and names may be as before, or as after, or some of each.
 //! 2. A directory whose own name is not durable is lost with all that is in it.
 //! 3. A rename is never seen half way. Bytes that a write does not touch keep their value.
-//! 4. Where a `sync` fails, some of the unsynced writes are lost at once, and a later `sync` does
+//! 4. A file is written once, from its beginning to its end, unless it is one that is written in
+//!    place: whoever writes other bytes where some have been written before, lost ones among them,
+//!    or leaves a gap, ends the run. The encryption of the real host rests on it.
+//! 5. Where a `sync` fails, some of the unsynced writes are lost at once, and a later `sync` does
 //!    not bring them back.
 //! # Not here
 //! When things happen and what they cost (`disk`).
@@ -16,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::DiskErrorKind;
+use ondisk::is_written_in_place;
 use stdx::Prng;
 
 /// Bytes that a disk writes at once, or not at all, if it is a good one.
@@ -88,6 +92,8 @@ struct File {
     contents: Vec<u8>,
     durable: Vec<u8>,
     writes: Vec<Written>,
+    /// What has been written, also what was lost.
+    ever: Vec<u8>,
     reserved: u64,
     /// Something has changed its bytes behind the back of whoever wrote them.
     damaged: bool,
@@ -96,6 +102,16 @@ struct File {
 }
 
 impl File {
+    /// Checks that the file is written once, and notes what is written.
+    fn note(&mut self, path: &str, offset: usize, bytes: &[u8]) {
+        let end = self.ever.len();
+        assert!(offset <= end, "{path}: a gap from {end} to {offset}");
+        let (again, more) = bytes.split_at(bytes.len().min(end - offset));
+        let before = &self.ever[offset..offset + again.len()];
+        assert!(before == again, "{path}: other bytes than before are written at {offset}");
+        self.ever.extend_from_slice(more);
+    }
+
     fn size(&self) -> u64 {
         self.reserved.max(self.contents.len() as u64)
     }
@@ -224,6 +240,9 @@ impl Files {
         self.mark = mark;
         let file = self.make(path)?;
         let offset = usize::try_from(offset).expect("simulated files are small");
+        if !is_written_in_place(path) {
+            file.note(path, offset, bytes);
+        }
         overwrite(&mut file.contents, offset, bytes);
         file.writes.push(Written { mark, offset, bytes: bytes.to_vec() });
         Ok(())

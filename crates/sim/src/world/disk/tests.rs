@@ -71,17 +71,21 @@ fn what_is_written_is_read_also_by_the_next_process() {
     let mut disk = disk(1);
     let operations = vec![
         DiskOperation::CreateDirectory { path: "a".into() },
-        write("a/f", 3, b"hello"),
+        write("a/durable", 3, b"hello"),
         DiskOperation::List { path: "a".into() },
-        DiskOperation::Read { path: "a/f".into(), offset: 2, length: 4 },
-        DiskOperation::Read { path: "a/f".into(), offset: 99, length: 4 },
+        DiskOperation::Read { path: "a/durable".into(), offset: 2, length: 4 },
+        DiskOperation::Read { path: "a/durable".into(), offset: 99, length: 4 },
     ];
     let answers = run(&mut disk, operations).expect("nothing ails it");
-    assert_eq!(answers[2], DiskAnswer::Files(vec![("f".into(), 8)]));
+    assert_eq!(answers[2], DiskAnswer::Files(vec![("durable".into(), 8)]));
     assert_eq!(answers[3], DiskAnswer::Bytes(b"\0hel".to_vec()));
     assert_eq!(answers[4], DiskAnswer::Bytes(vec![]));
     disk.process_ends();
-    assert_eq!(contents(&mut disk, "a/f"), Some(b"\0\0\0hello".to_vec()), "no power was lost");
+    assert_eq!(
+        contents(&mut disk, "a/durable"),
+        Some(b"\0\0\0hello".to_vec()),
+        "no power was lost"
+    );
 }
 
 #[test]
@@ -90,12 +94,12 @@ fn what_was_synced_outlives_a_power_loss_and_all_else_is_in_doubt() {
     for seed in 0..200 {
         let mut disk = disk(seed);
         let old = vec![1; 2_000];
-        let begin = vec![write("f", 0, &old), sync("f"), sync_directory("")];
+        let begin = vec![write("durable", 0, &old), sync("durable"), sync_directory("")];
         run(&mut disk, begin).expect("nothing ails it");
-        run(&mut disk, vec![write("f", 1_000, &[2; 2_000])]).expect("nothing ails it");
+        run(&mut disk, vec![write("durable", 1_000, &[2; 2_000])]).expect("nothing ails it");
         disk.process_ends();
         disk.power_loss();
-        let found = contents(&mut disk, "f").expect("its name was durable");
+        let found = contents(&mut disk, "durable").expect("its name was durable");
         assert_eq!(found[..1_000], old[..1_000], "nobody wrote there");
         let (twos, ones) = (
             found.iter().filter(|byte| **byte == 2).count(),
@@ -106,11 +110,28 @@ fn what_was_synced_outlives_a_power_loss_and_all_else_is_in_doubt() {
             (_, 2_000) => after += 1,
             _ => between += 1,
         }
-        let again = contents(&mut disk, "f");
+        let again = contents(&mut disk, "durable");
         disk.power_loss();
-        assert_eq!(contents(&mut disk, "f"), again, "what has survived is durable");
+        assert_eq!(contents(&mut disk, "durable"), again, "what has survived is durable");
     }
     assert!(before > 20 && after > 10 && between > 20, "{before} {after} {between}");
+}
+
+#[test]
+#[should_panic(expected = "f: other bytes than before are written at 0")]
+fn a_file_is_written_once_also_where_that_was_lost() {
+    let mut disk = disk(1);
+    let begin = vec![write("f", 0, b"ab"), write("f", 1, b"bc"), sync_directory("")];
+    run(&mut disk, begin).expect("the same bytes again");
+    disk.process_ends();
+    disk.power_loss();
+    let _ = run(&mut disk, vec![write("f", 0, b"x")]);
+}
+
+#[test]
+#[should_panic(expected = "f: a gap from 2 to 3")]
+fn a_file_is_written_without_gaps() {
+    let _ = run(&mut disk(1), vec![write("f", 0, b"ab"), write("f", 3, b"c")]);
 }
 
 #[test]
