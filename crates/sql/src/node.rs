@@ -71,6 +71,8 @@ pub struct ServerAddress {
     pub hostname: String,
     /// The data directory.
     pub directory: String,
+    /// Whether what all nodes write to disk is encrypted.
+    pub encrypted: bool,
 }
 
 /// Connections of a worker that may be logging in at a time.

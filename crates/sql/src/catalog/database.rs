@@ -19,29 +19,43 @@ use super::{error, text};
 pub(crate) struct DatabaseOptions {
     /// The collation of tables that name none; tells the character set too.
     pub(crate) collation: CollationId,
+    /// It was asked for encryption. Where that is granted, everything is encrypted.
+    pub(crate) encrypted: bool,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        Self { collation: CollationId::UTF8MB4_0900_AI_CI }
+        Self::of(CollationId::UTF8MB4_0900_AI_CI)
     }
 }
 
 impl DatabaseOptions {
-    /// The options as a statement leaves them. DEFAULT means `of_server`.
+    /// A database of which nothing but its collation is said.
+    pub(crate) fn of(collation: CollationId) -> Self {
+        Self { collation, encrypted: false }
+    }
+
+    /// The options as a statement leaves them. DEFAULT means `of_server`; `is_encrypted` says
+    /// whether files are.
     pub(crate) fn altered(
         self,
         options: &[DatabaseOption],
         of_server: CollationId,
+        is_encrypted: bool,
     ) -> Result<Self, SqlError> {
         let (mut charset, mut chosen) = (None, None);
+        let mut encrypted = self.encrypted;
         for option in options {
             match option {
                 DatabaseOption::Charset(set) => charset = Some(named_charset(set, of_server)?),
                 DatabaseOption::Collate(name) => chosen = Some(collation(name.as_str())?),
                 DatabaseOption::Encryption(word) => match &**word {
-                    "N" | "n" => {}
-                    "Y" | "y" => return Err(error::unsupported("ENCRYPTION")),
+                    "N" | "n" => encrypted = false,
+                    "Y" | "y" if is_encrypted => encrypted = true,
+                    "Y" | "y" => {
+                        let what = "ENCRYPTION without EncryptedFileSystem=1 for all nodes";
+                        return Err(error::unsupported(what));
+                    }
                     _ => {
                         let message = "Incorrect argument (should be Y or N) value";
                         return Err(SqlError::new(1525, "HY000", format!("{message}: '{word}'")));
@@ -62,7 +76,7 @@ impl DatabaseOptions {
             (None, Some(collation)) => collation,
             (None, None) => self.collation,
         };
-        Ok(Self { collation })
+        Ok(Self { collation, encrypted })
     }
 
     /// What the catalog keeps about a database; the defaults where that cannot be read.
@@ -71,7 +85,8 @@ impl DatabaseOptions {
         match parsed {
             Ok(Statement::CreateDatabase(create)) => {
                 let default = Self::default();
-                default.altered(&create.options, default.collation).unwrap_or(default)
+                // It was granted when it was stored.
+                default.altered(&create.options, default.collation, true).unwrap_or(default)
             }
             _ => Self::default(),
         }
@@ -92,9 +107,10 @@ impl DatabaseOptions {
             options.push_str(self.collation.name());
         }
         let name = text::quoted(name);
+        let encryption = if self.encrypted { 'Y' } else { 'N' };
         format!(
             "CREATE DATABASE {condition}{name} /*!40100 {options} */ \
-             /*!80016 DEFAULT ENCRYPTION='N' */"
+             /*!80016 DEFAULT ENCRYPTION='{encryption}' */"
         )
     }
 }
@@ -106,8 +122,10 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_again() {
         for name in ["utf8mb4_0900_ai_ci", "utf8mb4_bin", "latin1_swedish_ci", "latin1_bin"] {
-            let options = DatabaseOptions { collation: CollationId::by_name(name).unwrap() };
-            assert_eq!(DatabaseOptions::read(&options.description("a`b")), options, "{name}");
+            let plain = DatabaseOptions::of(CollationId::by_name(name).unwrap());
+            for options in [plain, DatabaseOptions { encrypted: true, ..plain }] {
+                assert_eq!(DatabaseOptions::read(&options.description("a`b")), options, "{name}");
+            }
         }
         assert_eq!(DatabaseOptions::read(&Description::default()), DatabaseOptions::default());
     }
@@ -116,7 +134,7 @@ mod tests {
     fn the_statement_is_mysqls() {
         let shown = |name: &str| {
             let collation = CollationId::by_name(name).unwrap();
-            DatabaseOptions { collation }.create_statement("d", false)
+            DatabaseOptions::of(collation).create_statement("d", false)
         };
         assert_eq!(
             shown("utf8mb4_0900_ai_ci"),

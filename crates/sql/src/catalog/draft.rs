@@ -39,6 +39,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) from_catalog: bool,
     /// What promises something that nothing keeps is noted and not refused.
     pub(crate) ignores_promises: bool,
+    /// What is written to disk is encrypted.
+    pub(crate) encrypted: bool,
     /// STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
     pub(crate) strict: bool,
     /// REAL_AS_FLOAT.
@@ -68,6 +70,7 @@ impl<'a> Rules<'a> {
             table,
             from_catalog: false,
             ignores_promises: session.ignores_promises(),
+            encrypted: session.shared.address.encrypted,
             strict,
             real_as_float: mode.contains(SqlMode::REAL_AS_FLOAT),
             store,
@@ -83,6 +86,7 @@ impl<'a> Rules<'a> {
             table,
             from_catalog: true,
             ignores_promises: true,
+            encrypted: true,
             strict: false,
             real_as_float: false,
             store: StoreMode {

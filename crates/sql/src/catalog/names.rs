@@ -148,7 +148,7 @@ impl Session {
                 "information_schema" => CollationId::UTF8MB3_GENERAL_CI,
                 _ => CollationId::UTF8MB4_0900_AI_CI,
             };
-            return DatabaseOptions { collation };
+            return DatabaseOptions::of(collation);
         }
         let cluster = self.kernel.cluster();
         cluster.databases.get(name).map(DatabaseOptions::read).unwrap_or_default()

@@ -22,7 +22,7 @@ use super::{
 const COMMENT_LENGTH_MAX: usize = 2048;
 
 /// Options that are kept to be shown, in the order MySQL shows them. ROW_FORMAT stands among them.
-pub(crate) const SHOWN: [&str; 11] = [
+pub(crate) const SHOWN: [&str; 12] = [
     "MIN_ROWS",
     "MAX_ROWS",
     "AVG_ROW_LENGTH",
@@ -34,6 +34,7 @@ pub(crate) const SHOWN: [&str; 11] = [
     "DELAY_KEY_WRITE",
     "KEY_BLOCK_SIZE",
     "COMPRESSION",
+    "ENCRYPTION",
 ];
 
 /// Why a place for the files of a table is refused.
@@ -100,7 +101,14 @@ pub(crate) fn apply(
         }
         TableOption::Text { name, value } => {
             promised(name, value, rules)?;
-            let value = (!value.is_empty()).then(|| value.as_ref().to_owned());
+            let value = match &**name {
+                // Said of a table that is, also where nothing is encrypted any more.
+                "encryption" => {
+                    let granted = rules.encrypted && value.eq_ignore_ascii_case("y");
+                    granted.then(|| "Y".to_owned())
+                }
+                _ => (!value.is_empty()).then(|| value.as_ref().to_owned()),
+            };
             set_shown(options, name, value);
         }
         TableOption::Tablespace(name) => {
@@ -124,8 +132,10 @@ fn promised(name: &str, value: &str, rules: &mut Rules<'_>) -> Result<(), SqlErr
         "data directory" | "index directory" => {
             rules.promised(&name.to_ascii_uppercase(), NO_FILES)
         }
+        "encryption" if matches!(value, "Y" | "y") && rules.encrypted => Ok(()),
         "encryption" if !matches!(value, "" | "N" | "n") => {
-            rules.promised(&format!("ENCRYPTION='{value}'"), "tables are not encrypted")
+            let why = "files are not encrypted: that takes EncryptedFileSystem=1 for all nodes";
+            rules.promised(&format!("ENCRYPTION='{value}'"), why)
         }
         _ => Ok(()),
     }

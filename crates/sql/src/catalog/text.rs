@@ -294,11 +294,14 @@ fn options(out: &mut String, options: &TableOptions, style: &Style) {
     if must_name_collation(collation) {
         let _ = write!(out, " COLLATE={}", collation.name());
     }
-    out.push_str(&create_options(options));
+    out.push_str(&create_options(options).replace(ENCRYPTED, " /*!80016 ENCRYPTION='Y' */"));
     if !options.comment.is_empty() {
         let _ = write!(out, " COMMENT={}", literal(&options.comment));
     }
 }
+
+/// How CREATE_OPTIONS names it; SHOW CREATE TABLE hides it from older servers.
+const ENCRYPTED: &str = " ENCRYPTION='Y'";
 
 /// The options without effect, each with a space before it.
 pub(crate) fn create_options(options: &TableOptions) -> String {
@@ -306,13 +309,14 @@ pub(crate) fn create_options(options: &TableOptions) -> String {
     let mut row_format = options.row_format.as_deref();
     for (name, value) in &options.others {
         // ROW_FORMAT stands before these two.
-        if matches!(*name, "KEY_BLOCK_SIZE" | "COMPRESSION")
+        if matches!(*name, "KEY_BLOCK_SIZE" | "COMPRESSION" | "ENCRYPTION")
             && let Some(format) = row_format.take()
         {
             let _ = write!(out, " ROW_FORMAT={format}");
         }
         let _ = match *name {
             "COMPRESSION" => write!(out, " {name}={}", literal(value)),
+            "ENCRYPTION" => write!(out, "{ENCRYPTED}"),
             name => write!(out, " {name}={value}"),
         };
     }

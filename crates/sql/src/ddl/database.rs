@@ -20,8 +20,9 @@ pub(super) async fn create(
     let name = create.name.as_str();
     names::check_database_name(name)?;
     let of_server = session.variables.server_collation;
-    let options = DatabaseOptions { collation: of_server };
-    let options = options.altered(&create.options, of_server)?;
+    let options = DatabaseOptions::of(of_server);
+    let is_encrypted = session.shared.address.encrypted;
+    let options = options.altered(&create.options, of_server, is_encrypted)?;
     let exists = error::database_exists(name);
     if !session.database_exists(name) {
         let description = options.description(name);
@@ -53,7 +54,9 @@ pub(super) async fn alter(
     refuse_system(&name)?;
     session.check_database(&name)?;
     let of_server = session.variables.server_collation;
-    let options = session.database_options(&name).altered(&alter.options, of_server)?;
+    let is_encrypted = session.shared.address.encrypted;
+    let options = session.database_options(&name);
+    let options = options.altered(&alter.options, of_server, is_encrypted)?;
     let description = options.description(&name);
     let altered =
         change(session, SchemaChange::AlterDatabase { name: name.clone(), description }).await;

@@ -20,8 +20,8 @@ use crate::catalog::foreign_key::referred_key;
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{
-    ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, TableDefinition, names,
-    text as printed,
+    ColumnDefault, ColumnDefinition, DatabaseOptions, KeyDefinition, KeyKind, KeyMethod,
+    TableDefinition, names, text as printed,
 };
 use crate::ddl::view;
 use crate::session::Session;
@@ -302,14 +302,14 @@ fn schemata(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
     let wanted = databases(session).into_iter().filter(|name| hints.wants_database(name));
     Ok(wanted
         .map(|name| {
-            let collation = session.database_options(&name).collation;
+            let DatabaseOptions { collation, encrypted } = session.database_options(&name);
             vec![
                 text(CATALOG),
                 text(&name),
                 text(collation.charset().name()),
                 text(collation.name()),
                 Datum::Null,
-                text("NO"),
+                text(if encrypted { "YES" } else { "NO" }),
             ]
         })
         .collect())

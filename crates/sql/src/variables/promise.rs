@@ -12,10 +12,14 @@ use sql_expression::SqlError;
 use super::registry::Variable;
 use crate::session::{Level, Session};
 
+/// Why tables are not encrypted one by one.
+const OWN_KEYS: &str =
+    "tables have no keys of their own: EncryptedFileSystem encrypts all files, or none";
+
 /// A variable, the value that says what is true here, and what another value would promise.
 const PROMISES: [(&str, Option<&str>, &str); 11] = [
     ("binlog_encryption", Some("OFF"), "there is no binary log"),
-    ("default_table_encryption", Some("OFF"), "tables are not encrypted"),
+    ("default_table_encryption", Some("OFF"), OWN_KEYS),
     ("group_replication_consistency", Some("EVENTUAL"), "there is no group replication"),
     ("init_connect", Some(""), "nothing is run when a client connects"),
     (
@@ -32,7 +36,7 @@ const PROMISES: [(&str, Option<&str>, &str); 11] = [
         "no invisible column is added to tables without PRIMARY KEY",
     ),
     ("super_read_only", Some("OFF"), "writes are not refused"),
-    ("table_encryption_privilege_check", Some("OFF"), "tables are not encrypted"),
+    ("table_encryption_privilege_check", Some("OFF"), OWN_KEYS),
 ];
 
 /// The switch with which promises are taken that nothing keeps.
