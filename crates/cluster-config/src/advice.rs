@@ -51,6 +51,7 @@ impl ClusterConfig {
         network(self, &mut advice);
         certificates(self, &mut advice);
         http(self, &mut advice);
+        encryption(self, &mut advice);
         here(self, machine, &mut advice);
         memory(self, &mut advice);
         pauses(self, &mut advice);
@@ -283,6 +284,32 @@ fn http(config: &ClusterConfig, advice: &mut Vec<Advice>) {
             numbers(&refused)
         );
         add(advice, "http", refused, what);
+    }
+}
+
+/// Files that are encrypted on some nodes and plain on others, and keys beside them.
+fn encryption(config: &ClusterConfig, advice: &mut Vec<Advice>) {
+    let on_disk = || config.nodes().iter().filter(|node| !node.role.is_client());
+    let plain = ids(on_disk().filter(|node| !config.encrypts(node)));
+    if !plain.is_empty() && on_disk().any(|node| config.encrypts(node)) {
+        let what = format!(
+            "EncryptedFileSystem=1 is not for {}: what others encrypt can be read there; set it in \
+             [cluster], or for all",
+            numbers(&plain)
+        );
+        add(advice, "encryption", plain, what);
+    }
+    let both = on_disk().filter(|node| {
+        node.encryption_key_file().is_some() && node.encryption_key_command().is_some()
+    });
+    let both = ids(both);
+    if !both.is_empty() {
+        let what = format!(
+            "EncryptedFileSystemKeyFile and EncryptedFileSystemKeyCommand are both set for {}, \
+             which will not start: leave one out",
+            numbers(&both)
+        );
+        add(advice, "encryption-key", both, what);
     }
 }
 

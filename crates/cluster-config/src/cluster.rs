@@ -162,6 +162,19 @@ impl ClusterConfig {
         self.groups.first().map_or(1, |group| group.nodes.len() as u8)
     }
 
+    /// Whether a node encrypts what it writes. A management node has the names of all tables: where
+    /// nothing is said of it, it does so as soon as a data node does.
+    pub fn encrypts(&self, node: &Node) -> bool {
+        let data = || self.nodes_of(Role::Data).any(|node| node.encrypts() == Some(true));
+        node.encrypts().unwrap_or_else(|| node.role == Role::Management && data())
+    }
+
+    /// Whether all nodes with a disk encrypt what they write.
+    pub fn is_encrypted(&self) -> bool {
+        let mut on_disk = self.nodes.iter().filter(|node| !node.role.is_client());
+        on_disk.all(|node| self.encrypts(node))
+    }
+
     /// All nodes, ascending by id.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -16,6 +16,7 @@ use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
 use crate::dev::{DevOptions, Tuning};
+use crate::encryption::KeyOptions;
 use crate::inspect::InspectOptions;
 use crate::place::{PlaceOptions, TlsOptions};
 use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
@@ -61,11 +62,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
         Some(("management", matches)) => Parsed::Management(ManagementOptions {
             file: matches.get_one::<PathBuf>("file").cloned().expect("it is required"),
             node: node_id(matches),
+            keys: key_options(matches),
         }),
         Some(("data", matches)) => Parsed::Data(DataOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
             node: node_id(matches),
             initial: matches.get_flag("initial"),
+            keys: key_options(matches),
         }),
         Some(("sql", matches)) => Parsed::Sql(Box::new(SqlOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
@@ -91,6 +94,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
         Some(("inspect", matches)) => Parsed::Inspect(InspectOptions {
             paths: matches.get_many("path").into_iter().flatten().cloned().collect(),
             all: matches.get_flag("all"),
+            keys: key_options(matches),
         }),
         Some(("config", matches)) => Parsed::Config(config::options(matches)),
         Some((name, _)) => Parsed::Wrong(format!("there is no `nines {name}`; see `nines --help`")),
@@ -134,6 +138,13 @@ fn dev() -> Command {
     Command::new("dev")
         .about("Runs a whole cluster in this process, in memory or on disk")
         .args(storage())
+        .args(keys())
+        .arg(
+            Arg::new("decrypt")
+                .long("decrypt")
+                .action(ArgAction::SetTrue)
+                .help("Use the key to read what is encrypted, and encrypt nothing from now on"),
+        )
         .args(place())
         .args(logins())
         .arg(
@@ -180,6 +191,7 @@ fn management() -> Command {
                 .required(true),
         )
         .arg(node_id_option())
+        .args(keys())
 }
 
 fn data() -> Command {
@@ -194,6 +206,7 @@ fn data() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Forget what is on the node's disk; the other nodes give it all rows"),
         )
+        .args(keys())
 }
 
 fn sql() -> Command {
@@ -352,6 +365,28 @@ fn inspect() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Show every record, slot and entry"),
         )
+        .args(keys())
+}
+
+/// Options that say where the master key of what is on disk comes from.
+fn keys() -> [Arg; 2] {
+    [
+        option(
+            "encryption-key-file",
+            "FILE",
+            "File with the master key of what is on disk [default: $NINES_ENCRYPTION_KEY]",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        option("encryption-key-command", "COMMAND", "Command that prints the master key")
+            .conflicts_with("encryption-key-file"),
+    ]
+}
+
+fn key_options(matches: &ArgMatches) -> KeyOptions {
+    KeyOptions {
+        file: matches.get_one::<PathBuf>("encryption-key-file").cloned(),
+        command: matches.get_one::<String>("encryption-key-command").cloned(),
+    }
 }
 
 /// Options that say where data is.
@@ -395,6 +430,12 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
     if durable && !matches.contains_id("dir") {
         return Err("--durability disk needs a directory to keep data in; give --dir".into());
     }
+    let keys = key_options(matches);
+    let decrypt = matches.get_flag("decrypt");
+    let about_keys = decrypt || keys.file.is_some() || keys.command.is_some();
+    if about_keys && !matches.contains_id("dir") {
+        return Err("a key is for data on disk; give --dir, too".into());
+    }
     Ok(DevOptions {
         place: place_options(matches),
         data_nodes,
@@ -404,6 +445,8 @@ fn dev_options(matches: &ArgMatches) -> Result<DevOptions, String> {
         query_memory: matches.get_one::<u64>("query-memory").copied(),
         shape_given: matches.contains_id("data-nodes") || matches.contains_id("replicas"),
         durable,
+        keys,
+        decrypt,
         disk_engine: match matches.get_one::<String>("io").map(String::as_str) {
             Some("uring") => DiskEngine::Uring,
             Some("threads") => DiskEngine::Threads,

@@ -10,6 +10,7 @@
 
 mod end;
 mod events;
+mod keys;
 mod look;
 mod show;
 pub(crate) mod table;
@@ -141,6 +142,7 @@ impl Session<'_> {
                     "ordered: the cluster goes back to epoch {epoch}; `show` tells when it serves"
                 ))
             }
+            What::RotateKeys(only) => keys::rotate(self, only),
             What::Stop { whom, force } => end::stop(self, whom, force),
             What::Restart { whom: Whom::Node(id), force, patience, .. } => {
                 end::restart(self, id, force, patience)

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use actor::Halt;
 use model::{Config, NodeId};
 use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
+use sql::ServerAddress;
 
+use crate::encryption::KeyOptions;
 use crate::http::Endpoint;
 use crate::layout::{Layout, WORKERS_MAX};
 use crate::machine::Cpus;
@@ -43,6 +45,10 @@ pub(crate) struct DevOptions {
     /// Sessions begin with commits that wait for the disk.
     pub(crate) durable: bool,
     pub(crate) disk_engine: DiskEngine,
+    /// Where the master key of what is on disk comes from.
+    pub(crate) keys: KeyOptions,
+    /// The key is for reading alone.
+    pub(crate) decrypt: bool,
     pub(crate) tuning: Vec<Tuning>,
     /// Where metrics and health checks are, on loopback.
     pub(crate) http_port: Option<u16>,
@@ -65,7 +71,11 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     // First of all, so that a signal during the start is not lost.
     watch_signals(send.clone())?;
     let data = options.place.directory.as_deref();
-    let mut storage = data.map(|directory| Storage::take(directory, &options)).transpose()?;
+    // In memory nothing is encrypted: the environment may hold a key for something else.
+    let encryption = data.map(|_| options.keys.for_dev(options.decrypt)).transpose()?;
+    let encryption = encryption.unwrap_or_default();
+    let take = |directory| Storage::take(directory, &options, &encryption);
+    let mut storage = data.map(take).transpose()?;
     let place = Place::take(&options.place)?;
     let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
     let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);
@@ -80,7 +90,9 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         engine: options.disk_engine,
         directories: std::mem::take(&mut storage.directories),
     });
-    let (address, connect) = (place.server_address(), place.how_to_connect(&options.place.bind));
+    let encrypts = on_disk && encryption.encrypts;
+    let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
+    let connect = place.how_to_connect(&options.place.bind);
     let admission = place.admission();
     let require = options.place.tls.require;
     let Place { directory, listeners, tls, .. } = place;
@@ -113,7 +125,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     serves_http.iter().for_each(|line| tell(line));
     tell(&match (data, cluster.disk_engine()) {
         (Some(data), Some(engine)) => {
-            format!("data is on disk in {} ({engine})", data.display())
+            let how = if encrypts { ", encrypted" } else { "" };
+            format!("data is on disk in {} ({engine}{how})", data.display())
         }
         _ => "data is in memory only: it is gone when this process ends".to_string(),
     });

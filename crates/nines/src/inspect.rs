@@ -1,7 +1,7 @@
 //! `nines inspect`: what is in the files of a data directory, and whether it is sound.
 //!
 //! # Owns
-//! Which files are looked at, the lines about them, the verdict.
+//! Which files are looked at, the lines about them, which of them are encrypted, the verdict.
 //! # Guarantees
 //! Nothing is changed, and nothing is locked: a directory in use shows what is on disk so far. What
 //! a crash leaves (a torn end of the log, a file that was not finished) is told and is no fault;
@@ -11,13 +11,17 @@
 
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use control::journal;
 use ondisk::{IDENTITY_FILE, Identity, WATERMARK_FILE, Watermarks};
+use runtime::{FileReader, KeyRing, MasterKeys, data_key_of, describe_keys};
 
+use crate::encryption::KeyOptions;
 use worker::WorkerFiles;
 
 /// The options of `nines inspect`.
@@ -27,11 +31,22 @@ pub(crate) struct InspectOptions {
     pub(crate) paths: Vec<PathBuf>,
     /// Show every record, slot and entry.
     pub(crate) all: bool,
+    /// Where the master key of encrypted directories comes from.
+    pub(crate) keys: KeyOptions,
 }
 
 /// Looks at files and tells what is in them; an error when something is broken.
 pub(crate) fn run(options: &InspectOptions, out: &mut dyn Write) -> Result<(), String> {
-    let mut inspection = Inspection { out, all: options.all, files: 0, broken: 0, closed: false };
+    let source = options.keys.source()?;
+    let mut inspection = Inspection {
+        out,
+        all: options.all,
+        files: 0,
+        broken: 0,
+        closed: false,
+        master: source.as_ref().map(runtime::KeySource::read).transpose()?,
+        rings: BTreeMap::new(),
+    };
     for path in &options.paths {
         inspection.path(path, true)?;
     }
@@ -50,6 +65,9 @@ struct Inspection<'a> {
     broken: u64,
     /// Nobody reads on.
     closed: bool,
+    master: Option<MasterKeys>,
+    /// The keys of directories that have some, or that have none.
+    rings: BTreeMap<PathBuf, Option<Rc<KeyRing>>>,
 }
 
 impl Inspection<'_> {
@@ -87,7 +105,7 @@ impl Inspection<'_> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let in_control = path.parent().is_some_and(|parent| parent.ends_with(journal::DIRECTORY));
         if name == IDENTITY_FILE {
-            let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
+            let bytes = self.whole(path)?;
             self.files += 1;
             match Identity::decode(&bytes) {
                 Ok(identity) => self.line(path, &identity.to_string()),
@@ -95,8 +113,14 @@ impl Inspection<'_> {
             }
         } else if name == WATERMARK_FILE {
             self.watermark(path)?;
+        } else if let Some(described) = describe_keys(path) {
+            self.files += 1;
+            match described {
+                Ok(what) => self.line(path, &what),
+                Err(why) => self.broken(path, &why),
+            }
         } else if journal::number(name).is_some() {
-            let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
+            let bytes = self.whole(path)?;
             self.files += 1;
             self.control_log(path, &bytes);
         } else if name.ends_with(".new") || in_control {
@@ -109,7 +133,7 @@ impl Inspection<'_> {
 
     /// The file that says which epoch was durable.
     fn watermark(&mut self, path: &Path) -> Result<(), String> {
-        let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
+        let bytes = self.whole(path)?;
         self.files += 1;
         let Watermarks { newest, damage } = Watermarks::read(&bytes);
         match (newest, damage) {
@@ -150,6 +174,49 @@ impl Inspection<'_> {
         }
     }
 
+    /// The keys of the node's directory that a file is in, if it has some.
+    fn ring(&mut self, path: &Path) -> Result<Option<Rc<KeyRing>>, String> {
+        // A file of a node is in its directory, or in one below that.
+        for directory in path.ancestors().skip(1).take(2) {
+            if !self.rings.contains_key(directory) {
+                let ring = KeyRing::open_to_read(directory, self.master.as_ref())?;
+                self.rings.insert(directory.to_path_buf(), ring.map(Rc::new));
+            }
+            if let Some(Some(ring)) = self.rings.get(directory) {
+                return Ok(Some(ring.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens a file, encrypted or not, and says which if its directory has keys.
+    fn open(&mut self, path: &Path) -> Result<FileReader, String> {
+        let ring = self.ring(path)?;
+        let mut beginning = Vec::new();
+        let file = File::open(path).and_then(|file| file.take(4_096).read_to_end(&mut beginning));
+        file.map_err(|error| refused(path, &error))?;
+        match (&ring, data_key_of(&beginning)) {
+            (None, Some(_)) => {
+                return Err(format!(
+                    "{} is encrypted, and its directory has no file `keys`",
+                    path.display()
+                ));
+            }
+            (Some(_), Some(key)) => self.line(path, &format!("encrypted with data key {key}")),
+            (Some(_), None) if !beginning.is_empty() => self.line(path, "not encrypted"),
+            _ => {}
+        }
+        FileReader::open(path, ring.as_deref()).map_err(|error| refused(path, &error))
+    }
+
+    /// All that a file holds.
+    fn whole(&mut self, path: &Path) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        let read = self.open(path)?.read_to_end(&mut bytes);
+        read.map_err(|error| refused(path, &error))?;
+        Ok(bytes)
+    }
+
     /// Says what a file is.
     fn line(&mut self, path: &Path, what: &str) {
         self.write(format_args!("{}: {what}\n", path.display()));
@@ -173,9 +240,12 @@ impl Inspection<'_> {
 }
 
 /// Reads a file piece by piece; ends early when `take` has had enough.
-fn read_pieces(path: &Path, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), String> {
+fn read_pieces(
+    path: &Path,
+    mut file: FileReader,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), String> {
     let mut read = || -> io::Result<()> {
-        let mut file = File::open(path)?;
         let mut piece = vec![0; PIECE];
         loop {
             let count = file.read(&mut piece)?;

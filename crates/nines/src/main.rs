@@ -14,6 +14,7 @@ mod config;
 mod ctl;
 mod demo;
 mod dev;
+mod encryption;
 mod http;
 mod inspect;
 mod layout;

@@ -96,6 +96,7 @@ impl Place {
             socket: self.socket.display().to_string(),
             hostname: machine::host_name(),
             directory: self.directory.display().to_string(),
+            encrypted: false,
         }
     }
 

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::crash::CrashSite;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::deadly;
-use crate::disk::{Disk, DiskEngine};
+use crate::disk::{Disk, DiskEngine, NodeDirectory};
 use crate::exchange::{Exchange, Mail};
 use crate::link::{
     KeeperHandle, LinkEvent, LinkLimits, LinkSetup, Peer, SendBuffers, start_keeper,
@@ -275,7 +275,10 @@ impl Cluster {
         if let Some(disk) = disk {
             directories = disk.directories;
             incarnation = begin_lives(&mut directories, incarnation, threads, &config)?;
-            let roots = directories.iter().map(|(node, d)| (*node, d.path().to_path_buf()));
+            let roots = directories.iter().map(|(node, directory)| {
+                let keys = directory.keys().cloned();
+                (*node, NodeDirectory::new(directory.path().to_path_buf(), keys))
+            });
             let place = scheduling.disk.clone();
             started = Some(start_disk(
                 (disk.engine, roots.collect(), place),
@@ -475,7 +478,7 @@ fn begin_lives(
 
 /// Begins to work the disks. What they answer goes to the threads of workers as mail.
 fn start_disk(
-    (engine, directories, place): (DiskEngine, BTreeMap<NodeId, PathBuf>, ThreadPlace),
+    (engine, directories, place): (DiskEngine, BTreeMap<NodeId, NodeDirectory>, ThreadPlace),
     exchange: &Arc<Exchange>,
     report: &Arc<dyn Fn(Event) + Send + Sync>,
     requests: &Arc<DiskRequests>,

@@ -1,11 +1,11 @@
 //! Whose data directory it is, and who may use it.
 //!
 //! # Owns
-//! The lock (`lock`) and the identity (`node`) in a node's data directory.
+//! The lock (`lock`), the identity (`node`) and the keys (`keys`) in a node's data directory.
 //! # Guarantees
 //! 1. One process at a time uses a directory; the lock ends with the process, however that ends.
-//! 2. A directory of another node, of a newer version, or that is none, is refused and left as it
-//!    was.
+//! 2. A directory of another node, of a newer version, one that is none, or whose keys cannot be
+//!    opened, is refused and left as it was.
 //! 3. Every life of a node has a larger incarnation than those before; it is on the disk before the
 //!    life begins.
 //! # Not here
@@ -16,11 +16,14 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use model::{Incarnation, NodeId};
 use ondisk::{Damage, IDENTITY_FILE, Identity};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+use crate::encryption::{Encryption, KEYS_FILE, KeyRing, MasterKeys, data_key_of};
 
 /// A lock that a process holds on a directory until it ends.
 #[derive(Debug)]
@@ -36,6 +39,9 @@ pub struct DataDirectory {
     node: NodeId,
     /// What is in it, if it has been used before.
     identity: Option<Identity>,
+    keys: Option<Arc<KeyRing>>,
+    /// What wraps the keys.
+    master: Option<MasterKeys>,
     _lock: DirectoryLock,
 }
 
@@ -50,6 +56,8 @@ pub enum DirectoryError {
     Identity(PathBuf, Damage),
     /// It belongs to another node.
     OtherNode(PathBuf, NodeId),
+    /// It is encrypted, or is to be, and its keys cannot be opened: all about it.
+    Keys(String),
     /// The system refuses something.
     System(PathBuf, io::Error),
 }
@@ -74,6 +82,7 @@ impl fmt::Display for DirectoryError {
             DirectoryError::OtherNode(path, node) => {
                 write!(f, "{} is the data directory of node {}", path.display(), node.0)
             }
+            DirectoryError::Keys(why) => f.write_str(why),
             DirectoryError::System(path, error) => {
                 write!(f, "cannot use {}: {error}", path.display())
             }
@@ -111,12 +120,66 @@ impl DirectoryLock {
 
 impl DataDirectory {
     /// Takes a node's data directory, which is made if it is not there.
-    pub fn open(path: &Path, node: NodeId) -> Result<DataDirectory, DirectoryError> {
+    pub fn open(
+        path: &Path,
+        node: NodeId,
+        encryption: &Encryption,
+    ) -> Result<DataDirectory, DirectoryError> {
         let lock = DirectoryLock::take(path)?;
+        Self::open_locked(path, node, encryption, lock)
+    }
+
+    /// Empties a node's data directory, and takes it. Nothing of it has to be readable, but it must
+    /// be this node's as far as it says whose it is.
+    pub fn empty(
+        path: &Path,
+        node: NodeId,
+        encryption: &Encryption,
+    ) -> Result<DataDirectory, DirectoryError> {
+        let lock = DirectoryLock::take(path)?;
+        match KeyRing::owner(path) {
+            Some(owner) if owner != node => {
+                return Err(DirectoryError::OtherNode(path.to_path_buf(), owner));
+            }
+            // Its keys may be lost: then this is how the node comes back.
+            Some(_) => {}
+            None => drop(Self::look(path, node, None)?),
+        }
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let entry = entry.path();
+            if entry.file_name().is_some_and(|name| name == LOCK_FILE) {
+                continue;
+            }
+            let gone =
+                if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+            gone.map_err(|error| DirectoryError::System(entry, error))?;
+        }
+        Self::open_locked(path, node, encryption, lock)
+    }
+
+    fn open_locked(
+        path: &Path,
+        node: NodeId,
+        encryption: &Encryption,
+        lock: DirectoryLock,
+    ) -> Result<DataDirectory, DirectoryError> {
+        let keys = KeyRing::open(path, node, encryption).map_err(DirectoryError::Keys)?;
+        let identity = Self::look(path, node, keys.as_deref())?;
+        let (path, master) = (path.to_path_buf(), encryption.master.clone());
+        Ok(DataDirectory { path, node, identity, keys, master, _lock: lock })
+    }
+
+    /// Whose directory it is; none for a new one. An error if it is not this node's.
+    fn look(
+        path: &Path,
+        node: NodeId,
+        keys: Option<&KeyRing>,
+    ) -> Result<Option<Identity>, DirectoryError> {
         let failed = |error: io::Error| DirectoryError::System(path.to_path_buf(), error);
         let identity = match fs::read(path.join(IDENTITY_FILE)) {
             Ok(bytes) => {
                 let damaged = |damage| DirectoryError::Identity(path.to_path_buf(), damage);
+                let bytes = opened(path, bytes, keys)?;
                 Some(Identity::decode(&bytes).map_err(damaged)?)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -130,12 +193,17 @@ impl DataDirectory {
             None if is_blank(path).map_err(failed)? => {}
             None => return Err(DirectoryError::Foreign(path.to_path_buf())),
         }
-        Ok(DataDirectory { path: path.to_path_buf(), node, identity, _lock: lock })
+        Ok(identity)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The keys that its files are encrypted with, if there are some.
+    pub fn keys(&self) -> Option<&Arc<KeyRing>> {
+        self.keys.as_ref()
     }
 
     /// The number of workers whose files are in it; none if it is new.
@@ -148,6 +216,13 @@ impl DataDirectory {
         self.identity.map(|identity| identity.incarnation)
     }
 
+    fn save_keys(&self) -> io::Result<()> {
+        match (&self.keys, &self.master) {
+            (Some(keys), Some(master)) => keys.save(master),
+            _ => Ok(()),
+        }
+    }
+
     /// A new life of the node begins: says so in the directory, durably.
     pub fn begin_life(
         &mut self,
@@ -157,10 +232,37 @@ impl DataDirectory {
         assert!(self.last_life().is_none_or(|last| last < incarnation), "lives grow");
         assert!(self.workers().is_none_or(|before| before == workers), "workers stay");
         let identity = Identity { node: self.node, workers, incarnation };
-        let written = replace(&self.path, IDENTITY_FILE, &identity.encode());
+        let written = self.save_keys().and_then(|()| {
+            let bytes = identity.encode();
+            let bytes = match self.keys.as_ref().filter(|keys| keys.encrypts()) {
+                Some(keys) => keys.seal(&bytes),
+                None => bytes,
+            };
+            replace(&self.path, IDENTITY_FILE, &bytes)
+        });
         written.map_err(|error| DirectoryError::System(self.path.clone(), error))?;
         self.identity = Some(identity);
         Ok(())
+    }
+}
+
+/// What is in the file of an identity.
+fn opened(
+    directory: &Path,
+    bytes: Vec<u8>,
+    keys: Option<&KeyRing>,
+) -> Result<Vec<u8>, DirectoryError> {
+    let path = || directory.join(IDENTITY_FILE).display().to_string();
+    match keys.filter(|keys| !keys.is_new()) {
+        Some(keys) => keys
+            .open_file(bytes)
+            .map_err(|why| DirectoryError::Keys(format!("{} cannot be used: {why}", path()))),
+        None if data_key_of(&bytes).is_some() => Err(DirectoryError::Keys(format!(
+            "{} is encrypted, and {} is missing: put it back; nothing was changed",
+            path(),
+            directory.join(KEYS_FILE).display()
+        ))),
+        None => Ok(bytes),
     }
 }
 
@@ -182,10 +284,12 @@ pub fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether nothing is in a directory but what a first start leaves that was interrupted.
 fn is_blank(directory: &Path) -> io::Result<bool> {
-    let unfinished = format!("{IDENTITY_FILE}{UNFINISHED}");
+    let (identity, keys) =
+        (format!("{IDENTITY_FILE}{UNFINISHED}"), format!("{KEYS_FILE}{UNFINISHED}"));
+    let left = [LOCK_FILE, KEYS_FILE, &identity, &keys];
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
-        if name != LOCK_FILE && name.to_str() != Some(unfinished.as_str()) {
+        if !left.iter().any(|left| name == *left) {
             return Ok(false);
         }
     }
@@ -213,7 +317,7 @@ mod tests {
         }
 
         fn open(&self, node: u16) -> Result<DataDirectory, DirectoryError> {
-            DataDirectory::open(&self.0, NodeId(node))
+            DataDirectory::open(&self.0, NodeId(node), &Encryption::default())
         }
 
         fn refusal(&self, node: u16) -> String {
@@ -289,7 +393,8 @@ mod tests {
         assert!(refusal.contains("choose an empty one"), "{refusal}");
         assert_eq!(fs::read(place.0.join("diary")).unwrap(), b"dear");
         place.write("file", b"");
-        let refusal = DataDirectory::open(&place.0.join("file"), NodeId(1)).unwrap_err();
+        let refusal = DataDirectory::open(&place.0.join("file"), NodeId(1), &Encryption::default())
+            .unwrap_err();
         assert!(matches!(refusal, DirectoryError::System(..)), "{refusal}");
     }
 }

@@ -9,12 +9,15 @@
 //! 2. A name that was removed or renamed means the new file to every request made after the answer,
 //!    whatever lane it comes by.
 //! 3. A sync that failed is reported and never repeated.
-//! 4. An answer goes to the thread of the worker that asked; a batch of them wakes it once.
+//! 4. Where the directory has keys, new files are encrypted (`encryption`), and actors see no
+//!    difference.
+//! 5. An answer goes to the thread of the worker that asked; a batch of them wakes it once.
 //! # Not here
 //! What is in the files: `ondisk`. Whose directory it is: `data_directory`.
 
 mod directory;
 mod lanes;
+mod opened;
 mod pool;
 mod ring;
 #[cfg(test)]
@@ -24,14 +27,13 @@ mod uring;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use actor::{DiskReply, DiskRequest};
 use model::{NodeId, WorkerId};
 
 use crate::scheduling::ThreadPlace;
-use directory::NodeDirectory;
+pub(crate) use directory::NodeDirectory;
 use pool::PoolEngine;
 use uring::UringEngine;
 
@@ -85,15 +87,13 @@ impl Disk {
     /// Begins to work the directories of these nodes.
     pub(crate) fn start(
         engine: DiskEngine,
-        directories: BTreeMap<NodeId, PathBuf>,
+        directories: BTreeMap<NodeId, NodeDirectory>,
         place: ThreadPlace,
         deliver: Deliver,
         failed: Failed,
     ) -> io::Result<Disk> {
-        let directories =
-            directories.into_iter().map(|(node, root)| (node, NodeDirectory::new(root)));
-        let directories = Arc::new(directories.collect());
-        let surroundings = Surroundings { directories, place, deliver, failed };
+        let surroundings =
+            Surroundings { directories: Arc::new(directories), place, deliver, failed };
         let engine = match engine {
             DiskEngine::Threads => Engine::Threads(PoolEngine::start(surroundings)?),
             DiskEngine::Uring => Engine::Uring(UringEngine::start(surroundings)?),

@@ -17,6 +17,7 @@ mod crash;
 mod data_directory;
 mod deadly;
 mod disk;
+mod encryption;
 mod exchange;
 mod fiber;
 mod gateway;
@@ -40,6 +41,9 @@ pub use cluster::{
 pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
 pub use deadly::keep_traces_of_signals;
 pub use disk::DiskEngine;
+pub use encryption::{
+    Encryption, FileReader, KeyRing, KeySource, MasterKeys, Rotated, data_key_of, describe_keys,
+};
 pub use fiber::{Fiber, Suspender};
 pub use holder::{close_sockets_first, let_memory_go};
 pub use link::{

@@ -97,6 +97,18 @@ fn metrics_are_for_this_host_unless_the_network_is_trusted() {
 }
 
 #[test]
+fn files_are_encrypted_everywhere_or_nowhere() {
+    let with = |section: &str, more: &str| {
+        topics(&GOOD.replacen(section, &format!("{section}EncryptedFileSystem=1\n{more}"), 1))
+    };
+    assert_eq!(with("[cluster]\n", ""), Vec::<&str>::new());
+    assert_eq!(with("[ndbd default]\n", ""), Vec::<&str>::new());
+    assert_eq!(with("[ndbd]\n", ""), ["encryption"]);
+    let both = "EncryptedFileSystemKeyFile=/k\nEncryptedFileSystemKeyCommand=k\n";
+    assert_eq!(with("[cluster]\n", both), ["encryption-key"]);
+}
+
+#[test]
 fn more_than_the_machine_has() {
     let large = GOOD.replace("[ndbd default]", "[ndbd default]\nDataMemory=9G\nNumCPUs=8");
     assert_eq!(topics(&large), Vec::<&str>::new());

@@ -143,6 +143,22 @@ impl Node {
         })
     }
 
+    /// The file of the master key of its disk; `%n` in the name is the node's id.
+    pub fn encryption_key_file(&self) -> Option<String> {
+        let id = self.id.0.to_string();
+        self.settings.text("EncryptedFileSystemKeyFile").map(|path| path.replace("%n", &id))
+    }
+
+    /// The command that prints the master key of its disk.
+    pub fn encryption_key_command(&self) -> Option<&str> {
+        self.settings.text("EncryptedFileSystemKeyCommand")
+    }
+
+    /// Whether what it writes is to be encrypted, where that is said of it.
+    pub(crate) fn encrypts(&self) -> Option<bool> {
+        self.settings.number("EncryptedFileSystem").map(|number| number == 1)
+    }
+
     /// The place that the node is in; 0 for none.
     pub fn location(&self) -> u64 {
         self.settings.number("LocationDomainId").unwrap_or(0)

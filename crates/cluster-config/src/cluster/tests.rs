@@ -190,3 +190,28 @@ fn the_examples_of_the_documentation_are_accepted() {
         assert_eq!(problems, None, "{block}");
     }
 }
+
+#[test]
+fn a_management_node_encrypts_as_the_data_nodes_do() {
+    let encrypts = |text: &str| {
+        let config = config(text);
+        let all: Vec<bool> = config.nodes().iter().map(|node| config.encrypts(node)).collect();
+        (all, config.is_encrypted())
+    };
+    let nodes = "[ndbd]\n[ndbd]\n[ndb_mgmd]\nNodeId=9\n";
+    assert_eq!(encrypts(nodes), (vec![false, false, false], false));
+    let all = format!("[ndbd default]\nEncryptedFileSystem=1\n{nodes}[mysqld]\n");
+    assert_eq!(encrypts(&all), (vec![true, true, true, false], true));
+    let cluster = format!("[cluster]\nEncryptedFileSystem=1\n{nodes}");
+    assert_eq!(encrypts(&cluster), (vec![true, true, true], true));
+    let plain = format!("{all}[ndb_mgmd]\nNodeId=10\nPortNumber=9\nEncryptedFileSystem=0\n");
+    assert!(!encrypts(&plain).1);
+    let one = nodes.replacen("[ndbd]", "[ndbd]\nEncryptedFileSystem=1", 1);
+    assert_eq!(encrypts(&one), (vec![true, false, true], false));
+    let config = config(&format!(
+        "[ndbd default]\nEncryptedFileSystemKeyFile=/keys/%n\n[ndb_mgmd default]\n\
+         EncryptedFileSystemKeyCommand=kms get 9\n{nodes}"
+    ));
+    assert_eq!(config.nodes()[1].encryption_key_file().as_deref(), Some("/keys/2"));
+    assert_eq!(config.nodes()[2].encryption_key_command(), Some("kms get 9"));
+}

@@ -198,10 +198,6 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     DATA, flag(false), Node, none("checkpoints are compressed where it pays");
     "whether checkpoints are compressed"
 
-    "EncryptedFileSystem";
-    DATA, count(0, 0, 1), InitialNode, LATER;
-    "whether what is on disk is encrypted"
-
     "ODirect";
     DATA, flag(false), Node, none(DIRECT);
     "whether files are written past the system's cache"

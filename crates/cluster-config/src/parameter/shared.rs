@@ -95,6 +95,21 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     CLUSTER | NODES, Kind::Host { default: "localhost" }, Node, HONOURED;
     "address that HttpPort is on; one that other hosts can reach needs AllowInsecure"
 
+    "EncryptedFileSystem";
+    CLUSTER | DATA | MANAGEMENT, count(0, 0, 1), Node, HONOURED;
+    "whether files that are written from now on are encrypted; a management node for which nothing \
+     is said follows the data nodes"
+
+    "EncryptedFileSystemKeyFile";
+    CLUSTER | DATA | MANAGEMENT, text(""), Node, HONOURED;
+    "file with the master key of the node's disk; `%n` in it stands for the node's id. Without it \
+     and without a command the key is in the environment, in NINES_ENCRYPTION_KEY"
+
+    "EncryptedFileSystemKeyCommand";
+    CLUSTER | DATA | MANAGEMENT, text(""), Node, HONOURED;
+    "command that prints the master key of the node's disk, as from a key management service; it \
+     has 30 seconds"
+
     "TotalSendBufferMemory";
     NODES, follows(Unit::Bytes, "no limit but that of each connection", 0, MOST), Node, HONOURED;
     "memory for messages to all other nodes that wait to be sent; beyond it the node counts as \

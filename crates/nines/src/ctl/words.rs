@@ -55,6 +55,8 @@ pub(super) enum What {
     },
     /// The cluster goes back to an epoch, without what its disks have lost.
     AcceptLoss(u64),
+    /// New keys for the disk of a node, or of all.
+    RotateKeys(Option<u16>),
 }
 
 /// Whom an order is for.
@@ -70,7 +72,8 @@ pub(super) enum Whom {
 impl What {
     /// Whether it changes nothing.
     pub(super) fn only_reads(&self) -> bool {
-        !matches!(self, What::Stop { .. } | What::Restart { .. } | What::AcceptLoss(_))
+        let changes = matches!(self, What::Stop { .. } | What::Restart { .. });
+        !changes && !matches!(self, What::AcceptLoss(_) | What::RotateKeys(_))
     }
 }
 
@@ -82,7 +85,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 15] = [
+pub(super) const WORDS: [Word; 16] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -107,6 +110,11 @@ pub(super) const WORDS: [Word; 15] = [
         "accept-loss EPOCH",
         "lets a cluster start that has lost what its disks had: it goes back to this epoch, and \
          what came later is given up",
+    ),
+    word(
+        "rotate-keys",
+        "rotate-keys [N]",
+        "new keys for what is encrypted on disk: reads the master key again, and makes a data key",
     ),
     word("config", "config", "the configuration in use, and its fingerprint"),
     word("version", "version", "the version that each node runs"),
@@ -180,6 +188,14 @@ fn what(words: &[String]) -> Result<What, String> {
             let options: Vec<&str> = [&rest[..at], &rest[at + 1..]].concat();
             to_somebody(first, whom, &options)
         }
+        "rotate-keys" => match rest {
+            [] | ["all"] => Ok(What::RotateKeys(None)),
+            [one] => match whom(one) {
+                Some(Whom::Node(id)) => Ok(What::RotateKeys(Some(id))),
+                _ => Err(format!("`{one}` is no node id")),
+            },
+            [_, surplus, ..] => Err(format!("`{surplus}` is too much after `rotate-keys`")),
+        },
         "status" | "memory" => match rest {
             [] => to_somebody(first, Whom::DataNodes, &[]),
             [one, options @ ..] => match whom(one) {

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 use model::NodeId;
-use runtime::{DataDirectory, DirectoryError, DirectoryLock};
+use runtime::{DataDirectory, DirectoryError, DirectoryLock, Encryption};
 
 use super::{DevOptions, MANAGEMENT_NODE};
 
@@ -34,7 +34,11 @@ pub(super) struct Shape {
 
 impl Storage {
     /// Takes a directory, which is made if it is not there, or says why it cannot be used.
-    pub(super) fn take(directory: &Path, options: &DevOptions) -> Result<Storage, String> {
+    pub(super) fn take(
+        directory: &Path,
+        options: &DevOptions,
+        encryption: &Encryption,
+    ) -> Result<Storage, String> {
         let lock = DirectoryLock::take(directory).map_err(explain)?;
         let path = directory.join(SHAPE_FILE);
         let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
@@ -70,7 +74,7 @@ impl Storage {
         let nodes = (1..=shape.data_nodes).map(NodeId).chain([MANAGEMENT_NODE]);
         let open = |node| {
             let directory = directory.join(directory_name(node));
-            Ok((node, DataDirectory::open(&directory, node).map_err(explain)?))
+            Ok((node, DataDirectory::open(&directory, node, encryption).map_err(explain)?))
         };
         let directories = nodes.map(open).collect::<Result<BTreeMap<_, _>, String>>()?;
         let workers = workers(&directories)?;

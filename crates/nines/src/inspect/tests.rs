@@ -15,6 +15,10 @@ const PARTITION: PartitionId = PartitionId { table: TableId(7), index: Partition
 
 struct Place(PathBuf);
 
+fn options(path: PathBuf, all: bool) -> InspectOptions {
+    InspectOptions { paths: vec![path], all, keys: KeyOptions::default() }
+}
+
 impl Place {
     fn new() -> Place {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -32,7 +36,7 @@ impl Place {
     /// What is told of all files, and the verdict.
     fn inspect(&self, all: bool) -> (String, Result<(), String>) {
         let mut out = Vec::new();
-        let verdict = run(&InspectOptions { paths: vec![self.0.clone()], all }, &mut out);
+        let verdict = run(&options(self.0.clone(), all), &mut out);
         (String::from_utf8(out).unwrap(), verdict)
     }
 
@@ -210,9 +214,7 @@ fn what_is_not_there_is_said() {
     let place = Place::new();
     place.write("diary", b"dear");
     place.sound();
-    let verdict = |path: PathBuf| {
-        run(&InspectOptions { paths: vec![path], all: false }, &mut Vec::new()).unwrap_err()
-    };
+    let verdict = |path: PathBuf| run(&options(path, false), &mut Vec::new()).unwrap_err();
     assert!(verdict(place.0.join("none")).starts_with("cannot read "));
     assert!(verdict(place.0.join("diary")).ends_with("is no file that holds data of Nines"));
 }

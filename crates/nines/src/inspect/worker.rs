@@ -61,7 +61,8 @@ impl Inspection<'_> {
         self.files += 1;
         let (mut reader, mut counts) = (SegmentReader::new(), Counts::default());
         let mut announced = false;
-        read_pieces(path, |bytes| {
+        let file = self.open(path)?;
+        read_pieces(path, file, |bytes| {
             reader.push(bytes);
             if !announced && let Some(header) = reader.header() {
                 announced = true;
@@ -105,7 +106,8 @@ impl Inspection<'_> {
         self.files += 1;
         let (mut reader, mut damage) = (CheckpointReader::new(), None);
         let mut announced = false;
-        read_pieces(path, |bytes| {
+        let file = self.open(path)?;
+        read_pieces(path, file, |bytes| {
             reader.push(bytes);
             damage = self.blocks(path, &mut reader, &mut announced).err();
             damage.is_none()

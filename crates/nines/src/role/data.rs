@@ -1,18 +1,20 @@
 //! `nines data`: a data node.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use cluster_config::{ClusterConfig, Node, Value};
 use model::NodeId;
-use runtime::{Cluster, DataDirectory, Listeners, MemoryLock, Role, Service, Setup, Watching};
+use runtime::{
+    Cluster, DataDirectory, Encryption, Listeners, MemoryLock, Role, Service, Setup, Watching,
+};
 
 use super::client::{Connect, Given};
 use super::process::{Life, after, be_missed_at_once, live, log_of, report};
-use super::request::{Request, answer, value};
+use super::request::{NewKeys, Request, answer, value};
 use super::{ask_to_leave, credentials, disk_of, found_in, links, listen};
+use crate::encryption::{KeyOptions, NodeKeys};
 use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::{self, Cpus};
@@ -25,6 +27,8 @@ pub(crate) struct DataOptions {
     pub(crate) node: Option<NodeId>,
     /// Forget what is on the disk.
     pub(crate) initial: bool,
+    /// Where the master key of its disk comes from.
+    pub(crate) keys: KeyOptions,
 }
 
 /// Runs a data node until it is told to stop.
@@ -36,7 +40,9 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let Some(Given { config, node }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let base = own.directory().unwrap_or_else(|| ".".into());
-    let directory = take_directory(Path::new(&base), node, options.initial)?;
+    let encryption = options.keys.for_node(&config, own)?;
+    let directory = take_directory(Path::new(&base), node, options.initial, &encryption)?;
+    let keys = NodeKeys::of(&directory, &encryption);
     let credentials = credentials(own, found_in(Path::new(&base))?)?;
     lock_memory(own)?;
     // The files of a worker are its own: a directory keeps the number of its first start.
@@ -57,7 +63,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         threads,
         scheduling: layout.scheduling,
         nodes: vec![(node, Role::Data)],
-        links: Some(links(&config, own, listeners, Some(service(send.clone())), credentials)),
+        links: Some(links(&config, own, listeners, Some(service(send.clone(), keys)), credentials)),
         application: None,
         listeners: Listeners::default(),
         tls: None,
@@ -76,7 +82,8 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     layout.notes.iter().for_each(|note| log(note));
     serves_http.iter().for_each(|line| log(line));
-    let engine = cluster.disk_engine().map(|engine| format!("on disk in {base} ({engine})"));
+    let how = if encryption.encrypts { ", encrypted" } else { "" };
+    let engine = cluster.disk_engine().map(|engine| format!("on disk in {base} ({engine}{how})"));
     let ready = format!(
         "ready: data node {} of cluster {}, {threads} workers, {memory} MB, {}",
         node.0,
@@ -90,12 +97,13 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
 /// For how many checks a worker may compute in a single turn: others wait for its rows.
 const COMPUTING_LIMITS: u64 = 3;
 
-/// What a node answers itself: that it will go.
-pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
+/// What a node answers itself: that it will go, that its keys are new.
+fn service(send: Sender<Happening>, keys: Option<NodeKeys>) -> Service {
     let send = Mutex::new(send);
     Arc::new(move |body, out| {
         answer(body, out, |request| match request {
             Request::Leave { restart } => ask_to_leave(&send, restart),
+            Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(keys.as_ref())?)),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             other => Err(format!("ask a management node: {other:?}")),
         });
@@ -103,21 +111,14 @@ pub(super) fn service(send: std::sync::mpsc::Sender<Happening>) -> Service {
 }
 
 /// Takes the node's directory. With `initial` what is in it goes first.
-fn take_directory(path: &Path, node: NodeId, initial: bool) -> Result<DataDirectory, String> {
-    let open = || DataDirectory::open(path, node).map_err(|error| error.to_string());
-    let directory = open()?;
-    if !initial {
-        return Ok(directory);
-    }
-    // It is this node's and nobody else's now.
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let entry = entry.path();
-        let gone =
-            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
-        gone.map_err(|error| format!("cannot remove {}: {error}", entry.display()))?;
-    }
-    drop(directory);
-    open()
+fn take_directory(
+    path: &Path,
+    node: NodeId,
+    initial: bool,
+    encryption: &Encryption,
+) -> Result<DataDirectory, String> {
+    let take = if initial { DataDirectory::empty } else { DataDirectory::open };
+    take(path, node, encryption).map_err(|error| error.to_string())
 }
 
 /// Keeps the process out of swap, if it is to.

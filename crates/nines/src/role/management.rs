@@ -24,7 +24,8 @@ use super::lost_links::LostLinks;
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live, watching};
 use super::request::{
-    AskError, Configuration, NodeVersion, Request, Sight, Subject, WorkerSight, answer, ask, value,
+    AskError, Configuration, NewKeys, NodeVersion, Request, Sight, Subject, WorkerSight, answer,
+    ask, value,
 };
 use super::status::{ClusterStatus, other_groups};
 use super::survivability::Survivability;
@@ -32,6 +33,7 @@ use super::{
     addresses, ask_to_leave, credentials, disk_of, found_in, is_here, limits, links, listen, news,
 };
 use crate::complain;
+use crate::encryption::{KeyOptions, NodeKeys};
 use crate::http::Endpoint;
 use crate::process::{Happening, watch_signals};
 use cluster_log::{ClusterLog, Input, LogSetup};
@@ -41,10 +43,14 @@ use cluster_log::{ClusterLog, Input, LogSetup};
 pub(crate) struct ManagementOptions {
     pub(crate) file: PathBuf,
     pub(crate) node: Option<NodeId>,
+    /// Where the master key of its disk comes from.
+    pub(crate) keys: KeyOptions,
 }
 
 /// What requests are answered from.
 struct Desk {
+    /// The keys of its own disk, if that is encrypted.
+    keys: Option<NodeKeys>,
     /// From what this process has been started.
     options: ManagementOptions,
     config: ClusterConfig,
@@ -106,8 +112,10 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let credentials = credentials_of(own)?;
     let listeners = listen(&config, own, credentials.is_some())?;
     let mut kernel = config.kernel(node, 1, 0);
-    let directory = kernel.disk.then(|| DataDirectory::open(&path, node)).transpose();
+    let encryption = options.keys.for_node(&config, own)?;
+    let directory = kernel.disk.then(|| DataDirectory::open(&path, node, &encryption)).transpose();
     let directory = directory.map_err(|error| error.to_string())?;
+    let keys = directory.as_ref().and_then(|directory| NodeKeys::of(directory, &encryption));
     let on_disk = directory.is_some();
     kernel.disk = on_disk;
     let disk = directory.map(|directory| disk_of(node, directory));
@@ -121,6 +129,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
     let serves_http = endpoint.serve_node(own)?;
     let desk = Arc::new(Desk {
+        keys,
         options: options.clone(),
         config: config.clone(),
         own: node,
@@ -400,6 +409,8 @@ impl Desk {
             Request::Look { at } => value(&self.board.look(at, Vec::new())?),
             Request::Versions => value(&self.versions()),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
+            Request::RotateKeys { node } => self.rotate_keys(NodeId(node)),
+            Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(self.keys.as_ref())?)),
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
             Request::Leave { restart } => {
                 // Whoever has read the file once runs on with that as long as it is not restarted.
@@ -494,6 +505,20 @@ impl Desk {
             AskError::Unreachable(why) => format!("node {}: {why}", node.0),
         })?;
         value(&true)
+    }
+
+    /// Passes the order for new keys on to a node.
+    fn rotate_keys(&self, node: NodeId) -> Result<serde_json::Value, String> {
+        if node == self.own {
+            return self.decide(Request::RotateOwnKeys);
+        }
+        let found = self.config.node(node);
+        let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
+        let (Some(host), Some(port)) = (found.host(), found.port()) else {
+            return Err(format!("node {} has no disk", node.0));
+        };
+        let keys: Result<NewKeys, AskError> = ask((host, port), &Request::RotateOwnKeys);
+        value(&keys.map_err(|error| format!("node {}: {error}", node.0))?)
     }
 
     /// The figures of all nodes that can be asked, this one's among them.

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use runtime::Rotated;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,13 @@ pub(crate) enum Request {
         #[serde(default)]
         force: bool,
     },
+    /// A management node: the data keys of a node are to be new; the node is asked in turn.
+    RotateKeys {
+        /// Which.
+        node: u16,
+    },
+    /// A node: reads its master key again, has it wrap its data keys, and makes a new one.
+    RotateOwnKeys,
     /// A node: to leave in good order and end, or start again.
     Leave {
         /// It is to start again.
@@ -97,6 +105,21 @@ pub(crate) struct WorkerSight {
     pub(crate) worker: u8,
     /// As `wire::Inspection` describes them: texts and whole numbers.
     pub(crate) rows: Vec<Vec<serde_json::Value>>,
+}
+
+/// The answer to [`Request::RotateKeys`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NewKeys {
+    /// The number of the data key that new files get.
+    pub(crate) data_key: u32,
+    /// The name of the master key that wraps the data keys.
+    pub(crate) master_key: String,
+}
+
+impl NewKeys {
+    pub(crate) fn of(rotated: Rotated) -> Self {
+        Self { data_key: rotated.data_key, master_key: rotated.master_key }
+    }
 }
 
 /// The version of the program that a node runs.

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 
 use model::NodeId;
 use runtime::{Cluster, LinkListeners, Role, Setup};
+use sql::ServerAddress;
 
 use super::client::{Connect, Given};
 use super::process::{Life, after, be_missed_at_once, live, log_of, report, watching};
@@ -42,8 +43,9 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let endpoint = Endpoint::new(vec![(node, Role::Client)]);
     let serves_http = endpoint.serve_node(own)?;
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
+    let address = ServerAddress { encrypted: config.is_encrypted(), ..place.server_address() };
     let application = application::sql_node(
-        place.server_address(),
+        address,
         place.admission(),
         options.place.tls.require,
         options.durable,

@@ -1,25 +1,30 @@
 //! The data directory of one node: operations on its files, as calls that block.
 //!
 //! # Owns
-//! The descriptors that are kept open, so that a log is not opened for every write.
+//! The descriptors that are kept open, so that a log is not opened for every write. What is in the
+//! files, encrypted or not: `opened`.
 //! # Invariants
 //! No descriptor is kept under a name that has meanwhile been removed or given to another file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actor::{DiskAnswer, DiskError, DiskErrorKind, DiskOperation};
-use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
+
+use super::opened::OpenFile;
+use crate::encryption::KeyRing;
 
 /// A node's data directory.
 #[derive(Debug)]
-pub(super) struct NodeDirectory {
+pub(crate) struct NodeDirectory {
     root: PathBuf,
+    /// The keys of the directory, if it has some.
+    keys: Option<Arc<KeyRing>>,
     descriptors: Mutex<Descriptors>,
 }
 
@@ -35,13 +40,13 @@ struct Descriptors {
 
 #[derive(Debug)]
 struct Descriptor {
-    file: Arc<File>,
+    file: Arc<OpenFile>,
     used: u64,
 }
 
 impl NodeDirectory {
-    pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, descriptors: Mutex::default() }
+    pub(crate) fn new(root: PathBuf, keys: Option<Arc<KeyRing>>) -> Self {
+        Self { root, keys, descriptors: Mutex::default() }
     }
 
     /// Carries out one operation; `at` is its position in its request.
@@ -73,7 +78,7 @@ impl NodeDirectory {
     }
 
     /// The file of that name, if it is open.
-    pub(super) fn opened(&self, path: &str) -> Option<Arc<File>> {
+    pub(super) fn opened(&self, path: &str) -> Option<Arc<OpenFile>> {
         let mut descriptors = self.descriptors();
         descriptors.uses += 1;
         let now = descriptors.uses;
@@ -89,12 +94,12 @@ impl NodeDirectory {
                 builder.recursive(true).mode(0o700).create(self.path(path))?;
             }
             DiskOperation::Write { path, offset, bytes } => {
-                self.open(path, true)?.write_all_at(bytes, *offset)?;
+                self.open(path, true)?.write(*offset, bytes)?;
             }
             DiskOperation::Reserve { path, length } => {
-                reserve(self.open(path, true)?.as_ref(), *length)?;
+                self.open(path, true)?.reserve(*length)?;
             }
-            DiskOperation::Sync { path } => self.open(path, false)?.sync_data()?,
+            DiskOperation::Sync { path } => self.open(path, false)?.file().sync_data()?,
             DiskOperation::SyncDirectory { path } => File::open(self.path(path))?.sync_all()?,
             DiskOperation::Rename { from, to } => {
                 self.changing([from, to], || fs::rename(self.path(from), self.path(to)))?
@@ -103,21 +108,10 @@ impl NodeDirectory {
                 self.changing([path], || unless_missing(fs::remove_file(self.path(path))))?;
             }
             DiskOperation::Read { path, offset, length } => {
-                let file = self.open(path, false)?;
-                let mut bytes = vec![0; readable(&file, *offset, *length)?];
-                let mut filled = 0;
-                while filled < bytes.len() {
-                    match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                        Ok(0) => break,
-                        Ok(count) => filled += count,
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                bytes.truncate(filled);
+                let bytes = self.open(path, false)?.read(*offset, *length)?;
                 return Ok(DiskAnswer::Bytes(bytes));
             }
-            DiskOperation::List { path } => return Ok(DiskAnswer::Files(list(&self.path(path))?)),
+            DiskOperation::List { path } => return Ok(DiskAnswer::Files(self.list(path)?)),
         }
         Ok(DiskAnswer::Done)
     }
@@ -128,19 +122,40 @@ impl NodeDirectory {
     }
 
     /// Opens a file, or finds it open.
-    fn open(&self, path: &str, create: bool) -> io::Result<Arc<File>> {
+    fn open(&self, path: &str, create: bool) -> io::Result<Arc<OpenFile>> {
         if let Some(file) = self.opened(path) {
             return Ok(file);
         }
         let changes = self.descriptors().changes;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(create).mode(0o600);
-        let file = Arc::new(options.open(self.path(path))?);
+        let file = options.open(self.path(path))?;
+        let file = Arc::new(OpenFile::new(file, path, self.keys.as_ref())?);
         let mut descriptors = self.descriptors();
         if descriptors.changes == changes {
             descriptors.keep(path, file.clone());
         }
         Ok(file)
+    }
+
+    /// The files of a directory, with the lengths of what they hold.
+    fn list(&self, path: &str) -> io::Result<Vec<(String, u64)>> {
+        let mut files = list(&self.path(path))?;
+        if self.keys.is_none() {
+            return Ok(files);
+        }
+        let mut gone = Vec::new();
+        for (name, length) in &mut files {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            match self.open(&below, false).and_then(|file| file.length()) {
+                Ok(held) => *length = held,
+                // Removed meanwhile by another lane.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => gone.push(name.clone()),
+                Err(error) => return Err(error),
+            }
+        }
+        files.retain(|(name, _)| !gone.contains(name));
+        Ok(files)
     }
 
     /// Lets a call change what names mean. A file that another lane opens meanwhile is either the
@@ -167,7 +182,7 @@ impl NodeDirectory {
 }
 
 impl Descriptors {
-    fn keep(&mut self, path: &str, file: Arc<File>) {
+    fn keep(&mut self, path: &str, file: Arc<OpenFile>) {
         if self.files.len() >= DESCRIPTORS_MAX {
             let oldest = self.files.iter().min_by_key(|(_, descriptor)| descriptor.used);
             let oldest = oldest.map(|(path, _)| path.clone()).expect("there are many");
@@ -175,28 +190,6 @@ impl Descriptors {
         }
         self.uses += 1;
         self.files.insert(path.to_string(), Descriptor { file, used: self.uses });
-    }
-}
-
-/// Bytes that a read is answered with: those that are there, if it asks for more.
-pub(super) fn readable(file: &File, offset: u64, length: u64) -> io::Result<usize> {
-    let there = file.metadata()?.len().saturating_sub(offset);
-    usize::try_from(there.min(length)).map_err(|_| Errno::FBIG.into())
-}
-
-/// Sets space aside. Where the file system cannot, at least there is as much free space now.
-fn reserve(file: &File, length: u64) -> io::Result<()> {
-    loop {
-        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                let system = fstatvfs(file)?;
-                let free = system.f_bavail.saturating_mul(system.f_frsize);
-                let missing = length.saturating_sub(file.metadata()?.len());
-                return if missing > free { Err(Errno::NOSPC.into()) } else { Ok(()) };
-            }
-            other => return Ok(other?),
-        }
     }
 }
 

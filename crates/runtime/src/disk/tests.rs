@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,25 @@ use model::{ActorKind, NodeId, WorkerId};
 use rustix::io::Errno;
 
 use super::ring::{Ring, Work};
-use super::{Asked, Disk, DiskEngine};
+use super::{Asked, Disk, DiskEngine, NodeDirectory};
+use crate::encryption::{Encryption, HEADER, KeyRing, MasterKeys};
 
 type Outcome = Result<Vec<DiskAnswer>, DiskError>;
 
 /// A disk with two nodes, whose answers are collected.
 struct Bench {
     disk: Option<Disk>,
+    keys: Option<Arc<KeyRing>>,
     answers: Receiver<(WorkerId, NodeId, DiskReply)>,
     root: PathBuf,
 }
 
 impl Bench {
     fn new(engine: DiskEngine) -> Bench {
+        Bench::with(engine, false)
+    }
+
+    fn with(engine: DiskEngine, encrypts: bool) -> Bench {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nines-disk-{}-{number}", std::process::id());
@@ -44,16 +50,21 @@ impl Bench {
             }
         };
         let failed = |error| panic!("{error}");
-        let directories = [1, 2].map(directory).into_iter().collect();
+        let master = Some(MasterKeys::of_bytes(b"m"));
+        let encryption = Encryption { encrypts, master };
+        let keys = KeyRing::open(&directory(1).1, NodeId(1), &encryption).unwrap();
+        let directories = [1, 2].map(directory).into_iter();
+        let directories =
+            directories.map(|(node, path)| (node, NodeDirectory::new(path, keys.clone())));
         let disk = Disk::start(
             engine,
-            directories,
+            directories.collect(),
             crate::ThreadPlace::default(),
             Arc::new(deliver),
             Arc::new(failed),
         )
         .unwrap();
-        Bench { disk: Some(disk), answers, root }
+        Bench { disk: Some(disk), keys, answers, root }
     }
 
     fn disk(&self) -> &Disk {
@@ -99,12 +110,23 @@ impl Drop for Bench {
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a test on each engine this machine has.
+/// Runs a test on each engine this machine has, with plain and with encrypted files.
 fn on_both(test: impl Fn(&Bench)) {
-    test(&Bench::new(DiskEngine::Threads));
-    if Ring::<()>::new().is_ok() {
-        test(&Bench::new(DiskEngine::Uring));
-    }
+    on_plain(&test);
+    on_encrypted(&test);
+}
+
+fn on_plain(test: impl Fn(&Bench)) {
+    engines().for_each(|engine| test(&Bench::new(engine)));
+}
+
+fn on_encrypted(test: impl Fn(&Bench)) {
+    engines().for_each(|engine| test(&Bench::with(engine, true)));
+}
+
+fn engines() -> impl Iterator<Item = DiskEngine> {
+    let ring = Ring::<()>::new().is_ok().then_some(DiskEngine::Uring);
+    [DiskEngine::Threads].into_iter().chain(ring)
 }
 
 fn write(path: &str, offset: u64, bytes: &[u8]) -> DiskOperation {
@@ -157,13 +179,20 @@ fn files_are_written_synced_and_read() {
         let nothing = vec![write("w/log", 7, b""), directory("w"), read("w/log", 6, 9)];
         assert_eq!(bench.run(nothing), Ok(vec![done.clone(), done, bytes(b"g")]));
         assert_eq!(bench.run(Vec::new()), Ok(Vec::new()));
-        assert_eq!(fs::read(bench.node().join("w/log")).unwrap(), b"abcdefg");
+        let file = fs::read(bench.node().join("w/log")).unwrap();
+        match &bench.keys {
+            None => assert_eq!(file, b"abcdefg"),
+            Some(keys) => {
+                assert_eq!(file.len() as u64, HEADER + 7);
+                assert_eq!(keys.open_file(file).unwrap(), b"abcdefg");
+            }
+        }
     });
 }
 
 #[test]
 fn what_was_not_written_is_zeros() {
-    on_both(|bench| {
+    on_plain(|bench| {
         for path in ["fresh", "open"] {
             bench.run(vec![write("open", 0, b"x")]).unwrap();
             let answers = bench.run(vec![write(path, 5, b"end"), read(path, 1, 7)]).unwrap();
@@ -255,7 +284,7 @@ fn a_full_disk_is_told_apart() {
 #[test]
 fn a_failed_sync_is_never_called_anything_else() {
     let bench = Bench::new(DiskEngine::Threads);
-    let directory = &super::directory::NodeDirectory::new(bench.node());
+    let directory = &NodeDirectory::new(bench.node(), None);
     for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::NOENT] {
         let failure = directory.failure(4, &sync("log"), &errno.into());
         assert_eq!((failure.at, failure.kind), (4, DiskErrorKind::Failed));
@@ -296,7 +325,7 @@ fn requests_of_a_lane_are_in_order() {
 
 #[test]
 fn a_thousand_lanes_at_once() {
-    on_both(|bench| {
+    on_plain(|bench| {
         let mut asked: Vec<Asked> = (0..1_000)
             .map(|token: u64| {
                 let path = format!("file-{}", token % 500);
@@ -374,4 +403,167 @@ fn operations_of_a_ring_end_whole() {
     for at in 0..100 {
         ring.begin('r', file.clone(), Work::Read { offset: at, bytes: vec![0; 100_000] }).unwrap();
     }
+}
+
+/// Whether some file below a directory has these bytes in it.
+fn is_found(directory: &Path, wanted: &[u8]) -> bool {
+    fs::read_dir(directory).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return is_found(&path, wanted);
+        }
+        let bytes = fs::read(&path).unwrap();
+        bytes.windows(wanted.len()).any(|window| window == wanted)
+    })
+}
+
+#[test]
+fn nothing_of_what_is_encrypted_is_found() {
+    let marker = b"0123456789abcdef0123456789abcdef";
+    let search = |bench: &Bench| {
+        let operations = vec![
+            directory("w"),
+            write("w/log", 0, b"begin"),
+            write("w/log", 5, marker),
+            write("w/log", 5 + 32, marker),
+            write("w/durable.new", 0, &[0; 8_192]),
+            write("w/durable.new", 4_096, marker),
+            write("w/durable.new", 0, b"slot"),
+            read("w/log", 0, 100),
+            read("w/durable.new", 4_096, 32),
+            list("w"),
+        ];
+        let answers = bench.run(operations).unwrap();
+        let log = [&b"begin"[..], marker, marker].concat();
+        assert_eq!(answers[7..9], [bytes(&log), bytes(marker)]);
+        let files = [("durable.new", 8_192), ("log", 69)];
+        let files = files.map(|(name, length)| (name.to_string(), length));
+        assert_eq!(answers[9], DiskAnswer::Files(files.to_vec()));
+        is_found(&bench.node(), marker)
+    };
+    on_plain(|bench| assert!(search(bench), "the search finds what is there"));
+    on_encrypted(|bench| assert!(!search(bench)));
+}
+
+#[test]
+fn a_key_stream_is_used_once() {
+    on_encrypted(|bench| {
+        bench.run(vec![write("log", 0, b"abcd"), write("log", 4, b"ef")]).unwrap();
+        // The same again, and more, as after a disk that was full.
+        bench.run(vec![write("log", 4, b"efgh"), write("log", 2, b"cd")]).unwrap();
+        for (offset, other) in [(0, &b"abcx"[..]), (7, b"x"), (9, b"gap")] {
+            let error = bench.failure(vec![write("log", offset, other)]);
+            assert_eq!(error.kind, DiskErrorKind::Failed, "{error}");
+        }
+        // Also after the file has been opened anew.
+        let again = NodeDirectory::new(bench.node(), bench.keys.clone());
+        let error = again.carry_out(0, &write("log", 7, b"x")).unwrap_err();
+        assert!(error.text.contains("other bytes are in this place already"), "{error}");
+        again.carry_out(0, &write("log", 8, b"i")).unwrap();
+        assert_eq!(bench.run(vec![read("log", 0, 99)]), Ok(vec![bytes(b"abcdefghi")]));
+        // A name that is used again is another file, with another key stream.
+        let first = fs::read(bench.node().join("log")).unwrap();
+        bench.run(vec![remove("log"), write("log", 0, b"abcdefghi")]).unwrap();
+        let second = fs::read(bench.node().join("log")).unwrap();
+        assert_ne!(first[HEADER as usize..], second[HEADER as usize..]);
+    });
+}
+
+#[test]
+fn a_torn_append_leaves_what_was_there() {
+    on_encrypted(|bench| {
+        let text: Vec<u8> = (0..2_000_u32).map(|n| (n % 251) as u8).collect();
+        bench.run(vec![write("log", 0, &text[..777]), sync("log")]).unwrap();
+        let path = bench.node().join("log");
+        let synced = fs::read(&path).unwrap();
+        bench.run(vec![write("log", 777, &text[777..])]).unwrap();
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(whole[..synced.len()], synced, "an append touches nothing before it");
+        for cut in (synced.len()..whole.len()).step_by(7) {
+            let mut torn = whole[..cut].to_vec();
+            fs::write(&path, &torn).unwrap();
+            let read_all = || {
+                let again = NodeDirectory::new(bench.node(), bench.keys.clone());
+                match again.carry_out(0, &read("log", 0, 9_999)) {
+                    Ok(DiskAnswer::Bytes(bytes)) => bytes,
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!(read_all(), text[..cut - HEADER as usize]);
+            // The file may have its new length all the same.
+            torn.resize(whole.len(), 0);
+            fs::write(&path, &torn).unwrap();
+            let kept = cut - HEADER as usize;
+            let found = read_all();
+            assert_eq!(found[..kept], text[..kept]);
+            // What was not written is zeros, from the next block of the cipher on.
+            assert!(found[kept.next_multiple_of(16)..].iter().all(|byte| *byte == 0), "{kept}");
+        }
+    });
+}
+
+#[test]
+fn a_torn_block_leaves_the_other_ones() {
+    on_encrypted(|bench| {
+        let begin = vec![write("durable", 0, &[0; 8_192]), write("durable", 0, b"first")];
+        bench.run(begin).unwrap();
+        let path = bench.node().join("durable");
+        let before = fs::read(&path).unwrap();
+        bench.run(vec![write("durable", 4_096, b"second")]).unwrap();
+        let after = fs::read(&path).unwrap();
+        let second = HEADER as usize + 4_096;
+        assert_eq!(before[..second], after[..second], "a block is written by itself");
+        let mut whole = 0;
+        for kept in 0..=after.len() - second {
+            let mut torn = before.clone();
+            torn.resize(after.len(), 0);
+            torn[second..second + kept].copy_from_slice(&after[second..second + kept]);
+            fs::write(&path, torn).unwrap();
+            let again = NodeDirectory::new(bench.node(), bench.keys.clone());
+            let slot = |at| again.carry_out(0, &read("durable", at, 6)).unwrap();
+            assert_eq!(slot(0), bytes(b"first\0"));
+            let found = slot(4_096);
+            whole += usize::from(found == bytes(b"second"));
+            assert!(found == bytes(b"second") || found == bytes(&[0; 6]), "{found:?}");
+        }
+        assert!(whole > 0);
+    });
+}
+
+#[test]
+fn plain_files_are_read_and_never_written_where_all_is_to_be_encrypted() {
+    on_encrypted(|bench| {
+        fs::write(bench.node().join("old"), b"plain text").unwrap();
+        assert_eq!(bench.run(vec![read("old", 0, 99)]), Ok(vec![bytes(b"plain text")]));
+        let files = vec![("old".to_string(), 10)];
+        assert_eq!(bench.run(vec![list("")]), Ok(vec![DiskAnswer::Files(files)]));
+        let error = bench.failure(vec![write("old", 10, b"!")]);
+        assert!(error.text.contains("it is not encrypted, and is to be"), "{error}");
+        bench.run(vec![remove("old"), write("old", 0, b"new")]).unwrap();
+        assert!(!is_found(&bench.node(), b"new"));
+    });
+}
+
+#[test]
+fn a_damaged_header_is_read_from_its_copy() {
+    on_encrypted(|bench| {
+        bench.run(vec![write("log", 0, b"abc")]).unwrap();
+        let path = bench.node().join("log");
+        let whole = fs::read(&path).unwrap();
+        let read_all = |file: &[u8]| {
+            fs::write(&path, file).unwrap();
+            let again = NodeDirectory::new(bench.node(), bench.keys.clone());
+            again.carry_out(0, &read("log", 0, 1 << 20)).unwrap()
+        };
+        let half = HEADER as usize / 2;
+        for at in [0, 9, 30, 50, half, half + 9, half + 30, half + 50] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 4;
+            assert_eq!(read_all(&damaged), bytes(b"abc"), "byte {at}");
+        }
+        // Without a header it is what it is, and no log.
+        let mut lost = whole.clone();
+        lost[..HEADER as usize].fill(0);
+        assert_eq!(read_all(&lost), bytes(&lost));
+    });
 }

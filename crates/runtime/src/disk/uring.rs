@@ -20,8 +20,9 @@ use actor::{DiskAnswer, DiskError, DiskOperation, DiskReply, DiskRequest};
 use model::{NodeId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::directory::{NodeDirectory, readable};
+use super::directory::NodeDirectory;
 use super::lanes::{LaneKey, Lanes};
+use super::opened::OpenFile;
 use super::pool::Pool;
 use super::ring::{Ring, Work};
 use super::{Asked, Surroundings};
@@ -144,6 +145,14 @@ struct Run {
     /// Not here while a helper has it.
     request: Option<DiskRequest>,
     answers: Vec<DiskAnswer>,
+    /// The file that the ring reads from, and where what it reads begins.
+    reads: Option<(Arc<OpenFile>, u64)>,
+}
+
+impl Run {
+    fn of(request: Option<DiskRequest>) -> Self {
+        Self { request, answers: Vec::new(), reads: None }
+    }
 }
 
 impl Driver {
@@ -177,7 +186,7 @@ impl Driver {
         }
         for asked in asked {
             if let Some((key, request)) = self.lanes.push(asked) {
-                self.runs.insert(key, Run { request: Some(request), answers: Vec::new() });
+                self.runs.insert(key, Run::of(Some(request)));
                 self.advance(key)?;
             }
         }
@@ -187,7 +196,11 @@ impl Driver {
     /// The ring has carried out an operation.
     fn landed(&mut self, key: LaneKey, outcome: io::Result<Work>) -> io::Result<()> {
         let result = match outcome {
-            Ok(Work::Read { bytes, .. }) => Ok(DiskAnswer::Bytes(bytes)),
+            Ok(Work::Read { mut bytes, .. }) => {
+                let (file, offset) = self.run(key).reads.take().expect("noted when it began");
+                file.decrypt(offset, &mut bytes);
+                Ok(DiskAnswer::Bytes(bytes))
+            }
             Ok(_) => Ok(DiskAnswer::Done),
             Err(error) => {
                 let run = &self.runs[&key];
@@ -229,7 +242,13 @@ impl Driver {
         let operation = &mut request.operations[at];
         let directory = &self.surroundings.directories[&key.node];
         match for_ring(directory, operation) {
-            Some((file, work)) => self.ring.begin(Name::Lane(key), file, work),
+            Some((file, work)) => {
+                let descriptor = file.file().clone();
+                if let DiskOperation::Read { offset, .. } = operation {
+                    run.reads = Some((file, *offset));
+                }
+                self.ring.begin(Name::Lane(key), descriptor, work)
+            }
             None => {
                 let request = run.request.take().expect("looked at above");
                 let (inbox, directories) =
@@ -252,7 +271,7 @@ impl Driver {
         let next = self.lanes.finished(key);
         let more = next.is_some();
         if more {
-            self.runs.insert(key, Run { request: next, answers: Vec::new() });
+            self.runs.insert(key, Run::of(next));
         }
         more
     }
@@ -274,17 +293,21 @@ impl Driver {
 }
 
 /// What the ring is to do for an operation; nothing where a helper must do it.
-fn for_ring(directory: &NodeDirectory, operation: &mut DiskOperation) -> Option<(Arc<File>, Work)> {
+fn for_ring(
+    directory: &NodeDirectory,
+    operation: &mut DiskOperation,
+) -> Option<(Arc<OpenFile>, Work)> {
     match operation {
         DiskOperation::Write { path, offset, bytes } => {
             let file = directory.opened(path)?;
-            Some((file, Work::Write { offset: *offset, bytes: std::mem::take(bytes) }))
+            let offset = file.prepare(*offset, bytes)?;
+            Some((file, Work::Write { offset, bytes: std::mem::take(bytes) }))
         }
         DiskOperation::Read { path, offset, length } => {
             let file = directory.opened(path)?;
             // A helper says what is wrong with a file that does not tell its length.
-            let length = readable(&file, *offset, *length).ok()?;
-            Some((file, Work::Read { offset: *offset, bytes: vec![0; length] }))
+            let (offset, length) = file.readable(*offset, *length).ok().flatten()?;
+            Some((file, Work::Read { offset, bytes: vec![0; length] }))
         }
         DiskOperation::Sync { path } => Some((directory.opened(path)?, Work::Sync)),
         _ => None,

@@ -58,6 +58,8 @@ fn plain_orders() {
         ("show survivability", What::Survivability),
         ("show groups", What::Groups),
         ("survivability", What::Survivability),
+        ("rotate-keys", What::RotateKeys(None)),
+        ("Rotate-Keys 3", What::RotateKeys(Some(3))),
         ("status", What::Status(None)),
         ("status 3", What::Status(Some(3))),
         ("memory 4", What::Memory(Some(4))),

@@ -8,7 +8,7 @@ fn file(name: &str, text: &str) -> ManagementOptions {
     let name = format!("nines-management-{}-{name}.ini", std::process::id());
     let file = std::env::temp_dir().join(name);
     fs::write(&file, text).expect("a file in a temporary directory");
-    ManagementOptions { file, node: None }
+    ManagementOptions { file, node: None, keys: KeyOptions::default() }
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn a_restart_with_another_file_is_refused_if_the_node_would_not_come_back() {
     refused("elsewhere", &elsewhere, "no management node of the configuration is on this host");
     let named = format!("[cluster]\nClusterName=other\n{text}");
     refused("other name", &named, "ClusterName is `other` there");
-    let gone = ManagementOptions { file: "/nonexistent/config.ini".into(), node: None };
+    let file = "/nonexistent/config.ini".into();
+    let gone = ManagementOptions { file, node: None, keys: KeyOptions::default() };
     let why = hinders(&gone, (&running, NodeId(49)), &state).expect("there is no file");
     assert!(why.contains("cannot read"), "{why}");
 }

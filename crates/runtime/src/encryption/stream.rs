@@ -1,0 +1,76 @@
+//! Files that are written once, from their beginning to their end: AES-256 in counter mode.
+//!
+//! # Guarantees
+//! Every byte stands for itself: what was written and synced is not touched by what is appended,
+//! and a write that was torn spoils nothing beside it. So a crash leaves of an encrypted file what
+//! it would have left of a plain one.
+//! # Invariants
+//! Nobody encrypts two different bytes for one offset of a file; `disk` sees to it.
+
+use std::fmt;
+
+use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
+
+use super::KEY;
+
+/// Bytes of a block of AES.
+const AES: usize = 16;
+
+/// The cipher of a file.
+pub(crate) struct StreamCipher {
+    key: EncryptingKey,
+}
+
+impl StreamCipher {
+    pub(super) fn new(key: &[u8; KEY]) -> Self {
+        let key = UnboundCipherKey::new(&AES_256, key).expect("a key of this length");
+        Self { key: EncryptingKey::ctr(key).expect("counter mode is there") }
+    }
+
+    /// Decrypts the bytes at an offset of the contents. A block of zeros stays zeros: nothing that
+    /// is encrypted looks so, but what a file system puts where nothing was written.
+    pub(crate) fn decrypt(&self, offset: u64, bytes: &mut [u8]) {
+        let (mut from, mut at) = (0, (offset.wrapping_neg() % AES as u64) as usize);
+        while let Some(block) = bytes.get(at..at + AES) {
+            let is_hole = block == [0; AES];
+            if is_hole {
+                self.apply(offset + from as u64, &mut bytes[from..at]);
+                from = at + AES;
+            }
+            at += AES;
+        }
+        self.apply(offset + from as u64, &mut bytes[from..]);
+    }
+
+    /// Encrypts, or decrypts, the bytes at an offset of the contents.
+    pub(crate) fn apply(&self, offset: u64, bytes: &mut [u8]) {
+        let within = (offset % AES as u64) as usize;
+        let mut number = offset / AES as u64;
+        let first = if within == 0 { 0 } else { bytes.len().min(AES - within) };
+        let (begun, whole) = bytes.split_at_mut(first);
+        if !begun.is_empty() {
+            let mut block = [0; AES];
+            self.run(number, &mut block);
+            for (byte, key) in begun.iter_mut().zip(&block[within..]) {
+                *byte ^= key;
+            }
+            number += 1;
+        }
+        if !whole.is_empty() {
+            self.run(number, whole);
+        }
+    }
+
+    /// The key stream from a block on.
+    fn run(&self, number: u64, bytes: &mut [u8]) {
+        let counter = u128::from(number).to_be_bytes();
+        let context = EncryptionContext::Iv128((&counter).into());
+        self.key.less_safe_encrypt(bytes, context).expect("counter mode takes any length");
+    }
+}
+
+impl fmt::Debug for StreamCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamCipher").finish_non_exhaustive()
+    }
+}
