@@ -9,6 +9,7 @@ mod deadlocks;
 mod differential;
 mod dump;
 mod durability;
+mod encryption;
 mod explain;
 mod foreign_keys;
 mod fuzz;
