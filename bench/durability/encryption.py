@@ -28,7 +28,8 @@ class Server:
     def __init__(self, options, directory, *more):
         self.options, self.socket = options, directory / "sock"
         directory.mkdir()
-        command = [options.nines, "dev", "--port=0", f"--dir={directory / 'data'}", f"--socket={self.socket}", *more]
+        command = [options.nines, "dev", "--port=0", f"--dir={directory / 'data'}", f"--socket={self.socket}"]
+        command += [f"--durability={options.durability}", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if not any(line.startswith("ready") for line in self.process.stdout):
             sys.exit(f"{' '.join(command)} ended before it was ready")
@@ -67,6 +68,7 @@ def main():
     parser.add_argument("--clients", default=8, type=int)
     parser.add_argument("--seconds", default=5, type=int)
     parser.add_argument("--rounds", default=9, type=int)
+    parser.add_argument("--durability", default="memory", choices=["memory", "disk"], help="what commits wait for")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.base) as base:
         base = Path(base)

@@ -25,7 +25,8 @@ pub enum DiskOperation {
     },
     /// Writes at an offset. A file that is not there is made. But for watermarks, files are written
     /// once: from their beginning to their end without a gap, and the same bytes if once more.
-    /// Whoever begins a file that may be left from before removes that first. Durable only after `Sync`, its name only after `SyncDirectory`.
+    /// Whoever begins a file that may be left from before removes that first. Durable only after
+    /// `Sync`, its name only after `SyncDirectory`.
     Write {
         /// The file.
         path: String,

@@ -79,9 +79,9 @@ impl fmt::Display for FileName {
     }
 }
 
-/// Whether bytes of this file are replaced by others while it is in use. All other files are written
-/// once, from their beginning to their end, and what was written is never written otherwise:
-/// encryption rests on that.
+/// Whether bytes of this file are replaced by others while it is in use. All other files are
+/// written once, from their beginning to their end, and what was written is never written
+/// otherwise: encryption rests on that.
 pub fn is_written_in_place(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.strip_suffix(".new").unwrap_or(name) == WATERMARK_FILE

@@ -270,7 +270,7 @@ impl KeyRing {
         };
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let number = header.data_key;
-        let key = keys.0.get(&number).filter(|key| check(*key) == header.check);
+        let key = keys.0.get(&number).filter(|key| check(key) == header.check);
         let key = key.ok_or_else(|| {
             format!("it is encrypted with a data key {number} that {} lacks", self.path.display())
         })?;

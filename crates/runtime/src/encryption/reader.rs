@@ -18,7 +18,7 @@ enum Source {
     Plain(io::Chain<Cursor<Vec<u8>>, File>),
     Stream {
         file: File,
-        cipher: Box<StreamCipher>,
+        cipher: StreamCipher,
         offset: u64,
     },
     /// Such files are small.
@@ -34,9 +34,7 @@ impl FileReader {
         let cipher = keys.map(|keys| keys.cipher(&beginning)).transpose();
         let source = match cipher.map_err(io::Error::other)?.flatten() {
             None => Source::Plain(Cursor::new(beginning).chain(file)),
-            Some(FileCipher::Stream(cipher)) => {
-                Source::Stream { file, cipher: Box::new(cipher), offset: 0 }
-            }
+            Some(FileCipher::Stream(cipher)) => Source::Stream { file, cipher, offset: 0 },
             Some(FileCipher::Blocks(cipher)) => {
                 let mut blocks = Vec::new();
                 file.read_to_end(&mut blocks)?;

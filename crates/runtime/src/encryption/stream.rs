@@ -18,13 +18,14 @@ const AES: usize = 16;
 
 /// The cipher of a file.
 pub(crate) struct StreamCipher {
-    key: EncryptingKey,
+    /// Some hundred bytes.
+    key: Box<EncryptingKey>,
 }
 
 impl StreamCipher {
     pub(super) fn new(key: &[u8; KEY]) -> Self {
         let key = UnboundCipherKey::new(&AES_256, key).expect("a key of this length");
-        Self { key: EncryptingKey::ctr(key).expect("counter mode is there") }
+        Self { key: Box::new(EncryptingKey::ctr(key).expect("counter mode is there")) }
     }
 
     /// Decrypts the bytes at an offset of the contents. A block of zeros stays zeros: nothing that
