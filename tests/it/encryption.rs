@@ -1,8 +1,6 @@
 //! Encryption at rest: nothing of rows or names is found in the files, whatever happens to the
 //! process loses no more than without, and every way to give the wrong key is refused.
 
-#![expect(clippy::print_stdout, reason = "a run says what it has done")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
